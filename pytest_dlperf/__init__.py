@@ -1,0 +1,37 @@
+"""pytest-dlperf: performance-regression testing of deep-learning training.
+
+Public names are loaded when first used, so that a pytest run without a perf case, and a
+worker in another interpreter, pay nothing for them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_dlperf.cases.matrix import expand
+    from pytest_dlperf.core.case import Case, Protocol
+    from pytest_dlperf.core.layout import Layout
+    from pytest_dlperf.core.outcome import Outcome
+    from pytest_dlperf.core.verdict import Verdict
+    from pytest_dlperf.session import Dlperf
+
+__version__ = "0.1.0"
+__all__ = ["Case", "Dlperf", "Layout", "Outcome", "Protocol", "Verdict", "expand"]
+
+_HOMES = {
+    "Case": "pytest_dlperf.core.case",
+    "Dlperf": "pytest_dlperf.session",
+    "Layout": "pytest_dlperf.core.layout",
+    "Outcome": "pytest_dlperf.core.outcome",
+    "Protocol": "pytest_dlperf.core.case",
+    "Verdict": "pytest_dlperf.core.verdict",
+    "expand": "pytest_dlperf.cases.matrix",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

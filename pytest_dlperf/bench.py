@@ -1,0 +1,174 @@
+"""What a session gives to every case: the machine, the baselines, the rule, the folder."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import statistics
+import sys
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pytest_dlperf.cases.possible import check_possible
+from pytest_dlperf.cases.selection import Machine, fits
+from pytest_dlperf.core.errors import CaseError, NotRunError
+from pytest_dlperf.core.measurement import Conditions
+from pytest_dlperf.launch.base import Target
+from pytest_dlperf.launch.lease import host_lease
+from pytest_dlperf.launch.plan import launcher_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pytest_dlperf.baseline.store import BaselineStore
+    from pytest_dlperf.core.baseline import Baseline
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.run import RunSummary
+    from pytest_dlperf.core.verdict import Rule
+    from pytest_dlperf.history.session_runs import SessionRuns
+    from pytest_dlperf.measure.devices import Devices
+
+
+class Watcher(Protocol):
+    """Is told how a case goes on; ``live.py`` shows it."""
+
+    def waiting(self, case: Case, holder: str) -> None:
+        """Learn who holds the host's lease."""
+        ...
+
+    def run_starts(self, case: Case, number: int, of: int) -> None:
+        """Learn that run ``number`` of at least ``of`` is launched."""
+        ...
+
+    def tick(self, case: Case, workdir: Path) -> None:
+        """Look at ``workdir``, which has the ranks' counters: some time has passed."""
+        ...
+
+    def run_ended(self, case: Case, run: RunSummary) -> None:
+        """Take what a run measured."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """The means of a session; the same for all its cases."""
+
+    devices: Devices
+    store: BaselineStore
+    rule: Rule
+    runs: SessionRuns
+    watcher: Watcher
+    #: Folder of the session's run folders.
+    folder: Path
+    rootdir: Path
+    pinned_machine_class: str | None = None
+    share_host: bool = False
+    published: bool = False
+    #: Frameworks asked for by name: their absence is an error.
+    frameworks_asked: tuple[str, ...] = ()
+    #: Pairs of a glob over case ids and a share: see ``--dlperf-inject``.
+    inject: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def machine(self) -> Machine:
+        """Return what there is to run on."""
+        return Machine(
+            gpus=self.devices.visible_gpus,
+            gpu_problem=self.devices.gpu_problem,
+            cores=self.devices.visible_cores,
+            gpus_per_node=len(self.devices.gpus),
+        )
+
+    def machine_class(self, case: Case) -> str:
+        """Return the class whose baselines count for ``case``."""
+        return self.pinned_machine_class or self.devices.machine_class(case.layout.device)
+
+    def check(self, case: Case, misfit: str = "") -> None:
+        """Raise ``CaseError`` or ``NotRunError`` if ``case`` cannot run here."""
+        misfit = misfit or fits(case.layout, self.machine)
+        if misfit:
+            raise CaseError(
+                f"{case.id}: {misfit}; ask for what is there, or leave --gpus and --cpus out"
+            )
+        capabilities = [g.compute_capability for g in self.devices.gpus if g.compute_capability]
+        try:
+            check_possible(case, compute_capability=min(capabilities, default=None))
+        except NotRunError as error:
+            if case.framework in self.frameworks_asked:
+                raise CaseError(f"{case.id}: {error}") from error
+            raise
+
+    def baseline(self, case: Case) -> Baseline | None:
+        """Return what ``case`` is judged against; None if nothing is stored.
+
+        The measured baseline; with ``--dlperf-published`` the published number of the same
+        machine class. Raises ``BaselineError`` for a file that cannot be used.
+        """
+        machine_class = self.machine_class(case)
+        if not self.published:
+            return self.store.find(machine_class, case.suite, case.id)
+        found = self.store.published(case.id, case.suite)
+        return next((b for b in found if b.machine_class == machine_class), None)
+
+    def published_value(self, case: Case) -> dict[str, str | float]:
+        """Return the published number of ``case`` with its source; empty if there is none."""
+        for baseline in self.store.published(case.id, case.suite):
+            return {
+                "throughput": statistics.median(baseline.throughputs),
+                "unit": baseline.unit,
+                "machine_class": baseline.machine_class,
+                "document": baseline.source.document,
+                "table": baseline.source.table,
+            }
+        return {}
+
+    @contextlib.contextmanager
+    def lease(self, case: Case) -> Iterator[int | None]:
+        """Hold the host while ``case`` measures; nothing if hosts are shared."""
+        if self.share_host:
+            yield None
+            return
+        with host_lease(case.id, on_wait=lambda who: self.watcher.waiting(case, who)) as lease:
+            yield lease
+
+    def target(self, case: Case, workload_folder: str) -> Target:
+        """Return where the ranks of ``case`` run."""
+        if case.layout.device == "cpu":
+            sharers = case.cpu_ranks_max
+        else:
+            sharers = max(1, len(self.devices.gpus))
+        home = str(Path(__file__).resolve().parents[1])
+        path = dict.fromkeys([home, workload_folder, str(self.rootdir), os.getcwd()])
+        return Target(
+            python=sys.executable,
+            python_path=tuple(folder for folder in path if folder),
+            threads_per_rank=max(1, self.devices.visible_cores // sharers),
+            inject=self.injected(case),
+        )
+
+    def injected(self, case: Case) -> float:
+        """Return the share by which the steps of ``case`` are made longer on purpose."""
+        return max((share for glob, share in self.inject if fnmatchcase(case.id, glob)), default=0)
+
+    def conditions(self, case: Case, facts: Mapping[str, Any], target: Target) -> Conditions:
+        """Return what must be equal before this measurement is compared with another."""
+        model = facts["model"]
+        flops: Mapping[str, int] = model["flops_by_dtype"]
+        return Conditions(
+            window=case.protocol.window,
+            launcher=launcher_name(case),
+            world_size=case.world_size,
+            batch_size_per_device=case.batch_size_per_device,
+            unit=case.unit,
+            dtype=max(flops, key=lambda name: flops[name]) if flops else "unknown",
+            data="synthetic",
+            parameter_count=model["parameter_count"],
+            input_shapes=tuple(tuple(shape) for shape in model["input_shapes"] or ()),
+            options=dict(case.options),
+            threads_per_rank=target.threads_per_rank,
+            host_sharing=self.share_host,
+            hardware=self.devices.machine_class(case.layout.device),
+            version=case.version,
+        )

@@ -1,0 +1,1 @@
+"""From markers and options to the cases of a session."""

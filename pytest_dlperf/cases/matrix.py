@@ -1,0 +1,67 @@
+"""Expands axes into cases."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Any, Final
+
+from pytest_dlperf.core.case import Case, Protocol
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.layout import Layout
+from pytest_dlperf.core.quantity import parse_share
+
+#: Keys that may be lists; the rest of a case is the same in all of them.
+AXES: Final = ("framework", "size", "precision", "batch_size_per_device", "layout")
+_PROTOCOL: Final = tuple(
+    f.name for f in dataclasses.fields(Protocol) if f.name not in {"adaptive", "declared_window"}
+)
+_CASE: Final = tuple(
+    f.name for f in dataclasses.fields(Case) if f.name not in {"protocol", "cpu_ranks_max"}
+)
+#: Every key of the marker and of ``expand``.
+KEYS: Final = (*_CASE, *_PROTOCOL)
+_DEFAULTS: Final = {"framework": "torch", "precision": "fp32"}
+
+
+def expand(**keys: Any) -> tuple[Case, ...]:
+    """Return one case for every combination of the axes that are lists, in order.
+
+    Keys are those of ``Case`` and of ``Protocol``; layouts are texts, ``options`` a mapping,
+    ``tolerance`` ``"3%"`` or 0.03. Raises ``UsageError`` for what cannot be meant.
+    """
+    unknown = sorted(set(keys) - set(KEYS))
+    if unknown:
+        raise UsageError(f"unknown key {unknown[0]!r}; known: {', '.join(sorted(KEYS))}")
+    values = {**_DEFAULTS, **keys}
+    for name in ("suite", "workload", "layout", "batch_size_per_device"):
+        if name not in values:
+            raise UsageError(f"{name} is missing; give for instance {_example(name)}")
+    protocol = Protocol(**{name: values.pop(name) for name in _PROTOCOL if name in values})
+    axes = {name: _as_list(values.pop(name)) for name in AXES if name in values}
+    for name, items in axes.items():
+        if not items:
+            raise UsageError(f"{name} is an empty list; give at least one value")
+    if values.get("tolerance") is not None:
+        values["tolerance"] = parse_share(values["tolerance"], what="tolerance")
+    values["options"] = tuple(sorted(dict(values.get("options", {})).items()))
+    cases = []
+    for combination in itertools.product(*axes.values()):
+        chosen = dict(zip(axes, combination, strict=True))
+        layout = chosen.pop("layout")
+        chosen["layout"] = layout if isinstance(layout, Layout) else Layout.parse(str(layout))
+        cases.append(Case(protocol=protocol, **values, **chosen))
+    return tuple(cases)
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple | set | frozenset) else [value]
+
+
+def _example(name: str) -> str:
+    return {
+        "suite": 'suite="mymodel"',
+        "workload": 'workload="mymodel:build"',
+        "layout": 'layout=["1n1g", "1n8g"]',
+        "batch_size_per_device": "batch_size_per_device=64",
+    }[name]

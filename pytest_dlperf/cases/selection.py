@@ -1,0 +1,182 @@
+"""Chooses, of the declared cases, those that this session runs, on this machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.layout import DeviceKind, Layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytest_dlperf.core.case import Case
+
+#: Devices of a node where the machine has no GPU to count: that of the source reports.
+_REPORTS_GPUS_PER_NODE: Final = 8
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wish:
+    """What the command line asks for; None where it says nothing."""
+
+    gpus: tuple[int, ...] | None = None
+    cpus: tuple[int, ...] | None = None
+    size: str | None = None
+    frameworks: tuple[str, ...] | None = None
+
+    @property
+    def names_devices(self) -> bool:
+        """Whether devices were asked for, rather than taken as they are."""
+        return self.gpus is not None or self.cpus is not None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Machine:
+    """What there is to run on."""
+
+    gpus: int
+    gpu_problem: str
+    cores: int
+    #: GPUs of a node; 0 if unknown.
+    gpus_per_node: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Selected:
+    """A case of this session; with a reason if it is deselected, or cannot run as asked."""
+
+    case: Case
+    #: Why it is deselected and counted; empty if it is selected.
+    left_out: str = ""
+    #: Why it is an error to have asked for it; empty if it can run.
+    error: str = ""
+
+
+def select(declared: Sequence[Case], wish: Wish, machine: Machine) -> tuple[Selected, ...]:
+    """Return the cases of one test, in order, those of one device before those of several.
+
+    Device counts that were asked for replace the layout axis; else the declared layouts that
+    fit the machine are taken. Raises ``UsageError`` for a count that makes no layout.
+    """
+    found: dict[str, Selected] = {}
+    for group in _groups(declared):
+        for kind in _kinds(wish, machine):
+            for selected in _select_group(group, kind, wish, machine, declared):
+                known = found.get(selected.case.id)
+                if known is None or (known.left_out and not selected.left_out):
+                    found[selected.case.id] = selected
+    order = {case.family: index for index, case in reversed(list(enumerate(declared)))}
+    return tuple(sorted(found.values(), key=lambda s: (order[s.case.family], s.case.world_size)))
+
+
+def fits(layout: Layout, machine: Machine) -> str:
+    """Return why ``layout`` cannot run on this machine; empty if it can."""
+    if layout.nodes > 1:
+        return f"{layout} needs {layout.nodes} nodes, and this session has this host only"
+    if layout.device == "cpu":
+        if layout.devices_per_node > machine.cores:
+            return (
+                f"{layout} needs {layout.devices_per_node} cores, "
+                f"this machine lets us use {machine.cores}"
+            )
+        return ""
+    if machine.gpu_problem:
+        return f"{layout} needs a GPU, and the one here is unusable: {machine.gpu_problem}"
+    if layout.devices_per_node > machine.gpus:
+        return f"{layout} needs {layout.devices_per_node} GPUs, this machine has {machine.gpus}"
+    return ""
+
+
+def _groups(declared: Sequence[Case]) -> list[list[Case]]:
+    groups: dict[tuple[str, str, str], list[Case]] = {}
+    for case in declared:
+        groups.setdefault((case.suite, case.framework, case.size), []).append(case)
+    return list(groups.values())
+
+
+def _kinds(wish: Wish, machine: Machine) -> tuple[DeviceKind, ...]:
+    if wish.names_devices:
+        gpu: tuple[DeviceKind, ...] = () if wish.gpus is None else ("gpu",)
+        cpu: tuple[DeviceKind, ...] = () if wish.cpus is None else ("cpu",)
+        return gpu + cpu
+    # A GPU that is present but unusable is an error, never a fall back to the CPU.
+    return ("gpu",) if machine.gpus or machine.gpu_problem else ("cpu",)
+
+
+def _select_group(
+    group: Sequence[Case], kind: DeviceKind, wish: Wish, machine: Machine, declared: Sequence[Case]
+) -> Iterable[Selected]:
+    first = group[0]
+    if wish.frameworks is not None and first.framework not in wish.frameworks:
+        return [
+            Selected(case=c, left_out=f"framework {c.framework} was not asked for") for c in group
+        ]
+    sizes = {c.size for c in declared if (c.suite, c.framework) == (first.suite, first.framework)}
+    size = wish.size or ("full" if kind == "gpu" else "tiny")
+    if first.size != size and (wish.size is not None or len(sizes) > 1):
+        return [Selected(case=c, left_out=f"size {c.size} was not asked for") for c in group]
+    of_kind = [case for case in group if case.layout.device == kind]
+    counts = wish.gpus if kind == "gpu" else wish.cpus
+    ranks = _cpu_ranks_max(group, wish)
+    if counts is None:
+        return _declared_layouts(of_kind, group, kind, machine, ranks)
+    families = {case.family: case for case in reversed(of_kind or list(group))}
+    layouts = [layout_of(count, kind, machine) for count in counts]
+    return [
+        _asked(replace(case, layout=layout, cpu_ranks_max=ranks), machine)
+        for case in reversed(families.values())
+        for layout in layouts
+    ]
+
+
+def _asked(case: Case, machine: Machine) -> Selected:
+    return Selected(case=case, error=fits(case.layout, machine))
+
+
+def _declared_layouts(
+    of_kind: Sequence[Case],
+    group: Sequence[Case],
+    kind: DeviceKind,
+    machine: Machine,
+    ranks: int,
+) -> list[Selected]:
+    if not of_kind:
+        option = "--cpus=1" if kind == "cpu" else "--gpus=1"
+        other = "GPU" if kind == "cpu" else "CPU"
+        return [
+            Selected(case=case, left_out=f"declares {other} layouts only; {option} runs it here")
+            for case in group
+        ]
+    chosen = []
+    for case in of_kind:
+        sized = replace(case, cpu_ranks_max=ranks)
+        if kind == "gpu" and machine.gpu_problem and case.layout.nodes == 1:
+            chosen.append(Selected(case=sized, error=fits(case.layout, machine)))
+        else:
+            chosen.append(Selected(case=sized, left_out=fits(case.layout, machine)))
+    return chosen
+
+
+def _cpu_ranks_max(group: Sequence[Case], wish: Wish) -> int:
+    declared = [c.layout.devices_per_node for c in group if c.layout.device == "cpu"]
+    return max([1, *declared, *(wish.cpus or ())])
+
+
+def layout_of(count: int, kind: DeviceKind, machine: Machine) -> Layout:
+    """Return the layout of ``count`` devices: on one node, or on whole nodes if it is more."""
+    if kind == "cpu":
+        return Layout(nodes=1, devices_per_node=count, device="cpu")
+    per_node = machine.gpus_per_node or max(machine.gpus, 0) or _REPORTS_GPUS_PER_NODE
+    if count <= per_node:
+        return Layout(nodes=1, devices_per_node=count, device="gpu")
+    if machine.gpus and count <= _REPORTS_GPUS_PER_NODE:
+        # More than this machine has, but one node of the usual size: say so of one node.
+        return Layout(nodes=1, devices_per_node=count, device="gpu")
+    if count % per_node:
+        raise UsageError(
+            f"--gpus={count}: more than one node's {per_node} GPUs, and not whole nodes; give a "
+            f"multiple of {per_node}"
+        )
+    return Layout(nodes=count // per_node, devices_per_node=per_node, device="gpu")

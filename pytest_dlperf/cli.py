@@ -1,0 +1,200 @@
+"""The console script ``dlperf``: the same stages without pytest.
+
+Results go to standard output, messages to standard error. Exit codes: 0 nothing failed, 1
+something was refused or is missing, 2 wrong usage or unreadable input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_dlperf.core.errors import DlperfError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_dlperf.baseline.store import BaselineStore
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``dlperf`` and return its exit code."""
+    arguments = _parser().parse_args(argv)
+    try:
+        code: int = arguments.run(arguments)
+    except DlperfError as error:
+        _say(f"dlperf: {error}")
+        return 2
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="dlperf", description=__doc__.split("\n", 1)[0])
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    doctor = commands.add_parser("doctor", help="what is here to run on, and what is missing")
+    doctor.add_argument("--json", action="store_true", help="JSON alone on standard output")
+    doctor.set_defaults(run=_doctor)
+    baselines = commands.add_parser(
+        "baselines", help="look at stored baselines, and accept new ones"
+    )
+    actions = baselines.add_subparsers(required=True, metavar="ACTION")
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument(
+        "--baselines",
+        type=Path,
+        default=Path("baselines"),
+        metavar="DIR",
+        help="folder of the baselines (baselines/ here)",
+    )
+    common.add_argument("--json", action="store_true", help="JSON alone on standard output")
+    listing = actions.add_parser(
+        "list", parents=[common], help="every stored number and its source"
+    )
+    listing.set_defaults(run=_list)
+    show = actions.add_parser("show", parents=[common], help="one baseline, whole")
+    show.add_argument("case", help="case id, or a pattern with * that fits")
+    show.set_defaults(run=_show)
+    accept = actions.add_parser("accept", parents=[common], help="store what a session measured")
+    accept.add_argument("results", type=Path, help="file of --dlperf-json")
+    accept.add_argument(
+        "-k", dest="pattern", metavar="PATTERN", help="only case ids that hold this"
+    )
+    accept.add_argument("--reason", default="", help="why a changed level is accepted")
+    accept.set_defaults(run=_accept)
+    prune = actions.add_parser("prune", parents=[common], help="remove baselines without a case")
+    prune.add_argument("paths", nargs="*", help="where the tests are (perf_tests)")
+    prune.add_argument("--dry-run", action="store_true", help="only say what would be removed")
+    prune.set_defaults(run=_prune)
+    return parser
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+
+
+def _print_json(values: Any) -> None:
+    _print(json.dumps(values, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False))
+
+
+def _store(arguments: argparse.Namespace) -> BaselineStore:
+    from pytest_dlperf.baseline.store import BaselineStore
+
+    root: Path = arguments.baselines
+    if not root.is_dir():
+        raise UsageError(f"{root} is no folder; name the baselines with --baselines=DIR")
+    return BaselineStore(root)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from pytest_dlperf.baseline import commands
+
+    rows = commands.list_rows(_store(arguments))
+    if arguments.json:
+        _print_json({"format": 1, "baselines": rows})
+    else:
+        _print(commands.render_list(rows))
+    return 0
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    from pytest_dlperf.baseline import commands
+
+    found = commands.show(_store(arguments), arguments.case)
+    if arguments.json:
+        _print_json(found)
+    else:
+        _print(commands.render_show(found))
+    return 0
+
+
+def _accept(arguments: argparse.Namespace) -> int:
+    from pytest_dlperf.baseline import commands
+    from pytest_dlperf.report import json_
+
+    outcomes = json_.read(arguments.results)
+    arguments.baselines.mkdir(parents=True, exist_ok=True)
+    changes = commands.accept(
+        _store(arguments), outcomes, pattern=arguments.pattern, reason=arguments.reason
+    )
+    if arguments.json:
+        _print_json(commands.changes_to_json(changes))
+    else:
+        for change in changes:
+            (_say if change.refused else _print)(change.text)
+    if not changes:
+        raise UsageError(f"{arguments.results} holds no case that fits; look at -k")
+    return 1 if any(change.refused for change in changes) else 0
+
+
+def _prune(arguments: argparse.Namespace) -> int:
+    from pytest_dlperf.baseline import commands
+
+    store = _store(arguments)
+    declared = _declared_cases(arguments.paths or ["perf_tests"])
+    families = {case_id.rpartition("-")[0] for case_id in declared}
+    # --gpus replaces layouts: a case is known by its family, whatever its layout.
+    known = {
+        entry.baseline.case_id
+        for entry in store.all()
+        if entry.baseline.case_id.rpartition("-")[0] in families
+    }
+    removed = commands.prune(store, known, dry_run=arguments.dry_run)
+    if arguments.json:
+        _print_json({"format": 1, "removed": [str(path) for path in removed]})
+        return 0
+    verb = "would remove" if arguments.dry_run else "removed"
+    for path in removed:
+        _print(f"{verb} {path}")
+    _print(f"{verb} {len(removed)} of the baselines; {len(declared)} cases are declared")
+    return 0
+
+
+def _declared_cases(paths: Sequence[str]) -> set[str]:
+    """Return the ids of all cases that the tests in ``paths`` declare, as pytest collects them."""
+    with tempfile.TemporaryDirectory() as folder:
+        listing = Path(folder) / "cases.json"
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                "--dlperf-list",
+                f"--dlperf-json={listing}",
+                *paths,
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0 or not listing.exists():
+            raise UsageError(
+                f"pytest --dlperf-list {' '.join(paths)} failed, so it is not known which cases "
+                f"there are; nothing was removed.\n{done.stdout}{done.stderr}"
+            )
+        cases = json.loads(listing.read_text(encoding="utf-8"))["cases"]
+    return {case["id"] for case in cases if case["declared"]}
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from pytest_dlperf import doctor
+
+    facts = doctor.examine()
+    if arguments.json:
+        _print_json(facts)
+    else:
+        _print(doctor.render(facts))
+    return 1 if facts["problems"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""Collection: markers become items, one a case; those that do not run here are deselected."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_dlperf.cases.marker import cases_of
+from pytest_dlperf.cases.selection import Machine, Selected, Wish, fits, select
+from pytest_dlperf.core.errors import DlperfError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.session import PerfSession
+
+#: The marker, and the fixture that runs its case.
+NAME = "dlperf"
+
+
+def parametrize(metafunc: pytest.Metafunc, session: PerfSession) -> None:
+    """Make one item for every case that the test's markers declare or the options ask for."""
+    try:
+        selected = _selected(metafunc, session)
+    except UsageError as error:
+        pytest.fail(f"{metafunc.definition.nodeid}: {error}", pytrace=False)
+    metafunc.parametrize(NAME, selected, indirect=True, ids=[s.case.id for s in selected])
+
+
+def _selected(metafunc: pytest.Metafunc, session: PerfSession) -> Sequence[Selected]:
+    if NAME not in metafunc.fixturenames:
+        raise UsageError(
+            "a test marked dlperf must take the fixture dlperf and call dlperf.run(); else its "
+            "case would never run"
+        )
+    declared: list[Case] = []
+    for marker in reversed(list(metafunc.definition.iter_markers(NAME))):
+        declared += cases_of(marker.args, marker.kwargs, function=metafunc.function.__name__)
+    _check_ids([(case.id, "the marker") for case in declared])
+    settings = session.settings
+    declared = [replace(case, protocol=settings.protocol_for(case.protocol)) for case in declared]
+    if settings.list_only:
+        return [Selected(case=case) for case in declared]
+    return select(declared, wish_of(session), machine_of(session))
+
+
+def wish_of(session: PerfSession) -> Wish:
+    """Return what the command line asks for."""
+    settings = session.settings
+    return Wish(
+        gpus=settings.gpus, cpus=settings.cpus, size=settings.size, frameworks=settings.frameworks
+    )
+
+
+def machine_of(session: PerfSession) -> Machine:
+    """Return what there is to run on."""
+    devices = session.devices
+    return Machine(
+        gpus=devices.visible_gpus,
+        gpu_problem=devices.gpu_problem,
+        cores=devices.visible_cores,
+        gpus_per_node=len(devices.gpus),
+    )
+
+
+def selected_of(item: pytest.Item) -> Selected | None:
+    """Return the case of a perf item; None for any other."""
+    callspec: Any = getattr(item, "callspec", None)
+    value = callspec.params.get(NAME) if callspec is not None else None
+    return value if isinstance(value, Selected) else None
+
+
+def deselect(config: pytest.Config, items: list[pytest.Item], session: PerfSession) -> None:
+    """Take the cases that do not run here out of ``items``, and count them.
+
+    A one-node layout that does not fit although it was measured on this machine class stays,
+    as an error: a device vanished. Two items with one case id are a usage error.
+    """
+    kept, dropped = [], []
+    for item in items:
+        selected = selected_of(item)
+        if selected is None or not selected.left_out:
+            kept.append(item)
+        elif _vanished(selected.case, session):
+            item.callspec.params[NAME] = Selected(  # type: ignore[attr-defined]
+                case=selected.case,
+                error=f"{fits(selected.case.layout, machine_of(session))}, but this machine class "
+                "has a measured baseline of it: a device vanished",
+            )
+            kept.append(item)
+        else:
+            dropped.append(item)
+            session.left_out[selected.case.id] = selected.left_out
+    try:
+        _check_ids([(s.case.id, item.nodeid) for item in kept if (s := selected_of(item))])
+    except UsageError as error:
+        raise pytest.UsageError(f"pytest-dlperf: {error}") from error
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = kept
+
+
+def _vanished(case: Case, session: PerfSession) -> bool:
+    wish = wish_of(session)
+    if wish.names_devices or wish.size is not None or case.layout.nodes > 1:
+        return False
+    if wish.frameworks is not None and case.framework not in wish.frameworks:
+        return False
+    if case.layout.device == "cpu" or not fits(case.layout, machine_of(session)):
+        return False
+    machine_class = session.settings.machine_class or session.devices.machine_class("gpu")
+    try:
+        return session.store.find(machine_class, case.suite, case.id) is not None
+    except DlperfError:
+        return True  # a broken file is still a baseline; the error is told when it is used
+
+
+def _check_ids(ids: Sequence[tuple[str, str]]) -> None:
+    seen: dict[str, str] = {}
+    for case_id, where in ids:
+        if case_id in seen:
+            raise UsageError(
+                f"case id {case_id} stands twice: in {seen[case_id]} and in {where}; their "
+                "baselines would be one file. Give one of them another suite"
+            )
+        seen[case_id] = where

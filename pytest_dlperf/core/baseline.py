@@ -1,0 +1,71 @@
+"""Baselines: what a case measured before, session by session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pytest_dlperf.core.measurement import Conditions
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """Where numbers come from: this tool (``measured``), or a document (``published``)."""
+
+    kind: str = "measured"
+    document: str = ""
+    table: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Session:
+    """One session's runs of a case, as they are stored."""
+
+    #: ISO 8601, UTC, to the second.
+    time: str
+    runs: tuple[float, ...]
+    speedup: float | None = None
+    #: Throughputs of the one-device parent in that session.
+    parent_runs: tuple[float, ...] = ()
+    peak_memory_bytes: tuple[float, ...] = ()
+    #: Medians over the runs.
+    canary: Mapping[str, float] = field(default_factory=dict)
+    node: str = ""
+    commit: str = ""
+    software: Mapping[str, str] = field(default_factory=dict)
+    machine: Mapping[str, str] = field(default_factory=dict)
+    loss_fall: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Level:
+    """A level that was replaced: its sessions, when, and why."""
+
+    replaced: str
+    reason: str
+    sessions: tuple[Session, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Baseline:
+    """One file: what is known of one case on one machine class."""
+
+    case_id: str
+    machine_class: str
+    suite: str
+    unit: str
+    sessions: tuple[Session, ...]
+    #: None for published numbers, whose conditions are told in words.
+    conditions: Conditions | None
+    source: Source = field(default_factory=Source)
+    history: tuple[Level, ...] = ()
+    tolerance: float | None = None
+    #: For published numbers: conditions as stated, environment, accuracy, time to train ...
+    facts: Mapping[str, str | float] = field(default_factory=dict)
+
+    @property
+    def throughputs(self) -> tuple[float, ...]:
+        """Throughput of every stored run."""
+        return tuple(value for session in self.sessions for value in session.runs)

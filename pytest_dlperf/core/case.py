@@ -1,0 +1,140 @@
+"""Cases: what to train, where, and by which protocol."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.layout import Layout
+
+FRAMEWORKS: Final = ("torch", "paddle", "tensorflow")
+PRECISIONS: Final = ("fp32", "tf32", "amp", "bf16", "pure_fp16")
+#: Precisions that have kernels and loss scaling on GPUs only.
+GPU_PRECISIONS: Final = ("tf32", "amp", "pure_fp16")
+SIZES: Final = ("full", "tiny")
+LossRule = Literal["falls", "finite"]
+OptionValue = str | int | float | bool
+_NAME = re.compile(r"[A-Za-z0-9_]+")
+_WORKLOAD = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Protocol:
+    """How a case is measured; the default is that of the source reports.
+
+    150 iterations of which the first 50 warm up: seed 003 (PLSC ArcFace), "rules".
+    """
+
+    iterations: int = 150
+    warmup: int = 50
+    runs: int = 5
+    max_runs: int = 10
+    timeout_s: float = 1800.0
+    #: False when the user named a number of runs: then exactly those are measured.
+    adaptive: bool = True
+    #: The window that the case declares, where the command line replaced it.
+    declared_window: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.warmup < 2:
+            raise UsageError(
+                f"warm-up {self.warmup}: give 2 or more iterations; the first two check "
+                "shapes and precision, and would disturb a measurement"
+            )
+        if self.warmup >= self.iterations:
+            raise UsageError(
+                f"warm-up {self.warmup} is not below the {self.iterations} iterations, so nothing "
+                "would be measured; raise --dlperf-iterations or lower --dlperf-warmup"
+            )
+        if self.runs < 1:
+            raise UsageError(f"runs {self.runs}: give 1 or more")
+        if self.max_runs < self.runs:
+            raise UsageError(f"max_runs {self.max_runs} is below runs {self.runs}; raise it")
+        if not self.timeout_s > 0:
+            raise UsageError(f"timeout {self.timeout_s} s: give more than 0 seconds")
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """First measured iteration and the one after the last."""
+        return self.warmup, self.iterations
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Case:
+    """One training to measure: a suite at one framework, precision, batch size and layout."""
+
+    suite: str
+    framework: str
+    workload: str
+    precision: str
+    batch_size_per_device: int
+    layout: Layout
+    size: str = "full"
+    launcher: str = "auto"
+    unit: str = "samples"
+    protocol: Protocol = field(default_factory=Protocol)
+    tolerance: float | None = None
+    options: tuple[tuple[str, OptionValue], ...] = ()
+    loss: LossRule = "falls"
+    version: int = 1
+    #: Ranks of the largest CPU layout declared or asked for: each rank gets cores // this.
+    cpu_ranks_max: int = 1
+
+    def __post_init__(self) -> None:
+        self._check_names()
+        for name, value in (
+            ("batch_size_per_device", self.batch_size_per_device),
+            ("version", self.version),
+        ):
+            if type(value) is not int or value < 1:
+                raise UsageError(
+                    f"{self.suite}: {name} {value!r} must be a whole number, 1 or more"
+                )
+
+    def _check_names(self) -> None:
+        if not _NAME.fullmatch(self.suite):
+            raise UsageError(f"suite {self.suite!r}: use letters, digits and _ only")
+        for kind, name, known in (
+            ("framework", self.framework, FRAMEWORKS),
+            ("precision", self.precision, PRECISIONS),
+            ("size", self.size, SIZES),
+            ("loss rule", self.loss, ("falls", "finite")),
+        ):
+            if name not in known:
+                raise UsageError(
+                    f"{self.suite}: unknown {kind} {name!r}; known: {', '.join(known)}"
+                )
+        if not _WORKLOAD.fullmatch(self.workload):
+            raise UsageError(
+                f"{self.suite}: workload {self.workload!r} names no function; "
+                "write module:function, for instance mymodel:build"
+            )
+
+    @property
+    def family(self) -> str:
+        """The id without the layout: cases of one family differ by layout alone."""
+        suite = self.suite if self.size == "full" else f"{self.suite}.{self.size}"
+        return f"{suite}-{self.framework}-{self.precision}-bs{self.batch_size_per_device}"
+
+    @property
+    def id(self) -> str:
+        """Id such as ``tsm-torch-amp-bs16-1n8g`` or ``tsm.tiny-torch-bf16-bs2-1n2c``."""
+        return f"{self.family}-{self.layout}"
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks."""
+        return self.layout.world_size
+
+    @property
+    def global_batch_size(self) -> int:
+        """Work of one iteration of all ranks, in the case's unit."""
+        return self.batch_size_per_device * self.world_size
+
+    def parent(self) -> Case | None:
+        """Return the same case on one device, or None if this is it."""
+        if self.world_size == 1:
+            return None
+        return replace(self, layout=self.layout.one_device())

@@ -1,0 +1,21 @@
+"""Where a case ran: the machine class is hardware only, all else is shown as differences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Environment:
+    """The machine and the software of one outcome; what is not known is absent, not guessed."""
+
+    #: Slug that keys baselines: ``8x-v100-sxm2-32gb``, ``2x-amd-epyc-9b45``; may be pinned.
+    machine_class: str
+    #: The slug that was found, whatever was pinned.
+    hardware: str
+    node: str
+    #: Driver, CUDA, framework and its version, Python, image, commit ...
+    software: Mapping[str, str]
+    #: OS, CPU, memory, GPUs ...
+    machine: Mapping[str, str]

@@ -1,0 +1,37 @@
+"""Errors a user can act on: each says what, where, and what to do."""
+
+from __future__ import annotations
+
+
+class DlperfError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class UsageError(DlperfError):
+    """An option, a marker or a command line says something that cannot be meant."""
+
+
+class UnknownNameError(UsageError):
+    """A name was not in a table; keeps the parts of the message."""
+
+    def __init__(self, kind: str, name: str, known: tuple[str, ...]) -> None:
+        super().__init__(f"unknown {kind} {name!r}; known: {', '.join(sorted(known))}")
+        self.kind = kind
+        self.name = name
+        self.known = known
+
+
+class NotRunError(DlperfError):
+    """A case is impossible here, for a reason known before anything starts (``not-run``)."""
+
+
+class CaseError(DlperfError):
+    """A case was asked for and could not be measured (verdict ``error``)."""
+
+
+class BaselineError(DlperfError):
+    """A baseline file cannot be read, written, or is not what it claims to be."""
+
+
+class UpdateRefusedError(DlperfError):
+    """``--update-baselines`` or ``accept`` was refused; nothing was written."""

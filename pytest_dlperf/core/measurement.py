@@ -1,0 +1,84 @@
+"""Measurements, and the conditions under which two of them may be compared."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from pytest_dlperf.core.run import Problem, RunSummary
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Conditions:
+    """What must be equal before two numbers are compared; a difference is ``incomparable``."""
+
+    window: tuple[int, int]
+    launcher: str
+    world_size: int
+    batch_size_per_device: int
+    unit: str
+    #: The dtype in which most matrix work was done, as seen by the ranks.
+    dtype: str
+    #: ``synthetic`` or ``real``.
+    data: str
+    parameter_count: int
+    input_shapes: tuple[tuple[int, ...], ...]
+    options: Mapping[str, str | int | float | bool]
+    threads_per_rank: int
+    host_sharing: bool
+    hardware: str
+    version: int
+
+    def differences(self, other: Conditions) -> tuple[str, ...]:
+        """Return a phrase ``field: mine, was theirs`` for each field that differs."""
+        return tuple(
+            f"{f.name}: {getattr(self, f.name)}, was {getattr(other, f.name)}"
+            for f in fields(self)
+            if getattr(self, f.name) != getattr(other, f.name)
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measurement:
+    """All runs of one case in one session, and what was summarised from them."""
+
+    case_id: str
+    unit: str
+    conditions: Conditions
+    #: The runs that count.
+    runs: tuple[RunSummary, ...]
+    #: Runs that were disturbed, and repeated.
+    disturbed_runs: tuple[RunSummary, ...] = ()
+    #: Throughputs of the runs of the same case on one device, measured in this session.
+    parent_throughputs: tuple[float, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    #: Share by which steps were made longer on purpose; 0 for none.
+    inject: float = 0.0
+
+    @property
+    def throughputs(self) -> tuple[float, ...]:
+        """Throughput of each run that counts."""
+        return tuple(run.throughput for run in self.runs)
+
+    @property
+    def throughput(self) -> float:
+        """Median over the runs: the value of the case."""
+        return statistics.median(self.throughputs)
+
+    @property
+    def speedup(self) -> float | None:
+        """Median of the case over the median of the same case on one device (as seed 003)."""
+        if not self.parent_throughputs:
+            return None
+        return self.throughput / statistics.median(self.parent_throughputs)
+
+    @property
+    def efficiency(self) -> float | None:
+        """Speedup over the number of devices."""
+        return None if self.speedup is None else self.speedup / self.conditions.world_size
+
+    @property
+    def peak_memory_bytes(self) -> float:
+        """Median over the runs of the largest rank's peak."""
+        return statistics.median(run.peak_memory_bytes for run in self.runs)

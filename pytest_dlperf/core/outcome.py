@@ -1,0 +1,40 @@
+"""Outcomes: everything about one finished case. They survive JSON (``codec.py``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pytest_dlperf.core.baseline import Session
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.environment import Environment
+from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.verdict import Judgement
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """One finished case: what was asked, measured, expected, decided, and where it ran."""
+
+    case: Case
+    judgement: Judgement
+    measurement: Measurement | None = None
+    environment: Environment | None = None
+    #: The baseline's sessions at the time, so that a report needs no baseline file.
+    baseline_sessions: tuple[Session, ...] = ()
+    #: The published number of the same case, and its source, where there is one.
+    published: Mapping[str, str | float] = field(default_factory=dict)
+    #: pytest's node id; empty where no test ran it.
+    node_id: str = ""
+    #: Whether the test of this outcome failed, by the session's policy.
+    failed: bool = False
+    #: What ``--update-baselines`` did: ``created``, ``appended``, ``replaced``, or empty.
+    update: str = ""
+    #: ISO 8601, UTC.
+    time: str = ""
+    commit: str = ""
+    #: Whether tracked files outside the baselines folder were modified.
+    dirty: bool = False
+    elapsed_s: float = 0.0
+    #: Folder with the raw records of the runs.
+    folder: str = ""

@@ -1,0 +1,67 @@
+"""Outcomes as plain JSON types, and back; the shape of results files.
+
+An outcome holds its case's ``id`` and the summary figures beside what they are made of; a
+judgement holds the keys of its throughput's comparison directly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pytest_dlperf.core.codec import DecodeError, decode, encode
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.outcome import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+#: Version of results files. 1: the first.
+RESULTS_FORMAT: Final = 1
+#: Figures that are written for readers, and derived again when read.
+_DERIVED: Final = ("throughput", "speedup", "efficiency", "peak_memory_bytes")
+
+
+def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
+    """Return ``outcome`` in plain JSON types."""
+    values: dict[str, Any] = encode(outcome)
+    values["case"]["id"] = outcome.case.id
+    judgement = values["judgement"]
+    judgement |= judgement.pop("throughput") | {"verdict": outcome.judgement.verdict.value}
+    if outcome.measurement is not None:
+        values["measurement"] |= {name: getattr(outcome.measurement, name) for name in _DERIVED}
+    return values
+
+
+def outcome_from_json(values: Any) -> Outcome:
+    """Return the outcome that ``outcome_to_json`` wrote; raise ``UsageError`` if it is none."""
+    try:
+        values = {key: dict(v) if isinstance(v, dict) else v for key, v in values.items()}
+        values["case"].pop("id", None)
+        judgement = values["judgement"]
+        own = {key: judgement.pop(key) for key in ("verdict", "reason", "metrics")}
+        values["judgement"] = {**own, "throughput": {**judgement, "verdict": None}}
+        if values.get("measurement"):
+            for name in _DERIVED:
+                values["measurement"].pop(name, None)
+        return decode(Outcome, values)
+    except (DecodeError, KeyError, AttributeError) as error:
+        raise UsageError(f"not an outcome: {error}") from error
+
+
+def results_to_json(outcomes: Iterable[Outcome]) -> dict[str, Any]:
+    """Return the contents of a results file."""
+    return {"format": RESULTS_FORMAT, "outcomes": [outcome_to_json(o) for o in outcomes]}
+
+
+def results_from_json(values: Any, *, where: str) -> tuple[Outcome, ...]:
+    """Return the outcomes of a results file; ``where`` names it in ``UsageError``."""
+    if not isinstance(values, dict) or "outcomes" not in values:
+        raise UsageError(f"{where}: not a results file of --dlperf-json")
+    if values.get("format") != RESULTS_FORMAT:
+        raise UsageError(
+            f"{where}: format {values.get('format')!r}, this version reads {RESULTS_FORMAT}"
+        )
+    try:
+        return tuple(outcome_from_json(item) for item in values["outcomes"])
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from error

@@ -1,0 +1,28 @@
+"""Shares written by people: ``3%`` and ``0.03`` are the same number."""
+
+from __future__ import annotations
+
+import math
+
+from pytest_dlperf.core.errors import UsageError
+
+
+def parse_share(value: str | float, *, what: str) -> float:
+    """Return ``value`` as a share of 1, at least 0.
+
+    Raises ``UsageError`` for text that is no number, for a negative one, and for a bare
+    number of 1 or more (``5`` would be 500 %; who means that writes ``500%``).
+    """
+    text = str(value).strip()
+    percent = text.endswith("%")
+    try:
+        number = float(text[:-1] if percent else text)
+    except ValueError:
+        raise UsageError(f"{what}: {text!r} is not a number; write 3% or 0.03") from None
+    if not math.isfinite(number) or number < 0:
+        raise UsageError(f"{what}: {text!r} must be a finite number, 0 or more; write 3% or 0.03")
+    if percent:
+        return number / 100
+    if number >= 1:
+        raise UsageError(f"{what}: a bare {text} would mean {number:.0%}; write {text}% instead")
+    return number

@@ -1,0 +1,101 @@
+"""What is started, and what came back: plans, runs, and spans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Span:
+    """Iterations ``first_step`` to ``last_step`` of one rank: the only raw datum."""
+
+    rank: int
+    first_step: int
+    last_step: int
+    seconds: float
+    #: In the case's unit, by this rank alone.
+    work: float
+    cpu_seconds: float | None = None
+    data_wait_seconds: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LaunchPlan:
+    """A command with its environment: a value that one can print, and run."""
+
+    case_id: str
+    argv: tuple[str, ...]
+    #: What is set on top of the environment of the pytest process.
+    env: Mapping[str, str]
+    #: Folder of this run: records of the ranks, ``output.log``, the launcher's own files.
+    workdir: str
+    timeout_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """One launch, ended."""
+
+    plan: LaunchPlan
+    #: Exit status of the launcher; negative for a signal; None if it could not be started.
+    exit_code: int | None
+    #: Seconds from the start of the supervisor to the end of the last process.
+    elapsed_s: float
+    #: Seconds since the epoch.
+    started_at_s: float
+    timed_out: bool = False
+    #: Why it ended, where the supervisor knows better than the exit code.
+    end: str = ""
+    log: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Problem:
+    """Something that is odd about a measurement: a stable code, and a sentence."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RankSummary:
+    """What one rank did in the measured window of one run."""
+
+    rank: int
+    node: str
+    seconds: float
+    cpu_seconds: float | None
+    peak_memory_bytes: int
+    loss_first: float
+    loss_last: float
+    device_id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunSummary:
+    """What one run measured over its window. Rates are global, in the case's unit a second."""
+
+    #: Work of all ranks over the time of the slowest.
+    throughput: float
+    #: Other rules' rates of the same window, for comparison: ``mean_of_rates`` (the mean of each
+    #: iteration's rate, seed 003), ``median_step`` (work over the median iteration).
+    estimates: Mapping[str, float]
+    #: Seconds of every iteration of the slowest rank, warm-up included.
+    step_seconds: tuple[float, ...]
+    ranks: tuple[RankSummary, ...]
+    #: Largest of all ranks.
+    peak_memory_bytes: int
+    time_to_first_step_s: float
+    #: Rates of fixed work, the slowest rank's; see ``worker/frameworks/torch_canary.py``.
+    canary: Mapping[str, float]
+    #: CPU seconds of everybody else over the CPU seconds that the host had; None if unknown.
+    others_cpu_share: float | None
+    #: Why this run does not count (others used the machine); empty if it does.
+    disturbed: str = ""
+    problems: tuple[Problem, ...] = ()
+    elapsed_s: float = 0.0
+    log: str = ""
+    #: The record of what happened, from the launch folder: where to look.
+    folder: str = ""
+    extras: Mapping[str, float] = field(default_factory=dict)

@@ -1,0 +1,81 @@
+"""Verdicts, the rule that makes them, and what a judgement says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+
+class Verdict(str, Enum):
+    """What was decided about a case; in order of precedence if several apply."""
+
+    ERROR = "error"
+    NOT_RUN = "not-run"
+    INCOMPARABLE = "incomparable"
+    UNSTEADY = "unsteady"
+    NO_BASELINE = "no-baseline"
+    IMPROVED = "improved"
+    PASSED = "passed"
+    REGRESSED = "regressed"
+    INCONCLUSIVE = "inconclusive"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+#: Counted as passed.
+GOOD: Final = frozenset({Verdict.PASSED, Verdict.IMPROVED})
+#: Fail by default.
+BAD: Final = frozenset({Verdict.REGRESSED, Verdict.ERROR})
+#: Neither: shown as a category of their own, and failing under ``--dlperf-strict``.
+NOT_JUDGED: Final = frozenset(set(Verdict) - GOOD - BAD)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rule:
+    """How a verdict is reached; shares of 1 throughout."""
+
+    #: The slowdown up to which a case passes; None: learnt from the case's own noise.
+    tolerance: float | None = None
+    #: A learnt tolerance is at least the first; a case that needs more than the second is
+    #: unsteady.
+    tolerance_min: float = 0.03
+    tolerance_max: float = 0.20
+    #: A slowdown below this is never called a regression.
+    min_effect: float = 0.01
+    #: Share of unchanged suites that may raise a false alarm.
+    alpha: float = 0.05
+    #: Number of cases with a baseline times their gated metrics: alpha is split over them.
+    family: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """One metric, now against before. All None where it could not be compared."""
+
+    now: float | None = None
+    before: float | None = None
+    #: now / before - 1.
+    change: float | None = None
+    #: Two-sided 90 % interval of the same number.
+    interval: tuple[float, float] | None = None
+    #: The smallest slowdown (positive share) that this comparison could have shown.
+    sees: float | None = None
+    #: The tolerance that was used, given or learnt.
+    tolerance: float | None = None
+    verdict: Verdict | None = None
+    provisional: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judgement:
+    """The verdict on a case with its sentence, and the comparison of each gated metric."""
+
+    verdict: Verdict
+    #: One sentence: why, by how much, what to type next.
+    reason: str
+    throughput: Comparison = field(default_factory=Comparison)
+    #: ``speedup`` and ``peak_memory``, where they were measured before and now.
+    metrics: Mapping[str, Comparison] = field(default_factory=dict)

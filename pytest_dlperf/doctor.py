@@ -1,0 +1,90 @@
+"""``dlperf doctor``: devices, frameworks, launchers, locks, and what is missing for what."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from pytest_dlperf import runtime
+from pytest_dlperf.cases.possible import DISTRIBUTIONS, framework_version
+from pytest_dlperf.core.case import GPU_PRECISIONS
+from pytest_dlperf.launch.lease import lease_holder
+from pytest_dlperf.measure.devices import detect
+
+#: Programs that start ranks or jobs, and what needs them.
+_PROGRAMS = {
+    "torchrun": "torch cases of more than one rank",
+    "mpirun": "jobs over MPI",
+    "horovodrun": "tensorflow cases with Horovod",
+    "sbatch": "jobs under Slurm",
+    "nvidia-smi": "GPU cases",
+}
+
+
+def examine() -> dict[str, Any]:
+    """Return what is here, in plain JSON types; ``problems`` is empty if nothing is wrong."""
+    devices = detect()
+    problems = []
+    if devices.gpu_problem:
+        problems.append(f"a GPU is present but unusable: {devices.gpu_problem}")
+    versions = {name: framework_version(name) for name in DISTRIBUTIONS}
+    if not any(versions.values()):
+        problems.append("no framework is installed; pip install 'pytest-dlperf[torch]' brings one")
+    return {
+        "format": 1,
+        "machine_class": {
+            "cpu": devices.machine_class("cpu"),
+            "gpu": devices.machine_class("gpu") if devices.gpus else None,
+        },
+        "cores": {"host": devices.cores, "visible": devices.visible_cores},
+        "gpus": [gpu.name for gpu in devices.gpus],
+        "visible_gpus": devices.visible_gpus,
+        "frameworks": versions,
+        "programs": {name: _program(name) for name in _PROGRAMS},
+        "runtime_folder": str(runtime.folder()),
+        "lease_holder": lease_holder(),
+        "missing": _missing(versions, has_gpu=devices.visible_gpus > 0),
+        "problems": problems,
+    }
+
+
+def _program(name: str) -> str | None:
+    beside = Path(sys.executable).with_name(name)
+    return str(beside) if beside.exists() else shutil.which(name)
+
+
+def _missing(versions: dict[str, str | None], *, has_gpu: bool) -> list[str]:
+    lines = [
+        f"cases of framework {name} are not-run: pip install 'pytest-dlperf[{name}]'"
+        for name, version in versions.items()
+        if version is None
+    ]
+    if not has_gpu:
+        lines.append(
+            "no usable GPU: cases run on CPU processes at size tiny; those of precision "
+            f"{', '.join(GPU_PRECISIONS)} are not-run"
+        )
+    return lines
+
+
+def render(facts: dict[str, Any]) -> str:
+    """Return the text of ``examine``'s findings."""
+    cores, classes = facts["cores"], facts["machine_class"]
+    gpus = ", ".join(facts["gpus"]) or "none"
+    lines = [
+        f"machine class   {classes['cpu']} (CPU cases)",
+        f"                {classes['gpu'] or 'no GPU'} (GPU cases)",
+        f"cores           {cores['host']} on the host, {cores['visible']} usable here",
+        f"GPUs            {gpus}; {facts['visible_gpus']} usable here",
+    ]
+    for name, version in facts["frameworks"].items():
+        lines.append(f"framework       {name} {version or 'is not installed'}")
+    for name, path in facts["programs"].items():
+        lines.append(f"program         {name}: {path or f'none (needed for {_PROGRAMS[name]})'}")
+    lines.append(f"locks           in {facts['runtime_folder']}")
+    lines.append(f"host lease      {facts['lease_holder'] or 'free'}")
+    lines += [f"missing         {line}" for line in facts["missing"]]
+    lines += [f"PROBLEM         {line}" for line in facts["problems"]]
+    return "\n".join(lines)

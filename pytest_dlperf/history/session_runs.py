@@ -1,0 +1,44 @@
+"""What this session has measured so far, shared by all its processes (xdist workers).
+
+One JSON line a run and case. Written and read while the host's lease is held, so that a
+one-device parent is measured once, whichever test needs it first.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from pytest_dlperf.core.codec import decode, encode
+from pytest_dlperf.core.run import RunSummary
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_dlperf.core.case import Case
+
+
+class SessionRuns:
+    """The runs of one session, in its folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def append(self, case: Case, run: RunSummary, facts: dict[str, Any]) -> None:
+        """Remember ``run``, and what its ranks reported."""
+        path = self._path(case)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"run": encode(run), "facts": facts}) + "\n")
+
+    def load(self, case: Case) -> list[tuple[RunSummary, dict[str, Any]]]:
+        """Return the runs of ``case`` so far, with what their ranks reported."""
+        path = self._path(case)
+        if not path.exists():
+            return []
+        lines = path.read_text(encoding="utf-8").splitlines()
+        loaded = [json.loads(line) for line in lines]
+        return [(decode(RunSummary, item["run"]), item["facts"]) for item in loaded]
+
+    def _path(self, case: Case) -> Path:
+        return self._folder / case.id / "runs.jsonl"

@@ -1,0 +1,13 @@
+"""The stage that decides: pure functions from measured and stored values to a verdict.
+
+``judge`` decides about one case, ``more_runs`` when there is enough to decide, ``family_size``
+over how many comparisons the error rate is split. The rule is written out in
+``docs/verdicts.md``.
+"""
+
+from __future__ import annotations
+
+from pytest_dlperf.judge.screen import family_size, more_runs
+from pytest_dlperf.judge.verdict import judge
+
+__all__ = ["family_size", "judge", "more_runs"]

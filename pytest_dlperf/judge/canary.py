@@ -1,0 +1,55 @@
+"""The canary: fixed work that tells a changed machine from changed code."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytest_dlperf.core.baseline import Session
+    from pytest_dlperf.core.layout import DeviceKind
+    from pytest_dlperf.core.measurement import Measurement
+
+#: A shift below this, as a share, is no change of the machine.
+MARGIN: Final[Mapping[DeviceKind, float]] = {"cpu": 0.10, "gpu": 0.05}
+#: So many standard deviations of the canary itself are no change of the machine either.
+_SPREADS: Final = 3.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shift:
+    """The canary metric that moved most, and by how much in logs (below 0: slower)."""
+
+    name: str
+    size: float
+
+    def explains(self, change: float, tolerance: float) -> bool:
+        """Whether a log change is within reach of this shift; both distances are logs."""
+        return abs(change - self.size) <= abs(self.size) + tolerance
+
+
+def _logs(sides: Sequence[Mapping[str, float]], name: str) -> list[float]:
+    rates = [side[name] for side in sides if name in side]
+    return [math.log(rate) for rate in rates if math.isfinite(rate) and rate > 0]
+
+
+def moved(measurement: Measurement, stored: Sequence[Session], device: DeviceKind) -> Shift | None:
+    """Return the largest shift that is beyond the canary's own noise, or None."""
+    now_sides = [run.canary for run in measurement.runs]
+    before_sides = [session.canary for session in stored]
+    shifts = []
+    for name in sorted({name for side in now_sides for name in side}):
+        now, before = _logs(now_sides, name), _logs(before_sides, name)
+        if not now or not before:
+            continue
+        size = statistics.median(now) - statistics.fmean(before)
+        noise = statistics.stdev(now) / math.sqrt(len(now)) if len(now) > 1 else 0.0
+        if len(before) >= 3:
+            noise = max(noise, statistics.stdev(before))
+        if abs(size) > max(math.log1p(MARGIN[device]), _SPREADS * noise):
+            shifts.append(Shift(name=name, size=size))
+    return max(shifts, key=lambda shift: abs(shift.size), default=None)

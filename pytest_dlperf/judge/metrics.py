@@ -1,0 +1,139 @@
+"""The gated metrics of a case, each as levels now and in the stored sessions."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.judge import priors
+from pytest_dlperf.judge.stats import MEDIAN_COST, Level
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_dlperf.core.baseline import Session
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.measurement import Measurement
+    from pytest_dlperf.judge.priors import Prior
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Metric:
+    """Both sides of one comparison, and what is known of its noise beforehand."""
+
+    now: Level
+    stored: tuple[Level, ...]
+    prior: Prior
+    #: What ``Level.share`` of this side will be when the protocol's runs are all there.
+    planned: float
+    #: 1 where higher is better, -1 where lower is.
+    sign: int = 1
+    #: Where set, a change for the worse beyond it that is certain fails whatever the tolerance,
+    #: and one below it never does.
+    floor: float | None = None
+
+    @property
+    def before(self) -> float:
+        """The mean stored level, as people read it."""
+        mean = statistics.fmean(level.value for level in self.stored)
+        return float(f"{math.exp(self.sign * mean):.12g}")
+
+
+def check_rates(rates: Sequence[float], what: str) -> None:
+    """Raise ``CaseError`` unless every rate can be one: finite and above 0."""
+    for rate in rates:
+        if not (math.isfinite(rate) and rate > 0):
+            raise CaseError(
+                f"{what}: a rate of {rate} is not a throughput, so nothing can be judged; "
+                "look at the records of that run"
+            )
+
+
+def _level(values: Sequence[float], sign: int = 1) -> Level:
+    amount = statistics.median(values)
+    return Level(
+        amount=amount,
+        value=sign * math.log(amount),
+        arms=(tuple(math.log(value) for value in values),),
+    )
+
+
+def _ratio(over: Sequence[float], under: Sequence[float]) -> Level:
+    top, bottom = _level(over), _level(under)
+    return Level(
+        amount=top.amount / bottom.amount,
+        value=top.value - bottom.value,
+        arms=top.arms + bottom.arms,
+    )
+
+
+def throughput(case: Case, measurement: Measurement, stored: Sequence[Session]) -> Metric:
+    """Return the metric that every case has."""
+    return Metric(
+        now=_level(measurement.throughputs),
+        stored=tuple(_level(session.runs) for session in stored),
+        prior=priors.THROUGHPUT[case.layout.device],
+        planned=MEDIAN_COST / case.protocol.runs,
+    )
+
+
+def parent(case: Case, measurement: Measurement, stored: Sequence[Session]) -> Metric | None:
+    """Return the throughput of one device: not gated, but it explains a speedup."""
+    before = tuple(_level(session.parent_runs) for session in stored if session.parent_runs)
+    if not measurement.parent_throughputs or not before:
+        return None
+    return Metric(
+        now=_level(measurement.parent_throughputs),
+        stored=before,
+        prior=priors.THROUGHPUT[case.layout.device],
+        planned=MEDIAN_COST / case.protocol.runs,
+    )
+
+
+def speedup_level(measurement: Measurement) -> Level | None:
+    """Return the speedup now: median of the case over the median of its one-device parent."""
+    if not measurement.parent_throughputs:
+        return None
+    return _ratio(measurement.throughputs, measurement.parent_throughputs)
+
+
+def _stored_speedup(session: Session) -> Level | None:
+    if session.parent_runs:
+        return _ratio(session.runs, session.parent_runs)
+    if session.speedup is None:
+        return None
+    check_rates([session.speedup], "a stored speedup")
+    return Level(
+        amount=session.speedup, value=math.log(session.speedup), arms=_level(session.runs).arms
+    )
+
+
+def speedup(case: Case, measurement: Measurement, stored: Sequence[Session]) -> Metric | None:
+    """Return the speedup, where both sides have it."""
+    now = speedup_level(measurement)
+    before = tuple(level for session in stored if (level := _stored_speedup(session)) is not None)
+    if now is None or not before:
+        return None
+    return Metric(
+        now=now, stored=before, prior=priors.THROUGHPUT[case.layout.device], planned=now.share
+    )
+
+
+def peak_memory(case: Case, measurement: Measurement, stored: Sequence[Session]) -> Metric | None:
+    """Return the peak memory of the largest rank, where both sides know it (0 is unknown)."""
+    now = [float(run.peak_memory_bytes) for run in measurement.runs]
+    before = [session.peak_memory_bytes for session in stored]
+    before = [values for values in before if values and min(values) > 0]
+    if not before or not min(now) > 0:
+        return None
+    return Metric(
+        now=_level(now, sign=-1),
+        stored=tuple(_level(values, sign=-1) for values in before),
+        prior=priors.MEMORY[case.layout.device],
+        planned=MEDIAN_COST / case.protocol.runs,
+        sign=-1,
+        floor=0.02,
+    )

@@ -1,0 +1,62 @@
+"""Screen, then confirm: how many more runs a case needs, and over what errors are split."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.core.verdict import GOOD, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_dlperf.core.baseline import Baseline
+    from pytest_dlperf.core.case import Case, Protocol
+    from pytest_dlperf.core.verdict import Judgement
+
+#: Runs of the first look: fewer say too little about their own spread.
+_FIRST: Final = 3
+
+
+def looks(protocol: Protocol) -> tuple[int, ...]:
+    """Return the numbers of runs after which a case is judged, and may be done."""
+    if not protocol.adaptive:
+        return (protocol.runs,)
+    counts = {min(_FIRST, protocol.runs), protocol.runs, protocol.max_runs}
+    return tuple(sorted(counts))
+
+
+def more_runs(case: Case, judgement: Judgement | None, measured: int) -> int:
+    """Return how many further runs to launch now, 0 when the case is done.
+
+    ``judgement`` is that of the runs so far, None where there is nothing to judge against.
+    A certified case is done at any look. A slow one is done only after fresh runs have
+    confirmed it. A case that cannot be compared gets the protocol's runs, and no more.
+    """
+    protocol = case.protocol
+    counts = looks(protocol)
+    if measured < counts[0]:
+        return counts[0] - measured
+    verdict = None if judgement is None else judgement.verdict
+    if verdict in GOOD:
+        return 0
+    if verdict is Verdict.REGRESSED and measured >= counts[min(1, len(counts) - 1)]:
+        return 0
+    if verdict in {Verdict.REGRESSED, Verdict.INCONCLUSIVE}:
+        return next((count - measured for count in counts if count > measured), 0)
+    return max(0, protocol.runs - measured)
+
+
+def family_size(baselines: Iterable[Baseline]) -> int:
+    """Return the number of comparisons that a whole suite makes: what alpha is split over.
+
+    Cases with a measured baseline times their gated metrics, whatever ``-k`` selected.
+    """
+    count = 0
+    for baseline in baselines:
+        sessions = baseline.sessions
+        if baseline.source.kind != "measured" or not sessions:
+            continue
+        count += 1
+        count += any(one.speedup is not None or one.parent_runs for one in sessions)
+        count += any(one.peak_memory_bytes for one in sessions)
+    return max(1, count)

@@ -1,0 +1,106 @@
+"""The one sentence of a verdict: why, by how much, what it can see, what to type next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.core.verdict import Verdict
+
+if TYPE_CHECKING:
+    from pytest_dlperf.core.verdict import Comparison, Rule
+
+ACCEPT: Final = "--update-baselines --dlperf-reason=TEXT"
+ACCEPT_LEVEL: Final = f"accept the new level with {ACCEPT}"
+AGAIN: Final = f"measure again when the machine is as it was, or {ACCEPT_LEVEL}"
+
+
+def percent(share: float) -> str:
+    """Return a share as ``12.3 %``."""
+    return f"{100 * share:.1f} %"
+
+
+def signed(share: float) -> str:
+    """Return a change as ``+1.2 %``."""
+    return f"{100 * share:+.1f} %"
+
+
+def change(value: float, worse: str = "slower", better: str = "faster") -> str:
+    """Return a change of a throughput in words."""
+    if abs(value) < 0.0005:
+        return "unchanged"
+    return f"{percent(abs(value))} {better if value > 0 else worse}"
+
+
+def _rates(found: Comparison, unit: str) -> str:
+    rates = f"{found.before:.4g} to {found.now:.4g}"
+    return f"{rates} {unit}" if unit else rates
+
+
+def _interval(found: Comparison) -> str:
+    low, high = found.interval or (0.0, 0.0)
+    return f"90 % interval {signed(low)} to {signed(high)}"
+
+
+def throughput(found: Comparison, rule: Rule, unit: str, *, slower: bool, against: str) -> str:
+    """Return the sentence of a throughput that was judged.
+
+    ``slower``: the slowdown is certain, whatever the verdict. ``against`` names the baseline.
+    """
+    tolerance, sees = percent(found.tolerance or 0.0), percent(found.sees or 0.0)
+    how = f"{change(found.change or 0.0)} than {against}"
+    how = how.replace("unchanged than", "unchanged from")
+    how = f"{how} ({_rates(found, f'{unit}/s')}; {_interval(found)})"
+    if found.verdict is Verdict.IMPROVED:
+        return f"{how}; store the new level with --update-baselines"
+    if found.verdict is Verdict.PASSED:
+        seen = f"a slowdown of {sees} would have shown"
+        if slower:
+            return (
+                f"slower for certain, {how}, yet certified within the tolerance of {tolerance}; "
+                "lower --dlperf-tolerance if that is too much"
+            )
+        return f"{how}, certified within the tolerance of {tolerance}; {seen}"
+    if found.verdict is Verdict.REGRESSED:
+        return (
+            f"{how}, beyond {percent(rule.min_effect)} for certain; find what changed, or "
+            f"{ACCEPT_LEVEL}"
+        )
+    return (
+        f"{how}: neither within the tolerance of {tolerance} for certain nor slower for certain, "
+        f"for only a slowdown of {sees} or more shows here; raise --dlperf-max-runs, store more "
+        "sessions with --update-baselines, or allow more with --dlperf-tolerance"
+    )
+
+
+def memory(found: Comparison) -> str:
+    """Return the sentence of a peak memory that grew."""
+    return (
+        f"peak memory grew by {percent(found.change or 0.0)} ({_rates(found, 'bytes')}; "
+        f"{_interval(found)}); find what keeps it, or {ACCEPT_LEVEL}"
+    )
+
+
+def speedup(found: Comparison) -> str:
+    """Return the sentence of a speedup that fell."""
+    return (
+        f"speedup fell by {percent(-(found.change or 0.0))} ({_rates(found, '')}; "
+        f"{_interval(found)}); find what makes more devices wait, or {ACCEPT_LEVEL}"
+    )
+
+
+def speedup_excused(found: Comparison, parent_change: float | None) -> str:
+    """Return why a speedup that fell fails nothing, to be put after the throughput's sentence."""
+    fall = f"speedup fell by {percent(-(found.change or 0.0))} ({_rates(found, '')})"
+    if parent_change is not None and parent_change > 0:
+        return f"{fall}, but only because one device became {percent(parent_change)} faster"
+    return f"{fall}, but the throughput behind it is certified"
+
+
+def noisy(tolerance: float, rule: Rule) -> str:
+    """Return the sentence of a case whose noise hides too much."""
+    return (
+        f"cannot see less than {percent(tolerance)}, above the {percent(rule.tolerance_max)} that "
+        "--dlperf-tolerance-max allows, since the stored runs scatter too much; quiet the machine "
+        f"and store more sessions with {ACCEPT}, or say what is acceptable with "
+        "--dlperf-tolerance"
+    )

@@ -1,0 +1,153 @@
+"""The verdict on a case: what forbids to judge first, then throughput, then its metrics."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Verdict
+from pytest_dlperf.judge import metrics, refusals, sentences
+from pytest_dlperf.judge.compare import compare, learnt_tolerance, margin, slower_for_sure
+from pytest_dlperf.judge.screen import looks
+from pytest_dlperf.judge.stats import contrast
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_dlperf.core.baseline import Baseline, Session
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.measurement import Measurement
+    from pytest_dlperf.core.verdict import Rule
+
+
+def judge(
+    case: Case, measurement: Measurement, baseline: Baseline | None, rule: Rule
+) -> Judgement:
+    """Decide about one case; ``docs/verdicts.md`` has the rule.
+
+    Raises ``CaseError`` for rates that can be no throughput, measured or stored.
+    """
+    stored = _check(measurement, baseline)
+    if reason := refusals.disturbed(measurement):
+        return _not_judged(Verdict.INCOMPARABLE, reason, measurement)
+    if baseline is not None and stored and (reason := refusals.differs(measurement, baseline)):
+        return _not_judged(Verdict.INCOMPARABLE, reason, measurement)
+    unsteady = refusals.unsteady(case, measurement, rule)
+    if baseline is None or not stored:
+        if unsteady:
+            return _not_judged(Verdict.UNSTEADY, unsteady, measurement)
+        return _not_judged(Verdict.NO_BASELINE, refusals.NO_BASELINE, measurement)
+    return _judge_against(case, measurement, baseline, stored, rule, unsteady)
+
+
+def _check(measurement: Measurement, baseline: Baseline | None) -> tuple[Session, ...]:
+    """Return the stored sessions that have runs; raise ``CaseError`` for impossible rates."""
+    if not measurement.runs:
+        raise CaseError(f"{measurement.case_id}: no run counts, so there is nothing to judge")
+    metrics.check_rates(measurement.throughputs, f"{measurement.case_id}, a run")
+    metrics.check_rates(measurement.parent_throughputs, f"{measurement.case_id}, one device")
+    sessions = () if baseline is None else baseline.sessions
+    stored = tuple(session for session in sessions if session.runs)
+    for session in stored:
+        what = f"{measurement.case_id}, the session of {session.time} in the baseline"
+        metrics.check_rates((*session.runs, *session.parent_runs), what)
+    return stored
+
+
+def _not_judged(
+    verdict: Verdict, reason: str, measurement: Measurement, known: Comparison | None = None
+) -> Judgement:
+    known = known or Comparison(now=measurement.throughput)
+    known = replace(known, change=None, interval=None, verdict=verdict)
+    return Judgement(verdict=verdict, reason=reason, throughput=known)
+
+
+def _judge_against(
+    case: Case,
+    measurement: Measurement,
+    baseline: Baseline,
+    stored: Sequence[Session],
+    rule: Rule,
+    unsteady: str,
+) -> Judgement:
+    """Decide about a case that has a baseline of the same conditions."""
+    metric = metrics.throughput(case, measurement, stored)
+    count = len(looks(case.protocol))
+    given = _given_tolerance(case, baseline, rule)
+    tolerance = learnt_tolerance(metric, rule, count) if given is None else given
+    found = compare(metric, tolerance, rule, count)
+    shift = refusals.canary_shift(case, measurement, stored)
+    evidence = contrast(metric.now, metric.stored, metric.prior)
+    if shift is not None and shift.explains(evidence.shift, margin(tolerance)):
+        reason = refusals.machine_moved(shift)
+        return _not_judged(Verdict.INCOMPARABLE, reason, measurement, replace(found, sees=None))
+    if unsteady:
+        return _not_judged(Verdict.UNSTEADY, unsteady, measurement, replace(found, sees=None))
+    if given is None and tolerance > rule.tolerance_max:
+        reason = sentences.noisy(tolerance, rule)
+        return _not_judged(Verdict.UNSTEADY, reason, measurement, found)
+    others = {
+        name: compare(other, _capped(other, rule, count), rule, count)
+        for name, other in (
+            ("speedup", metrics.speedup(case, measurement, stored)),
+            ("peak_memory", metrics.peak_memory(case, measurement, stored)),
+        )
+        if other is not None
+    }
+    reason = sentences.throughput(
+        found,
+        rule,
+        measurement.unit,
+        slower=slower_for_sure(evidence, rule, count),
+        against=_name(baseline, found),
+    )
+    if shift is not None:
+        moved = sentences.change(math.expm1(shift.size))
+        reason += f"; the machine is {moved} (canary {shift.name}), which does not explain it"
+    judged = Judgement(
+        verdict=found.verdict or Verdict.INCONCLUSIVE,
+        reason=reason,
+        throughput=found,
+        metrics=others,
+    )
+    return _with_metrics(judged, metrics.parent(case, measurement, stored))
+
+
+def _given_tolerance(case: Case, baseline: Baseline, rule: Rule) -> float | None:
+    """Return the tolerance that somebody set: command line, then case, then baseline."""
+    for given in (rule.tolerance, case.tolerance, baseline.tolerance):
+        if given is not None:
+            return given
+    return None
+
+
+def _capped(metric: metrics.Metric, rule: Rule, count: int) -> float:
+    return min(learnt_tolerance(metric, rule, count), rule.tolerance_max)
+
+
+def _name(baseline: Baseline, found: Comparison) -> str:
+    if baseline.source.kind != "measured":
+        where = " ".join(
+            part for part in (baseline.source.document, baseline.source.table) if part
+        )
+        return f"the published number ({where})" if where else "the published number"
+    return "the one stored session" if found.provisional else "the baseline"
+
+
+def _with_metrics(judged: Judgement, parent: metrics.Metric | None) -> Judgement:
+    """Let a metric that got worse for certain fail the case, or say why it does not."""
+    if judged.verdict is Verdict.REGRESSED:
+        return judged
+    memory, speedup = judged.metrics.get("peak_memory"), judged.metrics.get("speedup")
+    if memory is not None and memory.verdict is Verdict.REGRESSED:
+        reason = f"{sentences.memory(memory)}; throughput: {judged.reason}"
+        return replace(judged, verdict=Verdict.REGRESSED, reason=reason)
+    if speedup is None or speedup.verdict is not Verdict.REGRESSED:
+        return judged
+    if judged.verdict not in GOOD:
+        return replace(judged, verdict=Verdict.REGRESSED, reason=sentences.speedup(speedup))
+    change = None if parent is None else parent.now.amount / parent.before - 1
+    reason = f"{judged.reason}; {sentences.speedup_excused(speedup, change)}"
+    return replace(judged, reason=reason)

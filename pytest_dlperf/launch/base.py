@@ -1,0 +1,72 @@
+"""What a launcher is, and the command of one rank."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_dlperf.core.case import Case
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Target:
+    """Where ranks run: the interpreter, its path, and the share of the host of each."""
+
+    python: str
+    #: Put before the target's own path: the plugin's home, the test's folder, the rootdir.
+    python_path: tuple[str, ...]
+    threads_per_rank: int
+    inject: float = 0.0
+
+
+class Launcher(Protocol):
+    """Turns a case into a command. Starts nothing."""
+
+    def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
+        """Return the command that runs the worker on every rank of ``case``."""
+        ...
+
+    def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
+        """Return what the launcher needs in the environment."""
+        ...
+
+
+def worker_arguments(case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
+    """Return ``-m pytest_dlperf.worker`` and its options, for any Python."""
+    protocol = case.protocol
+    arguments: tuple[str, ...] = (
+        "-m",
+        "pytest_dlperf.worker",
+        f"--framework={case.framework}",
+        f"--workload={case.workload}",
+        f"--precision={case.precision}",
+        f"--device={case.layout.device}",
+        f"--size={case.size}",
+        f"--loss={case.loss}",
+        f"--batch-size-per-device={case.batch_size_per_device}",
+        f"--world-size={case.world_size}",
+        f"--iterations={protocol.iterations}",
+        f"--warmup={protocol.warmup}",
+        f"--threads-per-rank={target.threads_per_rank}",
+        f"--collective-timeout-s={collective_timeout_s(case):g}",
+        "--seed=1",
+        f"--records={workdir}",
+    )
+    if case.options:
+        arguments += (f"--options={json.dumps(dict(case.options))}",)
+    if target.inject:
+        arguments += (f"--inject={target.inject:g}",)
+    return arguments
+
+
+def collective_timeout_s(case: Case) -> float:
+    """Return how long a rank waits for the others, in seconds.
+
+    Well below the case's own timeout, so that a rank that waits in vain can say so before
+    everything is killed; at most five minutes, instead of a framework's half hour.
+    """
+    return min(300.0, max(5.0, case.protocol.timeout_s / 2))

@@ -1,0 +1,31 @@
+"""No launcher: one rank as a plain Python process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.launch.base import worker_arguments
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.launch.base import Target
+
+
+class LocalLauncher:
+    """Starts the worker itself."""
+
+    def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
+        """Return the worker's command."""
+        if case.world_size != 1:
+            raise UsageError(
+                f"{case.id}: launcher 'local' starts one rank, the layout {case.layout} has "
+                f"{case.world_size}; use launcher='torchrun', or leave it out"
+            )
+        return (target.python, *worker_arguments(case, target, workdir))
+
+    def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
+        """Return the place of the only rank, against a leftover of some outer launcher."""
+        return {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}

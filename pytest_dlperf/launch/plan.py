@@ -1,0 +1,57 @@
+"""From a case to its plan: the launcher's command, and the environment of the ranks."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.core.lookup import lookup
+from pytest_dlperf.core.run import LaunchPlan
+from pytest_dlperf.launch.local import LocalLauncher
+from pytest_dlperf.launch.torchrun import TorchrunLauncher
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.launch.base import Launcher, Target
+
+#: Every built-in launcher, by the name in ``Case.launcher``.
+LAUNCHERS: Final[Mapping[str, type[Launcher]]] = {
+    "local": LocalLauncher,
+    "torchrun": TorchrunLauncher,
+}
+#: The launcher of a framework's ranks where a case says ``auto``.
+DEFAULT_LAUNCHERS: Final = {"torch": "torchrun"}
+#: Tells the processes of one run from all others, also after their parents are gone.
+RUN_VARIABLE: Final = "DLPERF_RUN"
+
+
+def launcher_name(case: Case) -> str:
+    """Return the launcher of ``case``: its own, or the framework's; ``local`` for one rank."""
+    if case.launcher != "auto":
+        return case.launcher
+    if case.world_size == 1:
+        return "local"
+    return lookup("framework with a launcher", case.framework, DEFAULT_LAUNCHERS)
+
+
+def make_plan(case: Case, target: Target, workdir: Path) -> LaunchPlan:
+    """Return the plan of one run of ``case`` in ``workdir``; raises ``UsageError``."""
+    launcher = lookup("launcher", launcher_name(case), LAUNCHERS)()
+    inherited = os.environ.get("PYTHONPATH")
+    path = (*target.python_path, *([inherited] if inherited else ()))
+    return LaunchPlan(
+        case_id=case.id,
+        argv=launcher.argv(case, target, workdir),
+        env={
+            "OMP_NUM_THREADS": str(target.threads_per_rank),
+            "PYTHONPATH": os.pathsep.join(path),
+            "PYTHONUNBUFFERED": "1",
+            RUN_VARIABLE: str(workdir),
+            **launcher.env(case, target, workdir),
+        },
+        workdir=str(workdir),
+        timeout_s=case.protocol.timeout_s,
+    )

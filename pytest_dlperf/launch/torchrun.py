@@ -1,0 +1,51 @@
+"""torchrun: one agent a node, one rank a device."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_dlperf.launch.base import worker_arguments
+
+if TYPE_CHECKING:
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.launch.base import Target
+
+
+class TorchrunLauncher:
+    """Starts ranks with torchrun (https://docs.pytorch.org/docs/stable/elastic/run.html)."""
+
+    def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
+        """Return the command of one node; on several, each runs the same."""
+        layout = case.layout
+        if layout.nodes == 1:
+            # The loopback address, since a host's own name need not resolve.
+            rendezvous: tuple[str, ...] = ("--standalone", "--local-addr=127.0.0.1")
+        else:
+            rendezvous = (
+                f"--nnodes={layout.nodes}",
+                "--rdzv-backend=c10d",
+                f"--rdzv-id={case.id}",
+                "--rdzv-endpoint=${MASTER_ADDR}:${MASTER_PORT}",
+            )
+        return (
+            _torchrun(target.python),
+            *rendezvous,
+            f"--nproc-per-node={layout.devices_per_node}",
+            "--max-restarts=0",
+            # Without a folder torchrun leaves one behind in /tmp at each launch.
+            f"--log-dir={workdir / 'torchrun'}",
+            "--tee=3",
+            *worker_arguments(case, target, workdir),
+        )
+
+    def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
+        """Return nothing: torchrun tells ranks their place itself."""
+        return {}
+
+
+def _torchrun(python: str) -> str:
+    """Return the torchrun of ``python``'s environment, else the one on PATH."""
+    beside = Path(python).with_name("torchrun")
+    return str(beside) if beside.exists() else shutil.which("torchrun") or "torchrun"

@@ -1,0 +1,1 @@
+"""From what the ranks wrote to what a run measured."""

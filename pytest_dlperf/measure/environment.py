@@ -1,0 +1,91 @@
+"""Records where a case ran: machine, software, commit."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_dlperf.core.environment import Environment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_dlperf.measure.devices import Devices
+
+
+def collect(
+    devices: Devices, device: str, facts: Mapping[str, Any], *, pinned: str | None
+) -> Environment:
+    """Return the environment of a run on ``device`` whose ranks reported ``facts``."""
+    hardware = devices.machine_class(device)
+    framework = facts.get("framework", {})
+    start = facts.get("start", {})
+    name = framework.get("framework", "framework")
+    software = {
+        name: framework.get("framework_version"),
+        "python": start.get("python"),
+        "cuda": framework.get("cuda"),
+        "rocm": framework.get("rocm"),
+        "cudnn": framework.get("cudnn"),
+        "nccl": framework.get("nccl"),
+        "backend": framework.get("backend"),
+        "tf32 by default": framework.get("tf32_default"),
+        "driver": devices.gpus[0].driver if devices.gpus else None,
+        "kernel": platform.release(),
+        "image": os.environ.get("NVIDIA_PRODUCT_NAME") or os.environ.get("DLPERF_IMAGE"),
+    }
+    machine = {
+        "os": _os_name(),
+        "cpu": f"{devices.cpu_name} * {devices.cores}",
+        "cores visible": str(devices.visible_cores),
+        "memory": _memory(),
+        "gpu": ", ".join(sorted({gpu.name for gpu in devices.gpus}))
+        + (f" * {len(devices.gpus)}" if devices.gpus else ""),
+    }
+    return Environment(
+        machine_class=pinned or hardware,
+        hardware=hardware,
+        node=start.get("node", platform.node()),
+        software={key: str(value) for key, value in software.items() if value is not None},
+        machine={key: value for key, value in machine.items() if value},
+    )
+
+
+def commit_of(folder: Path, *, outside: Path) -> tuple[str, bool]:
+    """Return the commit that ``folder`` stands at, and whether tracked files were modified.
+
+    Changes below ``outside`` (the baselines) do not count. Empty and False outside of git.
+    """
+    commit = _git(folder, "rev-parse", "HEAD")
+    if not commit:
+        return "", False
+    top = Path(_git(folder, "rev-parse", "--show-toplevel"))
+    changed = _git(folder, "status", "--porcelain", "--untracked-files=no", "-z")
+    paths = [entry[3:] for entry in changed.split("\0") if len(entry) > 3 and entry[2] == " "]
+    baselines = outside.resolve()
+    return commit, any(not (top / path).resolve().is_relative_to(baselines) for path in paths)
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False
+        )
+    except OSError:
+        return ""  # no git on this machine: there is no commit to record
+    return done.stdout.strip("\n") if done.returncode == 0 else ""
+
+
+def _os_name() -> str:
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        return f"{platform.system()} {platform.release()}"
+
+
+def _memory() -> str:
+    pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    return f"{round(pages * size / 2**30)} GiB"

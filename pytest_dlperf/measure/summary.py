@@ -1,0 +1,167 @@
+"""From the records of one run to what it measured."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.run import Problem, RankSummary, RunSummary
+from pytest_dlperf.measure.disturbance import disturbance
+from pytest_dlperf.measure.failure import failure_of
+from pytest_dlperf.measure.records import RECORDS_FORMAT, read_records
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.run import Run, Span
+    from pytest_dlperf.measure.records import RankRecords
+
+#: Halves of a window whose median steps differ by more are not one steady state. Above the
+#: within-run scatter of short CPU steps (11 to 20 % per iteration, 2 % for a median of 50).
+_DRIFT: Final = 0.20
+
+
+def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
+    """Return what ``run`` measured, and the facts that its ranks agree on.
+
+    The facts are rank 0's records ``framework``, ``model`` and ``start``. Raises ``CaseError``
+    if a rank failed, is missing, or does not agree with the others.
+    """
+    records = read_records(Path(run.plan.workdir))
+    complete = {r.rank for r in records if "end" in r.by_kind} == set(range(case.world_size))
+    if not complete or any("failure" in r.by_kind for r in records):
+        raise failure_of(case, run, records)
+    _check_agreement(case, run, records)
+    slowest = max(records, key=lambda r: _window_seconds(case, r))
+    seconds = _window_seconds(case, slowest)
+    steps = tuple(span.seconds for span in slowest.spans)
+    measured = steps[case.protocol.warmup :]
+    work = case.global_batch_size
+    others, reason = disturbance(records)
+    summary = RunSummary(
+        throughput=sum(s.work for r in records for s in _window(case, r.spans)) / seconds,
+        estimates={
+            "mean_of_rates": statistics.fmean(work / step for step in measured),
+            "median_step": work / statistics.median(measured),
+        },
+        step_seconds=steps,
+        ranks=tuple(_rank_summary(case, r) for r in records),
+        peak_memory_bytes=max(r.by_kind["memory"]["bytes"] for r in records),
+        time_to_first_step_s=max(r.by_kind["first_step"]["time"] for r in records)
+        - run.started_at_s,
+        canary=_canary(records),
+        others_cpu_share=others,
+        disturbed=reason,
+        problems=tuple(_problems(run, measured, records)),
+        elapsed_s=run.elapsed_s,
+        log=run.log,
+        folder=run.plan.workdir,
+    )
+    facts = {kind: dict(records[0].by_kind[kind]) for kind in ("framework", "model", "start")}
+    return summary, facts
+
+
+def _window(case: Case, spans: Sequence[Span]) -> list[Span]:
+    first, end = case.protocol.window
+    return [span for span in spans if first <= span.first_step and span.last_step < end]
+
+
+def _window_seconds(case: Case, records: RankRecords) -> float:
+    return sum(span.seconds for span in _window(case, records.spans))
+
+
+def _check_agreement(case: Case, run: Run, records: Sequence[RankRecords]) -> None:
+    """Raise ``CaseError`` if ranks differ in what they must share."""
+    first, end = case.protocol.window
+    for rank in records:
+        start = rank.by_kind["start"]
+        if start["format"] != RECORDS_FORMAT:
+            raise CaseError(
+                f"{case.id}: rank {rank.rank} wrote records of format {start['format']}, this "
+                f"pytest-dlperf reads {RECORDS_FORMAT}; use one version on both sides"
+            )
+        if len(_window(case, rank.spans)) != end - first:
+            raise CaseError(
+                f"{case.id}: rank {rank.rank} wrote {len(_window(case, rank.spans))} spans for "
+                f"the {end - first} measured iterations; see {run.plan.workdir}"
+            )
+    checksums = [rank.by_kind["checksum"]["value"] for rank in records]
+    if case.world_size > 1 and None in checksums:
+        raise CaseError(
+            f"{case.id}: no replicated parameters were declared, so nothing shows that gradients "
+            "are averaged; use job.data_parallel(model), or job.replicated(parameters), or "
+            "job.replicated([]) if the ranks share none"
+        )
+    if len({str(checksum) for checksum in checksums}) > 1:
+        digests = ", ".join(f"rank {rank}: {c['digest']}" for rank, c in enumerate(checksums))
+        raise CaseError(
+            f"{case.id}: the replicated parameters differ between ranks after training ({digests})"
+            "; gradients are not averaged over the ranks, so the ranks train different models"
+        )
+    counts = {rank.by_kind["model"]["parameter_count"] for rank in records}
+    if len(counts) > 1:
+        raise CaseError(f"{case.id}: ranks have different numbers of parameters: {sorted(counts)}")
+
+
+def _rank_summary(case: Case, records: RankRecords) -> RankSummary:
+    cpu = [span.cpu_seconds for span in _window(case, records.spans)]
+    losses = records.by_kind["loss"]["values"]
+    count = max(3, len(losses) // 10)
+    return RankSummary(
+        rank=records.rank,
+        node=records.by_kind["start"]["node"],
+        seconds=_window_seconds(case, records),
+        cpu_seconds=None if None in cpu else sum(c for c in cpu if c is not None),
+        peak_memory_bytes=records.by_kind["memory"]["bytes"],
+        loss_first=statistics.median(losses[:count]),
+        loss_last=statistics.median(losses[-count:]),
+        device_id=records.by_kind["framework"]["device_id"],
+    )
+
+
+def _canary(records: Sequence[RankRecords]) -> Mapping[str, float]:
+    """Return each rate of the canaries before and after, averaged; of the slowest rank."""
+    rates: dict[str, list[float]] = {}
+    for rank in records:
+        for name in rank.canaries[0]:
+            values = [canary[name] for canary in rank.canaries]
+            known = [value for value in values if value is not None]
+            if known:
+                rates.setdefault(name, []).append(statistics.fmean(known))
+    return {name: min(values) for name, values in sorted(rates.items())}
+
+
+def _problems(
+    run: Run, measured: Sequence[float], records: Sequence[RankRecords]
+) -> list[Problem]:
+    found = []
+    if run.exit_code != 0:
+        found.append(
+            Problem(
+                code="aborted-at-teardown",
+                message=f"every rank finished its training, then the launcher ended with "
+                f"{run.exit_code}; see {run.log}",
+            )
+        )
+    half = len(measured) // 2
+    if half >= 5:
+        before, after = statistics.median(measured[:half]), statistics.median(measured[half:])
+        if abs(after / before - 1) > _DRIFT:
+            found.append(
+                Problem(
+                    code="drift",
+                    message=f"the median step went from {before:.4g} s to {after:.4g} s within "
+                    "the window",
+                )
+            )
+    model = records[0].by_kind["model"]
+    if not model["input_shapes"]:
+        found.append(Problem(code="batch-unchecked", message="no input tensors were seen"))
+    if not model["flops_by_dtype"]:
+        found.append(
+            Problem(code="precision-unchecked", message="no matrix work was seen to check")
+        )
+    return found

@@ -1,0 +1,75 @@
+"""The whole flow of one case: case -> launch -> measure -> judge -> outcome."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, Final
+
+from pytest_dlperf.core.errors import DlperfError, NotRunError
+from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.verdict import Judgement, Verdict
+from pytest_dlperf.judge.screen import more_runs
+from pytest_dlperf.judge.verdict import judge
+from pytest_dlperf.measure.environment import collect
+from pytest_dlperf.runner import Runner, stays_disturbed
+
+if TYPE_CHECKING:
+    from pytest_dlperf.bench import Bench
+    from pytest_dlperf.core.baseline import Baseline
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.measurement import Measurement
+
+#: Runs before the first look at the verdict.
+_FIRST_LOOK: Final = 3
+
+
+def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = "") -> Outcome:
+    """Take one case from its definition to its verdict; an error becomes a verdict as well.
+
+    ``misfit`` says why the case cannot run although it was asked for, where that is known.
+    """
+    started_s = time.monotonic()
+    baseline: Baseline | None = None
+    measurement: Measurement | None = None
+    facts: dict[str, Any] = {}
+    try:
+        bench.check(case, misfit)
+        baseline = bench.baseline(case)
+        with bench.lease(case) as lease:
+            runner = Runner(bench=bench, lease=lease, workload_folder=workload_folder)
+            measurement, judgement, facts = measure_and_judge(case, runner, baseline)
+    except NotRunError as error:
+        judgement = Judgement(verdict=Verdict.NOT_RUN, reason=str(error))
+    except DlperfError as error:
+        judgement = Judgement(verdict=Verdict.ERROR, reason=str(error))
+    return Outcome(
+        case=case,
+        judgement=judgement,
+        measurement=measurement,
+        environment=collect(
+            bench.devices, case.layout.device, facts, pinned=bench.pinned_machine_class
+        ),
+        baseline_sessions=baseline.sessions if baseline else (),
+        published=bench.published_value(case),
+        time=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        elapsed_s=time.monotonic() - started_s,
+        folder=str(bench.folder / case.id),
+    )
+
+
+def measure_and_judge(
+    case: Case, runner: Runner, baseline: Baseline | None
+) -> tuple[Measurement, Judgement, dict[str, Any]]:
+    """Run a case as often as its verdict needs: screen, then confirm with fresh runs."""
+    parent = case.parent()
+    parents = [] if parent is None else runner.runs(parent, parent.protocol.runs)
+    wanted = min(_FIRST_LOOK, case.protocol.runs)
+    while True:
+        runs = runner.runs(case, wanted)
+        measurement = runner.measurement(case, runs, parents)
+        judgement = judge(case, measurement, baseline, runner.bench.rule)
+        more = more_runs(case, judgement, len(measurement.runs))
+        if more <= 0 or stays_disturbed(case, runs):
+            return measurement, judgement, runs[0][1]
+        wanted = len(measurement.runs) + more

@@ -1,0 +1,178 @@
+"""The pytest plugin. Every hook hands over at once.
+
+Nothing but pytest is imported here at the top: a pytest run without a perf case pays for
+this module and the declaration of its options, and for nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from pytest_dlperf.session import Dlperf, PerfSession
+    from pytest_dlperf.summary import Collector
+
+_SESSION: pytest.StashKey[PerfSession] = pytest.StashKey()
+_COLLECTOR: pytest.StashKey[Collector] = pytest.StashKey()
+_OWNED: pytest.StashKey[Sequence[str]] = pytest.StashKey()
+_DLPERF: pytest.StashKey[Dlperf] = pytest.StashKey()
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare our own hooks."""
+    from pytest_dlperf import hookspecs
+
+    pluginmanager.add_hookspecs(hookspecs)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare our options."""
+    from pytest_dlperf import options
+
+    options.add_options(parser)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
+) -> Generator[None, Any, Any]:
+    """Rewrite ``--gpus``, ``--cpus``, ``--update-baselines`` once all conftests have spoken."""
+    result = yield
+    from pytest_dlperf import pytest_private
+
+    early_config.stash[_OWNED] = pytest_private.rewrite_short_options(parser, args)
+    return result
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker."""
+    config.addinivalue_line(
+        "markers", "dlperf(workload, **case): a training whose speed is measured and judged"
+    )
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Taker(config), "dlperf-taker")
+
+
+def _session(config: pytest.Config) -> PerfSession:
+    if _SESSION not in config.stash:
+        from pytest_dlperf.session import PerfSession
+
+        config.stash[_SESSION] = PerfSession(config)
+    return config.stash[_SESSION]
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Say how perf cases will run, if an option speaks of them."""
+    if not any(
+        value
+        for name, value in vars(config.option).items()
+        if name.startswith("dlperf_") and value != "gate"
+    ):
+        return []
+    from pytest_dlperf import summary
+
+    return summary.header(config, _session(config), config.stash.get(_OWNED, ()))
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
+    """Say what was left out, if there are perf cases; how they run, if the header did not."""
+    if _SESSION not in config.stash:
+        return []
+    from pytest_dlperf import summary
+
+    return summary.collected(config, _session(config), config.stash.get(_OWNED, ()))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make an item of every case of a marked test."""
+    if metafunc.definition.get_closest_marker("dlperf") is not None:
+        from pytest_dlperf import collection
+
+        collection.parametrize(metafunc, _session(metafunc.config))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect cases that do not run here."""
+    if _SESSION in config.stash:
+        from pytest_dlperf import collection
+
+        collection.deselect(config, items, _session(config))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Print instead of run, where only that was asked for."""
+    config = session.config
+    if not (config.option.dlperf_list or config.option.dlperf_dry_run):
+        return None
+    from pytest_dlperf import summary
+
+    summary.tell(session.items, _session(config), config)
+    return True
+
+
+@pytest.fixture
+def dlperf(request: pytest.FixtureRequest) -> Dlperf:
+    """Return the case of this test: ``outcome = dlperf.run()``."""
+    from pytest_dlperf.session import make_fixture
+
+    fixture = make_fixture(request, _session(request.config))
+    request.node.stash[_DLPERF] = fixture
+    return fixture
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Put the outcome onto the report of a perf test."""
+    report = yield
+    if call.when == "call" and _DLPERF in item.stash:
+        from pytest_dlperf import summary
+
+        summary.mark_report(report, item, item.stash[_DLPERF])
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(
+    report: pytest.TestReport,
+) -> tuple[str, str, Any] | None:
+    """Give verdicts that are neither passed nor failed a category of their own."""
+    if not hasattr(report, "dlperf_outcome"):
+        return None
+    from pytest_dlperf import summary
+
+    return summary.status_of(report)
+
+
+class _Taker:
+    """Takes outcomes off test reports, in the process that prints the summary."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Hand an outcome to the collector."""
+        if hasattr(report, "dlperf_outcome"):
+            if _COLLECTOR not in self._config.stash:
+                from pytest_dlperf.summary import Collector
+
+                self._config.stash[_COLLECTOR] = Collector(self._config)
+            self._config.stash[_COLLECTOR].take(report.dlperf_outcome)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the results; fail a session that measured nothing."""
+        if _COLLECTOR in self._config.stash:
+            self._config.stash[_COLLECTOR].finish(_session(self._config), session)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the summary."""
+        if _COLLECTOR in self._config.stash:
+            self._config.stash[_COLLECTOR].write_summary(terminalreporter, _session(self._config))

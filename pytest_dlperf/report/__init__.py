@@ -1,0 +1,1 @@
+"""Outcomes in, text out: renderers print nothing themselves."""

@@ -1,0 +1,47 @@
+"""Figures as people read them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pytest_dlperf.core.verdict import Comparison
+
+#: What stands where nothing was measured.
+ABSENT: Final = "--"
+
+
+def rate(value: float | None) -> str:
+    """Return a rate with four significant digits at least: ``35.52``, ``9310``."""
+    if value is None:
+        return ABSENT
+    if value >= 1000:
+        return f"{value:.0f}"
+    return f"{value:#.4g}".rstrip(".")
+
+
+def percent(share: float | None, *, sign: bool = True) -> str:
+    """Return a share as a percentage: ``-5.2 %``."""
+    if share is None:
+        return ABSENT
+    return f"{100 * share:{'+' if sign else ''}.1f} %"
+
+
+def interval(comparison: Comparison) -> str:
+    """Return the interval of a change: ``[-7.0, -3.1] %``."""
+    if comparison.interval is None:
+        return ABSENT
+    low, high = comparison.interval
+    return f"[{100 * low:+.1f}, {100 * high:+.1f}] %"
+
+
+def memory(size_bytes: float | None) -> str:
+    """Return bytes as ``512 MiB``."""
+    return ABSENT if size_bytes is None else f"{size_bytes / 2**20:.0f} MiB"
+
+
+def duration(seconds: float) -> str:
+    """Return ``1:02:03`` or ``2:03``."""
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

@@ -1,0 +1,121 @@
+"""The summary in the terminal: a table, the sentences, and what to type next."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.core.verdict import GOOD, NOT_JUDGED, Verdict
+from pytest_dlperf.report import figures
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_dlperf.core.outcome import Outcome
+
+_HEADINGS: Final = (
+    "case",
+    "rate",
+    "baseline",
+    "change",
+    "90 % interval",
+    "sees",
+    "speedup",
+    "memory",
+    "runs",
+    "verdict",
+)
+
+
+def render(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return the lines of the summary: table, sentences, how to reproduce, what is NOT JUDGED."""
+    lines = _table(outcomes)
+    for outcome in outcomes:
+        if outcome.judgement.verdict is not Verdict.PASSED or outcome.failed:
+            lines += ["", f"{outcome.case.id}: {outcome.judgement.verdict}"]
+            lines += [f"  {line}" for line in outcome.judgement.reason.splitlines()]
+        if outcome.failed:
+            lines.append(f"  reproduce: {reproduce(outcome)}")
+        if outcome.published and outcome.measurement is not None:
+            lines.append(f"  published: {_published(outcome)}")
+    lines.append("")
+    lines.append(_last_line(outcomes))
+    return lines
+
+
+def reproduce(outcome: Outcome) -> str:
+    """Return the command that runs just this case again."""
+    layout = outcome.case.layout
+    command = [
+        "pytest",
+        outcome.node_id,
+        f"--{layout.device}s={layout.world_size}",
+        f"--dlperf-size={outcome.case.size}",
+    ]
+    return shlex.join(command)
+
+
+def _table(outcomes: Sequence[Outcome]) -> list[str]:
+    rows = [_HEADINGS, *(_row(outcome) for outcome in outcomes)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADINGS))]
+
+    def line(row: Sequence[str]) -> str:
+        cells = [row[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(row[1:-1], widths[1:-1], strict=True)]
+        return "  ".join([*cells, row[-1]]).rstrip()
+
+    return [line(row) for row in rows]
+
+
+def _row(outcome: Outcome) -> tuple[str, ...]:
+    measurement, judgement = outcome.measurement, outcome.judgement
+    verdict = str(judgement.verdict) + (f" ({outcome.update})" if outcome.update else "")
+    comparison = judgement.throughput
+    if measurement is None:
+        return (outcome.case.id, *[figures.ABSENT] * 8, verdict)
+    runs = str(len(measurement.runs))
+    if measurement.disturbed_runs:
+        runs += f" (+{len(measurement.disturbed_runs)} disturbed)"
+    if measurement.inject:
+        verdict += f" [injected {figures.percent(measurement.inject)}]"
+    return (
+        outcome.case.id,
+        f"{figures.rate(measurement.throughput)} {measurement.unit}/s",
+        figures.rate(comparison.before),
+        figures.percent(comparison.change),
+        figures.interval(comparison),
+        figures.percent(comparison.sees, sign=False),
+        figures.ABSENT if measurement.speedup is None else f"{measurement.speedup:.2f}",
+        figures.memory(measurement.peak_memory_bytes),
+        runs,
+        verdict,
+    )
+
+
+def _published(outcome: Outcome) -> str:
+    published = outcome.published
+    return (
+        f"{published['throughput']} {published['unit']}/s on {published['machine_class']} "
+        f"({published['document']}, {published['table']})"
+    )
+
+
+def _last_line(outcomes: Sequence[Outcome]) -> str:
+    counts = {
+        verdict: sum(o.judgement.verdict is verdict and not o.update for o in outcomes)
+        for verdict in Verdict
+    }
+    updated = sum(bool(o.update) for o in outcomes)
+    parts = [f"{count} {verdict}" for verdict, count in counts.items() if count]
+    if updated:
+        parts.append(f"{updated} written to the baselines")
+    line = f"{len(outcomes)} cases: " + ", ".join(parts)
+    not_judged = sum(count for verdict, count in counts.items() if verdict in NOT_JUDGED)
+    if not_judged:
+        line += f"; {not_judged} NOT JUDGED"
+    return line
+
+
+def is_good(outcome: Outcome) -> bool:
+    """Return whether an outcome counts as passed."""
+    return outcome.judgement.verdict in GOOD or bool(outcome.update)

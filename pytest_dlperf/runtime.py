@@ -1,0 +1,38 @@
+"""The user's runtime folder, where locks and leases lie: on this host, for this user only."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from pytest_dlperf.core.errors import CaseError
+
+
+def folder() -> Path:
+    """Return the folder, made with mode 0700 if it is missing.
+
+    ``$XDG_RUNTIME_DIR/pytest-dlperf``, else ``pytest-dlperf-<uid>`` in the folder for temporary
+    files. Raises ``CaseError`` if it cannot be made, or is somebody else's: a lock in a folder
+    that others can write protects nothing.
+    """
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    path = (
+        Path(base) / "pytest-dlperf"
+        if base
+        else Path(tempfile.gettempdir()) / f"pytest-dlperf-{os.getuid()}"
+    )
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = path.lstat()
+    except OSError as error:
+        raise CaseError(
+            f"cannot make the folder for locks, {path}: {error.strerror}; set XDG_RUNTIME_DIR to "
+            "a folder that you can write"
+        ) from error
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        raise CaseError(
+            f"{path} is not a folder of this user; remove it, or set XDG_RUNTIME_DIR to your own"
+        )
+    return path

@@ -1,0 +1,201 @@
+"""One perf session: settings and bench for one pytest run, and the ``dlperf`` fixture."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shutil
+import time
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_dlperf.baseline import update
+from pytest_dlperf.baseline.store import BaselineStore
+from pytest_dlperf.bench import Bench
+from pytest_dlperf.core.errors import DlperfError, UsageError
+from pytest_dlperf.core.verdict import GOOD, Verdict
+from pytest_dlperf.history.session_runs import SessionRuns
+from pytest_dlperf.judge.screen import family_size
+from pytest_dlperf.live import Live, Silent
+from pytest_dlperf.measure.devices import detect
+from pytest_dlperf.measure.environment import commit_of
+from pytest_dlperf.options import Settings
+from pytest_dlperf.pipeline import run_case
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_dlperf.bench import Watcher
+    from pytest_dlperf.cases.selection import Selected
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.outcome import Outcome
+    from pytest_dlperf.measure.devices import Devices
+
+#: Folders of earlier sessions that are kept.
+_KEPT_SESSIONS = 10
+_LIVE_FOR_S = 3600.0
+
+
+class PerfSession:
+    """What all perf cases of one pytest process share; made when the first is collected."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        try:
+            self.settings = Settings.from_config(config)
+        except UsageError as error:
+            raise pytest.UsageError(f"pytest-dlperf: {error}") from error
+        self._config = config
+        #: Sentences of what was left out at collection, for the summary.
+        self.left_out: dict[str, str] = {}
+        self.header_shown = False
+
+    @cached_property
+    def devices(self) -> Devices:
+        """The devices of this host."""
+        return detect()
+
+    @cached_property
+    def store(self) -> BaselineStore:
+        """The baselines."""
+        return BaselineStore(self.settings.baselines)
+
+    @cached_property
+    def commit(self) -> tuple[str, bool]:
+        """The commit of the rootdir, and whether it was modified beside the baselines."""
+        return commit_of(self.settings.rootdir, outside=self.settings.baselines)
+
+    @cached_property
+    def bench(self) -> Bench:
+        """What the session gives to every case."""
+        settings = self.settings
+        folder = self._folder()
+        return Bench(
+            devices=self.devices,
+            store=self.store,
+            rule=settings.rule,
+            runs=SessionRuns(folder),
+            watcher=self._watcher(),
+            folder=folder,
+            rootdir=settings.rootdir,
+            pinned_machine_class=settings.machine_class,
+            share_host=settings.share_host,
+            published=settings.published,
+            frameworks_asked=settings.frameworks or (),
+            inject=settings.inject,
+        )
+
+    def _watcher(self) -> Watcher:
+        quiet = self._config.get_verbosity() < 0
+        return Silent() if quiet or hasattr(self._config, "workerinput") else Live(self._config)
+
+    def _folder(self) -> Path:
+        """Return this session's folder, the same in all its xdist workers; drop the oldest."""
+        worker = getattr(self._config, "workerinput", None)
+        base = self.settings.workdir
+        if self.settings.runs_nothing:
+            return base / "session"
+        try:
+            base.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (base / ".gitignore").write_text("*\n", encoding="utf-8")
+            name = (
+                str(worker["testrunuid"])
+                if worker
+                else f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}"
+            )
+            folder = base / name
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise pytest.UsageError(
+                f"pytest-dlperf: cannot write logs to {base}: {error.strerror}; name another "
+                "folder with --dlperf-workdir"
+            ) from error
+        others = [path for path in base.iterdir() if path.is_dir() and path != folder]
+        others.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+        for path in others[_KEPT_SESSIONS - 1 :]:
+            if time.time() - path.stat().st_mtime > _LIVE_FOR_S:
+                shutil.rmtree(path, ignore_errors=True)
+        return folder
+
+    def run(self, case: Case, item: pytest.Item, *, misfit: str = "") -> Outcome:
+        """Run ``case`` as the body of ``item``; return its outcome, failed or not.
+
+        ``misfit`` says why it cannot run although it was asked for.
+        """
+        bench = self.bench
+        rule = bench.rule
+        if not self.settings.family_given:
+            machine_class = bench.machine_class(case)
+            stored = (entry.baseline for entry in self.store.all())
+            rule = replace(
+                rule, family=family_size(b for b in stored if b.machine_class == machine_class)
+            )
+        outcome = run_case(case, replace(bench, rule=rule), workload_folder=str(item.path.parent))
+        commit, dirty = self.commit
+        outcome = replace(outcome, node_id=item.nodeid, commit=commit, dirty=dirty)
+        if self.settings.update:
+            return self._update(outcome)
+        return replace(outcome, failed=self._fails(outcome.judgement.verdict))
+
+    def _fails(self, verdict: Verdict) -> bool:
+        if self.settings.observe:
+            return verdict is Verdict.ERROR
+        return verdict in self.settings.fail_on
+
+    def _update(self, outcome: Outcome) -> Outcome:
+        """Write the baseline of ``outcome``, or say in its judgement why it was refused."""
+        judgement = outcome.judgement
+        try:
+            change = update.write(self.store, outcome, reason=self.settings.reason)
+        except DlperfError as error:
+            reason = f"{judgement.reason}\nthe baseline was not written: {error}"
+            return replace(outcome, judgement=replace(judgement, reason=reason), failed=True)
+        if judgement.verdict is Verdict.NO_BASELINE:
+            judgement = replace(judgement, verdict=Verdict.PASSED)
+        return replace(
+            outcome,
+            judgement=replace(judgement, reason=f"{judgement.reason}\n{change.text}"),
+            update=change.what,
+        )
+
+
+class Dlperf:
+    """The ``dlperf`` fixture: one case, ready to run."""
+
+    def __init__(self, selected: Selected, session: PerfSession, item: pytest.Item) -> None:
+        self.case = selected.case
+        self._misfit = selected.error
+        #: None until the case ran.
+        self.outcome: Outcome | None = None
+        self._session = session
+        self._item = item
+
+    def run(self) -> Outcome:
+        """Train, measure and judge the case; return its outcome.
+
+        The test fails here if the verdict says so, and is skipped here if the case could not
+        be measured. Each test runs its case once.
+        """
+        __tracebackhide__ = True
+        if self.outcome is not None:
+            raise UsageError(f"{self.case.id}: dlperf.run() was called twice in one test")
+        self.outcome = outcome = self._session.run(self.case, self._item, misfit=self._misfit)
+        if outcome.failed:
+            pytest.fail(f"{outcome.judgement.verdict}: {outcome.judgement.reason}", pytrace=False)
+        if outcome.judgement.verdict not in GOOD and outcome.measurement is None:
+            pytest.skip(f"{outcome.judgement.verdict}: {outcome.judgement.reason}")
+        return outcome
+
+
+def make_fixture(request: pytest.FixtureRequest, session: PerfSession) -> Dlperf:
+    """Return the fixture of a test; fail it if the test has no case."""
+    selected = getattr(request, "param", None)
+    if selected is None:
+        pytest.fail(
+            "the fixture dlperf runs the case of a test's marker, and this test has none; mark it "
+            "with @pytest.mark.dlperf(...)",
+            pytrace=False,
+        )
+    return Dlperf(selected, session, request.node)

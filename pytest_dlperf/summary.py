@@ -1,0 +1,240 @@
+"""What pytest prints and writes of outcomes: report, JUnit, header, summary, list, dry run."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_dlperf.baseline.commands import published_text, state_text
+from pytest_dlperf.collection import selected_of
+from pytest_dlperf.core.errors import DlperfError
+from pytest_dlperf.core.outcome_json import outcome_from_json, outcome_to_json
+from pytest_dlperf.core.verdict import NOT_JUDGED
+from pytest_dlperf.launch.plan import make_plan
+from pytest_dlperf.report import json_, listing, terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.outcome import Outcome
+    from pytest_dlperf.session import Dlperf, PerfSession
+
+#: Attribute of a test report with the outcome in plain JSON types: it crosses xdist.
+ATTRIBUTE = "dlperf_outcome"
+
+
+def mark_report(report: pytest.TestReport, item: pytest.Item, dlperf: Dlperf) -> None:
+    """Put the outcome of a perf test onto its report, with the verdict's place in JUnit."""
+    outcome = dlperf.outcome
+    if outcome is None:
+        if report.passed:
+            report.outcome = "failed"
+            report.longrepr = (
+                f"{item.nodeid}: the test never called dlperf.run(), so {dlperf.case.id} was not "
+                "measured"
+            )
+        return
+    setattr(report, ATTRIBUTE, outcome_to_json(outcome))
+    report.user_properties += _properties(outcome)
+    if report.passed and outcome.judgement.verdict in NOT_JUDGED and not outcome.update:
+        path, line, _ = item.location
+        report.outcome = "skipped"
+        report.longrepr = (
+            str(path),
+            line or 0,
+            f"Skipped: {outcome.judgement.verdict}: {outcome.judgement.reason}",
+        )
+
+
+def _properties(outcome: Outcome) -> list[tuple[str, object]]:
+    """Return scalars for JUnit: more would put megabytes into each test case."""
+    measurement, judgement = outcome.measurement, outcome.judgement
+    values: dict[str, object] = {
+        "dlperf_case": outcome.case.id,
+        "dlperf_verdict": judgement.verdict.value,
+        "dlperf_reason": judgement.reason,
+        "dlperf_change": judgement.throughput.change,
+        "dlperf_baseline": judgement.throughput.before,
+        "dlperf_sees": judgement.throughput.sees,
+    }
+    if measurement is not None:
+        values |= {
+            "dlperf_throughput": measurement.throughput,
+            "dlperf_unit": f"{measurement.unit}/s",
+            "dlperf_runs": len(measurement.runs),
+            "dlperf_speedup": measurement.speedup,
+            "dlperf_peak_memory_bytes": measurement.peak_memory_bytes,
+        }
+    return [(name, value) for name, value in values.items() if value is not None]
+
+
+def status_of(report: pytest.TestReport) -> tuple[str, str, Any] | None:
+    """Return the category of a verdict that was neither passed nor failed; else None."""
+    values: Any = getattr(report, ATTRIBUTE, None)
+    if values is None or report.when != "call" or not report.skipped:
+        return None
+    verdict = str(values["judgement"]["verdict"])
+    return verdict, verdict[0].upper(), (verdict.upper(), {"yellow": True})
+
+
+class Collector:
+    """Gathers outcomes in the process that prints the summary."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self.outcomes: list[Outcome] = []
+
+    def take(self, values: Any) -> None:
+        """Take an outcome from a test report."""
+        outcome = outcome_from_json(values)
+        self.outcomes.append(outcome)
+        self._config.hook.pytest_dlperf_outcome(outcome=outcome)
+
+    def finish(self, session: PerfSession, pytest_session: pytest.Session) -> None:
+        """Write the results file; fail the session if nothing at all was measured."""
+        if session.settings.json is not None:
+            json_.write(session.settings.json, self.outcomes)
+        nothing = all(outcome.measurement is None for outcome in self.outcomes)
+        if nothing and pytest_session.exitstatus == pytest.ExitCode.OK:
+            pytest_session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def write_summary(self, reporter: pytest.TerminalReporter, session: PerfSession) -> None:
+        """Print the table, the sentences, and what was not judged."""
+        reporter.section("dlperf", sep="=")
+        for line in terminal.render(self.outcomes):
+            reporter.write_line(line)
+        if all(outcome.measurement is None for outcome in self.outcomes):
+            reporter.write_line("nothing was measured: exit code 1")
+        if session.settings.observe:
+            reporter.write_line("mode observe: only errors fail")
+        if session.settings.json is not None:
+            reporter.write_line(f"results: {session.settings.json}")
+
+
+def header(config: pytest.Config, session: PerfSession, owned: Sequence[str]) -> list[str]:
+    """Return the lines that say how this session runs."""
+    session.header_shown = True
+    settings, devices = session.settings, session.devices
+    classes = [f"{len(devices.gpus)} GPUs"] if devices.gpus else []
+    if devices.gpu_problem:
+        classes.append(f"unusable GPU ({devices.gpu_problem})")
+    pinned = (
+        f", machine class pinned to {settings.machine_class}" if settings.machine_class else ""
+    )
+    machine_class = devices.machine_class("gpu" if devices.gpus else "cpu")
+    lines = [
+        f"dlperf: {settings.machine_class or machine_class}"
+        f"{pinned}, {' '.join(classes) or 'no GPU'}, {devices.visible_cores} cores; "
+        f"{_chosen(session)}; baselines: {_relative(settings.baselines, config)}"
+    ]
+    if settings.observe:
+        lines.append("dlperf: mode observe: nothing fails but errors")
+    if owned:
+        lines.append(
+            f"dlperf: {', '.join(owned)} belongs to another plugin or conftest; use --dlperf-"
+            f"{owned[0].removeprefix('--')} for this one"
+        )
+    return lines
+
+
+def collected(config: pytest.Config, session: PerfSession, owned: Sequence[str]) -> list[str]:
+    """Return what to say after collection: how cases run, and what was left out and why."""
+    lines = [] if session.header_shown else header(config, session, owned)
+    reasons = Counter(session.left_out.values())
+    return lines + [
+        f"dlperf: {count} {'case' if count == 1 else 'cases'} left out: {reason}"
+        for reason, count in sorted(reasons.items())
+    ]
+
+
+def tell(items: Sequence[pytest.Item], session: PerfSession, config: pytest.Config) -> None:
+    """Print the list of cases, or the commands, in place of running anything."""
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    lines = list_cases(items, session) if session.settings.list_only else dry_run(items, session)
+    for line in lines:
+        reporter.write_line(line)
+
+
+def _chosen(session: PerfSession) -> str:
+    settings, devices = session.settings, session.devices
+    if settings.gpus or settings.cpus:
+        asked = [f"{n} GPUs" for n in settings.gpus or ()]
+        asked += [f"{n} CPU processes" for n in settings.cpus or ()]
+        return "asked for " + ", ".join(asked)
+    if devices.visible_gpus or devices.gpu_problem:
+        return "on the GPUs that there are, at size " + (settings.size or "full")
+    return "on CPU processes, at size " + (settings.size or "tiny")
+
+
+def _relative(path: Path, config: pytest.Config) -> str:
+    return (
+        str(path.relative_to(config.rootpath))
+        if path.is_relative_to(config.rootpath)
+        else str(path)
+    )
+
+
+def list_cases(items: Sequence[pytest.Item], session: PerfSession) -> list[str]:
+    """Return the lines of ``--dlperf-list``."""
+    rows, known = [], set()
+    for item in items:
+        selected = selected_of(item)
+        if selected is not None:
+            rows.append(_list_row(selected.case, session))
+            known.add(selected.case.id)
+    for entry in session.store.all():
+        baseline = entry.baseline
+        if baseline.source.kind == "published" and baseline.case_id not in known:
+            rows.append(
+                listing.ListRow(
+                    case_id=baseline.case_id,
+                    runs_here="no case yet",
+                    baseline="none",
+                    published=published_text([baseline]),
+                )
+            )
+    return [*listing.render(rows), "", f"{len(rows)} cases; nothing was run"]
+
+
+def _list_row(case: Case, session: PerfSession) -> listing.ListRow:
+    bench = session.bench
+    try:
+        bench.check(case)
+        runs_here = "yes"
+    except DlperfError as error:
+        runs_here = str(error).removeprefix(f"{case.id}: ").partition(";")[0]
+    try:
+        baseline = state_text(session.store.find(bench.machine_class(case), case.suite, case.id))
+    except DlperfError as error:
+        baseline = f"broken: {error}"
+    return listing.ListRow(
+        case_id=case.id,
+        runs_here=runs_here,
+        baseline=baseline,
+        published=published_text(session.store.published(case.id, case.suite)),
+    )
+
+
+def dry_run(items: Sequence[pytest.Item], session: PerfSession) -> list[str]:
+    """Return the lines of ``--dlperf-dry-run``: command and environment of every case."""
+    lines = []
+    for item in items:
+        selected = selected_of(item)
+        if selected is None:
+            continue
+        case, bench = selected.case, session.bench
+        target = bench.target(case, str(item.path.parent))
+        plan = make_plan(case, target, bench.folder / case.id / "run1")
+        lines += ["", case.id]
+        try:
+            bench.check(case)
+        except DlperfError as error:
+            lines.append(f"  # not here: {str(error).removeprefix(f'{case.id}: ')}")
+        lines += [f"  {name}={shlex.quote(value)} \\" for name, value in sorted(plan.env.items())]
+        lines.append(f"  {shlex.join(plan.argv)}")
+    return [*lines, "", "nothing was run"]

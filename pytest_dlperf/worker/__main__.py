@@ -1,0 +1,117 @@
+"""``python -m pytest_dlperf.worker``: one rank of a case."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import socket
+import time
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from pytest_dlperf.worker import arguments as command_line
+from pytest_dlperf.worker import frameworks
+from pytest_dlperf.worker.checks import check_batch, check_precision
+from pytest_dlperf.worker.failure import WorkerFailure
+from pytest_dlperf.worker.loop import Window, check_loss, run_loop
+from pytest_dlperf.worker.records import RECORDS_FORMAT, ProgressCounter, RecordWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_dlperf.worker.arguments import Arguments
+    from pytest_dlperf.worker.job import Job
+
+
+def main() -> None:
+    """Run one rank; every failure becomes a record before it becomes an exit code."""
+    arguments = command_line.parse()
+    arguments.records.mkdir(parents=True, exist_ok=True)
+    records = RecordWriter(arguments.records, arguments.rank)
+    records.write(
+        "start",
+        format=RECORDS_FORMAT,
+        local_rank=arguments.local_rank,
+        world_size=arguments.launched_world_size,
+        pid=os.getpid(),
+        node=socket.gethostname(),
+        cores=os.cpu_count(),
+        python=platform.python_version(),
+        time=time.time(),
+    )
+    try:
+        _train(arguments, records)
+    except Exception as error:
+        code = error.code if isinstance(error, WorkerFailure) else "exception"
+        records.write(
+            "failure",
+            code=code,
+            message=str(error) if code != "exception" else f"{type(error).__name__}: {error}",
+            traceback=traceback.format_exc(),
+            time=time.time(),
+        )
+        raise
+
+
+def _train(arguments: Arguments, records: RecordWriter) -> None:
+    if arguments.launched_world_size != arguments.world_size:
+        raise WorkerFailure(
+            "world-size-mismatch",
+            f"the launcher started {arguments.launched_world_size} ranks, the case has "
+            f"{arguments.world_size}",
+        )
+    progress = ProgressCounter(arguments.records, arguments.rank)
+    framework = frameworks.start(arguments)
+    records.write("framework", **framework.facts())
+    step = _build(arguments.workload, framework.job)
+    records.write("built", time=time.time())
+    window = Window(
+        iterations=arguments.iterations,
+        warmup=arguments.warmup,
+        work_per_iteration=arguments.batch_size_per_device,
+        inject=arguments.inject,
+    )
+    losses = run_loop(framework, step, window, records, progress)
+    model = framework.model()
+    records.write("model", **model)
+    records.write("memory", **framework.peak_memory())
+    records.write("checksum", value=framework.checksum())
+    records.write("canary", when="after", **framework.canary())
+    check_batch(model["input_shapes"], arguments.batch_size_per_device)
+    check_precision(model["flops_by_dtype"], arguments.precision, framework.job.scaler)
+    check_loss(losses, arguments.loss)
+    records.write("end", time=time.time())
+    framework.close()
+
+
+def _build(workload: str, job: Job) -> Callable[[], Any]:
+    module_name, _, function_name = workload.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise
+        raise WorkerFailure(
+            "workload-not-found",
+            f"workload {workload!r}: no module named {error.name!r} on the ranks' path; put it "
+            "beside the test file, under pytest's rootdir, or on PYTHONPATH",
+        ) from error
+    build = getattr(module, function_name, None)
+    if build is None:
+        raise WorkerFailure(
+            "workload-not-found",
+            f"workload {workload!r}: {module.__file__} has no function {function_name!r}",
+        )
+    step: Callable[[], Any] = build(job)
+    if not callable(step):
+        raise WorkerFailure(
+            "workload-returned-nothing",
+            f"workload {workload!r}: {function_name}(job) returned {step!r}; it must return the "
+            "function that does one training iteration and returns its loss",
+        )
+    return step
+
+
+if __name__ == "__main__":
+    main()

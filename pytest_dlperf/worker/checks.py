@@ -1,0 +1,57 @@
+"""Checks of what really ran: the batch that was fed, the arithmetic that was used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pytest_dlperf.worker.failure import WorkerFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+#: The dtype in which most of a precision's matrix work is done.
+EXPECTED_DTYPE: Final = {
+    "fp32": "float32",
+    "tf32": "float32",
+    "amp": "float16",
+    "bf16": "bfloat16",
+    "pure_fp16": "float16",
+}
+
+
+def check_batch(input_shapes: Sequence[Sequence[int]] | None, batch_size_per_device: int) -> None:
+    """Raise ``WorkerFailure`` unless the batch is one of the first two dimensions of an input.
+
+    The second for models that take the sequence first. Shapes that could not be seen are left
+    to the pytest side, which says so.
+    """
+    if input_shapes and not any(batch_size_per_device in shape[:2] for shape in input_shapes):
+        raise WorkerFailure(
+            "batch-mismatch",
+            f"the case declares a batch of {batch_size_per_device} per device, but the model's "
+            f"inputs have the shapes {[list(shape) for shape in input_shapes]}; the rate would "
+            "count work that was not done",
+        )
+
+
+def check_precision(flops_by_dtype: Mapping[str, int] | None, precision: str, scaler: Any) -> None:
+    """Raise ``WorkerFailure`` if the matrix work was done in another dtype than the case names.
+
+    fp32 and tf32: nothing of it in a shorter dtype. Mixed and pure precisions: most of it in
+    theirs. ``amp`` must also scale its loss.
+    """
+    if not flops_by_dtype:
+        return
+    expected = EXPECTED_DTYPE[precision]
+    total = sum(flops_by_dtype.values())
+    share = flops_by_dtype.get(expected, 0) / total
+    shorter = sum(flops_by_dtype.get(name, 0) for name in ("float16", "bfloat16")) / total
+    if share < 0.5 or (expected == "float32" and shorter > 0):
+        found = ", ".join(f"{name} {count / total:.0%}" for name, count in flops_by_dtype.items())
+        raise WorkerFailure(
+            "precision-mismatch",
+            f"the case names {precision}, whose matrix work is in {expected}; this run did it "
+            f"in {found}. Wrap the forward pass in job.autocast()",
+        )
+    if precision == "amp" and (scaler is None or not scaler.is_enabled()):
+        raise WorkerFailure("precision-mismatch", "amp without loss scaling: use job.scaler")

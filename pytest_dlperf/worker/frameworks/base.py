@@ -1,0 +1,97 @@
+"""What the loop needs of a framework."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from pytest_dlperf.worker.job import Job
+
+
+class Timer(Protocol):
+    """Times laps on the device's own clock, without waiting for it."""
+
+    def start(self) -> None:
+        """Begin a lap here; what lies before belongs to none."""
+        ...
+
+    def lap(self) -> None:
+        """End the lap, and begin the next."""
+        ...
+
+    def read(self) -> list[tuple[float, float]]:
+        """Return wall and CPU seconds of every lap; waits for the device."""
+        ...
+
+
+class Framework(Protocol):
+    """One framework in one rank; made by ``frameworks.start``, which joins the job."""
+
+    job: Job
+
+    def facts(self) -> dict[str, Any]:
+        """Return versions, device, and arithmetic defaults, for the record."""
+        ...
+
+    def timer(self) -> Timer:
+        """Return a new timer."""
+        ...
+
+    def synchronise(self) -> None:
+        """Wait until the device has done all that was asked of it."""
+        ...
+
+    def barrier(self) -> None:
+        """Wait for all ranks."""
+        ...
+
+    def keep_loss(self, loss: Any) -> Any:
+        """Return what is cheap to keep of a step's loss; raise ``WorkerFailure`` if it is none."""
+        ...
+
+    def loss_value(self, kept: Any) -> float:
+        """Return a kept loss as a number."""
+        ...
+
+    def watch_shapes(self) -> AbstractContextManager[Any]:
+        """Note, while open, the shapes of the first call's inputs."""
+        ...
+
+    def watch_arithmetic(self) -> AbstractContextManager[Any]:
+        """Count, while open, floating-point operations by the dtype that they use."""
+        ...
+
+    def model(self) -> dict[str, Any]:
+        """Return what was watched: ``input_shapes``, ``flops_by_dtype``, ``parameter_count``."""
+        ...
+
+    def checksum(self) -> dict[str, Any] | None:
+        """Return ``digest`` and ``tensors`` of the replicated parameters; None if undeclared."""
+        ...
+
+    def canary(self) -> dict[str, float | None]:
+        """Return rates of fixed work on this rank's device: see ``torch_.py`` for the keys."""
+        ...
+
+    def reset_peak_memory(self) -> None:
+        """Begin to look for the peak."""
+        ...
+
+    def peak_memory(self) -> dict[str, Any]:
+        """Return ``bytes`` and ``kind`` of the peak since then."""
+        ...
+
+    def delay(self, share: float, typical_s: float) -> Callable[[float], None]:
+        """Return a function that makes a step longer by ``share`` of it, on the device.
+
+        It is given the step's seconds as seen by the host; ``typical_s`` is a step's
+        duration in the warm-up, for devices whose steps the host does not see.
+        """
+        ...
+
+    def close(self) -> None:
+        """Leave the job."""
+        ...

@@ -1,0 +1,337 @@
+"""PyTorch in one rank."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import datetime
+import hashlib
+import resource
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from pytest_dlperf.worker.failure import WorkerFailure
+from pytest_dlperf.worker.frameworks import torch_canary, torch_watch
+from pytest_dlperf.worker.job import Job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from contextlib import AbstractContextManager
+
+    from pytest_dlperf.worker.arguments import Arguments
+    from pytest_dlperf.worker.frameworks.base import Timer
+
+_AUTOCAST = {"amp": torch.float16, "bf16": torch.bfloat16}
+
+
+@dataclass(kw_only=True)
+class TorchJob(Job):
+    """A rank of a PyTorch training."""
+
+    modules: list[torch.nn.Module] = field(default_factory=list)
+    declared: list[torch.Tensor] | None = None
+
+    def generator(self) -> torch.Generator:
+        """Return a generator on the device; ranks draw different numbers."""
+        return torch.Generator(device=self.device).manual_seed(self.seed * 100_003 + self.rank)
+
+    def data_parallel(self, module: torch.nn.Module, **options: Any) -> torch.nn.Module:
+        """Return ``module`` moved, and under DistributedDataParallel if there are ranks."""
+        module = module.to(device=self.device, dtype=self.dtype)
+        self.modules.append(module)
+        self.replicated(module.parameters())
+        if self.world_size == 1:
+            return module
+        device_ids = [self.local_rank] if self.device.type == "cuda" else None
+        return DistributedDataParallel(module, device_ids=device_ids, **options)
+
+    def replicated(self, parameters: Iterable[torch.Tensor]) -> None:
+        """Declare parameters that must be equal on all ranks at the end."""
+        self.declared = [*(self.declared or []), *parameters]
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Return ``torch.autocast`` in float16 for amp, bfloat16 for bf16; else nothing."""
+        if self.precision not in _AUTOCAST:
+            return contextlib.nullcontext()
+        context: AbstractContextManager[Any] = torch.autocast(
+            self.device.type, dtype=_AUTOCAST[self.precision]
+        )
+        return context
+
+    def backward(
+        self,
+        loss: torch.Tensor,
+        optimizer: torch.optim.Optimizer,
+        *,
+        clip_norm: float | None = None,
+        parameters: Iterable[torch.Tensor] | None = None,
+    ) -> None:
+        """Clear, go backward, unscale and clip if asked, step; scaled where there is a scaler."""
+        optimizer.zero_grad(set_to_none=True)
+        (loss if self.scaler is None else self.scaler.scale(loss)).backward()
+        if clip_norm is not None:
+            if parameters is None:
+                raise ValueError("backward(clip_norm=...) needs parameters=...")
+            if self.scaler is not None:
+                self.scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(parameters, clip_norm)
+        if self.scaler is None:
+            optimizer.step()
+        else:
+            self.scaler.step(optimizer)
+            self.scaler.update()
+
+
+class Torch:
+    """PyTorch as the loop sees it."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._tf32_defaults = {
+            "matmul": torch.backends.cuda.matmul.allow_tf32,
+            "cudnn": torch.backends.cudnn.allow_tf32,
+        }
+        if arguments.precision in {"fp32", "tf32"}:
+            # PyTorch lets convolutions use TF32 by default; a case named fp32 must not.
+            torch.backends.cuda.matmul.allow_tf32 = arguments.precision == "tf32"
+            torch.backends.cudnn.allow_tf32 = arguments.precision == "tf32"
+        torch.set_num_threads(arguments.threads_per_rank)
+        self._device = _device(arguments)
+        if arguments.world_size > 1:
+            self._join(arguments)
+        torch.manual_seed(arguments.seed)
+        self.job = TorchJob(
+            rank=arguments.rank,
+            local_rank=arguments.local_rank,
+            world_size=arguments.world_size,
+            device=self._device,
+            precision=arguments.precision,
+            batch_size_per_device=arguments.batch_size_per_device,
+            size=arguments.size,
+            seed=arguments.seed,
+            options=arguments.options,
+            dtype=torch.float16 if arguments.precision == "pure_fp16" else torch.float32,
+            scaler=torch.amp.GradScaler(self._device.type)
+            if arguments.precision == "amp"
+            else None,
+        )
+        self._shapes = torch_watch.FirstCall()
+        self._flops = torch_watch.FlopsByDtype()
+
+    def _join(self, arguments: Arguments) -> None:
+        backend = "nccl" if self._device.type == "cuda" else "gloo"
+        dist.init_process_group(
+            backend, timeout=datetime.timedelta(seconds=arguments.collective_timeout_s)
+        )
+        if dist.get_world_size() != arguments.world_size:
+            raise WorkerFailure(
+                "world-size-mismatch",
+                f"the process group has {dist.get_world_size()} ranks, the case has "
+                f"{arguments.world_size}",
+            )
+
+    @property
+    def _on_gpu(self) -> bool:
+        return str(self._device.type) == "cuda"
+
+    def facts(self) -> dict[str, Any]:
+        """Return versions, device and arithmetic defaults."""
+        nccl = torch.cuda.nccl.version() if self._on_gpu else None
+        return {
+            "framework": "torch",
+            "framework_version": torch.__version__,
+            "cuda": torch.version.cuda,
+            "rocm": torch.version.hip,
+            "cudnn": torch.backends.cudnn.version() if self._on_gpu else None,
+            "nccl": ".".join(map(str, nccl)) if nccl else None,
+            "backend": dist.get_backend() if dist.is_initialized() else None,
+            "device": str(self._device),
+            "device_name": torch.cuda.get_device_name(self._device) if self._on_gpu else None,
+            "device_id": _device_uuid(self._device) if self._on_gpu else None,
+            "tf32_default": self._tf32_defaults,
+            "threads": torch.get_num_threads(),
+        }
+
+    def timer(self) -> Timer:
+        """Return a timer on CUDA events, or on the host's clock."""
+        return _CudaTimer() if self._on_gpu else _HostTimer()
+
+    def synchronise(self) -> None:
+        """Wait for the GPU; a CPU has nothing to wait for."""
+        if self._on_gpu:
+            torch.cuda.synchronize(self._device)
+
+    def barrier(self) -> None:
+        """Wait for all ranks."""
+        if dist.is_initialized():
+            dist.all_reduce(torch.zeros(1, device=self._device))
+            self.synchronise()
+
+    def keep_loss(self, loss: Any) -> Any:
+        """Return the loss without its graph; nothing waits for the device."""
+        if isinstance(loss, torch.Tensor) and loss.numel() == 1:
+            return loss.detach()
+        if isinstance(loss, float):
+            return loss
+        raise WorkerFailure(
+            "step-returned-no-loss",
+            f"step() returned {type(loss).__name__}, not the loss of the iteration; return it as "
+            "a tensor of one element",
+        )
+
+    def loss_value(self, kept: Any) -> float:
+        """Return a kept loss as a number."""
+        return float(kept)
+
+    def watch_shapes(self) -> AbstractContextManager[Any]:
+        """Note the shapes of the first module call's tensors."""
+        return self._shapes
+
+    def watch_arithmetic(self) -> AbstractContextManager[Any]:
+        """Count floating-point operations by dtype."""
+        return self._flops
+
+    def model(self) -> dict[str, Any]:
+        """Return what was watched, and the number of parameters that data parallelism holds."""
+        modules = self.job.modules or self._shapes.modules
+        return {
+            "input_shapes": self._shapes.shapes,
+            "flops_by_dtype": dict(self._flops.flops),
+            "parameter_count": sum(p.numel() for module in modules for p in module.parameters()),
+        }
+
+    def checksum(self) -> dict[str, Any] | None:
+        """Return a digest of the bytes of the replicated parameters, in order of declaration."""
+        if self.job.declared is None:
+            return None
+        digest = hashlib.blake2b(digest_size=16)
+        for tensor in self.job.declared:
+            host = tensor.detach().cpu().contiguous()
+            digest.update(ctypes.string_at(host.data_ptr(), host.numel() * host.element_size()))
+        return {"digest": digest.hexdigest(), "tensors": len(self.job.declared)}
+
+    def canary(self) -> dict[str, float | None]:
+        """Return the rates of ``torch_canary``."""
+        return torch_canary.measure(self._device)
+
+    def reset_peak_memory(self) -> None:
+        """Begin to look for the GPU's peak; a process's own cannot be reset."""
+        if self._on_gpu:
+            torch.cuda.reset_peak_memory_stats(self._device)
+
+    def peak_memory(self) -> dict[str, Any]:
+        """Return bytes allocated on the GPU at the peak, or the process's largest resident set."""
+        if self._on_gpu:
+            return {
+                "bytes": torch.cuda.max_memory_allocated(self._device),
+                "reserved_bytes": torch.cuda.max_memory_reserved(self._device),
+                "kind": "gpu-allocated",
+            }
+        # getrusage(2): kilobytes on Linux, bytes on macOS.
+        scale = 1 if sys.platform == "darwin" else 1024
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return {"bytes": peak * scale, "kind": "resident-set"}
+
+    def delay(self, share: float, typical_s: float) -> Callable[[float], None]:
+        """Spin on the device that trains: a GPU kernel of calibrated length, or the CPU."""
+        if not self._on_gpu:
+            return lambda step_s: _spin(share * step_s)
+        cycles = int(share * typical_s * _gpu_cycles_per_s(self._device))
+        sleep = torch.cuda._sleep
+        return lambda _step_s: sleep(cycles)
+
+    def close(self) -> None:
+        """Leave the process group, together: gloo aborts a rank whose peer left before it."""
+        if dist.is_initialized():
+            self.barrier()
+            dist.destroy_process_group()
+
+
+class _HostTimer:
+    """Laps on the host's clock; on a CPU a step is over when it returns."""
+
+    def __init__(self) -> None:
+        self._laps: list[tuple[float, float]] = []
+
+    def start(self) -> None:
+        self._wall_s, self._cpu_s = time.perf_counter(), time.process_time()
+
+    def lap(self) -> None:
+        wall_s, cpu_s = time.perf_counter(), time.process_time()
+        self._laps.append((wall_s - self._wall_s, cpu_s - self._cpu_s))
+        self._wall_s, self._cpu_s = wall_s, cpu_s
+
+    def read(self) -> list[tuple[float, float]]:
+        return self._laps
+
+
+class _CudaTimer:
+    """Laps on the GPU's clock: events in the stream, read when all is done."""
+
+    def __init__(self) -> None:
+        self._laps: list[tuple[Any, Any, float]] = []
+
+    def start(self) -> None:
+        self._event, self._cpu_s = _event(), time.process_time()
+
+    def lap(self) -> None:
+        event, cpu_s = _event(), time.process_time()
+        self._laps.append((self._event, event, cpu_s - self._cpu_s))
+        self._event, self._cpu_s = event, cpu_s
+
+    def read(self) -> list[tuple[float, float]]:
+        torch.cuda.synchronize()
+        return [(begin.elapsed_time(end) / 1000, cpu_s) for begin, end, cpu_s in self._laps]
+
+
+def _event() -> Any:
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event
+
+
+def _device(arguments: Arguments) -> torch.device:
+    if arguments.device == "cpu":
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        built = "without CUDA" if torch.version.cuda is None else f"for CUDA {torch.version.cuda}"
+        raise WorkerFailure(
+            "device-unusable",
+            f"torch {torch.__version__} (built {built}) cannot use a GPU here; install a build "
+            "for this driver, or name CPU processes with --cpus",
+        )
+    if arguments.local_rank >= torch.cuda.device_count():
+        raise WorkerFailure(
+            "device-unusable",
+            f"local rank {arguments.local_rank} has no GPU: torch sees "
+            f"{torch.cuda.device_count()}; look at CUDA_VISIBLE_DEVICES",
+        )
+    device = torch.device("cuda", arguments.local_rank)
+    torch.cuda.set_device(device)
+    return device
+
+
+def _device_uuid(device: torch.device) -> str | None:
+    uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
+    return None if uuid is None else str(uuid)
+
+
+def _spin(seconds: float) -> None:
+    end_s = time.perf_counter() + seconds
+    while time.perf_counter() < end_s:
+        pass
+
+
+def _gpu_cycles_per_s(device: torch.device) -> float:
+    cycles = 50_000_000
+    torch.cuda._sleep(cycles // 10)
+    begin = _event()
+    torch.cuda._sleep(cycles)
+    end = _event()
+    torch.cuda.synchronize(device)
+    return float(cycles / (begin.elapsed_time(end) / 1000))

@@ -1,0 +1,80 @@
+"""Looks at what a PyTorch training really does, in two warm-up iterations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
+class FirstCall:
+    """While open, notes the tensors that the first module call is given.
+
+    That is the outermost module, positional and keyword tensors alike; module hooks would
+    not see the keyword ones.
+    """
+
+    def __init__(self) -> None:
+        self.shapes: list[list[int]] | None = None
+        self.modules: list[torch.nn.Module] = []
+        self._original = torch.nn.Module.__call__
+
+    def __enter__(self) -> None:
+        def spy(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+            torch.nn.Module.__call__ = self._original
+            self.shapes = _tensor_shapes([*args, *kwargs.values()])
+            self.modules = [module]
+            return self._original(module, *args, **kwargs)
+
+        torch.nn.Module.__call__ = spy
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        torch.nn.Module.__call__ = self._original
+
+
+def _tensor_shapes(values: list[Any]) -> list[list[int]]:
+    found: list[list[int]] = []
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            found.append(list(value.shape))
+        elif isinstance(value, dict):
+            found += _tensor_shapes(list(value.values()))
+        elif isinstance(value, list | tuple):
+            found += _tensor_shapes(list(value))
+    return found
+
+
+class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any here
+    """While open, counts floating-point operations of matrix products and convolutions.
+
+    By the dtype of their first tensor; formulas are those of ``torch.utils.flop_counter``.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flops: Counter[str] = Counter()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Do the operation, then count it."""
+        # Imported when needed: it is slow, and the first step should not wait for it.
+        from torch.utils.flop_counter import flop_registry
+
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        formula = flop_registry.get(func._overloadpacket)
+        if formula is not None:
+            dtype = next(a.dtype for a in args if isinstance(a, torch.Tensor))
+            self.flops[str(dtype).removeprefix("torch.")] += formula(*args, **kwargs, out_val=out)
+        return out

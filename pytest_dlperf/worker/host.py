@@ -1,0 +1,63 @@
+"""CPU seconds of this rank and of everybody on its host (Linux; elsewhere unknown)."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+
+class HostSample(NamedTuple):
+    """Counters at one moment; differences of two say what happened between them."""
+
+    wall_s: float
+    #: CPU seconds of this process and its living descendants.
+    own_cpu_s: float
+    #: CPU seconds that all cores were busy, and that the hypervisor took away; None off Linux.
+    host_busy_s: float | None
+    host_steal_s: float | None
+
+
+def sample() -> HostSample:
+    """Return the counters now."""
+    busy_s, steal_s = _host()
+    return HostSample(time.perf_counter(), _own_tree_cpu_s(), busy_s, steal_s)
+
+
+def _host() -> tuple[float | None, float | None]:
+    try:
+        first = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0]
+    except OSError:
+        return None, None  # not Linux: unknown, and recorded as unknown
+    # proc(5): user nice system idle iowait irq softirq steal guest guest_nice, in ticks.
+    # Interrupts are left out: those of the loopback network are the ranks' own work, and
+    # no process is charged for them.
+    words = [int(word) for word in first.split()[1:9]]
+    tick_s = 1 / os.sysconf("SC_CLK_TCK")
+    return sum(words[:3]) * tick_s, words[7] * tick_s
+
+
+def _own_tree_cpu_s() -> float:
+    """Own CPU seconds, with those of living descendants (data loaders)."""
+    return time.process_time() + sum(_process_cpu_s(pid) for pid in _descendants(os.getpid()))
+
+
+def _descendants(pid: int) -> list[int]:
+    found: list[int] = []
+    try:
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
+        for thread in threads:
+            for child in (thread / "children").read_text(encoding="ascii").split():
+                found += [int(child), *_descendants(int(child))]
+    except OSError:
+        return found  # not Linux, or the process ended while we looked
+    return found
+
+
+def _process_cpu_s(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    except OSError:
+        return 0.0  # it ended while we looked
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,159 @@
+"""The loop: warm up, meet at a barrier, time the iterations, and leave them alone."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import statistics
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pytest_dlperf.worker import host
+from pytest_dlperf.worker.failure import WorkerFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_dlperf.worker.frameworks.base import Framework
+    from pytest_dlperf.worker.records import ProgressCounter, RecordWriter
+
+
+class Window(NamedTuple):
+    """The protocol of one run, as the worker needs it."""
+
+    iterations: int
+    warmup: int
+    work_per_iteration: int
+    #: Share by which each measured step is made longer, on the device; 0 for none.
+    inject: float
+
+
+def run_loop(
+    framework: Framework,
+    step: Callable[[], Any],
+    window: Window,
+    records: RecordWriter,
+    progress: ProgressCounter,
+) -> list[float]:
+    """Train ``window.iterations`` iterations, write their spans, and return the losses.
+
+    No synchronisation is added between measured iterations: on a GPU the laps are events,
+    read after the last of them. Raises ``WorkerFailure`` if a step returns no number.
+    """
+    losses: list[Any] = []
+    keep = framework.keep_loss
+    warm = _warm_up(framework, step, losses, window, records, progress)
+    delay = _injected_delay(framework, window, warm)
+    framework.reset_peak_memory()
+    timer = framework.timer()
+    framework.synchronise()
+    framework.barrier()
+    before = host.sample()
+    timer.start()
+    for index in range(window.warmup, window.iterations):
+        started_s = time.perf_counter()
+        losses.append(keep(step()))
+        if delay is not None:
+            delay(time.perf_counter() - started_s)
+        timer.lap()
+        progress.update(index + 1)
+    framework.synchronise()
+    after = host.sample()
+    _write_spans(records, window, 0, warm)
+    _write_spans(records, window, window.warmup, timer.read())
+    records.write(
+        "window",
+        seconds=after.wall_s - before.wall_s,
+        own_cpu_seconds=after.own_cpu_s - before.own_cpu_s,
+        host_busy_seconds=_difference(after.host_busy_s, before.host_busy_s),
+        host_steal_seconds=_difference(after.host_steal_s, before.host_steal_s),
+        inject=window.inject,
+    )
+    values = [framework.loss_value(loss) for loss in losses]
+    records.write("loss", values=[v if math.isfinite(v) else str(v) for v in values])
+    return values
+
+
+def _warm_up(
+    framework: Framework,
+    step: Callable[[], Any],
+    losses: list[Any],
+    window: Window,
+    records: RecordWriter,
+    progress: ProgressCounter,
+) -> list[tuple[float, float]]:
+    """Do the warm-up iterations; the first two are watched, the canary runs between them."""
+    watches = {0: framework.watch_shapes, 1: framework.watch_arithmetic}
+    timer = framework.timer()
+    progress.update(0)
+    timer.start()
+    for index in range(window.warmup):
+        with watches.get(index, contextlib.nullcontext)():
+            losses.append(framework.keep_loss(step()))
+        timer.lap()
+        progress.update(index + 1)
+        if index == 0:
+            framework.synchronise()
+            records.write("first_step", time=time.time())
+            # After the first step, so that the time to it is the workload's own; the
+            # warm-up that follows restores caches and memory before anything is measured.
+            records.write("canary", when="before", **framework.canary())
+            timer.start()
+    framework.synchronise()
+    return timer.read()
+
+
+def _injected_delay(
+    framework: Framework, window: Window, warm: list[tuple[float, float]]
+) -> Callable[[float], None] | None:
+    if window.inject == 0:
+        return None
+    typical_s = statistics.median(seconds for seconds, _ in warm[2:] or warm)
+    return framework.delay(window.inject, typical_s)
+
+
+def _write_spans(
+    records: RecordWriter, window: Window, first_step: int, laps: list[tuple[float, float]]
+) -> None:
+    records.write_many(
+        [
+            {
+                "record": "span",
+                "first_step": first_step + index,
+                "last_step": first_step + index,
+                "seconds": seconds,
+                "work": window.work_per_iteration,
+                "cpu_seconds": cpu_seconds,
+                "data_wait_seconds": None,
+            }
+            for index, (seconds, cpu_seconds) in enumerate(laps)
+        ]
+    )
+
+
+def _difference(after: float | None, before: float | None) -> float | None:
+    return None if after is None or before is None else after - before
+
+
+def check_loss(values: list[float], rule: str) -> None:
+    """Raise ``WorkerFailure`` unless every loss is finite and, by ``rule``, the loss fell.
+
+    It fell when the median of the last tenth of the iterations (at least 3) is below that of
+    the first tenth: on one fixed batch training must get there within a short run.
+    """
+    for index, value in enumerate(values):
+        if not math.isfinite(value):
+            raise WorkerFailure(
+                "loss-not-finite",
+                f"the loss is {value} at iteration {index}; the run trains nothing, so its "
+                "speed means nothing. Lower the learning rate, or look at the loss scaling",
+            )
+    count = max(3, len(values) // 10)
+    first, last = statistics.median(values[:count]), statistics.median(values[-count:])
+    if rule == "falls" and not last < first:
+        raise WorkerFailure(
+            "loss-not-falling",
+            f"the loss did not fall: {first:.6g} over the first {count} iterations, {last:.6g} "
+            f"over the last {count}. A workload trains on one fixed batch, so it must; if this "
+            'one cannot (fresh random data, say), declare loss="finite"',
+        )

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_dlperf.cases.marker import cases_of
+from pytest_dlperf.cases.matrix import expand
+from pytest_dlperf.cases.selection import Machine, Wish, layout_of, select
+from pytest_dlperf.core.errors import UsageError
+
+LAPTOP = Machine(gpus=0, gpu_problem="", cores=4)
+NODE = Machine(gpus=8, gpu_problem="", cores=48, gpus_per_node=8)
+BROKEN = Machine(gpus=0, gpu_problem="no driver", cores=4)
+
+_COMMON = {"suite": "tsm", "workload": "m:build", "batch_size_per_device": 16}
+SUITE = (
+    *expand(**_COMMON, precision=["fp32", "amp"], layout=["1n1g", "1n8g", "4n8g"]),
+    *expand(**_COMMON, size="tiny", precision=["fp32", "bf16"], layout=["1n1c", "1n2c"]),
+    *expand(**_COMMON, size="tiny", precision=["fp32", "amp"], layout=["1n1g", "1n2g"]),
+)
+OWN = expand(**_COMMON, layout=["1n1g", "1n8g"])
+
+
+def chosen(declared, wish: Wish, machine: Machine) -> list[str]:
+    return [s.case.id for s in select(declared, wish, machine) if not s.left_out]
+
+
+def test_a_laptop_runs_tiny_cases_on_cpu_processes():
+    assert chosen(SUITE, Wish(), LAPTOP) == [
+        "tsm.tiny-torch-fp32-bs16-1n1c",
+        "tsm.tiny-torch-fp32-bs16-1n2c",
+        "tsm.tiny-torch-bf16-bs16-1n1c",
+        "tsm.tiny-torch-bf16-bs16-1n2c",
+    ]
+
+
+def test_a_node_runs_full_cases_that_fit():
+    assert chosen(SUITE, Wish(), NODE) == [
+        "tsm-torch-fp32-bs16-1n1g",
+        "tsm-torch-fp32-bs16-1n8g",
+        "tsm-torch-amp-bs16-1n1g",
+        "tsm-torch-amp-bs16-1n8g",
+    ]
+    left = {s.case.id: s.left_out for s in select(SUITE, Wish(), NODE) if s.left_out}
+    assert "nodes" in left["tsm-torch-amp-bs16-4n8g"]
+
+
+def test_counts_replace_the_layout_axis():
+    assert chosen(SUITE, Wish(gpus=(2, 32)), NODE) == [
+        "tsm-torch-fp32-bs16-1n2g",
+        "tsm-torch-fp32-bs16-4n8g",
+        "tsm-torch-amp-bs16-1n2g",
+        "tsm-torch-amp-bs16-4n8g",
+    ]
+
+
+def test_cpus_on_a_node_with_gpus():
+    assert chosen(SUITE, Wish(cpus=(3,)), NODE) == [
+        "tsm.tiny-torch-fp32-bs16-1n3c",
+        "tsm.tiny-torch-bf16-bs16-1n3c",
+    ]
+
+
+def test_each_rank_has_a_fixed_share_of_the_cores_at_every_layout():
+    by_id = {s.case.id: s.case for s in select(SUITE, Wish(cpus=(1, 4)), NODE)}
+    assert {c.cpu_ranks_max for i, c in by_id.items() if i.endswith("c")} >= {4}
+    assert by_id["tsm.tiny-torch-fp32-bs16-1n1c"].cpu_ranks_max == 4
+
+
+@pytest.mark.parametrize(
+    ("wish", "machine", "part"),
+    [
+        (Wish(gpus=(16,)), NODE, "2 nodes"),
+        (Wish(gpus=(8,)), Machine(gpus=4, gpu_problem="", cores=8, gpus_per_node=4), "8 GPUs"),
+        (Wish(gpus=(1,)), LAPTOP, "0"),
+        (Wish(gpus=(1,)), BROKEN, "no driver"),
+        (Wish(cpus=(5,)), LAPTOP, "5 cores"),
+        (Wish(), BROKEN, "no driver"),
+    ],
+)
+def test_what_was_asked_for_and_is_not_there_is_an_error(wish: Wish, machine: Machine, part: str):
+    selected = [s for s in select(SUITE, wish, machine) if not s.left_out]
+    assert selected
+    assert all(part in s.error for s in selected)
+
+
+def test_a_gpu_that_is_unusable_is_never_replaced_by_the_cpu():
+    assert all(s.case.layout.device == "gpu" for s in select(OWN, Wish(), BROKEN))
+
+
+def test_a_test_of_one_size_is_not_deselected_for_its_size():
+    own = expand(**_COMMON, layout=["1n1c"])
+    assert chosen(own, Wish(), LAPTOP) == ["tsm-torch-fp32-bs16-1n1c"]
+    assert chosen(own, Wish(size="tiny"), LAPTOP) == []
+    assert chosen(OWN, Wish(), LAPTOP) == []
+    assert "--cpus=1" in select(OWN, Wish(), LAPTOP)[0].left_out
+    assert chosen(OWN, Wish(cpus=(1,)), LAPTOP) == ["tsm-torch-fp32-bs16-1n1c"]
+
+
+def test_frameworks_are_chosen():
+    both = (*OWN, *expand(**_COMMON, framework="paddle", layout="1n1g"))
+    assert chosen(both, Wish(frameworks=("paddle",)), NODE) == ["tsm-paddle-fp32-bs16-1n1g"]
+
+
+def test_counts_that_make_no_layout():
+    with pytest.raises(UsageError, match="multiple of 8"):
+        layout_of(12, "gpu", NODE)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "message"),
+    [
+        ((), {"layout": "1n1c", "batch_size_per_device": 1}, "workload is missing"),
+        (("m:b",), {"layout": "1n1c"}, "batch_size_per_device is missing"),
+        (("m:b",), {"layout": "1n9z", "batch_size_per_device": 1}, "unknown layout '1n9z'"),
+        (("m:b",), {"layout": "1n1c", "batch_size_per_device": 1, "batchsize": 1}, "unknown key"),
+        (("m:b",), {"layout": [], "batch_size_per_device": 1}, "empty list"),
+        (("m:b", 3), {}, "one workload"),
+        ((), {"cases": []}, "cases is empty"),
+        ((), {"cases": ["tsm"]}, "expand"),
+        (("m:b",), {"cases": SUITE}, "alone"),
+        (("m:b",), {"layout": "1n1c", "batch_size_per_device": 1, "tolerance": "x"}, "tolerance"),
+    ],
+)
+def test_markers_that_cannot_be_meant(args, kwargs, message: str):
+    with pytest.raises(UsageError, match=message):
+        cases_of(args, kwargs, function="test_x")
+
+
+def test_the_suite_is_the_name_of_the_test():
+    cases = cases_of(
+        ("m:b",), {"layout": ["1n1g", "1n2g"], "batch_size_per_device": 4}, function="test_my"
+    )
+    assert [c.id for c in cases] == ["my-torch-fp32-bs4-1n1g", "my-torch-fp32-bs4-1n2g"]

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_dlperf.core.case import Case, Protocol
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.layout import Layout
+from pytest_dlperf.core.quantity import parse_share
+
+
+def case(**changes: object) -> Case:
+    values: dict[str, object] = {
+        "suite": "tsm",
+        "framework": "torch",
+        "workload": "mymodel:build",
+        "precision": "amp",
+        "batch_size_per_device": 16,
+        "layout": Layout.parse("1n8g"),
+        **changes,
+    }
+    return Case(**values)  # type: ignore[arg-type]
+
+
+def test_ids_are_those_of_the_design():
+    assert case().id == "tsm-torch-amp-bs16-1n8g"
+    tiny = case(size="tiny", precision="bf16", batch_size_per_device=2, layout=Layout.parse("1n2c"))
+    assert tiny.id == "tsm.tiny-torch-bf16-bs2-1n2c"
+
+
+def test_parent_is_the_same_case_on_one_device():
+    parent = case().parent()
+    assert parent is not None
+    assert parent.id == "tsm-torch-amp-bs16-1n1g"
+    assert parent.parent() is None
+    assert case().global_batch_size == 128
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"precision": "fp8"}, "unknown precision 'fp8'; known: fp32, tf32"),
+        ({"framework": "jax"}, "unknown framework 'jax'; known: torch"),
+        ({"size": "big"}, "unknown size"),
+        ({"workload": "mymodel"}, "write module:function"),
+        ({"suite": "a/b"}, "letters, digits and _"),
+        ({"batch_size_per_device": 0}, "whole number, 1 or more"),
+        ({"batch_size_per_device": 2.5}, "whole number, 1 or more"),
+        ({"batch_size_per_device": True}, "whole number, 1 or more"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(changes: dict[str, object], message: str):
+    with pytest.raises(UsageError, match=message):
+        case(**changes)
+
+
+@pytest.mark.parametrize("text", ["1n0g", "0n1g", "8g", "1n8", "1n8x", "", "-1n8g", "1n8g ", "1N8G"])
+def test_unknown_layouts(text: str):
+    with pytest.raises(UsageError, match="layout"):
+        Layout.parse(text)
+
+
+def test_layout_counts_ranks():
+    layout = Layout.parse("4n8g")
+    assert (layout.world_size, str(layout), str(layout.one_device())) == (32, "4n8g", "1n1g")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"warmup": 150}, "not below the 150 iterations"),
+        ({"warmup": 1}, "2 or more"),
+        ({"runs": 0}, "1 or more"),
+        ({"max_runs": 3}, "below runs 5"),
+        ({"timeout_s": 0.0}, "more than 0"),
+    ],
+)
+def test_protocols_that_measure_nothing(changes: dict[str, int], message: str):
+    with pytest.raises(UsageError, match=message):
+        Protocol(**changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("text", "share"), [("3%", 0.03), ("0.03", 0.03), ("0", 0.0), ("150%", 1.5)])
+def test_shares(text: str, share: float):
+    assert parse_share(text, what="x") == pytest.approx(share)
+
+
+@pytest.mark.parametrize("text", ["5", "1", "abc", "nan", "inf", "-3%", "", "%"])
+def test_what_is_no_share(text: str):
+    with pytest.raises(UsageError, match="tolerance"):
+        parse_share(text, what="tolerance")

@@ -1,0 +1,91 @@
+"""A changed machine is not a regression, and no excuse for one either."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from judge_builders import around, baseline, case, measurement, run, session
+
+from pytest_dlperf.core.verdict import Rule, Verdict
+from pytest_dlperf.judge import judge
+
+RULE = Rule(family=24, tolerance=0.05)
+GPU = case("1n2g")
+
+
+def stored(*canaries: dict[str, float]) -> object:
+    return baseline(*(session(around(100), canary=canary) for canary in canaries))
+
+
+BEFORE = stored(*({"matmul": 50.0, "copy": rate} for rate in (10.0, 10.05, 9.95, 10.0, 10.0)))
+
+
+def verdict(level: float, canary: dict[str, float], before: object = BEFORE) -> Verdict:
+    now = measurement(around(level), canary=canary)
+    return judge(GPU, now, before, RULE).verdict  # type: ignore[arg-type]
+
+
+def test_a_machine_that_slowed_with_the_case_is_incomparable() -> None:
+    now = measurement(around(85), canary={"matmul": 42.5, "copy": 10.0})
+    judged = judge(GPU, now, BEFORE, RULE)  # type: ignore[arg-type]
+    assert judged.verdict is Verdict.INCOMPARABLE
+    assert "15.0 % slower" in judged.reason
+    assert "canary matmul" in judged.reason
+    assert "measure again" in judged.reason
+    assert judged.throughput.change is None
+
+
+def test_a_machine_that_moved_forbids_a_pass_too() -> None:
+    assert verdict(100, {"matmul": 42.5, "copy": 10.0}) is Verdict.INCOMPARABLE
+    assert verdict(115, {"matmul": 57.5, "copy": 10.0}) is Verdict.INCOMPARABLE
+
+
+def test_a_change_far_beyond_the_machine_is_judged_and_says_so() -> None:
+    now = measurement(around(50), canary={"matmul": 45.0, "copy": 10.0})
+    judged = judge(GPU, now, BEFORE, RULE)  # type: ignore[arg-type]
+    assert judged.verdict is Verdict.REGRESSED
+    assert "does not explain it" in judged.reason
+    # A machine that became faster explains no slowdown.
+    assert verdict(80, {"matmul": 55.0, "copy": 10.0}) is Verdict.REGRESSED
+
+
+@pytest.mark.parametrize(
+    ("layout", "rate", "moved"), [("1n2g", 47.9, False), ("1n2g", 47.0, True),
+                                  ("1n2c", 45.8, False), ("1n2c", 44.0, True)],
+)  # fmt: skip
+def test_the_margin_is_that_of_the_device(layout: str, rate: float, moved: bool) -> None:
+    now = measurement(around(100), canary={"matmul": rate})
+    judged = judge(case(layout), now, stored({"matmul": 50.0}), replace(RULE, tolerance=0.2))
+    assert (judged.verdict is Verdict.INCOMPARABLE) is moved
+
+
+def test_a_canary_that_varies_between_sessions_moves_less_easily() -> None:
+    wild = stored(*({"matmul": rate} for rate in (45.0, 50.0, 55.0, 48.0)))
+    assert verdict(100, {"matmul": 44.0}) is Verdict.INCOMPARABLE
+    assert verdict(100, {"matmul": 44.0}, wild) is Verdict.PASSED
+
+
+def test_a_canary_that_varies_between_runs_moves_less_easily() -> None:
+    rates = (30.0, 40.0, 44.0, 50.0, 60.0)
+    runs = tuple(run(100.0, canary={"matmul": rate}) for rate in rates)
+    now = replace(measurement([1.0]), runs=runs)
+    assert judge(GPU, now, BEFORE, RULE).verdict is Verdict.PASSED  # type: ignore[arg-type]
+
+
+def test_only_what_both_sides_measured_counts() -> None:
+    assert verdict(100, {"allreduce": 1.0}) is Verdict.PASSED
+    assert verdict(100, {}) is Verdict.PASSED
+    assert verdict(100, {"copy": 0.0}) is Verdict.PASSED
+    assert verdict(100, {"matmul": 40.0}, stored({"copy": 10.0})) is Verdict.PASSED
+
+
+def test_the_canary_goes_before_unsteady() -> None:
+    now = measurement(around(85), canary={"matmul": 42.5}, problem="drift")
+    judged = judge(GPU, now, BEFORE, RULE)  # type: ignore[arg-type]
+    assert judged.verdict is Verdict.INCOMPARABLE
+
+
+def test_a_change_a_little_beyond_the_machine_is_still_its_doing() -> None:
+    # 10 % slower machine, 21 % slower case: 12 % more, of which the tolerance takes 5 %.
+    assert verdict(79, {"matmul": 45.0, "copy": 10.0}) is Verdict.INCOMPARABLE

@@ -1,0 +1,232 @@
+"""One example of each verdict, its sentence, and which goes first."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from judge_builders import (
+    CONDITIONS,
+    around,
+    baseline,
+    case,
+    measurement,
+    published,
+    session,
+)
+
+from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.verdict import Rule, Verdict
+from pytest_dlperf.judge import judge
+
+GPU = case("1n2g")
+RULE = Rule(family=24)
+FIVE = tuple(session(around(level)) for level in (99.5, 99.8, 100, 100.2, 100.5))
+
+
+def test_unchanged_is_passed_and_says_what_it_can_see() -> None:
+    judged = judge(GPU, measurement(around(100)), baseline(*FIVE), RULE)
+    assert judged.verdict is Verdict.PASSED
+    found = judged.throughput
+    assert found.now == pytest.approx(100)
+    assert found.before == pytest.approx(100, rel=1e-4)
+    assert found.change == pytest.approx(0, abs=1e-4)
+    assert found.interval is not None
+    assert found.interval[0] < 0 < found.interval[1]
+    assert found.sees is not None
+    assert 0.02 < found.sees < 0.05
+    assert not found.provisional
+    assert "unchanged from the baseline" in judged.reason
+    assert f"{100 * found.sees:.1f} % would have shown" in judged.reason
+
+
+def test_a_large_slowdown_is_regressed_and_names_the_remedy() -> None:
+    judged = judge(GPU, measurement(around(90)), baseline(*FIVE), RULE)
+    assert judged.verdict is Verdict.REGRESSED
+    assert judged.throughput.change == pytest.approx(-0.1, abs=1e-3)
+    assert "10.0 % slower" in judged.reason
+    assert "--update-baselines --dlperf-reason=TEXT" in judged.reason
+
+
+def test_a_large_speedup_is_improved() -> None:
+    judged = judge(GPU, measurement(around(110)), baseline(*FIVE), RULE)
+    assert judged.verdict is Verdict.IMPROVED
+    assert "10.0 % faster" in judged.reason
+
+
+def test_between_the_margins_is_inconclusive() -> None:
+    judged = judge(GPU, measurement(around(97.4)), baseline(*FIVE), RULE)
+    assert judged.verdict is Verdict.INCONCLUSIVE
+    assert "--dlperf-max-runs" in judged.reason
+
+
+def test_slower_for_certain_yet_within_tolerance_is_passed_and_says_so() -> None:
+    rule = replace(RULE, tolerance=0.15)
+    judged = judge(GPU, measurement(around(92)), baseline(*FIVE), rule)
+    assert judged.verdict is Verdict.PASSED
+    assert judged.reason.startswith("slower for certain")
+
+
+def test_below_min_effect_nothing_is_regressed() -> None:
+    rule = replace(RULE, min_effect=0.15, tolerance=0.01)
+    judged = judge(GPU, measurement(around(90)), baseline(*FIVE), rule)
+    assert judged.verdict is Verdict.INCONCLUSIVE
+
+
+def test_one_stored_session_is_provisional_and_still_certifies_on_cpus() -> None:
+    before = baseline(session([97.5, 99, 100, 101.5, 103]))
+    judged = judge(case(), measurement([98, 99.5, 100.5, 101, 102]), before, RULE)
+    assert judged.verdict is Verdict.PASSED
+    assert judged.throughput.provisional
+    assert judged.throughput.tolerance is not None
+    assert judged.throughput.tolerance < RULE.tolerance_max
+    assert "the one stored session" in judged.reason
+
+
+@pytest.mark.parametrize("before", [None, baseline()])
+def test_without_stored_runs_there_is_no_verdict(before: object) -> None:
+    judged = judge(GPU, measurement(around(100)), before, RULE)  # type: ignore[arg-type]
+    assert judged.verdict is Verdict.NO_BASELINE
+    assert "--update-baselines" in judged.reason
+    assert judged.throughput.change is None
+    assert judged.throughput.now == pytest.approx(100)
+
+
+def test_other_conditions_are_incomparable_and_named() -> None:
+    other = baseline(*FIVE, conditions=replace(CONDITIONS, dtype="bfloat16", threads_per_rank=4))
+    judged = judge(GPU, measurement(around(50)), other, RULE)
+    assert judged.verdict is Verdict.INCOMPARABLE
+    assert "dtype: float32, was bfloat16" in judged.reason
+    assert "threads_per_rank: 1, was 4" in judged.reason
+    assert judged.throughput.change is None
+
+
+def test_another_unit_is_incomparable_even_with_a_published_number() -> None:
+    other = replace(published(100.0), unit="clips")
+    judged = judge(GPU, measurement(around(100)), other, RULE)
+    assert judged.verdict is Verdict.INCOMPARABLE
+    assert "unit: images, was clips" in judged.reason
+
+
+def test_a_published_number_has_no_conditions_and_the_sentence_says_what_it_is() -> None:
+    judged = judge(GPU, measurement(around(100)), published(99.9, 100.2), RULE)
+    assert judged.verdict is Verdict.PASSED
+    assert "the published number (report 002 fp32)" in judged.reason
+
+
+def test_a_disturbed_session_is_incomparable() -> None:
+    now = measurement(around(50), problem="disturbed", message="others used 40 % of the CPUs.")
+    judged = judge(GPU, now, baseline(*FIVE), RULE)
+    assert judged.verdict is Verdict.INCOMPARABLE
+    assert "others used 40 % of the CPUs;" in judged.reason
+
+
+@pytest.mark.parametrize("code", ["drift", "implausible-speedup"])
+@pytest.mark.parametrize("before", [None, baseline(*FIVE)])
+def test_problems_of_the_measurement_are_unsteady(code: str, before: object) -> None:
+    now = measurement(around(50), problem=code, message="the steps became slower")
+    judged = judge(GPU, now, before, RULE)  # type: ignore[arg-type]
+    assert judged.verdict is Verdict.UNSTEADY
+    assert "the steps became slower" in judged.reason
+
+
+def test_other_problems_change_nothing() -> None:
+    now = measurement(around(100), problem="loss-flat")
+    assert judge(GPU, now, baseline(*FIVE), RULE).verdict is Verdict.PASSED
+
+
+def test_scattered_stored_runs_are_unsteady_and_say_how_little_can_be_seen() -> None:
+    before = baseline(session([40.0, 80.0, 100.0, 130.0, 41.0]))
+    judged = judge(case(), measurement(around(20)), before, RULE)
+    assert judged.verdict is Verdict.UNSTEADY
+    assert judged.throughput.tolerance is not None
+    assert judged.throughput.tolerance > RULE.tolerance_max
+    assert judged.reason.startswith(
+        f"cannot see less than {100 * judged.throughput.tolerance:.1f} %"
+    )
+
+
+def test_scatter_of_the_runs_on_trial_does_not_widen_the_learnt_tolerance() -> None:
+    quiet = judge(GPU, measurement(around(100)), baseline(*FIVE), RULE)
+    noisy = judge(GPU, measurement([60, 80, 100, 120, 140]), baseline(*FIVE), RULE)
+    assert quiet.throughput.tolerance == noisy.throughput.tolerance
+    assert noisy.verdict is Verdict.INCONCLUSIVE
+
+
+def test_tolerance_comes_from_command_line_then_case_then_baseline() -> None:
+    def used(rule: float | None, own: float | None, stored: float | None) -> float | None:
+        before = baseline(*FIVE, tolerance=stored)
+        subject = case("1n2g", tolerance=own)
+        found = judge(subject, measurement(around(100)), before, replace(RULE, tolerance=rule))
+        return found.throughput.tolerance
+
+    assert used(0.11, 0.12, 0.13) == 0.11
+    assert used(None, 0.12, 0.13) == 0.12
+    assert used(None, None, 0.13) == 0.13
+    learnt = used(None, None, None)
+    assert learnt is not None
+    assert RULE.tolerance_min <= learnt < 0.05
+
+
+def test_a_given_tolerance_above_the_ceiling_is_obeyed() -> None:
+    before = baseline(session([80.0, 90.0, 100.0, 110.0, 120.0]))
+    rule = replace(RULE, tolerance=0.6)
+    assert judge(case(), measurement(around(100)), before, rule).verdict is Verdict.PASSED
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
+def test_impossible_rates_never_give_a_verdict(bad: float) -> None:
+    good = around(100)
+    for now, before in (
+        (measurement([*good, bad]), baseline(*FIVE)),
+        (measurement(good, parent=[50, bad]), baseline(*FIVE)),
+        (measurement(good), baseline(session([100, bad]))),
+        (measurement([*good, bad]), None),
+    ):
+        with pytest.raises(CaseError, match="not a throughput"):
+            judge(GPU, now, before, RULE)
+
+
+def test_no_run_at_all_is_an_error() -> None:
+    with pytest.raises(CaseError, match="no run counts"):
+        judge(GPU, measurement([]), baseline(*FIVE), RULE)
+
+
+def test_incomparable_goes_before_unsteady() -> None:
+    other = baseline(*FIVE, conditions=replace(CONDITIONS, version=2))
+    now = measurement(around(100), problem="drift")
+    assert judge(GPU, now, other, RULE).verdict is Verdict.INCOMPARABLE
+
+
+def test_one_run_of_five_that_others_slowed_does_not_move_the_level() -> None:
+    judged = judge(GPU, measurement([50, 99.8, 100, 100.1, 100.2]), baseline(*FIVE), RULE)
+    assert judged.throughput.change == pytest.approx(0, abs=1e-3)
+    assert judged.verdict is Verdict.INCONCLUSIVE
+
+
+def test_importing_the_judge_imports_neither_scipy_nor_numpy_nor_pytest() -> None:
+    code = (
+        "import sys, pytest_dlperf.judge; "
+        "print([m for m in ('scipy', 'numpy', 'pytest') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_fewer_runs_than_were_stored_see_less_and_more_see_no_more() -> None:
+    def sees(runs: int) -> float:
+        judged = judge(GPU, measurement([100.0] * runs), baseline(*FIVE), RULE)
+        assert judged.throughput.sees is not None
+        return judged.throughput.sees
+
+    assert sees(1) > 1.1 * sees(3) > 1.1 * sees(5)
+    assert sees(10) == pytest.approx(sees(5), rel=0.02)

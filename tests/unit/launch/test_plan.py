@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_dlperf.cases.matrix import expand
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.errors import UnknownNameError, UsageError
+from pytest_dlperf.launch.base import Target, collective_timeout_s
+from pytest_dlperf.launch.plan import make_plan
+from pytest_dlperf.worker import arguments
+
+TARGET = Target(python="/env/bin/python", python_path=("/home/x",), threads_per_rank=3)
+
+
+def case(layout: str, **keys: object) -> Case:
+    return expand(
+        suite="tsm", workload="m:build", batch_size_per_device=16, layout=layout, **keys
+    )[0]
+
+
+def test_one_rank_is_plain_python(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WORLD_SIZE", "64")
+    plan = make_plan(case("1n1g"), TARGET, Path("/runs/r1"))
+    assert plan.argv[:3] == ("/env/bin/python", "-m", "pytest_dlperf.worker")
+    assert plan.env["WORLD_SIZE"] == "1"
+    assert plan.env["OMP_NUM_THREADS"] == "3"
+
+
+def test_several_ranks_start_under_torchrun():
+    plan = make_plan(case("1n8g", precision="amp"), TARGET, Path("/runs/r1"))
+    assert plan.argv[0].endswith("torchrun")
+    assert plan.argv[1:7] == (
+        "--standalone",
+        "--local-addr=127.0.0.1",
+        "--nproc-per-node=8",
+        "--max-restarts=0",
+        "--log-dir=/runs/r1/torchrun",
+        "--tee=3",
+    )
+    assert "--precision=amp" in plan.argv
+
+
+def test_several_nodes_name_a_rendezvous():
+    argv = make_plan(case("4n8g"), TARGET, Path("/runs/r1")).argv
+    assert "--nnodes=4" in argv
+    assert "--rdzv-id=tsm-torch-fp32-bs16-4n8g" in argv
+
+
+def test_the_worker_reads_what_the_launcher_writes(monkeypatch: pytest.MonkeyPatch):
+    for name, value in {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    declared = case("1n2c", options={"shift_div": 8, "place": "block res"}, loss="finite")
+    argv = make_plan(declared, TARGET, Path("/runs/r1")).argv
+    read = arguments.parse(list(argv[argv.index("pytest_dlperf.worker") + 1 :]))
+    assert (read.workload, read.world_size, read.rank) == ("m:build", 2, 1)
+    assert read.options == {"shift_div": 8, "place": "block res"}
+    assert (read.iterations, read.warmup, read.loss) == (150, 50, "finite")
+    assert read.records == Path("/runs/r1")
+
+
+def test_launchers_that_do_not_fit():
+    with pytest.raises(UsageError, match="starts one rank"):
+        make_plan(case("1n2c", launcher="local"), TARGET, Path("/r"))
+    with pytest.raises(UnknownNameError, match="unknown launcher 'torchrn'; known: local, torchrun"):
+        make_plan(case("1n2c", launcher="torchrn"), TARGET, Path("/r"))
+
+
+def test_collectives_give_up_before_the_case_does():
+    assert collective_timeout_s(case("1n2c", timeout_s=20.0)) == 10
+    assert collective_timeout_s(case("1n2c")) == 300

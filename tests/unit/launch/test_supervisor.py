@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from pytest_dlperf.core.run import LaunchPlan
+from pytest_dlperf.launch import lease
+from pytest_dlperf.launch.process import execute, kill_run
+
+#: Leaves a grandchild in a session of its own that ignores SIGTERM, then does ``THEN``.
+STUBBORN = """
+    import os, signal, subprocess, sys, time
+    child = subprocess.Popen(
+        [sys.executable, "-c", "import signal, time; signal.signal(15, signal.SIG_IGN);"
+         "print('up', flush=True); time.sleep(600)"],
+        start_new_session=True, stdout=subprocess.PIPE,
+    )
+    child.stdout.readline()
+    open("pids", "w").write(f"{os.getpid()} {child.pid}")
+    THEN
+"""
+
+
+def plan(tmp_path: Path, code: str, timeout_s: float = 60.0) -> LaunchPlan:
+    return LaunchPlan(
+        case_id="c",
+        argv=(sys.executable, "-c", textwrap.dedent(code)),
+        env={"DLPERF_RUN": str(tmp_path)},
+        workdir=str(tmp_path),
+        timeout_s=timeout_s,
+    )
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def pids(tmp_path: Path) -> list[int]:
+    return [int(word) for word in (tmp_path / "pids").read_text(encoding="ascii").split()]
+
+
+def wait_for(path: Path) -> None:
+    end_s = time.monotonic() + 30
+    while not (path.exists() and path.read_text(encoding="ascii")):
+        assert time.monotonic() < end_s, f"{path} never came"
+        time.sleep(0.02)
+
+
+def test_output_and_exit_code(tmp_path: Path):
+    run = execute(plan(tmp_path, "print('hello'); raise SystemExit(7)"))
+    assert (run.exit_code, run.end, run.timed_out) == (7, "exited", False)
+    assert Path(run.log).read_text(encoding="utf-8") == "hello\n"
+
+
+def test_what_the_launcher_leaves_behind_is_killed(tmp_path: Path):
+    run = execute(plan(tmp_path, STUBBORN.replace("THEN", "os._exit(0)")))
+    assert run.exit_code == 0
+    assert not any(alive(pid) for pid in pids(tmp_path))
+
+
+def test_a_launcher_that_is_killed_leaves_nothing(tmp_path: Path):
+    run = execute(plan(tmp_path, STUBBORN.replace("THEN", "os.kill(os.getpid(), 9)")))
+    assert run.exit_code == -9
+    assert not any(alive(pid) for pid in pids(tmp_path))
+
+
+def test_timeout(tmp_path: Path):
+    run = execute(plan(tmp_path, STUBBORN.replace("THEN", "time.sleep(600)"), timeout_s=2))
+    assert run.timed_out
+    assert not any(alive(pid) for pid in pids(tmp_path))
+
+
+def test_a_command_that_does_not_exist(tmp_path: Path):
+    missing = LaunchPlan(
+        case_id="c", argv=("/nowhere/torchrun",), env={}, workdir=str(tmp_path), timeout_s=5
+    )
+    run = execute(missing)
+    assert run.exit_code is None
+    assert "No such file" in run.end
+
+
+def test_an_exception_in_pytest_ends_the_run(tmp_path: Path):
+    def interrupt(_folder: Path) -> None:
+        if (tmp_path / "pids").exists():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        execute(plan(tmp_path, STUBBORN.replace("THEN", "time.sleep(600)")), on_tick=interrupt)
+    assert not any(alive(pid) for pid in pids(tmp_path))
+
+
+def test_a_killed_supervisor_leaves_nothing(tmp_path: Path):
+    killed: list[int] = []
+
+    def kill_supervisor(_folder: Path) -> None:
+        if (tmp_path / "pids").exists() and not killed:
+            launcher = pids(tmp_path)[0]
+            stat = Path(f"/proc/{launcher}/stat").read_text(encoding="ascii")
+            killed.append(int(stat.rpartition(")")[2].split()[1]))
+            os.kill(killed[0], signal.SIGKILL)
+
+    run = execute(plan(tmp_path, STUBBORN.replace("THEN", "time.sleep(600)")), on_tick=kill_supervisor)
+    assert run.end.startswith("supervisor-died")
+    assert killed
+    assert not any(alive(pid) for pid in pids(tmp_path))
+
+
+def test_pytest_killed_leaves_nothing_and_frees_the_lease(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    script = tmp_path / "session.py"
+    script.write_text(
+        textwrap.dedent("""
+            import sys
+            from pytest_dlperf.core.run import LaunchPlan
+            from pytest_dlperf.launch.lease import host_lease
+            from pytest_dlperf.launch.process import execute
+            with host_lease("the-case") as fd:
+                execute(LaunchPlan(case_id="c", argv=(sys.executable, "-c", sys.argv[1]),
+                        env={}, workdir=sys.argv[2], timeout_s=60), lease=fd)
+        """),
+        encoding="utf-8",
+    )
+    code = textwrap.dedent(STUBBORN.replace("THEN", "time.sleep(600)"))
+    session = subprocess.Popen([sys.executable, str(script), code, str(tmp_path)])
+    wait_for(tmp_path / "pids")
+    assert lease.lease_holder() == f"pid {session.pid} (the-case)"
+    session.kill()
+    session.wait()
+    # The lease must stay taken as long as anything of the run lives.
+    end_s = time.monotonic() + 30
+    while lease.lease_holder() is not None:
+        assert time.monotonic() < end_s, "the lease was never freed"
+        time.sleep(0.02)
+    assert not any(alive(pid) for pid in pids(tmp_path))
+
+
+def test_the_lease_is_waited_for_and_says_who_holds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    holder = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "from pytest_dlperf.launch.lease import host_lease\n"
+            "with host_lease('other'):\n print('held', flush=True)\n input()",
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert holder.stdin is not None
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == b"held\n"
+    said: list[str] = []
+
+    def waiting(who: str) -> None:
+        said.append(who)
+        holder.communicate(b"\n")
+
+    with lease.host_lease("mine", on_wait=waiting):
+        assert lease.lease_holder() == f"pid {os.getpid()} (mine)"
+    assert said == [f"pid {holder.pid} (other)"]
+    assert lease.lease_holder() is None
+
+
+def test_kill_run_spares_others(tmp_path: Path):
+    mine = subprocess.Popen(["sleep", "60"], env={**os.environ, "DLPERF_RUN": str(tmp_path / "a")})
+    other = subprocess.Popen(["sleep", "60"], env={**os.environ, "DLPERF_RUN": str(tmp_path / "b")})
+    try:
+        time.sleep(0.2)
+        assert kill_run(tmp_path / "a") == [mine.pid]
+        assert mine.wait() == -9
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
