@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from pytest_dlperf.measure import devices
+
+
+@pytest.fixture
+def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Put a fake nvidia-smi on PATH that prints and exits as told."""
+
+    def put(output: str, exit_code: int = 0) -> None:
+        script = tmp_path / "nvidia-smi"
+        script.write_text(f"#!/bin/sh\ncat <<'E'\n{output}\nE\nexit {exit_code}\n", encoding="utf-8")
+        script.chmod(script.stat().st_mode | stat.S_IXUSR)
+        monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+    return put
+
+
+V100 = "Tesla V100-SXM2-32GB, 32510, 450.80.02, 7.0"
+
+
+def test_the_machine_class_counts_physical_gpus(nvidia_smi, monkeypatch: pytest.MonkeyPatch):
+    nvidia_smi("\n".join([V100] * 8))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,3")
+    found = devices.detect()
+    assert found.machine_class("gpu") == "8x-v100-sxm2-32gb"
+    assert (found.visible_gpus, found.gpu_problem) == (2, "")
+    assert found.gpus[0].compute_capability == 7.0
+
+
+@pytest.mark.parametrize(
+    ("value", "count"),
+    [("", 0), ("-1", 0), ("0", 1), ("0,1", 2), ("1,9,0", 1), ("GPU-8932f937,1", 2), ("all", 0)],
+)
+def test_visible_devices_are_read_as_cuda_does(
+    nvidia_smi, monkeypatch: pytest.MonkeyPatch, value: str, count: int
+):
+    nvidia_smi("\n".join([V100] * 4))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
+    assert devices.detect().visible_gpus == count
+
+
+def test_a_driver_that_fails_is_a_problem_not_an_absence(nvidia_smi):
+    nvidia_smi("NVIDIA-SMI has failed because it couldn't communicate with the driver", 9)
+    found = devices.detect()
+    assert found.visible_gpus == 0
+    assert "exit code 9: NVIDIA-SMI has failed" in found.gpu_problem
+
+
+def test_a_driver_that_prints_nonsense_is_a_problem(nvidia_smi):
+    nvidia_smi("no devices were found, maybe")
+    assert "cannot be read" in devices.detect().gpu_problem
+
+
+@pytest.mark.parametrize(
+    ("line", "slug"),
+    [
+        ("NVIDIA H200, 143771, 570.1, 9.0", "1x-h200-140gb"),
+        ("NVIDIA A100-SXM4-80GB, 81920, 570.1, 8.0", "1x-a100-sxm4-80gb"),
+        ("NVIDIA GeForce RTX 3080, 10240, 570.1, 8.6", "1x-rtx-3080-10gb"),
+        ("NVIDIA H100 80GB HBM3, 81559, 570.1, 9.0", "1x-h100-80gb-hbm3"),
+    ],
+)
+def test_gpu_slugs(nvidia_smi, line: str, slug: str):
+    nvidia_smi(line)
+    assert devices.detect().machine_class("gpu") == slug
+
+
+@pytest.mark.parametrize(
+    ("name", "slug"),
+    [
+        ("Intel(R) Xeon(R) Gold 6271C CPU @ 2.60GHz", "4x-intel-xeon-gold-6271c"),
+        ("AMD EPYC 9B45", "4x-amd-epyc-9b45"),
+        ("AMD Ryzen 9 5950X 16-Core Processor", "4x-amd-ryzen-9-5950x"),
+    ],
+)
+def test_cpu_slugs(name: str, slug: str):
+    found = devices.Devices(
+        gpus=(), visible_gpus=0, gpu_problem="", cores=4, visible_cores=2, cpu_name=name
+    )
+    assert found.machine_class("cpu") == slug
+
+
+def test_this_machine_has_cores_and_a_name():
+    found = devices.detect()
+    assert 1 <= found.visible_cores <= found.cores
+    assert found.machine_class("cpu").startswith(f"{found.cores}x-")

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+from record_files import case, changed, rank_records, without, write
+
+from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.measure.summary import summarise
+
+
+def test_throughput_is_the_work_of_all_ranks_over_the_time_of_the_slowest(tmp_path: Path):
+    run = write(tmp_path, [rank_records(0, seconds=0.1), rank_records(1, seconds=0.2)])
+    summary, facts = summarise(case(), run)
+    # 10 measured iterations of 4 samples on 2 ranks, in 10 x 0.2 s.
+    assert summary.throughput == pytest.approx(80 / 2.0)
+    assert summary.step_seconds == (0.2,) * 20
+    assert summary.peak_memory_bytes == 1001
+    assert summary.time_to_first_step_s == pytest.approx(2.5)
+    assert summary.canary == {"matmul_gflop_per_s": pytest.approx(105.0)}
+    assert [r.seconds for r in summary.ranks] == pytest.approx([1.0, 2.0])
+    assert summary.ranks[0].loss_first > summary.ranks[0].loss_last
+    assert facts["model"]["parameter_count"] == 10
+
+
+def test_rules_of_rates_are_not_the_time_weighted_rate(tmp_path: Path):
+    records = rank_records(0, world_size=1)
+    spans = [r for r in records if r["record"] == "span"]
+    spans[-1]["seconds"] = 1.1  # one stall
+    summary, _ = summarise(case("1n1c"), write(tmp_path, [records]))
+    assert summary.throughput == pytest.approx(40 / 2.0)
+    assert summary.estimates["median_step"] == pytest.approx(40)
+    assert summary.estimates["mean_of_rates"] == pytest.approx((9 * 40 + 4 / 1.1) / 10)
+
+
+def test_warm_up_does_not_count(tmp_path: Path):
+    records = rank_records(0, world_size=1)
+    for record in records:
+        if record["record"] == "span" and record["first_step"] < 10:
+            record["seconds"] = 50.0
+    summary, _ = summarise(case("1n1c"), write(tmp_path, [records]))
+    assert summary.throughput == pytest.approx(40)
+
+
+def test_ranks_whose_parameters_differ_are_an_error(tmp_path: Path):
+    other = changed(rank_records(1), "checksum", value={"digest": "other", "tensors": 2})
+    with pytest.raises(CaseError, match="gradients are not averaged"):
+        summarise(case(), write(tmp_path, [rank_records(0), other]))
+
+
+def test_ranks_that_declare_nothing_replicated_are_an_error(tmp_path: Path):
+    ranks = [changed(rank_records(r), "checksum", value=None) for r in (0, 1)]
+    with pytest.raises(CaseError, match=r"job\.data_parallel"):
+        summarise(case(), write(tmp_path, ranks))
+
+
+def test_a_missing_rank_is_an_error(tmp_path: Path):
+    with pytest.raises(CaseError, match="rank 1 never started"):
+        summarise(case(), write(tmp_path, [rank_records(0)]))
+
+
+def test_another_version_of_the_records_is_an_error(tmp_path: Path):
+    ranks = [changed(rank_records(r), "start", format=2) for r in (0, 1)]
+    with pytest.raises(CaseError, match="format 2"):
+        summarise(case(), write(tmp_path, ranks))
+
+
+def test_a_window_with_a_hole_is_an_error(tmp_path: Path):
+    short = rank_records(1)[:-3]
+    with pytest.raises(CaseError, match="wrote 7 spans for the 10"):
+        summarise(case(), write(tmp_path, [rank_records(0), short]))
+
+
+def test_an_abort_after_the_result_is_reported_and_the_result_counts(tmp_path: Path):
+    run = write(tmp_path, [rank_records(0), rank_records(1)], exit_code=1)
+    summary, _ = summarise(case(), run)
+    assert [p.code for p in summary.problems] == ["aborted-at-teardown"]
+
+
+def test_a_run_whose_steps_drift_says_so(tmp_path: Path):
+    records = rank_records(0, world_size=1)
+    for record in records:
+        if record["record"] == "span" and record["first_step"] >= 15:
+            record["seconds"] = 0.15
+    summary, _ = summarise(case("1n1c"), write(tmp_path, [records]))
+    assert [p.code for p in summary.problems] == ["drift"]
+
+
+def test_what_could_not_be_checked_is_a_problem(tmp_path: Path):
+    records = changed(
+        rank_records(0, world_size=1), "model", input_shapes=None, flops_by_dtype={}
+    )
+    summary, _ = summarise(case("1n1c"), write(tmp_path, [records]))
+    assert {p.code for p in summary.problems} == {"batch-unchecked", "precision-unchecked"}
+
+
+@pytest.mark.parametrize(
+    ("busy", "steal", "disturbed"),
+    [(1.8, 0.0, False), (2.2, 0.0, True), (1.8, 0.4, True), (None, None, False)],
+)
+def test_a_run_that_others_disturbed(
+    tmp_path: Path, busy: float | None, steal: float | None, disturbed: bool
+):
+    ranks = [
+        changed(rank_records(r, seconds=0.2), "window", host_busy_seconds=busy and 2 * busy,
+                host_steal_seconds=steal)
+        for r in (0, 1)
+    ]
+    summary, _ = summarise(case(), write(tmp_path, ranks))
+    assert bool(summary.disturbed) is disturbed
+    assert (summary.others_cpu_share is None) is (busy is None)
+
+
+def test_the_error_names_the_rank_that_failed_first_and_ends_with_the_log(tmp_path: Path):
+    failure = {"record": "failure", "rank": 1, "code": "exception", "message": "ValueError: boom",
+               "time": 5.0}
+    later = {"record": "failure", "rank": 0, "code": "exception", "message": "closed by peer",
+             "time": 6.0}
+    ranks = [[*without(rank_records(0), "end"), later], [*without(rank_records(1), "end"), failure]]
+    with pytest.raises(CaseError) as caught:
+        summarise(case(), write(tmp_path, ranks, exit_code=1))
+    text = str(caught.value)
+    assert "rank 1: ValueError: boom" in text
+    assert str(tmp_path / "output.log") in text
+    assert "last words" in text
+
+
+def test_a_rank_that_vanished_is_blamed_not_the_one_that_noticed(tmp_path: Path):
+    noticed = {"record": "failure", "rank": 0, "code": "exception",
+               "message": "Connection reset by peer", "time": 6.0}
+    ranks = [[*without(rank_records(0), "end"), noticed], without(rank_records(1), "end", "span")]
+    run = write(tmp_path, ranks, exit_code=1)
+    (tmp_path / "rank00000.progress").write_bytes(struct.pack("<qd", 14, 1.0))
+    (tmp_path / "rank00001.progress").write_bytes(struct.pack("<qd", 13, 1.0))
+    with pytest.raises(CaseError) as caught:
+        summarise(case(), run)
+    text = str(caught.value)
+    assert "rank 1 stopped at iteration 13 of 20, without a word" in text
+    assert text.index("rank 1 stopped") < text.index("Connection reset")
+
+
+def test_a_timeout_says_where_ranks_were(tmp_path: Path):
+    ranks = [without(rank_records(r), "end") for r in (0, 1)]
+    with pytest.raises(CaseError, match="timed out after 20 s; rank 0 stopped while being built"):
+        summarise(case(), write(tmp_path, ranks, exit_code=-15, timed_out=True))
+
+
+def test_a_launcher_that_says_all_is_well_is_not_believed(tmp_path: Path):
+    with pytest.raises(CaseError, match="exit code 0, but the training did not end"):
+        summarise(case(), write(tmp_path, [without(rank_records(0), "end")]))
