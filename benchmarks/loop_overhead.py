@@ -53,10 +53,25 @@ def main() -> None:
     """Print the two figures."""
     framework = Torch(
         Arguments(
-            framework="torch", workload="none:none", precision="fp32", device="cpu", size="full",
-            batch_size_per_device=1, world_size=1, iterations=_ITERATIONS, warmup=2,
-            threads_per_rank=1, collective_timeout_s=60, seed=1, loss="finite", options={},
-            inject=0.0, records=Path(), rank=0, local_rank=0, launched_world_size=1,
+            framework="torch",
+            workload="none:none",
+            precision="fp32",
+            device="cpu",
+            size="full",
+            batch_size_per_device=1,
+            world_size=1,
+            iterations=_ITERATIONS,
+            warmup=2,
+            threads_per_rank=1,
+            collective_timeout_s=60,
+            seed=1,
+            loss="finite",
+            options={},
+            inject=0.0,
+            records=Path(),
+            rank=0,
+            local_rank=0,
+            launched_world_size=1,
         )
     )
     matrix = torch.rand(256, 256)
@@ -80,14 +95,18 @@ def main() -> None:
         ratios.append(times_s["worker_loop_s"] / times_s["bare_loop_s"])
         steps_s.append(times_s["bare_loop_s"] / _ITERATIONS)
     low, middle, high = min(ratios), statistics.median(ratios), max(ratios)
-    print(f"step {statistics.median(steps_s) * 1e3:.2f} ms; worker's loop / bare loop over {_ROUNDS}"
-          f" pairs: median {middle:.4f} (min {low:.4f}, max {high:.4f})")
+    print(
+        f"step {statistics.median(steps_s) * 1e3:.2f} ms; worker's loop / bare loop over {_ROUNDS}"
+        f" pairs: median {middle:.4f} (min {low:.4f}, max {high:.4f})"
+    )
     empty = [
         worker_loop_s(framework, lambda: loss, 20000) - bare_loop_s(lambda: loss, 20000)
         for _ in range(5)
     ]
     lap_s = statistics.median(empty) / 20000
-    print(f"a lap costs {lap_s * 1e6:.2f} us: {lap_s / _STEP_S:.3%} of a 5 ms step (goal: under 0.5 %)")
+    print(
+        f"a lap costs {lap_s * 1e6:.2f} us: {lap_s / _STEP_S:.3%} of a 5 ms step (goal: under 0.5 %)"
+    )
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.outcome_json import outcome_from_json, outcome_to_json
 from pytest_dlperf.core.verdict import NOT_JUDGED
 from pytest_dlperf.launch.plan import make_plan
-from pytest_dlperf.report import json_, listing, terminal
+from pytest_dlperf.report import figures, json_, listing, terminal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 #: Attribute of a test report with the outcome in plain JSON types: it crosses xdist.
 ATTRIBUTE = "dlperf_outcome"
+_ORPHAN = "no case declares it; dlperf baselines prune removes it"
 
 
 def mark_report(report: pytest.TestReport, item: pytest.Item, dlperf: Dlperf) -> None:
@@ -155,7 +157,13 @@ def collected(config: pytest.Config, session: PerfSession, owned: Sequence[str])
 def tell(items: Sequence[pytest.Item], session: PerfSession, config: pytest.Config) -> None:
     """Print the list of cases, or the commands, in place of running anything."""
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-    lines = list_cases(items, session) if session.settings.list_only else dry_run(items, session)
+    if session.settings.list_only:
+        rows = list_rows(items, session)
+        lines = [*listing.render(rows), "", f"{len(rows)} rows; nothing was run"]
+        if session.settings.json is not None:
+            session.settings.json.write_text(json.dumps(listing.to_json(rows)), encoding="utf-8")
+    else:
+        lines = dry_run(items, session)
     for line in lines:
         reporter.write_line(line)
 
@@ -179,26 +187,30 @@ def _relative(path: Path, config: pytest.Config) -> str:
     )
 
 
-def list_cases(items: Sequence[pytest.Item], session: PerfSession) -> list[str]:
-    """Return the lines of ``--dlperf-list``."""
-    rows, known = [], set()
-    for item in items:
-        selected = selected_of(item)
-        if selected is not None:
-            rows.append(_list_row(selected.case, session))
-            known.add(selected.case.id)
+def list_rows(items: Sequence[pytest.Item], session: PerfSession) -> list[listing.ListRow]:
+    """Return a row for every case that is declared, and for every stored number without one."""
+    cases = [selected.case for item in items if (selected := selected_of(item))]
+    rows = [_list_row(case, session) for case in cases]
+    families = {case.family for case in cases}
+    known = {case.id for case in cases}
     for entry in session.store.all():
         baseline = entry.baseline
-        if baseline.source.kind == "published" and baseline.case_id not in known:
+        published = baseline.source.kind == "published"
+        # --gpus replaces layouts: a measured number belongs to a case of its family.
+        has_case = baseline.case_id in known or (
+            not published and baseline.case_id.rpartition("-")[0] in families
+        )
+        if not has_case:
             rows.append(
                 listing.ListRow(
                     case_id=baseline.case_id,
-                    runs_here="no case yet",
-                    baseline="none",
-                    published=published_text([baseline]),
+                    runs_here="no case declares it" if published else _ORPHAN,
+                    baseline="none" if published else state_text(baseline),
+                    published=published_text([baseline]) if published else figures.ABSENT,
+                    declared=False,
                 )
             )
-    return [*listing.render(rows), "", f"{len(rows)} cases; nothing was run"]
+    return rows
 
 
 def _list_row(case: Case, session: PerfSession) -> listing.ListRow:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_dlperf.report import figures
 
@@ -20,6 +20,25 @@ class ListRow:
     runs_here: str
     baseline: str
     published: str = figures.ABSENT
+    #: False for a stored number that no test declares.
+    declared: bool = True
+
+
+def to_json(rows: Sequence[ListRow]) -> dict[str, Any]:
+    """Return the rows in plain JSON types."""
+    return {
+        "format": 1,
+        "cases": [
+            {
+                "id": row.case_id,
+                "declared": row.declared,
+                "runs_here": row.runs_here,
+                "baseline": row.baseline,
+                "published": row.published,
+            }
+            for row in rows
+        ],
+    }
 
 
 def render(rows: Sequence[ListRow]) -> list[str]:

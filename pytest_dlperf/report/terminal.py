@@ -109,7 +109,7 @@ def _last_line(outcomes: Sequence[Outcome]) -> str:
     parts = [f"{count} {verdict}" for verdict, count in counts.items() if count]
     if updated:
         parts.append(f"{updated} written to the baselines")
-    line = f"{len(outcomes)} cases: " + ", ".join(parts)
+    line = f"{len(outcomes)} {'case' if len(outcomes) == 1 else 'cases'}: " + ", ".join(parts)
     not_judged = sum(count for verdict, count in counts.items() if verdict in NOT_JUDGED)
     if not_judged:
         line += f"; {not_judged} NOT JUDGED"

@@ -23,7 +23,9 @@ def case(**changes: object) -> Case:
 
 def test_ids_are_those_of_the_design():
     assert case().id == "tsm-torch-amp-bs16-1n8g"
-    tiny = case(size="tiny", precision="bf16", batch_size_per_device=2, layout=Layout.parse("1n2c"))
+    tiny = case(
+        size="tiny", precision="bf16", batch_size_per_device=2, layout=Layout.parse("1n2c")
+    )
     assert tiny.id == "tsm.tiny-torch-bf16-bs2-1n2c"
 
 
@@ -53,7 +55,9 @@ def test_what_cannot_be_meant_is_refused(changes: dict[str, object], message: st
         case(**changes)
 
 
-@pytest.mark.parametrize("text", ["1n0g", "0n1g", "8g", "1n8", "1n8x", "", "-1n8g", "1n8g ", "1N8G"])
+@pytest.mark.parametrize(
+    "text", ["1n0g", "0n1g", "8g", "1n8", "1n8x", "", "-1n8g", "1n8g ", "1N8G"]
+)
 def test_unknown_layouts(text: str):
     with pytest.raises(UsageError, match="layout"):
         Layout.parse(text)
@@ -79,7 +83,9 @@ def test_protocols_that_measure_nothing(changes: dict[str, int], message: str):
         Protocol(**changes)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("text", "share"), [("3%", 0.03), ("0.03", 0.03), ("0", 0.0), ("150%", 1.5)])
+@pytest.mark.parametrize(
+    ("text", "share"), [("3%", 0.03), ("0.03", 0.03), ("0", 0.0), ("150%", 1.5)]
+)
 def test_shares(text: str, share: float):
     assert parse_share(text, what="x") == pytest.approx(share)
 

@@ -63,7 +63,9 @@ def test_the_worker_reads_what_the_launcher_writes(monkeypatch: pytest.MonkeyPat
 def test_launchers_that_do_not_fit():
     with pytest.raises(UsageError, match="starts one rank"):
         make_plan(case("1n2c", launcher="local"), TARGET, Path("/r"))
-    with pytest.raises(UnknownNameError, match="unknown launcher 'torchrn'; known: local, torchrun"):
+    with pytest.raises(
+        UnknownNameError, match="unknown launcher 'torchrn'; known: local, torchrun"
+    ):
         make_plan(case("1n2c", launcher="torchrn"), TARGET, Path("/r"))
 
 

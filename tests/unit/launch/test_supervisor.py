@@ -110,7 +110,9 @@ def test_a_killed_supervisor_leaves_nothing(tmp_path: Path):
             killed.append(int(stat.rpartition(")")[2].split()[1]))
             os.kill(killed[0], signal.SIGKILL)
 
-    run = execute(plan(tmp_path, STUBBORN.replace("THEN", "time.sleep(600)")), on_tick=kill_supervisor)
+    run = execute(
+        plan(tmp_path, STUBBORN.replace("THEN", "time.sleep(600)")), on_tick=kill_supervisor
+    )
     assert run.end.startswith("supervisor-died")
     assert killed
     assert not any(alive(pid) for pid in pids(tmp_path))
@@ -178,7 +180,9 @@ def test_the_lease_is_waited_for_and_says_who_holds_it(
 
 def test_kill_run_spares_others(tmp_path: Path):
     mine = subprocess.Popen(["sleep", "60"], env={**os.environ, "DLPERF_RUN": str(tmp_path / "a")})
-    other = subprocess.Popen(["sleep", "60"], env={**os.environ, "DLPERF_RUN": str(tmp_path / "b")})
+    other = subprocess.Popen(
+        ["sleep", "60"], env={**os.environ, "DLPERF_RUN": str(tmp_path / "b")}
+    )
     try:
         time.sleep(0.2)
         assert kill_run(tmp_path / "a") == [mine.pid]

@@ -15,7 +15,9 @@ def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
     def put(output: str, exit_code: int = 0) -> None:
         script = tmp_path / "nvidia-smi"
-        script.write_text(f"#!/bin/sh\ncat <<'E'\n{output}\nE\nexit {exit_code}\n", encoding="utf-8")
+        script.write_text(
+            f"#!/bin/sh\ncat <<'E'\n{output}\nE\nexit {exit_code}\n", encoding="utf-8"
+        )
         script.chmod(script.stat().st_mode | stat.S_IXUSR)
         monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)

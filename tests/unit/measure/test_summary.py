@@ -88,9 +88,7 @@ def test_a_run_whose_steps_drift_says_so(tmp_path: Path):
 
 
 def test_what_could_not_be_checked_is_a_problem(tmp_path: Path):
-    records = changed(
-        rank_records(0, world_size=1), "model", input_shapes=None, flops_by_dtype={}
-    )
+    records = changed(rank_records(0, world_size=1), "model", input_shapes=None, flops_by_dtype={})
     summary, _ = summarise(case("1n1c"), write(tmp_path, [records]))
     assert {p.code for p in summary.problems} == {"batch-unchecked", "precision-unchecked"}
 
@@ -103,8 +101,12 @@ def test_a_run_that_others_disturbed(
     tmp_path: Path, busy: float | None, steal: float | None, disturbed: bool
 ):
     ranks = [
-        changed(rank_records(r, seconds=0.2), "window", host_busy_seconds=busy and 2 * busy,
-                host_steal_seconds=steal)
+        changed(
+            rank_records(r, seconds=0.2),
+            "window",
+            host_busy_seconds=busy and 2 * busy,
+            host_steal_seconds=steal,
+        )
         for r in (0, 1)
     ]
     summary, _ = summarise(case(), write(tmp_path, ranks))
@@ -113,11 +115,24 @@ def test_a_run_that_others_disturbed(
 
 
 def test_the_error_names_the_rank_that_failed_first_and_ends_with_the_log(tmp_path: Path):
-    failure = {"record": "failure", "rank": 1, "code": "exception", "message": "ValueError: boom",
-               "time": 5.0}
-    later = {"record": "failure", "rank": 0, "code": "exception", "message": "closed by peer",
-             "time": 6.0}
-    ranks = [[*without(rank_records(0), "end"), later], [*without(rank_records(1), "end"), failure]]
+    failure = {
+        "record": "failure",
+        "rank": 1,
+        "code": "exception",
+        "message": "ValueError: boom",
+        "time": 5.0,
+    }
+    later = {
+        "record": "failure",
+        "rank": 0,
+        "code": "exception",
+        "message": "closed by peer",
+        "time": 6.0,
+    }
+    ranks = [
+        [*without(rank_records(0), "end"), later],
+        [*without(rank_records(1), "end"), failure],
+    ]
     with pytest.raises(CaseError) as caught:
         summarise(case(), write(tmp_path, ranks, exit_code=1))
     text = str(caught.value)
@@ -127,8 +142,13 @@ def test_the_error_names_the_rank_that_failed_first_and_ends_with_the_log(tmp_pa
 
 
 def test_a_rank_that_vanished_is_blamed_not_the_one_that_noticed(tmp_path: Path):
-    noticed = {"record": "failure", "rank": 0, "code": "exception",
-               "message": "Connection reset by peer", "time": 6.0}
+    noticed = {
+        "record": "failure",
+        "rank": 0,
+        "code": "exception",
+        "message": "Connection reset by peer",
+        "time": 6.0,
+    }
     ranks = [[*without(rank_records(0), "end"), noticed], without(rank_records(1), "end", "span")]
     run = write(tmp_path, ranks, exit_code=1)
     (tmp_path / "rank00000.progress").write_bytes(struct.pack("<qd", 14, 1.0))

@@ -1,0 +1,1 @@
+"""What a case measured before: files in git, one a case, under the machine class."""

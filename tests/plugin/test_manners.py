@@ -1,0 +1,299 @@
+"""How the plugin behaves among other things: options, ids, lists, other people's --gpus."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from conftest import Suite
+
+ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--gpus=0", "--gpus=0: give a whole number, 1 or more"),
+        ("--gpus=eight", "--gpus=eight"),
+        ("--gpus=1,,2", "--gpus="),
+        ("--cpus=-1", "--cpus=-1"),
+        ("--dlperf-size=huge", "known are full, tiny"),
+        ("--dlperf-framework=jax", "known are torch, paddle, tensorflow"),
+        ("--dlperf-tolerance=x", "--dlperf-tolerance: 'x' is not a number"),
+        ("--dlperf-tolerance=5", "write 5% instead"),
+        ("--dlperf-inject=abc", "--dlperf-inject"),
+        ("--dlperf-mode=maybe", "known are gate, observe"),
+        ("--dlperf-runs=0", "--dlperf-runs=0"),
+        ("--dlperf-timeout=0", "seconds above 0"),
+        ("--dlperf-warmup=150", "not below the 150 iterations"),
+        ("--dlperf-warmup=1", "2 or more"),
+    ],
+)
+def test_options_that_cannot_be_meant(suite: Suite, option: str, message: str):
+    result = suite.run(option)
+    assert result.ret not in {0, 1}
+    result.stdout.no_fnmatch_line("*Traceback*")
+    assert message in result.stdout.str() + result.stderr.str()
+
+
+def test_more_devices_than_there_are_is_an_error_for_each_case(suite: Suite):
+    result, outcomes = suite.outcomes("--cpus=4096", "--dlperf-runs=1")
+    assert result.ret == 1
+    (outcome,) = outcomes.values()
+    assert outcome["judgement"]["verdict"] == "error"
+    assert "4096 cores" in outcome["judgement"]["reason"]
+
+
+def test_gpus_that_are_not_there(suite: Suite):
+    result, outcomes = suite.outcomes("--gpus=1")
+    assert result.ret == 1
+    assert {o["judgement"]["verdict"] for o in outcomes.values()} == {"error"}
+    result.stdout.fnmatch_lines(["*needs 1 GPUs, this machine has 0*"])
+
+
+def test_a_framework_that_is_not_installed(suite: Suite):
+    suite.write(
+        """
+        import pytest
+        @pytest.mark.dlperf("w:build", framework=["torch", "paddle"], launcher="torchrun",
+                            layout="1n1c", batch_size_per_device=4)
+        def test_net(dlperf):
+            dlperf.run()
+        """
+    )
+    result, outcomes = suite.outcomes("--dlperf-runs=1")
+    assert result.ret == 0
+    paddle = outcomes["net-paddle-fp32-bs4-1n1c"]["judgement"]
+    assert paddle["verdict"] == "not-run"
+    assert "pip install 'pytest-dlperf[paddle]'" in paddle["reason"]
+    result.stdout.fnmatch_lines(["*2 cases: 1 not-run, 1 no-baseline; 2 NOT JUDGED*"])
+
+    result, outcomes = suite.outcomes("--dlperf-framework=paddle")
+    assert result.ret == 1
+    assert outcomes["net-paddle-fp32-bs4-1n1c"]["judgement"]["verdict"] == "error"
+
+
+def test_a_session_that_measured_nothing_fails(suite: Suite):
+    suite.write(
+        """
+        import pytest
+        @pytest.mark.dlperf("w:build", precision="amp", layout="1n1c", batch_size_per_device=4)
+        def test_net(dlperf):
+            dlperf.run()
+        """
+    )
+    result = suite.run()
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*nothing was measured*"])
+    assert suite.run("-n1").ret == 1
+
+
+@pytest.mark.parametrize("extra", [(), ("-n1",)])
+@pytest.mark.parametrize("where", [".", "sub"])
+def test_a_conftest_with_its_own_gpus(suite: Suite, extra: tuple[str, ...], where: str):
+    folder = suite.path / where
+    folder.mkdir(exist_ok=True)
+    (folder / "conftest.py").write_text(
+        "def pytest_addoption(parser):\n    parser.addoption('--gpus', default='mine')\n"
+        "def pytest_report_header(config):\n    return f'theirs: {config.option.gpus}'\n",
+        encoding="utf-8",
+    )
+    (folder / "test_own.py").write_text("def test_own(): pass\n", encoding="utf-8")
+    result = suite.run("--gpus=7", "--cpus=1", "--dlperf-runs=1", ".", where, *extra)
+    assert result.ret == 0
+    for line in ("theirs: 7", "*--gpus belongs to another plugin or conftest*", f"{ONE} *"):
+        result.stdout.fnmatch_lines([line])
+
+
+def test_short_options_take_their_value_either_way(suite: Suite):
+    result = suite.run("--cpus", "1", "--dlperf-runs=1")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*1 case: 1 no-baseline*"])
+
+
+def test_pytest_still_keeps_its_options_where_we_look_for_them():
+    """Fails when pytest moves the private names that ``pytest_private`` leans on."""
+    from _pytest.config import get_config
+
+    parser = get_config()._parser
+    parser.addoption("--theirs")
+    parser.getgroup("some").addoption("--grouped")
+    names = {
+        name
+        for group in [parser._anonymous, *parser._groups]
+        for option in group.options
+        for name in option.names()
+    }
+    assert {"--theirs", "--grouped"} <= names
+
+
+def test_two_items_with_one_id_are_a_collection_error(suite: Suite):
+    marked = (
+        "import pytest\n"
+        "@pytest.mark.dlperf('w:build', suite='net', layout='1n1c', batch_size_per_device=4)\n"
+        "def test_again(dlperf):\n    dlperf.run()\n"
+    )
+    (suite.path / "test_again.py").write_text(marked, encoding="utf-8")
+    result = suite.run()
+    assert result.ret == 4
+    text = result.stdout.str() + result.stderr.str()
+    assert f"case id {ONE} stands twice" in text
+    assert "test_again.py" in text
+    assert "test_net.py" in text
+
+
+@pytest.mark.parametrize(
+    ("marker", "message"),
+    [
+        ("'w:build', layout='1n1x', batch_size_per_device=4", "unknown layout '1n1x'"),
+        ("'w:build', layout='1n1c', batch_size_per_device=4, precision='fp8'", "unknown precision"),
+        ("'w:build', layout='1n1c', batch_size_per_device=4, framework='jax'", "unknown framework"),
+        ("'w:build', layout='1n1c', batch_size_per_device=4, tolerance='abc'", "tolerance"),
+        ("'w:build', layout='1n1c', batch_size_per_device=4, warmup=150", "not below"),
+        ("'w:build', layout=['1n1c', '1n1c'], batch_size_per_device=4", "stands twice"),
+    ],
+)
+def test_markers_that_cannot_be_meant(suite: Suite, marker: str, message: str):
+    suite.write(
+        f"import pytest\n@pytest.mark.dlperf({marker})\ndef test_net(dlperf):\n    dlperf.run()\n"
+    )
+    result = suite.run()
+    assert result.ret == 2
+    assert message in result.stdout.str()
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_a_test_that_never_runs_its_case_fails(suite: Suite):
+    suite.write(
+        "import pytest\n"
+        "@pytest.mark.dlperf('w:build', layout='1n1c', batch_size_per_device=4)\n"
+        "def test_net(dlperf):\n    pass\n"
+    )
+    result = suite.run()
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*never called dlperf.run()*"])
+
+
+def test_a_marker_without_the_fixture_and_a_fixture_without_the_marker(suite: Suite):
+    suite.write(
+        "import pytest\n"
+        "@pytest.mark.dlperf('w:build', layout='1n1c', batch_size_per_device=4)\n"
+        "def test_net():\n    pass\n"
+    )
+    result = suite.run()
+    assert result.ret == 2
+    result.stdout.fnmatch_lines(["*must take the fixture dlperf*"])
+    suite.write("def test_net(dlperf):\n    dlperf.run()\n")
+    result = suite.run()
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*this test has none*"])
+
+
+def test_last_failed_and_exitfirst(suite: Suite):
+    suite.env(FAKE_FAIL="*1n2c*")
+    result = suite.pytester.runpytest_subprocess("--dlperf-runs=1")
+    assert result.ret == 1
+    suite.env(FAKE_FAIL="")
+    result = suite.pytester.runpytest_subprocess("--dlperf-runs=1", "--lf")
+    result.stdout.fnmatch_lines(["*1 case: 1 no-baseline*"])
+    suite.env(FAKE_FAIL="*")
+    result = suite.run("--dlperf-runs=1", "-x")
+    result.stdout.fnmatch_lines(["*1 case: 1 error*"])
+
+
+def test_collect_only_starts_nothing(suite: Suite):
+    log = suite.path / "launches"
+    suite.env(FAKE_LOG=log)
+    result = suite.run("--collect-only", "-q")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines([f"test_net.py::test_net?{ONE}?", f"test_net.py::test_net?{TWO}?"])
+    assert not log.exists()
+    assert not (suite.path / ".dlperf").exists()
+
+
+def test_list_shows_every_case_and_why_it_does_not_run(suite: Suite):
+    suite.run("--update-baselines", "--cpus=1")
+    suite.write(
+        """
+        import pytest
+        @pytest.mark.dlperf("w:build", layout=["1n1c", "1n1g", "4n8g"], batch_size_per_device=4)
+        def test_net(dlperf):
+            dlperf.run()
+        """
+    )
+    result = suite.run("--dlperf-list", "--dlperf-json=list.json")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            f"{ONE} *1 session* -- *yes",
+            "net-torch-fp32-bs4-1n1g *none* -- *needs 1 GPUs*",
+            "net-torch-fp32-bs4-4n8g *none* -- *4 nodes*",
+        ]
+    )
+    listed = json.loads((suite.path / "list.json").read_text(encoding="utf-8"))
+    assert [case["id"] for case in listed["cases"]][0] == ONE
+
+
+def test_dry_run_prints_commands_and_starts_nothing(suite: Suite):
+    log = suite.path / "launches"
+    suite.env(FAKE_LOG=log)
+    result = suite.run("--dlperf-dry-run", "--gpus=8,32")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "net-torch-fp32-bs4-1n8g",
+            "*# not here: *8 GPUs*",
+            "*OMP_NUM_THREADS=*",
+            "*torchrun *--nproc-per-node=8*-m pytest_dlperf.worker*--workload=w:build*",
+            "net-torch-fp32-bs4-4n8g",
+            "*torchrun *--nnodes=4*--nproc-per-node=8*",
+        ]
+    )
+    assert not log.exists()
+
+
+def test_a_run_without_perf_cases_imports_nothing_of_ours(suite: Suite):
+    suite.write(
+        "import sys\n"
+        "def test_x():\n"
+        "    heavy = {'numpy', 'scipy', 'filelock', 'torch', 'paddle', 'tensorflow'}\n"
+        "    assert not heavy & set(sys.modules)\n"
+        "    ours = {m for m in sys.modules if m.startswith('pytest_dlperf')}\n"
+        "    assert ours == {'pytest_dlperf', 'pytest_dlperf.plugin', 'pytest_dlperf.options',\n"
+        "                    'pytest_dlperf.hookspecs', 'pytest_dlperf.pytest_private'}\n"
+    )
+    suite.run().assert_outcomes(passed=1)
+
+
+def test_what_was_left_out_is_counted_and_said(suite: Suite):
+    suite.write(
+        """
+        import pytest
+        @pytest.mark.dlperf("w:build", launcher="torchrun", layout=["1n1c", "1n4096c", "1n8g"],
+                            batch_size_per_device=4)
+        def test_net(dlperf):
+            dlperf.run()
+        """
+    )
+    result = suite.run("--dlperf-runs=1")
+    result.stdout.fnmatch_lines(["*1n4096c needs 4096 cores*", "*1 deselected*"])
+
+
+def test_the_waiting_of_one_pytest_for_another(suite: Suite):
+    """Two sessions at once: cases never overlap, and both store what they measured."""
+    import subprocess
+
+    log = suite.path / "launches"
+    suite.env(FAKE_LOG=log, FAKE_WALL_S=0.1)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--update-baselines"]
+    sessions = [
+        subprocess.Popen([*command, "--dlperf-runs=2"], cwd=suite.path, stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    outputs = [session.communicate(timeout=120)[0].decode() for session in sessions]
+    assert [session.returncode for session in sessions] == [0, 0], outputs
+    assert [len(b["sessions"]) for b in suite.baselines().values()] == [2, 2]
+    starts = sorted(float(line.split()[1]) for line in log.read_text().splitlines())
+    assert len(starts) == 8
+    assert all(later - earlier >= 0.1 for earlier, later in zip(starts, starts[1:], strict=False))

@@ -1,0 +1,70 @@
+"""Small trainings, right and wrong, for tests of what a rank checks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import torch
+
+
+def build(job):
+    """Train a small net on one fixed batch; ``fault`` names what is wrong with it."""
+    fault = str(job.options.get("fault", ""))
+    at = 5
+    if fault == "raises-in-build":
+        raise RuntimeError("boom in build")
+    if fault == "returns-nothing":
+        return None
+    model = torch.nn.Sequential(
+        torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 4)
+    ).to(job.device)
+    if fault in {"not-averaged", "undeclared"}:
+        if fault == "not-averaged":
+            job.replicated(model.parameters())
+    else:
+        model = job.data_parallel(model)
+    lr = {"flat": 0.0, "nan": 1e30}.get(fault, 0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    batch = job.batch_size_per_device + (1 if fault == "wrong-batch" else 0)
+    x = torch.randn(batch, 32, generator=job.generator())
+    y = torch.randint(0, 4, (batch,), generator=job.generator())
+    pace_s = float(job.options.get("pace_s", 0))
+    done = 0
+
+    def step():
+        nonlocal done
+        done += 1
+        if done == at:
+            misbehave(fault, job)
+        with torch.autocast("cpu", torch.bfloat16) if fault == "wrong-dtype" else job.autocast():
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+        job.backward(loss, optimizer)
+        if pace_s:
+            time.sleep(pace_s)
+        return None if fault == "no-loss" else loss
+
+    return step
+
+
+def misbehave(fault, job):
+    """Do what the fault is named for, in the last of several ranks: a parent lives.
+
+    A single rank only sleeps.
+    """
+    if job.rank != job.world_size - 1 or (job.world_size == 1 and fault != "sleeps-alone"):
+        return
+    if fault == "raises":
+        raise ValueError("boom in step")
+    if fault == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if fault == "exits":
+        os._exit(0)
+    if fault in {"sleeps", "sleeps-alone"}:
+        Path(os.environ["DLPERF_RUN"], "asleep").touch()
+        time.sleep(3600)
+    if fault == "launcher-killed":
+        os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(3600)
