@@ -6,6 +6,7 @@ what a lap itself costs, from a step that does nothing, as a share of the 5 ms.
 
 from __future__ import annotations
 
+import json
 import statistics
 import tempfile
 import time
@@ -35,8 +36,6 @@ def worker_loop_s(framework: Torch, step: Callable[[], Any], iterations: int) ->
         window = Window(iterations=iterations + 2, warmup=2, work_per_iteration=1, inject=0)
         run_loop(framework, step, window, records, progress)
         lines = (folder / "rank00000.jsonl").read_text(encoding="utf-8").splitlines()
-    import json
-
     spans = [r for r in map(json.loads, lines) if r["record"] == "span" and r["first_step"] >= 2]
     return float(sum(span["seconds"] for span in spans))
 
@@ -87,13 +86,13 @@ def main() -> None:
     ratios, steps_s = [], []
     for round_number in range(_ROUNDS):
         pair = [
-            (worker_loop_s, (framework, step, _ITERATIONS)),
-            (bare_loop_s, (step, _ITERATIONS)),
+            ("worker", lambda: worker_loop_s(framework, step, _ITERATIONS)),
+            ("bare", lambda: bare_loop_s(step, _ITERATIONS)),
         ]
         order = pair if round_number % 2 else pair[::-1]
-        times_s = {function.__name__: function(*arguments) for function, arguments in order}
-        ratios.append(times_s["worker_loop_s"] / times_s["bare_loop_s"])
-        steps_s.append(times_s["bare_loop_s"] / _ITERATIONS)
+        times_s = {name: measure() for name, measure in order}
+        ratios.append(times_s["worker"] / times_s["bare"])
+        steps_s.append(times_s["bare"] / _ITERATIONS)
     low, middle, high = min(ratios), statistics.median(ratios), max(ratios)
     print(
         f"step {statistics.median(steps_s) * 1e3:.2f} ms; worker's loop / bare loop over {_ROUNDS}"

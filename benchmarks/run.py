@@ -1,4 +1,4 @@
-"""Runs the benchmarks that are named, or all: ``python benchmarks/run.py [loop|collect|first]``."""
+"""Runs the named benchmarks, or all: ``python benchmarks/run.py [loop|collect|first]``."""
 
 from __future__ import annotations
 

@@ -128,14 +128,14 @@ def dlperf(request: pytest.FixtureRequest) -> Dlperf:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
+    item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Put the outcome onto the report of a perf test."""
     report = yield
-    if call.when == "call" and _DLPERF in item.stash:
+    if _SESSION in item.config.stash:
         from pytest_dlperf import summary
 
-        summary.mark_report(report, item, item.stash[_DLPERF])
+        summary.mark_report(report, item, item.stash.get(_DLPERF, None))
     return report
 
 
@@ -159,18 +159,23 @@ class _Taker:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Hand an outcome to the collector."""
-        if hasattr(report, "dlperf_outcome"):
-            if _COLLECTOR not in self._config.stash:
-                from pytest_dlperf.summary import Collector
+        if hasattr(report, "dlperf_case"):
+            self._collector().take(report)
 
-                self._config.stash[_COLLECTOR] = Collector(self._config)
-            self._config.stash[_COLLECTOR].take(report.dlperf_outcome)
+    def _collector(self) -> Collector:
+        if _COLLECTOR not in self._config.stash:
+            from pytest_dlperf.summary import Collector
+
+            self._config.stash[_COLLECTOR] = Collector(self._config)
+        return self._config.stash[_COLLECTOR]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the results; fail a session that measured nothing."""
-        if _COLLECTOR in self._config.stash:
-            self._config.stash[_COLLECTOR].finish(_session(self._config), session)
+        options = self._config.option
+        asked = options.dlperf_json and not (options.dlperf_list or options.dlperf_dry_run)
+        if asked or _COLLECTOR in self._config.stash:
+            self._collector().finish(_session(self._config), session)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the summary."""

@@ -88,8 +88,11 @@ class PerfSession:
         )
 
     def _watcher(self) -> Watcher:
-        quiet = self._config.get_verbosity() < 0
-        return Silent() if quiet or hasattr(self._config, "workerinput") else Live(self._config)
+        config = self._config
+        quiet = config.get_verbosity() < 0 or not config.pluginmanager.has_plugin(
+            "terminalreporter"
+        )
+        return Silent() if quiet or hasattr(config, "workerinput") else Live(config)
 
     def _folder(self) -> Path:
         """Return this session's folder, the same in all its xdist workers; drop the oldest."""

@@ -25,13 +25,23 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.outcome import Outcome
     from pytest_dlperf.session import Dlperf, PerfSession
 
-#: Attribute of a test report with the outcome in plain JSON types: it crosses xdist.
-ATTRIBUTE = "dlperf_outcome"
+#: Attributes of test reports, in plain JSON types: they cross xdist. The id of the case that
+#: an item runs, and its outcome once it ran.
+CASE, ATTRIBUTE = "dlperf_case", "dlperf_outcome"
 _ORPHAN = "no case declares it; dlperf baselines prune removes it"
 
 
-def mark_report(report: pytest.TestReport, item: pytest.Item, dlperf: Dlperf) -> None:
-    """Put the outcome of a perf test onto its report, with the verdict's place in JUnit."""
+def mark_report(report: pytest.TestReport, item: pytest.Item, dlperf: Dlperf | None) -> None:
+    """Put the outcome of a perf test onto its report, with the verdict's place in JUnit.
+
+    Reports of other tests stay as they are.
+    """
+    selected = selected_of(item)
+    if selected is None:
+        return
+    setattr(report, CASE, selected.case.id)
+    if report.when != "call" or dlperf is None:
+        return
     outcome = dlperf.outcome
     if outcome is None:
         if report.passed:
@@ -90,28 +100,45 @@ class Collector:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self.outcomes: list[Outcome] = []
+        #: Ids of the cases that were to run, whether they came to it or not.
+        self.selected: set[str] = set()
 
-    def take(self, values: Any) -> None:
-        """Take an outcome from a test report."""
-        outcome = outcome_from_json(values)
-        self.outcomes.append(outcome)
-        self._config.hook.pytest_dlperf_outcome(outcome=outcome)
+    def take(self, report: pytest.TestReport) -> None:
+        """Take what a report of a perf test says."""
+        self.selected.add(getattr(report, CASE))
+        values = getattr(report, ATTRIBUTE, None)
+        if values is not None:
+            outcome = outcome_from_json(values)
+            self.outcomes.append(outcome)
+            self._config.hook.pytest_dlperf_outcome(outcome=outcome)
+
+    @property
+    def measured_nothing(self) -> bool:
+        """Whether cases were to run and none was measured."""
+        measured = any(outcome.measurement is not None for outcome in self.outcomes)
+        return bool(self.selected) and not measured
 
     def finish(self, session: PerfSession, pytest_session: pytest.Session) -> None:
         """Write the results file; fail the session if nothing at all was measured."""
         if session.settings.json is not None:
             json_.write(session.settings.json, self.outcomes)
-        nothing = all(outcome.measurement is None for outcome in self.outcomes)
-        if nothing and pytest_session.exitstatus == pytest.ExitCode.OK:
+        if self.measured_nothing and pytest_session.exitstatus == pytest.ExitCode.OK:
             pytest_session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def write_summary(self, reporter: pytest.TerminalReporter, session: PerfSession) -> None:
         """Print the table, the sentences, and what was not judged."""
+        if not self.selected:
+            return
         reporter.section("dlperf", sep="=")
         for line in terminal.render(self.outcomes):
             reporter.write_line(line)
-        if all(outcome.measurement is None for outcome in self.outcomes):
-            reporter.write_line("nothing was measured: exit code 1")
+        never = sorted(self.selected - {outcome.case.id for outcome in self.outcomes})
+        for case_id in never:
+            reporter.write_line(f"{case_id}: never ran (skipped, or failed before it began)")
+        if self.measured_nothing:
+            reporter.write_line(
+                f"nothing was measured of {len(self.selected)} selected cases: exit code 1"
+            )
         if session.settings.observe:
             reporter.write_line("mode observe: only errors fail")
         if session.settings.json is not None:

@@ -26,13 +26,16 @@ _BREAK = re.compile(r",\n\s*")
 
 
 def to_bytes(baseline: Baseline) -> bytes:
-    """Return the contents of the file of ``baseline``; numbers that are not finite pass."""
-    values = {"format": FILE_FORMAT, **encode(baseline)}
-    text = json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False)
-    text = _NUMBER_LIST.sub(lambda found: f"[{_BREAK.sub(', ', found[1])}]", text)
-    # A reason from a command line that is not UTF-8 has surrogates: they become \udcXX, as JSON
-    # writes them.
+    """Return the contents of the file of ``baseline``; it is not checked here."""
+    text = json_text({"format": FILE_FORMAT, **encode(baseline)})
+    # A reason from a command line that is not UTF-8 has surrogates: JSON writes them escaped
     return f"{text}\n".encode("utf-8", "backslashreplace")
+
+
+def json_text(values: dict[str, Any]) -> str:
+    """Return ``values`` as a baseline file has them, without the last line break."""
+    text = json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False)
+    return _NUMBER_LIST.sub(lambda found: f"[{_BREAK.sub(', ', found[1])}]", text)
 
 
 def from_bytes(content: bytes, key: Key) -> Baseline:
@@ -51,11 +54,6 @@ def from_bytes(content: bytes, key: Key) -> Baseline:
     if problem := find_nonsense(baseline, key):
         raise DecodeError(problem)
     return baseline
-
-
-def as_read(baseline: Baseline, key: Key) -> Baseline:
-    """Return ``baseline`` as it will be read back; raise ``DecodeError`` if it cannot be."""
-    return from_bytes(to_bytes(baseline), key)
 
 
 def _parse(content: bytes) -> Any:

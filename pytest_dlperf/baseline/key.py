@@ -21,6 +21,11 @@ _PUBLISHED_END: Final = f".{PUBLISHED}.json"
 _MEASURED_END: Final = ".json"
 
 
+def is_name(text: str) -> bool:
+    """Return whether ``text`` can be a machine class, a suite or a case id."""
+    return _NAME.fullmatch(text) is not None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Key:
     """The place of one baseline. Raises ``BaselineError`` for names that can be no file's."""
@@ -36,7 +41,7 @@ class Key:
             ("suite", self.suite),
             ("case id", self.case_id),
         ):
-            if not _NAME.fullmatch(name):
+            if not is_name(name):
                 raise BaselineError(
                     f"{what} {name!r} cannot name a baseline; use letters, digits and . + _ - "
                     "only, with none of . + - in front"
@@ -55,16 +60,22 @@ class Key:
 
     @classmethod
     def of_path(cls, path: Path) -> Key:
-        """Return the key that the last three parts of ``path`` say."""
+        """Return the key that the last three parts of ``path`` say.
+
+        Raises ``BaselineError`` if they can be no names.
+        """
         kind, end = MEASURED, _MEASURED_END
         if path.name.endswith(_PUBLISHED_END):
             kind, end = PUBLISHED, _PUBLISHED_END
-        return cls(
-            machine_class=path.parent.parent.name,
-            suite=path.parent.name,
-            case_id=path.name.removesuffix(end),
-            kind=kind,
-        )
+        try:
+            return cls(
+                machine_class=path.parent.parent.name,
+                suite=path.parent.name,
+                case_id=path.name.removesuffix(end),
+                kind=kind,
+            )
+        except BaselineError as error:
+            raise BaselineError(f"{path}: {error}") from error
 
     def path(self, root: Path) -> Path:
         """Return the file below ``root``."""

@@ -93,7 +93,7 @@ def _session(session: Session, where: str, *, published: bool) -> Iterator[str]:
 
 
 def _shape(session: Session, where: str, *, published: bool) -> Iterator[str]:
-    """What one session holds must fit together: one value a run, one parent a speedup."""
+    """Check that the parts of a session fit: one value a run, parents to a speedup."""
     memory, runs = len(session.peak_memory_bytes), len(session.runs)
     if memory not in {0, runs}:
         yield f"{where}.peak_memory_bytes: {memory} values for {runs} runs"

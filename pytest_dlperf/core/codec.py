@@ -11,6 +11,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, TypeVar
 
+from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.layout import Layout
 
 T = TypeVar("T")
@@ -62,7 +63,11 @@ def _decode(kind: Any, value: Any, where: str) -> Any:
         except ValueError:
             raise DecodeError(f"{where}: unknown {kind.__name__.lower()} {value!r}") from None
     if kind is Layout:
-        return Layout.parse(_scalar(str, value, where))
+        text = _scalar(str, value, where)
+        try:
+            return Layout.parse(text)
+        except UsageError as error:
+            raise DecodeError(f"{where}: {error}") from error
     if dataclasses.is_dataclass(kind):
         return _decode_dataclass(typing.cast("type", kind), value, where)
     return _scalar(kind, value, where)
@@ -131,14 +136,19 @@ def _decode_dataclass(kind: type, value: Any, where: str) -> Any:
         )
         if required and name not in value:
             raise DecodeError(f"{prefix}{name}: missing")
-    return kind(
-        **{name: _decode(hints[name], item, f"{prefix}{name}") for name, item in value.items()}
-    )
+    fields = {name: _decode(hints[name], item, f"{prefix}{name}") for name, item in value.items()}
+    try:
+        return kind(**fields)
+    except UsageError as error:  # the type's own checks
+        raise DecodeError(f"{where or kind.__name__}: {error}") from error
 
 
 def _scalar(kind: Any, value: Any, where: str) -> Any:
     if kind is float and type(value) is int:
-        value = float(value)
+        try:
+            value = float(value)
+        except OverflowError:
+            raise DecodeError(f"{where}: the number is too large") from None
     if type(value) is not kind:
         raise DecodeError(f"{where}: expected {kind.__name__}, found {value!r}")
     if kind is float and not math.isfinite(value):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from itertools import pairwise
 
 import pytest
-from conftest import Suite
+from fake_suite import Suite
 
 ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
 
@@ -90,6 +91,25 @@ def test_a_session_that_measured_nothing_fails(suite: Suite):
 
 
 @pytest.mark.parametrize("extra", [(), ("-n1",)])
+def test_perf_cases_that_are_all_skipped_are_not_a_success(suite: Suite, extra: tuple[str, ...]):
+    (suite.path / "conftest.py").write_text(
+        "import pytest\ndef pytest_runtest_setup(item):\n    pytest.skip('not today')\n",
+        encoding="utf-8",
+    )
+    result, outcomes = suite.outcomes(*extra)
+    assert result.ret == 1
+    assert outcomes == {}
+    result.stdout.fnmatch_lines([f"{ONE}: never ran*", "*nothing was measured of 2*"])
+
+
+def test_a_session_without_perf_cases_is_left_alone(suite: Suite):
+    suite.write("def test_x(): pass\n")
+    result, outcomes = suite.outcomes()
+    assert (result.ret, outcomes) == (0, {})
+    result.stdout.no_fnmatch_line("*= dlperf =*")
+
+
+@pytest.mark.parametrize("extra", [(), ("-n1",)])
 @pytest.mark.parametrize("where", [".", "sub"])
 def test_a_conftest_with_its_own_gpus(suite: Suite, extra: tuple[str, ...], where: str):
     folder = suite.path / where
@@ -147,8 +167,14 @@ def test_two_items_with_one_id_are_a_collection_error(suite: Suite):
     ("marker", "message"),
     [
         ("'w:build', layout='1n1x', batch_size_per_device=4", "unknown layout '1n1x'"),
-        ("'w:build', layout='1n1c', batch_size_per_device=4, precision='fp8'", "unknown precision"),
-        ("'w:build', layout='1n1c', batch_size_per_device=4, framework='jax'", "unknown framework"),
+        (
+            "'w:build', layout='1n1c', batch_size_per_device=4, precision='fp8'",
+            "unknown precision",
+        ),
+        (
+            "'w:build', layout='1n1c', batch_size_per_device=4, framework='jax'",
+            "unknown framework",
+        ),
         ("'w:build', layout='1n1c', batch_size_per_device=4, tolerance='abc'", "tolerance"),
         ("'w:build', layout='1n1c', batch_size_per_device=4, warmup=150", "not below"),
         ("'w:build', layout=['1n1c', '1n1c'], batch_size_per_device=4", "stands twice"),
@@ -232,7 +258,7 @@ def test_list_shows_every_case_and_why_it_does_not_run(suite: Suite):
         ]
     )
     listed = json.loads((suite.path / "list.json").read_text(encoding="utf-8"))
-    assert [case["id"] for case in listed["cases"]][0] == ONE
+    assert listed["cases"][0]["id"] == ONE
 
 
 def test_dry_run_prints_commands_and_starts_nothing(suite: Suite):
@@ -296,4 +322,4 @@ def test_the_waiting_of_one_pytest_for_another(suite: Suite):
     assert [len(b["sessions"]) for b in suite.baselines().values()] == [2, 2]
     starts = sorted(float(line.split()[1]) for line in log.read_text().splitlines())
     assert len(starts) == 8
-    assert all(later - earlier >= 0.1 for earlier, later in zip(starts, starts[1:], strict=False))
+    assert all(later - earlier >= 0.1 for earlier, later in pairwise(starts))

@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from conftest import Folder
+from user_folder import Folder
 
 from pytest_dlperf.launch.lease import lease_holder
 

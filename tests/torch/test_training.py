@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import Folder
+from user_folder import Folder
 
 pytestmark = pytest.mark.torch
 

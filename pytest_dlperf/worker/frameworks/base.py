@@ -30,7 +30,10 @@ class Timer(Protocol):
 class Framework(Protocol):
     """One framework in one rank; made by ``frameworks.start``, which joins the job."""
 
-    job: Job
+    @property
+    def job(self) -> Job:
+        """Return what the workload is given."""
+        ...
 
     def facts(self) -> dict[str, Any]:
         """Return versions, device, and arithmetic defaults, for the record."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _SECONDS = 0.12
-_ALL_REDUCES = 8
+_ALL_REDUCES = 20
 
 
 def measure(device: torch.device) -> dict[str, float | None]:

@@ -1,0 +1,69 @@
+"""What is stored of a measurement."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.core.baseline import Session
+from pytest_dlperf.core.errors import UpdateRefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytest_dlperf.core.outcome import Outcome
+    from pytest_dlperf.core.run import RunSummary
+
+#: More would show noise in every diff; a rate is not known to 1 in a million.
+_DIGITS: Final = 6
+
+
+def session_of(outcome: Outcome, *, reason: str) -> Session:
+    """Return what is stored of the measurement of ``outcome``, to six digits.
+
+    Raises ``UpdateRefusedError`` if nothing was measured.
+    """
+    measurement, environment = outcome.measurement, outcome.environment
+    if measurement is None or not measurement.runs:
+        raise UpdateRefusedError(f"{outcome.case.id}: nothing was measured, so nothing is stored")
+    memory = _digits(run.peak_memory_bytes for run in measurement.runs)
+    speedup = measurement.speedup
+    return Session(
+        time=outcome.time,
+        runs=_digits(measurement.throughputs),
+        speedup=None if speedup is None else _digits([speedup])[0],
+        parent_runs=_digits(measurement.parent_throughputs),
+        # a rank that cannot tell its peak says 0; unknown is absent here
+        peak_memory_bytes=memory if min(memory) > 0 else (),
+        canary=_canary(measurement.runs),
+        node=environment.node if environment else "",
+        commit=outcome.commit,
+        software=dict(environment.software) if environment else {},
+        machine=dict(environment.machine) if environment else {},
+        loss_fall=_loss_fall(measurement.runs),
+        reason=reason,
+    )
+
+
+def _canary(runs: Sequence[RunSummary]) -> dict[str, float]:
+    names = sorted({name for run in runs for name in run.canary})
+    values = {name: [run.canary[name] for run in runs if name in run.canary] for name in names}
+    medians = {name: _digits([statistics.median(found)])[0] for name, found in values.items()}
+    return {name: m for name, m in medians.items() if math.isfinite(m) and m > 0}
+
+
+def _loss_fall(runs: Sequence[RunSummary]) -> float | None:
+    """Return by which share the loss fell, the median over ranks and runs; None if unknown."""
+    falls = [
+        (rank.loss_first - rank.loss_last) / abs(rank.loss_first)
+        for run in runs
+        for rank in run.ranks
+        if rank.loss_first
+    ]
+    falls = [fall for fall in falls if math.isfinite(fall)]
+    return _digits([statistics.median(falls)])[0] if falls else None
+
+
+def _digits(values: Iterable[float]) -> tuple[float, ...]:
+    return tuple(float(f"{value:.{_DIGITS}g}") for value in values)

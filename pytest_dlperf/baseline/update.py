@@ -1,0 +1,125 @@
+"""From an outcome to a baseline: what it becomes, unless it is refused.
+
+``--update-baselines`` and ``dlperf baselines accept`` both come here, and give the same bytes
+for the same outcomes: every time is the outcome's, none is that of the clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.baseline.refusal import conditions_changed, refusal
+from pytest_dlperf.baseline.stored_session import session_of
+from pytest_dlperf.baseline.words import describe
+from pytest_dlperf.core.baseline import Baseline, Level
+from pytest_dlperf.core.errors import UpdateRefusedError
+from pytest_dlperf.core.verdict import Verdict
+
+if TYPE_CHECKING:
+    from pytest_dlperf.baseline.store import BaselineStore
+    from pytest_dlperf.core.measurement import Measurement
+    from pytest_dlperf.core.outcome import Outcome
+
+__all__ = ["KEPT_SESSIONS", "Change", "apply", "describe", "refusal", "session_of", "write"]
+#: Sessions of one level that are kept.
+KEPT_SESSIONS: Final = 10
+_NEW_LEVEL: Final = frozenset({Verdict.IMPROVED, Verdict.REGRESSED, Verdict.INCOMPARABLE})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """What became of one outcome."""
+
+    case_id: str
+    #: ``created``, ``appended``, ``replaced``, ``unchanged`` (stored already), ``refused``.
+    what: str
+    #: One line for people.
+    text: str
+
+    @property
+    def refused(self) -> bool:
+        """Whether nothing was written although it was asked for."""
+        return self.what == "refused"
+
+
+def write(store: BaselineStore, outcome: Outcome, *, reason: str) -> Change:
+    """Store ``outcome`` and return what changed.
+
+    Raises ``UpdateRefusedError`` with the sentence why, and ``BaselineError`` if the file
+    cannot be read or written; then nothing is changed.
+    """
+    protocol = outcome.case.protocol
+    sentence = refusal(
+        outcome,
+        reason=reason,
+        dirty=outcome.dirty,
+        protocol_window=protocol.declared_window or protocol.window,
+    )
+    if sentence is not None:
+        raise UpdateRefusedError(sentence)
+    measurement, machine_class = _measured(outcome)
+    told: list[tuple[Baseline | None, str]] = []
+
+    def change(before: Baseline | None) -> Baseline:
+        if before is not None and _holds(before, outcome):
+            told.append((before, "unchanged"))
+            return before
+        sentence = conditions_changed(before, measurement, outcome.case.id)
+        if sentence and not reason.strip():
+            raise UpdateRefusedError(sentence)
+        after, what = apply(before, outcome, reason=reason, today=outcome.time)
+        told.append((before, what))
+        return after
+
+    after = store.update(machine_class, outcome.case.suite, outcome.case.id, change)
+    before, what = told[-1]
+    return Change(case_id=outcome.case.id, what=what, text=describe(before, after, what))
+
+
+def apply(
+    baseline: Baseline | None, outcome: Outcome, *, reason: str, today: str
+) -> tuple[Baseline, str]:
+    """Return the baseline with ``outcome`` in it, and ``created``, ``appended`` or ``replaced``.
+
+    A changed level or changed conditions replace the sessions; the old ones go to the history,
+    dated ``today`` (ISO 8601). Else the session is appended, and the last ten stay.
+    """
+    measurement, machine_class = _measured(outcome)
+    session = session_of(outcome, reason=reason)
+    if baseline is None:
+        created = Baseline(
+            case_id=outcome.case.id,
+            machine_class=machine_class,
+            suite=outcome.case.suite,
+            unit=measurement.unit,
+            sessions=(session,),
+            conditions=measurement.conditions,
+        )
+        return created, "created"
+    if outcome.judgement.verdict in _NEW_LEVEL or measurement.conditions != baseline.conditions:
+        old = Level(replaced=today, reason=reason, sessions=baseline.sessions)
+        replaced = replace(
+            baseline,
+            unit=measurement.unit,
+            conditions=measurement.conditions,
+            sessions=(session,),
+            history=(*baseline.history, old),
+        )
+        return replaced, "replaced"
+    sessions = (*baseline.sessions, session)[-KEPT_SESSIONS:]
+    return replace(baseline, sessions=sessions), "appended"
+
+
+def _measured(outcome: Outcome) -> tuple[Measurement, str]:
+    """Return the measurement and the machine class."""
+    if outcome.measurement is None or not outcome.measurement.runs or outcome.environment is None:
+        raise UpdateRefusedError(f"{outcome.case.id}: nothing was measured, so nothing is stored")
+    return outcome.measurement, outcome.environment.machine_class
+
+
+def _holds(baseline: Baseline, outcome: Outcome) -> bool:
+    """Whether the session is stored already: twice, it would look like less noise."""
+    session = session_of(outcome, reason="")
+    stored = [*baseline.sessions, *(one for old in baseline.history for one in old.sessions)]
+    return any((one.time, one.runs) == (session.time, session.runs) for one in stored)
