@@ -85,7 +85,7 @@ def main() -> None:
 
     ratios, steps_s = [], []
     for round_number in range(_ROUNDS):
-        pair = [
+        pair: list[tuple[str, Callable[[], float]]] = [
             ("worker", lambda: worker_loop_s(framework, step, _ITERATIONS)),
             ("bare", lambda: bare_loop_s(step, _ITERATIONS)),
         ]
