@@ -191,9 +191,7 @@ def street(job: Job, size: Size) -> tuple[torch.Tensor, torch.Tensor]:
     random: dict[str, Any] = {"generator": job.generator(), "device": job.device}
     batch, patch = job.batch_size_per_device, size.height // 8
     colours = torch.randn(CLASSES, 3, **random)
-    labels = torch.randint(
-        CLASSES, (batch, size.height // patch, size.breadth // patch), **random
-    )
+    labels = torch.randint(CLASSES, (batch, size.height // patch, size.breadth // patch), **random)
     labels = labels.repeat_interleave(patch, dim=1).repeat_interleave(patch, dim=2)
     images = colours[labels].permute(0, 3, 1, 2).contiguous()
     images = images + 0.5 * torch.randn(images.shape, **random)

@@ -1,0 +1,25 @@
+"""Cases of ArcFace R50: data only."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pytest_dlperf import expand
+
+torch = partial(
+    expand, suite="arcface", framework="torch", workload="perf_tests.arcface.torch_train:build"
+)
+
+CASES = (
+    *torch(
+        precision=["fp32", "amp"],
+        batch_size_per_device=128,
+        layout=["1n1g", "1n4g", "1n8g", "2n8g", "4n8g"],
+    ),
+    *torch(
+        size="tiny", precision=["fp32", "bf16"], batch_size_per_device=16, layout=["1n1c", "1n2c"]
+    ),
+    *torch(
+        size="tiny", precision=["fp32", "amp"], batch_size_per_device=16, layout=["1n1g", "1n2g"]
+    ),
+)

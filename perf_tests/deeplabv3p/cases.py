@@ -1,0 +1,27 @@
+"""Cases of DeepLabV3+: data only."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pytest_dlperf import expand
+
+torch = partial(
+    expand,
+    suite="deeplabv3p",
+    framework="torch",
+    workload="perf_tests.deeplabv3p.torch_train:build",
+)
+
+CASES = (
+    *torch(precision="fp32", batch_size_per_device=2, layout=["1n1g", "1n8g", "4n8g"]),
+    *torch(
+        precision=["amp", "pure_fp16"], batch_size_per_device=4, layout=["1n1g", "1n8g", "4n8g"]
+    ),
+    *torch(
+        size="tiny", precision=["fp32", "bf16"], batch_size_per_device=2, layout=["1n1c", "1n2c"]
+    ),
+    *torch(
+        size="tiny", precision=["fp32", "amp"], batch_size_per_device=2, layout=["1n1g", "1n2g"]
+    ),
+)

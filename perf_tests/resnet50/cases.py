@@ -1,0 +1,25 @@
+"""Cases of ResNet-50 V1.5: data only."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pytest_dlperf import expand
+
+torch = partial(
+    expand,
+    suite="resnet50",
+    framework="torch",
+    workload="perf_tests.resnet50.torch_train:build",
+    unit="images",
+)
+
+CASES = (
+    *torch(precision=["fp32", "amp"], batch_size_per_device=256, layout=["1n1g", "1n8g", "4n8g"]),
+    *torch(
+        size="tiny", precision=["fp32", "bf16"], batch_size_per_device=32, layout=["1n1c", "1n2c"]
+    ),
+    *torch(
+        size="tiny", precision=["fp32", "amp"], batch_size_per_device=32, layout=["1n1g", "1n2g"]
+    ),
+)

@@ -1,0 +1,156 @@
+"""The suites' models are what their papers and reports say."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from perf_tests.arcface import torch_train as arcface
+from perf_tests.deeplabv3p import torch_train as deeplabv3p
+from perf_tests.resnet50 import torch_train as resnet50
+from perf_tests.tsm import torch_train as tsm
+from pytest_dlperf.worker.frameworks.torch_ import TorchJob
+
+pytestmark = pytest.mark.torch
+
+
+def parameters_of(model: torch.nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def multiply_adds(model: torch.nn.Module, *shape: int) -> float:
+    """Multiply-adds of one forward pass, counted by PyTorch as it runs."""
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        model.eval()(torch.zeros(shape))
+    return counter.get_total_flops() / 2
+
+
+def job(size: str = "tiny", batch: int = 2, **fields) -> TorchJob:
+    torch.manual_seed(0)
+    values = {
+        "rank": 0, "local_rank": 0, "world_size": 1, "device": torch.device("cpu"),
+        "precision": "fp32", "batch_size_per_device": batch, "size": size, "seed": 0,
+        "dtype": torch.float32,
+    }  # fmt: skip
+    return TorchJob(**values | fields)
+
+
+def test_resnet50_is_that_of_torchvision():
+    """25,557,032 parameters and 4.09 billion multiply-adds (torchvision, ResNet50_Weights)."""
+    model = resnet50.ResNet50(width=64, classes=1000)
+    assert parameters_of(model) == 25_557_032
+    assert multiply_adds(model, 1, 3, 224, 224) == pytest.approx(4.09e9, rel=0.002)
+
+
+def test_resnet50_has_its_stride_in_the_3x3_and_spares_norms_of_decay():
+    model = resnet50.ResNet50(width=64, classes=1000)
+    strided = [block for block in model.blocks if block.spatial[0].stride == (2, 2)]
+    assert len(strided) == 3
+    assert all(block.reduce[0].stride == (1, 1) for block in model.blocks)
+    decayed, spared = resnet50.parameter_groups(model)
+    assert (decayed["weight_decay"], spared["weight_decay"]) == (1 / 32768, 0)
+    assert sum(p.numel() for p in spared["params"]) == 53_120
+
+
+def test_tsm_costs_what_its_paper_says():
+    """24.3 M parameters, 33 billion multiply-adds for 8 frames (arXiv 1811.08383, table 2)."""
+    model = tsm.TSM(width=64, classes=400)
+    # ResNet-50 without its classifier, and one for 400 classes.
+    assert parameters_of(model) == 25_557_032 - 2049 * 1000 + 2049 * 400
+    assert multiply_adds(model, 1, 8, 3, 224, 224) == pytest.approx(33e9, rel=0.01)
+
+
+def test_temporal_shift_moves_an_eighth_each_way_within_a_clip():
+    clips = torch.arange(2 * 8 * 16, dtype=torch.float32).view(16, 16, 1, 1)
+    shifted = tsm.temporal_shift(clips).view(2, 8, 16)
+    frames = clips.view(2, 8, 16)
+    assert torch.equal(shifted[:, :-1, :2], frames[:, 1:, :2])
+    assert torch.equal(shifted[:, 1:, 2:4], frames[:, :-1, 2:4])
+    assert torch.equal(shifted[:, :, 4:], frames[:, :, 4:])
+    assert not shifted[:, -1, :2].any()
+    assert not shifted[:, 0, 2:4].any()
+
+
+class Recorder:
+    """A true loss scaler that also notes the order of what is asked of it."""
+
+    def __init__(self) -> None:
+        self.scaler = torch.amp.GradScaler("cpu")
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str):
+        self.calls.append(name)
+        return getattr(self.scaler, name)
+
+
+def weights_after_steps(monkeypatch: pytest.MonkeyPatch, scaler=None, steps: int = 2):
+    models = []
+    with monkeypatch.context() as patch:
+        made = TorchJob.data_parallel
+        patch.setattr(TorchJob, "data_parallel", lambda self, m: models.append(m) or made(self, m))
+        step = tsm.build(job(scaler=scaler))
+    torch.manual_seed(1)
+    for _ in range(steps):
+        step()
+    return torch.cat([parameter.detach().flatten() for parameter in models[0].parameters()])
+
+
+def test_tsm_clips_gradients_after_they_are_unscaled(monkeypatch):
+    """Were they clipped while 65,536 times too large, the step would be far too short."""
+    scaler = Recorder()
+    plain = weights_after_steps(monkeypatch)
+    scaled = weights_after_steps(monkeypatch, scaler)
+    assert scaler.calls == ["scale", "unscale_", "step", "update"] * 2
+    assert scaler.scaler.get_scale() == 65_536
+    torch.testing.assert_close(scaled, plain, rtol=1e-3, atol=1e-5)
+
+
+def test_deeplabv3p_is_that_of_the_reports_log():
+    """The log of the report counts 26,794,243 parameters and 228,440,246,784 multiply-adds.
+
+    It counts the running means and variances of batch normalisation as parameters, and its
+    activations and pools as operations; without them the two agree.
+    """
+    model = deeplabv3p.DeepLabV3P(width=64)
+    running = sum(b.numel() for name, b in model.named_buffers() if "running" in name)
+    assert parameters_of(model) + running == 26_794_243
+    assert parameters_of(model) == pytest.approx(26_794_243, rel=0.01)
+    assert multiply_adds(model, 1, 3, 512, 1024) == pytest.approx(228_440_246_784, rel=0.005)
+
+
+def test_deeplabv3p_works_at_output_stride_8():
+    model = deeplabv3p.DeepLabV3P(width=8).eval()
+    low_level, high_level = model.trunk(torch.zeros(1, 3, 64, 128))
+    assert low_level.shape[2:] == (16, 32)
+    assert high_level.shape[2:] == (8, 16)
+    assert model(torch.zeros(1, 3, 64, 128)).shape == (1, 19, 64, 128)
+
+
+def test_arcface_trunk_is_the_improved_resnet_of_its_paper():
+    """At depth 100 it has 65.132 M parameters and 24.2115 GFLOPs (OpenVINO's model zoo).
+
+    That page counts a multiply-add as two, and describes the authors' own ResNet100; PLSC's
+    "ResNet50" is the same network with 3, 4, 14 and 3 blocks.
+    """
+    hundred = arcface.FaceResNet(64, 112, 512, depths=(3, 13, 30, 3))
+    assert parameters_of(hundred) == pytest.approx(65.132e6, rel=0.001)
+    assert 2 * multiply_adds(hundred, 1, 3, 112, 112) == pytest.approx(24.2115e9, rel=0.005)
+    fifty = arcface.FaceResNet(64, 112, 512)
+    assert sum(isinstance(m, torch.nn.Conv2d) and m.kernel_size == (3, 3)
+               for m in fifty.modules()) == 49  # fmt: skip
+
+
+def test_arcface_margin_is_added_to_the_angle_of_the_target_only():
+    angle = torch.tensor([[0.5, 1.0], [1.2, 0.3]], dtype=torch.float64)
+    moved = arcface.with_margin(angle.cos(), torch.tensor([1, -1]))
+    expected = angle.clone()
+    expected[0, 1] += 0.5
+    torch.testing.assert_close(moved.acos(), expected)
+
+
+@pytest.mark.parametrize("suite", [arcface, deeplabv3p, resnet50, tsm])
+def test_a_suite_learns_its_one_batch(suite):
+    step = suite.build(job(batch=4))
+    losses = [step().item() for _ in range(40)]
+    assert sum(losses[-5:]) < 0.9 * sum(losses[:5])
