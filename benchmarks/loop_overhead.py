@@ -104,7 +104,8 @@ def main() -> None:
     ]
     lap_s = statistics.median(empty) / 20000
     print(
-        f"a lap costs {lap_s * 1e6:.2f} us: {lap_s / _STEP_S:.3%} of a 5 ms step (goal: under 0.5 %)"
+        f"a lap costs {lap_s * 1e6:.2f} us: {lap_s / _STEP_S:.3%} of a 5 ms step "
+        "(goal: under 0.5 %)"
     )
 
 

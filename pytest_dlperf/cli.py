@@ -78,18 +78,20 @@ def _say(text: str) -> None:
 
 
 def _print(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
+    # Documents and reasons hold what not every terminal can show
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
 
 
 def _print_json(values: Any) -> None:
-    _print(json.dumps(values, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False))
+    _print(json.dumps(values, indent=1, sort_keys=True, allow_nan=False))
 
 
-def _store(arguments: argparse.Namespace) -> BaselineStore:
+def _store(arguments: argparse.Namespace, *, may_be_missing: bool = False) -> BaselineStore:
     from pytest_dlperf.baseline.store import BaselineStore
 
     root: Path = arguments.baselines
-    if not root.is_dir():
+    if not root.is_dir() and (root.exists() or not may_be_missing):
         raise UsageError(f"{root} is no folder; name the baselines with --baselines=DIR")
     return BaselineStore(root)
 
@@ -118,12 +120,18 @@ def _show(arguments: argparse.Namespace) -> int:
 
 def _accept(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.baseline import commands
+    from pytest_dlperf.core.verdict import Rule
+    from pytest_dlperf.pipeline import judge_again
     from pytest_dlperf.report import json_
 
     outcomes = json_.read(arguments.results)
-    arguments.baselines.mkdir(parents=True, exist_ok=True)
+    store = _store(arguments, may_be_missing=True)
     changes = commands.accept(
-        _store(arguments), outcomes, pattern=arguments.pattern, reason=arguments.reason
+        store,
+        outcomes,
+        pattern=arguments.pattern,
+        reason=arguments.reason,
+        judge_again=lambda outcome, baseline: judge_again(outcome, baseline, Rule()),
     )
     if arguments.json:
         _print_json(commands.changes_to_json(changes))

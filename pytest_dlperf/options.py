@@ -114,6 +114,7 @@ class Settings:
         import os
 
         from pytest_dlperf.core.case import FRAMEWORKS, SIZES
+        from pytest_dlperf.core.errors import UsageError
         from pytest_dlperf.core.verdict import Rule
 
         def get(name: str) -> Any:
@@ -131,6 +132,11 @@ class Settings:
             for name in ("tolerance", "tolerance-max", "min-effect", "alpha")
             if get(name) is not None
         }
+        if get("published") and get("update-baselines"):
+            raise UsageError(
+                "--dlperf-published judges against published numbers, and --update-baselines "
+                "stores what was judged against this machine's own; give one of them"
+            )
         if get("family") is not None:
             shares["family"] = _whole(get("family"), "--dlperf-family")
         return cls(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.baseline import Baseline
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.measurement import Measurement
+    from pytest_dlperf.core.verdict import Rule
 
 #: Runs before the first look at the verdict.
 _FIRST_LOOK: Final = 3
@@ -73,3 +74,10 @@ def measure_and_judge(
         if more <= 0 or stays_disturbed(case, runs):
             return measurement, judgement, runs[0][1]
         wanted = len(measurement.runs) + more
+
+
+def judge_again(outcome: Outcome, baseline: Baseline, rule: Rule) -> Judgement:
+    """Return the verdict on a measured ``outcome`` against another ``baseline``."""
+    if outcome.measurement is None:
+        return outcome.judgement
+    return judge(outcome.case, outcome.measurement, baseline, rule)

@@ -23,7 +23,7 @@ from pytest_dlperf.live import Live, Silent
 from pytest_dlperf.measure.devices import detect
 from pytest_dlperf.measure.environment import commit_of
 from pytest_dlperf.options import Settings
-from pytest_dlperf.pipeline import run_case
+from pytest_dlperf.pipeline import judge_again, run_case
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pytest_dlperf.cases.selection import Selected
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.outcome import Outcome
+    from pytest_dlperf.core.verdict import Rule
     from pytest_dlperf.measure.devices import Devices
 
 #: Folders of earlier sessions that are kept.
@@ -139,7 +140,7 @@ class PerfSession:
         commit, dirty = self.commit
         outcome = replace(outcome, node_id=item.nodeid, commit=commit, dirty=dirty)
         if self.settings.update:
-            return self._update(outcome)
+            return self._update(outcome, rule)
         return replace(outcome, failed=self._fails(outcome.judgement.verdict))
 
     def _fails(self, verdict: Verdict) -> bool:
@@ -147,11 +148,16 @@ class PerfSession:
             return verdict is Verdict.ERROR
         return verdict in self.settings.fail_on
 
-    def _update(self, outcome: Outcome) -> Outcome:
+    def _update(self, outcome: Outcome, rule: Rule) -> Outcome:
         """Write the baseline of ``outcome``, or say in its judgement why it was refused."""
         judgement = outcome.judgement
         try:
-            change = update.write(self.store, outcome, reason=self.settings.reason)
+            change = update.write(
+                self.store,
+                outcome,
+                reason=self.settings.reason,
+                judge_again=lambda found, baseline: judge_again(found, baseline, rule),
+            )
         except DlperfError as error:
             reason = f"{judgement.reason}\nthe baseline was not written: {error}"
             return replace(outcome, judgement=replace(judgement, reason=reason), failed=True)

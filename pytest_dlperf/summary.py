@@ -52,7 +52,11 @@ def mark_report(report: pytest.TestReport, item: pytest.Item, dlperf: Dlperf | N
             )
         return
     setattr(report, ATTRIBUTE, outcome_to_json(outcome))
-    report.user_properties += _properties(outcome)
+    # The report's own copy is what other plugins see; JUnit reads that of the teardown's report,
+    # which is made of the item's.
+    properties = _properties(outcome)
+    item.user_properties += properties
+    report.user_properties += properties
     if report.passed and outcome.judgement.verdict in NOT_JUDGED and not outcome.update:
         path, line, _ = item.location
         report.outcome = "skipped"

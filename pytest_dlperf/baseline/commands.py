@@ -138,22 +138,29 @@ def render_show(found: dict[str, Any]) -> str:
 
 
 def accept(
-    store: BaselineStore, outcomes: Iterable[Outcome], *, pattern: str | None, reason: str
+    store: BaselineStore,
+    outcomes: Iterable[Outcome],
+    *,
+    pattern: str | None,
+    reason: str,
+    judge_again: update.JudgeAgain,
 ) -> list[Change]:
     """Store the ``outcomes`` whose case id holds or fits ``pattern``, or all; return what changed.
 
     A refusal stops none of the others: it is a change that is ``refused``, with the sentence.
     """
     return [
-        _accept(store, outcome, reason)
+        _accept(store, outcome, reason, judge_again)
         for outcome in outcomes
         if pattern is None or pattern in outcome.case.id or fnmatchcase(outcome.case.id, pattern)
     ]
 
 
-def _accept(store: BaselineStore, outcome: Outcome, reason: str) -> Change:
+def _accept(
+    store: BaselineStore, outcome: Outcome, reason: str, judge_again: update.JudgeAgain
+) -> Change:
     try:
-        return update.write(store, outcome, reason=reason)
+        return update.write(store, outcome, reason=reason, judge_again=judge_again)
     except DlperfError as error:
         return Change(case_id=outcome.case.id, what="refused", text=f"refused   {error}")
 

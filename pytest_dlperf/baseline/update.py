@@ -17,11 +17,27 @@ from pytest_dlperf.core.errors import UpdateRefusedError
 from pytest_dlperf.core.verdict import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
     from pytest_dlperf.baseline.store import BaselineStore
     from pytest_dlperf.core.measurement import Measurement
     from pytest_dlperf.core.outcome import Outcome
+    from pytest_dlperf.core.verdict import Judgement
 
-__all__ = ["KEPT_SESSIONS", "Change", "apply", "describe", "refusal", "session_of", "write"]
+    #: Judges a measured outcome against a baseline that it was not judged against.
+    JudgeAgain: TypeAlias = Callable[[Outcome, Baseline], Judgement]
+
+__all__ = [
+    "KEPT_SESSIONS",
+    "Change",
+    "JudgeAgain",
+    "apply",
+    "describe",
+    "refusal",
+    "session_of",
+    "write",
+]
 #: Sessions of one level that are kept.
 KEPT_SESSIONS: Final = 10
 _NEW_LEVEL: Final = frozenset({Verdict.IMPROVED, Verdict.REGRESSED, Verdict.INCOMPARABLE})
@@ -43,21 +59,16 @@ class Change:
         return self.what == "refused"
 
 
-def write(store: BaselineStore, outcome: Outcome, *, reason: str) -> Change:
+def write(
+    store: BaselineStore, outcome: Outcome, *, reason: str, judge_again: JudgeAgain
+) -> Change:
     """Store ``outcome`` and return what changed.
 
+    Where the file no longer holds what the outcome was judged against, it is judged again.
     Raises ``UpdateRefusedError`` with the sentence why, and ``BaselineError`` if the file
     cannot be read or written; then nothing is changed.
     """
-    protocol = outcome.case.protocol
-    sentence = refusal(
-        outcome,
-        reason=reason,
-        dirty=outcome.dirty,
-        protocol_window=protocol.declared_window or protocol.window,
-    )
-    if sentence is not None:
-        raise UpdateRefusedError(sentence)
+    _refuse(outcome, reason)
     measurement, machine_class = _measured(outcome)
     told: list[tuple[Baseline | None, str]] = []
 
@@ -68,13 +79,29 @@ def write(store: BaselineStore, outcome: Outcome, *, reason: str) -> Change:
         sentence = conditions_changed(before, measurement, outcome.case.id)
         if sentence and not reason.strip():
             raise UpdateRefusedError(sentence)
-        after, what = apply(before, outcome, reason=reason, today=outcome.time)
+        judged = outcome
+        if before is not None and before.sessions != outcome.baseline_sessions:
+            judged = replace(outcome, judgement=judge_again(outcome, before))
+            _refuse(judged, reason)
+        after, what = apply(before, judged, reason=reason, today=outcome.time)
         told.append((before, what))
         return after
 
     after = store.update(machine_class, outcome.case.suite, outcome.case.id, change)
     before, what = told[-1]
     return Change(case_id=outcome.case.id, what=what, text=describe(before, after, what))
+
+
+def _refuse(outcome: Outcome, reason: str) -> None:
+    protocol = outcome.case.protocol
+    sentence = refusal(
+        outcome,
+        reason=reason,
+        dirty=outcome.dirty,
+        protocol_window=protocol.declared_window or protocol.window,
+    )
+    if sentence is not None:
+        raise UpdateRefusedError(sentence)
 
 
 def apply(
@@ -98,7 +125,7 @@ def apply(
         )
         return created, "created"
     if outcome.judgement.verdict in _NEW_LEVEL or measurement.conditions != baseline.conditions:
-        old = Level(replaced=today, reason=reason, sessions=baseline.sessions)
+        old = Level(replaced=today, reason=reason, unit=baseline.unit, sessions=baseline.sessions)
         replaced = replace(
             baseline,
             unit=measurement.unit,

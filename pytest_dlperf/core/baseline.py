@@ -45,6 +45,8 @@ class Level:
 
     replaced: str
     reason: str
+    #: That of the sessions: a later level may be in another.
+    unit: str
     sessions: tuple[Session, ...]
 
 

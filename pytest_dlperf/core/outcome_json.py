@@ -36,11 +36,14 @@ def outcome_from_json(values: Any) -> Outcome:
     """Return the outcome that ``outcome_to_json`` wrote; raise ``UsageError`` if it is none."""
     try:
         values = {key: dict(v) if isinstance(v, dict) else v for key, v in values.items()}
+        for name in ("case", "judgement"):
+            if not isinstance(values[name], dict):
+                raise DecodeError(f"{name}: expected an object, found {values[name]!r}")
         values["case"].pop("id", None)
         judgement = values["judgement"]
         own = {key: judgement.pop(key) for key in ("verdict", "reason", "metrics")}
         values["judgement"] = {**own, "throughput": {**judgement, "verdict": None}}
-        if values.get("measurement"):
+        if isinstance(values.get("measurement"), dict):
             for name in _DERIVED:
                 values["measurement"].pop(name, None)
         return decode(Outcome, values)
@@ -55,7 +58,7 @@ def results_to_json(outcomes: Iterable[Outcome]) -> dict[str, Any]:
 
 def results_from_json(values: Any, *, where: str) -> tuple[Outcome, ...]:
     """Return the outcomes of a results file; ``where`` names it in ``UsageError``."""
-    if not isinstance(values, dict) or "outcomes" not in values:
+    if not isinstance(values, dict) or not isinstance(values.get("outcomes"), list):
         raise UsageError(f"{where}: not a results file of --dlperf-json")
     if values.get("format") != RESULTS_FORMAT:
         raise UsageError(

@@ -30,17 +30,25 @@ _HEADINGS: Final = (
 def render(outcomes: Sequence[Outcome]) -> list[str]:
     """Return the lines of the summary: table, sentences, how to reproduce, what is NOT JUDGED."""
     lines = _table(outcomes)
-    for outcome in outcomes:
-        if outcome.judgement.verdict is not Verdict.PASSED or outcome.failed:
-            lines += ["", f"{outcome.case.id}: {outcome.judgement.verdict}"]
-            lines += [f"  {line}" for line in outcome.judgement.reason.splitlines()]
-        if outcome.failed:
-            lines.append(f"  reproduce: {reproduce(outcome)}")
-        if outcome.published and outcome.measurement is not None:
-            lines.append(f"  published: {_published(outcome)}")
-    lines.append("")
+    for (verdict, reason), told in _by_sentence(outcomes).items():
+        lines += ["", *(f"{outcome.case.id}: {verdict}" for outcome in told)]
+        lines += [f"  {line}" for line in reason.splitlines()]
+        lines += [f"  reproduce: {reproduce(outcome)}" for outcome in told if outcome.failed]
+    published = [o for o in outcomes if o.published and o.measurement is not None]
+    lines += ["", *(f"published: {o.case.id}: {_published(o)}" for o in published)]
+    lines += [""] if published else []
     lines.append(_last_line(outcomes))
     return lines
+
+
+def _by_sentence(outcomes: Sequence[Outcome]) -> dict[tuple[Verdict, str], list[Outcome]]:
+    """Return what is to be explained, cases of one sentence together."""
+    found: dict[tuple[Verdict, str], list[Outcome]] = {}
+    for outcome in outcomes:
+        if outcome.judgement.verdict is not Verdict.PASSED or outcome.failed:
+            key = outcome.judgement.verdict, outcome.judgement.reason
+            found.setdefault(key, []).append(outcome)
+    return found
 
 
 def reproduce(outcome: Outcome) -> str:

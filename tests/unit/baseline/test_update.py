@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from baseline_builders import (
+    CASE_ID,
+    CONDITIONS,
+    PLACE,
+    applied,
+    baseline,
+    conditions,
+    measurement,
+    outcome,
+    run,
+    session,
+    write,
+)
+
+from pytest_dlperf.baseline import update
+from pytest_dlperf.baseline.store import BaselineStore
+from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.errors import BaselineError, UpdateRefusedError
+from pytest_dlperf.core.verdict import Judgement, Verdict
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> BaselineStore:
+    return BaselineStore(tmp_path / "baselines")
+
+
+def stored(store: BaselineStore) -> Baseline:
+    found = store.find(*PLACE)
+    assert found is not None
+    return found
+
+
+def test_a_new_case_is_created_with_what_was_measured(store):
+    change = write(store, outcome(35.5, 35.25, 35.75, verdict=Verdict.NO_BASELINE), reason="")
+    assert (change.what, change.refused) == ("created", False)
+    assert change.text == f"created   {CASE_ID}  35.5 samples/s (3 runs)"
+    found = stored(store)
+    assert found.conditions == CONDITIONS
+    assert (found.unit, found.suite, found.source.kind) == ("samples", "tsm", "measured")
+    assert found.history == ()
+    (kept,) = found.sessions
+    assert kept.runs == (35.5, 35.25, 35.75)
+    assert kept.parent_runs == (20.0, 20.1)
+    assert kept.speedup == pytest.approx(35.5 / 20.05, rel=1e-5)
+    assert kept.peak_memory_bytes == (1024.0,) * 3
+    assert kept.canary == {"matmul": 10.0}
+    assert (kept.time, kept.commit, kept.node) == ("2026-11-21T05:00:00Z", "0123abc", "node1")
+    assert kept.software == {"torch": "2.13.0", "python": "3.11.7"}
+    assert kept.machine == {"cpu": "Test CPU"}
+    # One rank's loss fell by a half, the other's by a quarter, in every run
+    assert kept.loss_fall == 0.375
+
+
+@pytest.mark.parametrize("verdict", [Verdict.PASSED, Verdict.INCONCLUSIVE, Verdict.NO_BASELINE])
+def test_a_session_at_the_stored_level_is_appended(store, verdict):
+    write(store, outcome(35.5), reason="")
+    change = write(store, outcome(35.0, verdict=verdict, second=1), reason="")
+    assert change.what == "appended"
+    assert change.text == f"appended  {CASE_ID}  35 samples/s (1 run, 2 sessions)"
+    assert [s.runs for s in stored(store).sessions] == [(35.5,), (35.0,)]
+    assert stored(store).history == ()
+
+
+def test_the_last_ten_sessions_stay(store):
+    for second in range(13):
+        write(store, outcome(35.0 + second / 100, second=second), reason="")
+    kept = stored(store).sessions
+    assert [s.time[-3:-1] for s in kept] == [f"{second:02}" for second in range(3, 13)]
+    assert kept[-1].runs == (35.12,)
+
+
+@pytest.mark.parametrize("verdict", [Verdict.IMPROVED, Verdict.REGRESSED, Verdict.INCOMPARABLE])
+def test_a_new_level_replaces_the_sessions_and_the_old_ones_go_to_the_history(store, verdict):
+    write(store, outcome(40.0), reason="")
+    write(store, outcome(40.2, second=1), reason="")
+    old = stored(store).sessions
+    change = write(store, outcome(30.15, verdict=verdict, second=2), reason="new\n driver")
+    assert change.what == "replaced"
+    assert change.text == f"replaced  {CASE_ID}  40.2 -> 30.15 samples/s (-25.0 %): new driver"
+    found = stored(store)
+    assert [s.runs for s in found.sessions] == [(30.15,)]
+    assert found.sessions[0].reason == "new\n driver"
+    (level,) = found.history
+    assert level.sessions == old
+    assert (level.replaced, level.reason) == ("2026-11-21T05:00:02Z", "new\n driver")
+
+
+def test_levels_pile_up_in_the_order_in_which_they_were_left(store):
+    write(store, outcome(30.0), reason="")
+    write(store, outcome(40.0, verdict=Verdict.IMPROVED, second=1), reason="")
+    write(store, outcome(50.0, verdict=Verdict.IMPROVED, second=2), reason="fused")
+    assert [level.sessions[0].runs for level in stored(store).history] == [(30.0,), (40.0,)]
+    assert [level.reason for level in stored(store).history] == ["", "fused"]
+
+
+def test_an_unsteady_session_is_appended_and_keeps_its_reason(store):
+    write(store, outcome(35.5), reason="")
+    change = write(
+        store, outcome(35.0, verdict=Verdict.UNSTEADY, second=1), reason="as steady as it gets"
+    )
+    assert change.what == "appended"
+    assert [s.reason for s in stored(store).sessions] == ["", "as steady as it gets"]
+
+
+def test_changed_conditions_replace_whatever_the_verdict():
+    found = outcome(35.5, measured=measurement(35.5, conditions=conditions(parameter_count=7)))
+    after, what = applied(baseline(), found, reason="a smaller head")
+    assert what == "replaced"
+    assert after.conditions == conditions(parameter_count=7)
+    assert after.history[0].sessions == baseline().sessions
+
+
+def test_a_changed_unit_is_shown_with_both_units_and_no_percentage(store):
+    write(store, outcome(35.5), reason="")
+    clips = measurement(71.0, unit="clips", conditions=conditions(unit="clips"))
+    change = write(
+        store, outcome(verdict=Verdict.INCOMPARABLE, measured=clips, second=1), reason="clips now"
+    )
+    assert change.text == f"replaced  {CASE_ID}  35.5 samples/s -> 71 clips/s: clips now"
+    assert stored(store).unit == "clips"
+
+
+def test_tolerance_and_facts_written_by_hand_survive_every_update():
+    before = baseline(tolerance=0.05, facts={"remark": "shared switch"})
+    for verdict in (Verdict.PASSED, Verdict.IMPROVED):
+        after, _ = applied(before, outcome(verdict=verdict))
+        assert (after.tolerance, after.facts) == (0.05, {"remark": "shared switch"})
+
+
+def test_the_same_session_twice_is_stored_once(store):
+    write(store, outcome(), reason="")
+    path = next(iter(store.all())).path
+    before = path.read_bytes()
+    change = write(store, outcome(), reason="again")
+    assert change.what == "unchanged"
+    assert change.text == f"unchanged {CASE_ID}  this session is stored already"
+    assert path.read_bytes() == before
+
+
+def test_a_session_of_the_history_is_not_stored_again(store):
+    write(store, outcome(30.0), reason="")
+    write(store, outcome(40.0, verdict=Verdict.IMPROVED, second=1), reason="")
+    assert write(store, outcome(30.0), reason="").what == "unchanged"
+    assert [s.runs for s in stored(store).sessions] == [(40.0,)]
+
+
+def test_stored_rates_have_six_digits(store):
+    write(store, outcome(35.123456789, 12345678.9), reason="")
+    assert stored(store).sessions[0].runs == (35.1235, 12345700.0)
+
+
+def test_what_is_unknown_is_absent(store):
+    runs = [run(35.5, memory=0, canary={}, losses=((0.0, 1.0),)) for _ in range(2)]
+    bare = outcome(measured=measurement(runs=runs, parent_throughputs=()))
+    write(store, bare, reason="")
+    (kept,) = stored(store).sessions
+    assert kept.peak_memory_bytes == ()
+    assert kept.canary == {}
+    assert (kept.speedup, kept.parent_runs, kept.loss_fall) == (None, (), None)
+
+
+def test_the_canary_is_the_median_over_the_runs_that_have_it(store):
+    canaries = [{"matmul": 1.0}, {"matmul": 9.0, "copy": 5.0}, {"matmul": 3.0}]
+    runs = [run(35.5, canary=canary) for canary in canaries]
+    write(store, outcome(measured=measurement(runs=runs)), reason="")
+    assert stored(store).sessions[0].canary == {"matmul": 3.0, "copy": 5.0}
+
+
+def test_a_pinned_machine_class_names_the_folder(store):
+    found = outcome()
+    assert found.environment is not None
+    pinned = replace(found, environment=replace(found.environment, machine_class="ci-large"))
+    write(store, pinned, reason="")
+    assert store.find("ci-large", "tsm", CASE_ID) is not None
+    assert store.find(*PLACE) is None
+
+
+def test_an_update_touches_no_other_file(store):
+    other = baseline(case_id="tsm.tiny-torch-fp32-bs2-1n1c")
+    store.write(other)
+    path = next(iter(store.all())).path
+    before = (path.read_bytes(), path.stat().st_mtime_ns)
+    write(store, outcome(), reason="")
+    assert (path.read_bytes(), path.stat().st_mtime_ns) == before
+    assert len(list(store.all())) == 2
+
+
+def test_a_broken_file_is_not_updated_even_with_a_reason(store):
+    write(store, outcome(), reason="")
+    path = next(iter(store.all())).path
+    values = json.loads(path.read_text(encoding="utf-8"))
+    values["sessions"][0]["runs"] = [0]
+    path.write_text(json.dumps(values), encoding="utf-8")
+    before = path.read_bytes()
+    with pytest.raises(BaselineError, match=r"sessions\[0\]\.runs\[0\]"):
+        write(store, outcome(second=1), reason="because")
+    assert path.read_bytes() == before
+
+
+def test_apply_without_a_measurement_is_refused():
+    for nothing in (replace(outcome(), measurement=None), replace(outcome(), environment=None)):
+        with pytest.raises(UpdateRefusedError, match="nothing was measured"):
+            applied(baseline(session()), nothing)
+
+
+def test_what_was_judged_against_another_level_is_judged_again(store):
+    write(store, outcome(35.5), reason="")
+    before = stored(store)
+    asked = []
+
+    def judge_again(found, baseline):
+        asked.append(baseline)
+        return Judgement(verdict=Verdict.REGRESSED, reason="slower than what is stored now")
+
+    stale = outcome(30.0, second=1)
+    with pytest.raises(UpdateRefusedError, match="the verdict is regressed"):
+        update.write(store, stale, reason="", judge_again=judge_again)
+    assert stored(store) == before
+    fresh = replace(stale, baseline_sessions=before.sessions)
+    assert update.write(store, fresh, reason="", judge_again=judge_again).what == "appended"
+    assert asked == [before]
