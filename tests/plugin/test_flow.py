@@ -165,6 +165,58 @@ def test_observe_mode_fails_for_errors_alone(suite: Suite):
     assert suite.run("-k", "1n1c", "--dlperf-mode=observe").ret == 1
 
 
+MIXED = """
+import pytest
+
+marks = dict(layout="1n1c", launcher="torchrun", batch_size_per_device=4)
+
+@pytest.mark.dlperf("w:build", suite="new", **marks)
+def test_new(dlperf):
+    dlperf.run()
+
+@pytest.mark.dlperf("w:build", suite="noisy", **marks)
+def test_noisy(dlperf):
+    dlperf.run()
+
+@pytest.mark.dlperf("w:build", suite="absent", framework="paddle", **marks)
+def test_absent(dlperf):
+    dlperf.run()
+
+@pytest.mark.dlperf("w:build", suite="kernel", precision="amp", **marks)
+def test_kernel(dlperf):
+    dlperf.run()
+"""
+
+
+def test_what_cannot_be_judged_is_told_apart_and_fails_when_strict(suite: Suite):
+    suite.write(MIXED)
+    suite.env(FAKE_NOISY="*noisy*")
+    assert suite.run("-k", "noisy", "--update-baselines").ret == 0
+    suite.env(FAKE_SEED=1)
+    result = suite.run("--junitxml=junit.xml")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["4 cases: 2 not-run, 1 unsteady, 1 no-baseline; 4 NOT JUDGED"])
+    assert " passed" not in result.stdout.lines[-1]
+    skipped = {name: case.find("skipped") for name, case in junit(suite).items()}
+    sentences = [
+        ("new", "no-baseline", "no baseline to judge against"),
+        ("noisy", "unsteady", "cannot see less than"),
+        ("absent", "not-run", "paddle is not installed"),
+        ("kernel", "not-run", "precision amp has no CPU kernels"),
+    ]
+    for (name, verdict, sentence), (found, element) in zip(
+        sentences, skipped.items(), strict=True
+    ):
+        assert found.startswith(f"test_{name}[")
+        assert element is not None
+        assert f"{verdict}: " in element.get("message", "")
+        assert sentence in element.get("message", "")
+    strict = suite.run("--dlperf-strict", "--junitxml=junit.xml")
+    assert strict.ret == 1
+    strict.assert_outcomes(failed=4)
+    assert all(case.find("failure") is not None for case in junit(suite).values())
+
+
 def test_results_fit_their_schema(suite: Suite):
     import json
     from pathlib import Path
