@@ -120,7 +120,8 @@ def test_a_conftest_with_its_own_gpus(suite: Suite, extra: tuple[str, ...], wher
         encoding="utf-8",
     )
     (folder / "test_own.py").write_text("def test_own(): pass\n", encoding="utf-8")
-    result = suite.run("--gpus=7", "--cpus=1", "--dlperf-runs=1", ".", where, *extra)
+    files = ("test_net.py", f"{where}/test_own.py")
+    result = suite.run("--gpus=7", "--cpus=1", "--dlperf-runs=1", *files, *extra)
     assert result.ret == 0
     for line in ("theirs: 7", "*--gpus belongs to another plugin or conftest*", f"{ONE} *"):
         result.stdout.fnmatch_lines([line])
