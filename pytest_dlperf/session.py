@@ -161,13 +161,10 @@ class PerfSession:
         except DlperfError as error:
             reason = f"{judgement.reason}\nthe baseline was not written: {error}"
             return replace(outcome, judgement=replace(judgement, reason=reason), failed=True)
+        reason = f"{judgement.reason}\n{change.text}"
         if judgement.verdict is Verdict.NO_BASELINE:
-            judgement = replace(judgement, verdict=Verdict.PASSED)
-        return replace(
-            outcome,
-            judgement=replace(judgement, reason=f"{judgement.reason}\n{change.text}"),
-            update=change.what,
-        )
+            judgement, reason = replace(judgement, verdict=Verdict.PASSED), change.text
+        return replace(outcome, judgement=replace(judgement, reason=reason), update=change.what)
 
 
 class Dlperf:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 #: A shift below this, as a share, is no change of the machine.
 MARGIN: Final[Mapping[DeviceKind, float]] = {"cpu": 0.10, "gpu": 0.05}
+#: On CPU processes these two vary of themselves: over 40 runs on 2 quiet cores the copy of two
+#: ranks was 25 or 50 GB/s, gloo's all-reduce 0.7 to 1.8 GB/s, the matrix product 102 to 104.
+_LOOSE: Final = {("cpu", "copy_gb_per_s"): 0.75, ("cpu", "all_reduce_gb_per_s"): 0.75}
 #: So many standard deviations of the canary itself are no change of the machine either.
 _SPREADS: Final = 3.0
 
@@ -47,9 +50,11 @@ def moved(measurement: Measurement, stored: Sequence[Session], device: DeviceKin
         if not now or not before:
             continue
         size = statistics.median(now) - statistics.fmean(before)
-        noise = statistics.stdev(now) / math.sqrt(len(now)) if len(now) > 1 else 0.0
+        # That of a difference of two sessions, as if the stored one were as noisy as this one.
+        noise = statistics.stdev(now) * math.sqrt(2 / len(now)) if len(now) > 1 else 0.0
         if len(before) >= 3:
             noise = max(noise, statistics.stdev(before))
-        if abs(size) > max(math.log1p(MARGIN[device]), _SPREADS * noise):
+        margin = _LOOSE.get((device, name), MARGIN[device])
+        if abs(size) > max(math.log1p(margin), _SPREADS * noise):
             shifts.append(Shift(name=name, size=size))
     return max(shifts, key=lambda shift: abs(shift.size), default=None)

@@ -45,7 +45,7 @@ def _by_sentence(outcomes: Sequence[Outcome]) -> dict[tuple[Verdict, str], list[
     """Return what is to be explained, cases of one sentence together."""
     found: dict[tuple[Verdict, str], list[Outcome]] = {}
     for outcome in outcomes:
-        if outcome.judgement.verdict is not Verdict.PASSED or outcome.failed:
+        if outcome.judgement.verdict is not Verdict.PASSED or outcome.failed or outcome.update:
             key = outcome.judgement.verdict, outcome.judgement.reason
             found.setdefault(key, []).append(outcome)
     return found

@@ -89,3 +89,16 @@ def test_the_canary_goes_before_unsteady() -> None:
 def test_a_change_a_little_beyond_the_machine_is_still_its_doing() -> None:
     # 10 % slower machine, 21 % slower case: 12 % more, of which the tolerance takes 5 %.
     assert verdict(79, {"matmul": 45.0, "copy": 10.0}) is Verdict.INCOMPARABLE
+
+
+def test_on_cpu_processes_a_noisy_all_reduce_is_no_change_of_the_machine() -> None:
+    """Rates of a recorded session: -32 % of all-reduce, the matrix product as it was."""
+    before = baseline(session(around(111), canary={"all_reduce_gb_per_s": 1.28}))
+    now = measurement(around(75))
+    rates = (1.27, 1.29, 0.91, 0.73, 0.74)
+    runs = tuple(
+        replace(one, canary={"all_reduce_gb_per_s": rate})
+        for one, rate in zip(now.runs, rates, strict=False)
+    )
+    judged = judge(case("1n2c"), replace(now, runs=runs), before, RULE)
+    assert judged.verdict is Verdict.REGRESSED
