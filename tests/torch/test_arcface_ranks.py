@@ -15,7 +15,10 @@ SCRIPT = Path(__file__).with_name("arcface_ranks.py")
 
 
 def test_two_ranks_give_the_loss_of_one_on_the_same_global_batch(tmp_path):
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    torchrun = [
+        sys.executable, "-m", "torch.distributed.run", "--standalone",
+        f"--log-dir={tmp_path / 'log'}",
+    ]  # fmt: skip
     environment = os.environ | {"PYTHONPATH": str(SCRIPT.parents[2]), "OMP_NUM_THREADS": "1"}
     for launcher in ([sys.executable], [*torchrun, "--nproc-per-node=2"]):
         subprocess.run(
