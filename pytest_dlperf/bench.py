@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_dlperf.cases.possible import check_possible
-from pytest_dlperf.cases.selection import Machine, fits
+from pytest_dlperf.cases.selection import ASK_FOR_LESS, Machine, fits
 from pytest_dlperf.core.errors import CaseError, NotRunError
 from pytest_dlperf.core.measurement import Conditions
 from pytest_dlperf.launch.base import Target
@@ -86,12 +86,14 @@ class Bench:
         return self.pinned_machine_class or self.devices.machine_class(case.layout.device)
 
     def check(self, case: Case, misfit: str = "") -> None:
-        """Raise ``CaseError`` or ``NotRunError`` if ``case`` cannot run here."""
-        misfit = misfit or fits(case.layout, self.machine)
+        """Raise ``CaseError`` or ``NotRunError`` if ``case`` cannot run here.
+
+        ``misfit`` says why not, and what to do, where that is known already.
+        """
+        if not misfit and (found := fits(case.layout, self.machine)):
+            misfit = f"{found}; {ASK_FOR_LESS}"
         if misfit:
-            raise CaseError(
-                f"{case.id}: {misfit}; ask for what is there, or leave --gpus and --cpus out"
-            )
+            raise CaseError(f"{case.id}: {misfit}")
         capabilities = [g.compute_capability for g in self.devices.gpus if g.compute_capability]
         try:
             check_possible(case, compute_capability=min(capabilities, default=None))

@@ -10,6 +10,7 @@ import pytest
 from pytest_dlperf.cases.marker import cases_of
 from pytest_dlperf.cases.selection import Machine, Selected, Wish, fits, select
 from pytest_dlperf.core.errors import DlperfError, UsageError
+from pytest_dlperf.launch.plan import LAUNCHERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +41,10 @@ def _selected(metafunc: pytest.Metafunc, session: PerfSession) -> Sequence[Selec
     for marker in reversed(list(metafunc.definition.iter_markers(NAME))):
         declared += cases_of(marker.args, marker.kwargs, function=metafunc.function.__name__)
     _check_ids([(case.id, "the marker") for case in declared])
+    for case in declared:
+        if case.launcher not in {"auto", *LAUNCHERS}:
+            known = ", ".join(["auto", *LAUNCHERS])
+            raise UsageError(f"{case.id}: unknown launcher {case.launcher!r}; known: {known}")
     settings = session.settings
     declared = [replace(case, protocol=settings.protocol_for(case.protocol)) for case in declared]
     if settings.list_only:
@@ -88,7 +93,7 @@ def deselect(config: pytest.Config, items: list[pytest.Item], session: PerfSessi
             item.callspec.params[NAME] = Selected(  # type: ignore[attr-defined]
                 case=selected.case,
                 error=f"{fits(selected.case.layout, machine_of(session))}, but this machine class "
-                "has a measured baseline of it: a device vanished",
+                "has a measured baseline of it: a device vanished; see dlperf doctor",
             )
             kept.append(item)
         else:
@@ -97,7 +102,12 @@ def deselect(config: pytest.Config, items: list[pytest.Item], session: PerfSessi
     try:
         _check_ids([(s.case.id, item.nodeid) for item in kept if (s := selected_of(item))])
     except UsageError as error:
-        raise pytest.UsageError(f"pytest-dlperf: {error}") from error
+        if not hasattr(config, "workerinput"):
+            raise pytest.UsageError(f"pytest-dlperf: {error}") from error
+        # An exception would end an xdist worker without a word: its items say it instead.
+        for item in kept:
+            if (found := selected_of(item)) and found.case.id in str(error):
+                item.callspec.params[NAME] = replace(found, error=str(error))  # type: ignore[attr-defined]
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
@@ -44,6 +45,11 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
         judgement = Judgement(verdict=Verdict.NOT_RUN, reason=str(error))
     except DlperfError as error:
         judgement = Judgement(verdict=Verdict.ERROR, reason=str(error))
+    try:
+        published = bench.published_value(case)
+    except DlperfError as error:
+        published = {}
+        judgement = replace(judgement, reason=f"{judgement.reason}\n{error}")
     return Outcome(
         case=case,
         judgement=judgement,
@@ -52,7 +58,7 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
             bench.devices, case.layout.device, facts, pinned=bench.pinned_machine_class
         ),
         baseline_sessions=baseline.sessions if baseline else (),
-        published=bench.published_value(case),
+        published=published,
         time=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         elapsed_s=time.monotonic() - started_s,
         folder=str(bench.folder / case.id),

@@ -53,8 +53,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "dlperf(workload, **case): a training whose speed is measured and judged"
     )
-    if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(_Taker(config), "dlperf-taker")
+    if hasattr(config, "workerinput"):
+        return
+    config.pluginmanager.register(_Taker(config), "dlperf-taker")
+    if _is_spoken_to(config):
+        # Here, so that what cannot be meant is one line and no traceback of the collection.
+        _session(config).check_usage(config)
 
 
 def _session(config: pytest.Config) -> PerfSession:
@@ -65,13 +69,18 @@ def _session(config: pytest.Config) -> PerfSession:
     return config.stash[_SESSION]
 
 
-def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Say how perf cases will run, if an option speaks of them."""
-    if not any(
+def _is_spoken_to(config: pytest.Config) -> bool:
+    """Whether an option of ours was given."""
+    return any(
         value
         for name, value in vars(config.option).items()
         if name.startswith("dlperf_") and value != "gate"
-    ):
+    )
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Say how perf cases will run, if an option speaks of them."""
+    if not _is_spoken_to(config):
         return []
     from pytest_dlperf import summary
 
@@ -173,7 +182,8 @@ class _Taker:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the results; fail a session that measured nothing."""
         options = self._config.option
-        asked = options.dlperf_json and not (options.dlperf_list or options.dlperf_dry_run)
+        tells = options.dlperf_list or options.dlperf_dry_run or options.collectonly
+        asked = options.dlperf_json and not tells
         if asked or _COLLECTOR in self._config.stash:
             self._collector().finish(_session(self._config), session)
 

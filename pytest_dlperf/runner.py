@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,15 +40,17 @@ class Runner:
         Those that exist already count. Fewer are undisturbed if the machine stays disturbed:
         then at most ``max_runs - runs`` (at least 2) are repeated. Raises ``CaseError``.
         """
-        found = self.bench.runs.load(case)
-        while _undisturbed(found) < wanted and not stays_disturbed(case, found):
-            self.bench.watcher.run_starts(case, len(found) + 1, wanted)
-            found.append(self._launch(case, len(found) + 1))
-            self.bench.watcher.run_ended(case, found[-1][0])
-        return found
+        with self.bench.runs.exclusive(case):
+            found = self.bench.runs.load(case)
+            while _undisturbed(found) < wanted and not stays_disturbed(case, found):
+                self.bench.watcher.run_starts(case, len(found) + 1, wanted)
+                found.append(self._launch(case, len(found) + 1))
+                self.bench.watcher.run_ended(case, found[-1][0])
+            return found
 
     def _launch(self, case: Case, number: int) -> RunWithFacts:
         workdir = self.bench.folder / case.id / f"run{number}"
+        shutil.rmtree(workdir, ignore_errors=True)  # of an attempt that failed
         plan = make_plan(case, self.bench.target(case, self.workload_folder), workdir)
 
         def tick(folder: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from pathlib import Path
 
 from pytest_dlperf.core.errors import CaseError
@@ -13,26 +12,24 @@ from pytest_dlperf.core.errors import CaseError
 def folder() -> Path:
     """Return the folder, made with mode 0700 if it is missing.
 
-    ``$XDG_RUNTIME_DIR/pytest-dlperf``, else ``pytest-dlperf-<uid>`` in the folder for temporary
-    files. Raises ``CaseError`` if it cannot be made, or is somebody else's: a lock in a folder
-    that others can write protects nothing.
+    ``pytest-dlperf-<uid>`` in ``/tmp``, whatever ``TMPDIR`` and ``XDG_RUNTIME_DIR`` say: two
+    sessions of one user must find each other's locks, and tools such as tox drop or replace
+    those variables. ``DLPERF_RUNTIME_DIR`` names another. Raises ``CaseError`` if it cannot be
+    made, or is somebody else's: a lock in a folder that others can write protects nothing.
     """
-    base = os.environ.get("XDG_RUNTIME_DIR")
-    path = (
-        Path(base) / "pytest-dlperf"
-        if base
-        else Path(tempfile.gettempdir()) / f"pytest-dlperf-{os.getuid()}"
-    )
+    named = os.environ.get("DLPERF_RUNTIME_DIR")
+    path = Path(named) if named else Path(f"/tmp/pytest-dlperf-{os.getuid()}")
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = path.lstat()
     except OSError as error:
         raise CaseError(
-            f"cannot make the folder for locks, {path}: {error.strerror}; set XDG_RUNTIME_DIR to "
-            "a folder that you can write"
+            f"cannot make the folder for locks, {path}: {error.strerror}; set DLPERF_RUNTIME_DIR "
+            "to a folder that you can write"
         ) from error
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         raise CaseError(
-            f"{path} is not a folder of this user; remove it, or set XDG_RUNTIME_DIR to your own"
+            f"{path} is not a folder of this user; remove it, or set DLPERF_RUNTIME_DIR to your "
+            "own"
         )
     return path

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-import shutil
-import time
+import warnings
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.bench import Bench
 from pytest_dlperf.core.errors import DlperfError, UsageError
 from pytest_dlperf.core.verdict import GOOD, Verdict
+from pytest_dlperf.history.session_folder import make_session_folder
 from pytest_dlperf.history.session_runs import SessionRuns
 from pytest_dlperf.judge.screen import family_size
 from pytest_dlperf.live import Live, Silent
@@ -30,14 +30,11 @@ if TYPE_CHECKING:
 
     from pytest_dlperf.bench import Watcher
     from pytest_dlperf.cases.selection import Selected
+    from pytest_dlperf.core.baseline import Baseline
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.outcome import Outcome
     from pytest_dlperf.core.verdict import Rule
     from pytest_dlperf.measure.devices import Devices
-
-#: Folders of earlier sessions that are kept.
-_KEPT_SESSIONS = 10
-_LIVE_FOR_S = 3600.0
 
 
 class PerfSession:
@@ -52,6 +49,26 @@ class PerfSession:
         #: Sentences of what was left out at collection, for the summary.
         self.left_out: dict[str, str] = {}
         self.header_shown = False
+
+    def check_usage(self, config: pytest.Config) -> None:
+        """Raise ``pytest.UsageError`` for settings that cannot do what they are for."""
+        settings = self.settings
+        if settings.runs_nothing and getattr(config.option, "numprocesses", None):
+            raise pytest.UsageError(
+                "pytest-dlperf: --dlperf-list and --dlperf-dry-run show what this process "
+                "collects; leave -n out"
+            )
+        if settings.baselines.exists() and not settings.baselines.is_dir():
+            raise pytest.UsageError(
+                f"pytest-dlperf: --dlperf-baselines={settings.baselines} is no folder"
+            )
+        if settings.json is not None and (
+            settings.json.is_dir() or any(p.is_file() for p in settings.json.parents)
+        ):
+            raise pytest.UsageError(
+                f"pytest-dlperf: --dlperf-json={settings.json} cannot be written; name a file in "
+                "a folder"
+            )
 
     @cached_property
     def devices(self) -> Devices:
@@ -102,25 +119,17 @@ class PerfSession:
         if self.settings.runs_nothing:
             return base / "session"
         try:
-            base.mkdir(mode=0o700, parents=True, exist_ok=True)
-            (base / ".gitignore").write_text("*\n", encoding="utf-8")
             name = (
                 str(worker["testrunuid"])
                 if worker
                 else f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}"
             )
-            folder = base / name
-            folder.mkdir(mode=0o700, exist_ok=True)
+            folder, self._folder_lock = make_session_folder(base, name)
         except OSError as error:
             raise pytest.UsageError(
                 f"pytest-dlperf: cannot write logs to {base}: {error.strerror}; name another "
                 "folder with --dlperf-workdir"
             ) from error
-        others = [path for path in base.iterdir() if path.is_dir() and path != folder]
-        others.sort(key=lambda path: path.stat().st_mtime, reverse=True)
-        for path in others[_KEPT_SESSIONS - 1 :]:
-            if time.time() - path.stat().st_mtime > _LIVE_FOR_S:
-                shutil.rmtree(path, ignore_errors=True)
         return folder
 
     def run(self, case: Case, item: pytest.Item, *, misfit: str = "") -> Outcome:
@@ -132,16 +141,25 @@ class PerfSession:
         rule = bench.rule
         if not self.settings.family_given:
             machine_class = bench.machine_class(case)
-            stored = (entry.baseline for entry in self.store.all())
-            rule = replace(
-                rule, family=family_size(b for b in stored if b.machine_class == machine_class)
-            )
-        outcome = run_case(case, replace(bench, rule=rule), workload_folder=str(item.path.parent))
+            rule = replace(rule, family=family_size(self._stored(machine_class)))
+        outcome = run_case(
+            case,
+            replace(bench, rule=rule),
+            workload_folder=str(item.path.parent),
+            misfit=misfit,
+        )
         commit, dirty = self.commit
         outcome = replace(outcome, node_id=item.nodeid, commit=commit, dirty=dirty)
         if self.settings.update:
             return self._update(outcome, rule)
         return replace(outcome, failed=self._fails(outcome.judgement.verdict))
+
+    def _stored(self, machine_class: str) -> list[Baseline]:
+        """Return the baselines of a machine class that can be read; warn of those that cannot."""
+        entries, broken = self.store.readable()
+        for error in broken:
+            warnings.warn(f"pytest-dlperf: {error}", pytest.PytestWarning, stacklevel=1)
+        return [e.baseline for e in entries if e.baseline.machine_class == machine_class]
 
     def _fails(self, verdict: Verdict) -> bool:
         if self.settings.observe:

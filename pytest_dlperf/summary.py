@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +17,11 @@ from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.outcome_json import outcome_from_json, outcome_to_json
 from pytest_dlperf.core.verdict import NOT_JUDGED
 from pytest_dlperf.launch.plan import make_plan
+from pytest_dlperf.options import FLAGS
 from pytest_dlperf.report import figures, json_, listing, terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from pytest_dlperf.core.case import Case
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 #: Attributes of test reports, in plain JSON types: they cross xdist. The id of the case that
 #: an item runs, and its outcome once it ran.
 CASE, ATTRIBUTE = "dlperf_case", "dlperf_outcome"
-_ORPHAN = "no case declares it; dlperf baselines prune removes it"
+_ORPHAN = "no collected test declares it (dlperf baselines prune looks at all of them)"
 
 
 def mark_report(report: pytest.TestReport, item: pytest.Item, dlperf: Dlperf | None) -> None:
@@ -57,7 +60,13 @@ def mark_report(report: pytest.TestReport, item: pytest.Item, dlperf: Dlperf | N
     properties = _properties(outcome)
     item.user_properties += properties
     report.user_properties += properties
-    if report.passed and outcome.judgement.verdict in NOT_JUDGED and not outcome.update:
+    if report.passed and outcome.failed:
+        report.outcome = "failed"
+        report.longrepr = (
+            f"{outcome.judgement.verdict}: {outcome.judgement.reason}\n"
+            "(the test went on after dlperf.run() had failed)"
+        )
+    elif report.passed and outcome.judgement.verdict in NOT_JUDGED and not outcome.update:
         path, line, _ = item.location
         report.outcome = "skipped"
         report.longrepr = (
@@ -106,6 +115,7 @@ class Collector:
         self.outcomes: list[Outcome] = []
         #: Ids of the cases that were to run, whether they came to it or not.
         self.selected: set[str] = set()
+        self._not_written = ""
 
     def take(self, report: pytest.TestReport) -> None:
         """Take what a report of a perf test says."""
@@ -116,6 +126,14 @@ class Collector:
             self.outcomes.append(outcome)
             self._config.hook.pytest_dlperf_outcome(outcome=outcome)
 
+    def _reproduce(self, outcome: Outcome) -> str:
+        """Return the command, typed where this one was, that runs just this case again."""
+        config = self._config
+        path, _, name = outcome.node_id.partition("::")
+        here = config.invocation_params.dir
+        node_id = f"{os.path.relpath(config.rootpath / path, here)}::{name}"
+        return shlex.join(["pytest", node_id, *_own_options(config.invocation_params.args)])
+
     @property
     def measured_nothing(self) -> bool:
         """Whether cases were to run and none was measured."""
@@ -125,7 +143,13 @@ class Collector:
     def finish(self, session: PerfSession, pytest_session: pytest.Session) -> None:
         """Write the results file; fail the session if nothing at all was measured."""
         if session.settings.json is not None:
-            json_.write(session.settings.json, self.outcomes)
+            try:
+                json_.write(session.settings.json, self.outcomes)
+            except OSError as error:
+                self._not_written = (
+                    f"results NOT written: {session.settings.json}: {error.strerror}"
+                )
+                pytest_session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
         if self.measured_nothing and pytest_session.exitstatus == pytest.ExitCode.OK:
             pytest_session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -134,7 +158,7 @@ class Collector:
         if not self.selected:
             return
         reporter.section("dlperf", sep="=")
-        for line in terminal.render(self.outcomes):
+        for line in terminal.render(self.outcomes, self._reproduce):
             reporter.write_line(line)
         never = sorted(self.selected - {outcome.case.id for outcome in self.outcomes})
         for case_id in never:
@@ -146,7 +170,26 @@ class Collector:
         if session.settings.observe:
             reporter.write_line("mode observe: only errors fail")
         if session.settings.json is not None:
-            reporter.write_line(f"results: {session.settings.json}")
+            reporter.write_line(self._not_written or f"results: {session.settings.json}")
+
+
+#: Options that say what becomes of a result, not how it is reached.
+_NOT_REPEATED = ("--dlperf-json", "--dlperf-reason", "--dlperf-update-baselines")
+
+
+def _own_options(arguments: Iterable[str | os.PathLike[str]]) -> list[str]:
+    """Return those of pytest's arguments that are ours and decide how a case is measured."""
+    found: list[str] = []
+    words = iter(str(argument) for argument in arguments)
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if name not in {"--gpus", "--cpus"} and not name.startswith("--dlperf-"):
+            continue
+        takes_value = name.removeprefix("--dlperf-") not in dict(FLAGS)
+        option = [word] if equals or not takes_value else [word, next(words, "")]
+        if name not in _NOT_REPEATED:
+            found += option
+    return found
 
 
 def header(config: pytest.Config, session: PerfSession, owned: Sequence[str]) -> list[str]:
@@ -192,11 +235,14 @@ def tell(items: Sequence[pytest.Item], session: PerfSession, config: pytest.Conf
         rows = list_rows(items, session)
         lines = [*listing.render(rows), "", f"{len(rows)} rows; nothing was run"]
         if session.settings.json is not None:
-            session.settings.json.write_text(json.dumps(listing.to_json(rows)), encoding="utf-8")
+            json_.write_text(session.settings.json, json.dumps(listing.to_json(rows)))
     else:
         lines = dry_run(items, session)
     for line in lines:
-        reporter.write_line(line)
+        if reporter is None:  # -p no:terminal
+            sys.stdout.write(f"{line}\n")
+        else:
+            reporter.write_line(line)
 
 
 def _chosen(session: PerfSession) -> str:
@@ -224,7 +270,18 @@ def list_rows(items: Sequence[pytest.Item], session: PerfSession) -> list[listin
     rows = [_list_row(case, session) for case in cases]
     families = {case.family for case in cases}
     known = {case.id for case in cases}
-    for entry in session.store.all():
+    entries, broken = session.store.readable()
+    rows += [
+        listing.ListRow(
+            case_id=str(error).partition(": ")[0].rpartition("/")[2],
+            runs_here="unknown",
+            baseline=f"broken: {error}",
+            published=figures.ABSENT,
+            declared=False,
+        )
+        for error in broken
+    ]
+    for entry in entries:
         baseline = entry.baseline
         published = baseline.source.kind == "published"
         # --gpus replaces layouts: a measured number belongs to a case of its family.
@@ -255,11 +312,15 @@ def _list_row(case: Case, session: PerfSession) -> listing.ListRow:
         baseline = state_text(session.store.find(bench.machine_class(case), case.suite, case.id))
     except DlperfError as error:
         baseline = f"broken: {error}"
+    try:
+        published = published_text(session.store.published(case.id, case.suite))
+    except DlperfError as error:
+        published = f"broken: {error}"
     return listing.ListRow(
         case_id=case.id,
         runs_here=runs_here,
         baseline=baseline,
-        published=published_text(session.store.published(case.id, case.suite)),
+        published=published,
     )
 
 
@@ -272,12 +333,16 @@ def dry_run(items: Sequence[pytest.Item], session: PerfSession) -> list[str]:
             continue
         case, bench = selected.case, session.bench
         target = bench.target(case, str(item.path.parent))
-        plan = make_plan(case, target, bench.folder / case.id / "run1")
         lines += ["", case.id]
         try:
-            bench.check(case)
+            bench.check(case, selected.error)
         except DlperfError as error:
             lines.append(f"  # not here: {str(error).removeprefix(f'{case.id}: ')}")
+        try:
+            plan = make_plan(case, target, bench.folder / case.id / "run1")
+        except DlperfError as error:
+            lines.append(f"  # no command: {error}")
+            continue
         lines += [f"  {name}={shlex.quote(value)} \\" for name, value in sorted(plan.env.items())]
         lines.append(f"  {shlex.join(plan.argv)}")
     return [*lines, "", "nothing was run"]

@@ -57,12 +57,26 @@ class BaselineStore:
 
     def all(self) -> Iterator[StoredBaseline]:
         """Yield every stored baseline, measured and published, sorted by path."""
+        found, broken = self.readable()
+        yield from found
+        if broken:
+            raise broken[0]
+
+    def readable(self) -> tuple[list[StoredBaseline], list[BaselineError]]:
+        """Return what ``all`` yields, and the errors of the files that cannot be read."""
+        found: list[StoredBaseline] = []
+        broken: list[BaselineError] = []
         for machine_class in _folders(self.root):
             for suite in _folders(machine_class):
                 for path in _files(suite):
-                    baseline = _read(path, Key.of_path(path))
+                    try:
+                        baseline = _read(path, Key.of_path(path))
+                    except BaselineError as error:
+                        broken.append(error)
+                        continue
                     if baseline is not None:  # removed since the folder was read
-                        yield StoredBaseline(path=path, baseline=baseline)
+                        found.append(StoredBaseline(path=path, baseline=baseline))
+        return found, broken
 
     def write(self, baseline: Baseline) -> None:
         """Write ``baseline`` over what is stored of its case; published ones are written too."""

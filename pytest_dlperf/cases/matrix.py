@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pytest_dlperf.core.case import Case, Protocol
@@ -44,7 +45,7 @@ def expand(**keys: Any) -> tuple[Case, ...]:
             raise UsageError(f"{name} is an empty list; give at least one value")
     if values.get("tolerance") is not None:
         values["tolerance"] = parse_share(values["tolerance"], what="tolerance")
-    values["options"] = tuple(sorted(dict(values.get("options", {})).items()))
+    values["options"] = _options(values.get("options", {}))
     cases = []
     for combination in itertools.product(*axes.values()):
         chosen = dict(zip(axes, combination, strict=True))
@@ -52,6 +53,16 @@ def expand(**keys: Any) -> tuple[Case, ...]:
         chosen["layout"] = layout if isinstance(layout, Layout) else Layout.parse(str(layout))
         cases.append(Case(protocol=protocol, **values, **chosen))
     return tuple(cases)
+
+
+def _options(value: Any) -> tuple[tuple[str, Any], ...]:
+    known = isinstance(value, Mapping) and all(
+        isinstance(name, str) and isinstance(item, str | int | float | bool)
+        for name, item in value.items()
+    )
+    if not known:
+        raise UsageError(f"options {value!r}: give a mapping of names to texts and numbers")
+    return tuple(sorted(value.items()))
 
 
 def _as_list(value: Any) -> list[Any]:

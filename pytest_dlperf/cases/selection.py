@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 #: Devices of a node where the machine has no GPU to count: that of the source reports.
 _REPORTS_GPUS_PER_NODE: Final = 8
+#: What to do where more was asked for than there is.
+ASK_FOR_LESS: Final = "ask for what is there, or leave --gpus and --cpus out"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,7 +134,8 @@ def _select_group(
 
 
 def _asked(case: Case, machine: Machine) -> Selected:
-    return Selected(case=case, error=fits(case.layout, machine))
+    misfit = fits(case.layout, machine)
+    return Selected(case=case, error=misfit and f"{misfit}; {ASK_FOR_LESS}")
 
 
 def _declared_layouts(
@@ -150,12 +153,15 @@ def _declared_layouts(
             for case in group
         ]
     chosen = []
-    for case in of_kind:
-        sized = replace(case, cpu_ranks_max=ranks)
-        if kind == "gpu" and machine.gpu_problem and case.layout.nodes == 1:
-            chosen.append(Selected(case=sized, error=fits(case.layout, machine)))
+    for case in group:
+        sized, misfit = replace(case, cpu_ranks_max=ranks), fits(case.layout, machine)
+        if case.layout.device != kind:
+            other = misfit or "a CPU layout; --cpus runs it here"
+            chosen.append(Selected(case=sized, left_out=other))
+        elif kind == "gpu" and machine.gpu_problem and case.layout.nodes == 1:
+            chosen.append(Selected(case=sized, error=misfit))
         else:
-            chosen.append(Selected(case=sized, left_out=fits(case.layout, machine)))
+            chosen.append(Selected(case=sized, left_out=misfit))
     return chosen
 
 

@@ -38,6 +38,12 @@ class Protocol:
     declared_window: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
+        for name in ("iterations", "warmup", "runs", "max_runs"):
+            value = getattr(self, name)
+            if type(value) is not int:
+                raise UsageError(f"{name} {value!r}: give a whole number")
+        if isinstance(self.timeout_s, bool) or not isinstance(self.timeout_s, int | float):
+            raise UsageError(f"timeout_s {self.timeout_s!r}: give a number of seconds")
         if self.warmup < 2:
             raise UsageError(
                 f"warm-up {self.warmup}: give 2 or more iterations; the first two check "
@@ -84,6 +90,8 @@ class Case:
 
     def __post_init__(self) -> None:
         self._check_names()
+        if self.tolerance is not None and not 0 <= self.tolerance < 1:
+            raise UsageError(f"{self.suite}: tolerance {self.tolerance:.0%} must be below 100 %")
         for name, value in (
             ("batch_size_per_device", self.batch_size_per_device),
             ("version", self.version),

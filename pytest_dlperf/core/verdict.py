@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from pytest_dlperf.core.errors import UsageError
+
 
 class Verdict(str, Enum):
     """What was decided about a case; in order of precedence if several apply."""
@@ -49,6 +51,14 @@ class Rule:
     alpha: float = 0.05
     #: Number of cases with a baseline times their gated metrics: alpha is split over them.
     family: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("alpha", "tolerance", "tolerance_max", "min_effect"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < 1:
+                raise UsageError(f"{name} {value:.0%} must be below 100 %")
+        if self.alpha == 0:
+            raise UsageError("alpha 0 would never let a case fail; give for instance 5%")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

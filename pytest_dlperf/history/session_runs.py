@@ -1,11 +1,13 @@
 """What this session has measured so far, shared by all its processes (xdist workers).
 
-One JSON line a run and case. Written and read while the host's lease is held, so that a
-one-device parent is measured once, whichever test needs it first.
+One JSON line a run and case. Written and read under a lock of the case, so that a one-device
+parent is measured once, whichever test needs it first, also where the host is shared.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ from pytest_dlperf.core.codec import decode, encode
 from pytest_dlperf.core.run import RunSummary
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pytest_dlperf.core.case import Case
@@ -23,6 +26,15 @@ class SessionRuns:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+
+    @contextlib.contextmanager
+    def exclusive(self, case: Case) -> Iterator[None]:
+        """Keep the session's other processes from running ``case`` meanwhile."""
+        path = self._path(case).with_name("lock")
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with path.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
     def append(self, case: Case, run: RunSummary, facts: dict[str, Any]) -> None:
         """Remember ``run``, and what its ranks reported."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 #: Problem codes that make a measurement unfit to be judged.
 UNSTEADY: Final = frozenset({"implausible-speedup", "drift"})
 DISTURBED: Final = frozenset({"disturbed"})
+#: What leaves open whether it was the declared work that was measured.
+UNCHECKED: Final = frozenset({"precision-unchecked", "batch-unchecked"})
 #: Speedup above the number of devices by more than this is looked at.
 _SUPER_LINEAR: Final = 1.05
 
@@ -35,6 +37,15 @@ def disturbed(measurement: Measurement) -> str:
     """Return why the session was disturbed to the end, or nothing."""
     message = _messages(measurement, DISTURBED)
     return message and f"others used the machine: {message}; {sentences.AGAIN}"
+
+
+def unchecked(measurement: Measurement) -> str:
+    """Return what of the declared work nothing shows, or nothing."""
+    message = _messages(measurement, UNCHECKED)
+    return message and (
+        f"nothing shows that this is the work that the case names: {message}; put the model's "
+        "arithmetic and its inputs where they can be seen, into job.data_parallel(model)"
+    )
 
 
 def differs(measurement: Measurement, baseline: Baseline) -> str:

@@ -32,6 +32,8 @@ def judge(
     stored = _check(measurement, baseline)
     if reason := refusals.disturbed(measurement):
         return _not_judged(Verdict.INCOMPARABLE, reason, measurement)
+    if reason := refusals.unchecked(measurement):
+        return _not_judged(Verdict.INCOMPARABLE, reason, measurement)
     if baseline is not None and stored and (reason := refusals.differs(measurement, baseline)):
         return _not_judged(Verdict.INCOMPARABLE, reason, measurement)
     unsteady = refusals.unsteady(case, measurement, rule)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.run import Run
+from pytest_dlperf.launch import supervisor as supervisor_program
 from pytest_dlperf.launch.plan import RUN_VARIABLE
 from pytest_dlperf.launch.supervisor import GRACE_S
 
@@ -61,25 +62,21 @@ def execute(
 
 
 def _start(plan: LaunchPlan, workdir: Path, lease: int | None) -> subprocess.Popen[bytes]:
-    home = str(Path(__file__).resolve().parents[2])
-    environment = {**os.environ, **plan.env}
-    # The supervisor must be found whatever the plan's own path says.
-    environment["PYTHONPATH"] = os.pathsep.join(
-        dict.fromkeys([home, *environment.get("PYTHONPATH", "").split(os.pathsep)])
-    ).rstrip(os.pathsep)
     with (workdir / "supervisor.log").open("wb") as log:
         return subprocess.Popen(
             [
                 sys.executable,
-                "-m",
-                "pytest_dlperf.launch.supervisor",
+                # Isolated: a file of the test's folder named like one of the standard
+                # library is the ranks' affair.
+                "-I",
+                supervisor_program.__file__,
                 f"--timeout-s={plan.timeout_s:g}",
                 f"--workdir={workdir}",
                 "--",
                 *plan.argv,
             ],
             cwd=workdir,
-            env=environment,
+            env={**os.environ, **plan.env},
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +17,20 @@ if TYPE_CHECKING:
     from pytest_dlperf.measure.records import RankRecords
 
 _LAST_LINES = 12
+#: What ranks say when one that they wait for is gone (gloo, NCCL, the store, MPI).
+_ANOTHER_IS_GONE = re.compile(
+    r"(?i)gloo|nccl|process ?group|peer|connection|broken pipe|socket|timed? ?out|store"
+)
 
 
 def failure_of(case: Case, run: Run, records: Sequence[RankRecords]) -> CaseError:
     """Return the error of a run that did not train to its end: cause, log, last lines."""
-    return CaseError(
-        f"{case.id}: {_cause(case, run, records)}.\n"
-        f"Log: {run.log}, its last lines:\n{last_lines(Path(run.log))}"
-    )
+    text = f"{case.id}: {_cause(case, run, records)}.\n"
+    culprits = _culprits(records)
+    if culprits and culprits[0].get("traceback"):
+        words = _last(str(culprits[0]["traceback"]))
+        text += f"Rank {culprits[0]['rank']}'s traceback ends:\n{words}\n"
+    return CaseError(f"{text}Log: {run.log}, its last lines:\n{last_lines(Path(run.log))}")
 
 
 def last_lines(log: Path, count: int = _LAST_LINES) -> str:
@@ -35,6 +42,10 @@ def last_lines(log: Path, count: int = _LAST_LINES) -> str:
             text = file.read().decode("utf-8", errors="replace")
     except OSError as error:
         return f"    (cannot be read: {error.strerror})"
+    return _last(text, count)
+
+
+def _last(text: str, count: int = _LAST_LINES) -> str:
     lines = [line[:400] for line in text.splitlines() if line.strip()]
     return "\n".join(f"    {line}" for line in lines[-count:]) or "    (it is empty)"
 
@@ -44,14 +55,14 @@ def _cause(case: Case, run: Run, records: Sequence[RankRecords]) -> str:
         return f"the launcher could not be started ({run.end.partition(': ')[2]})"
     failures = _failures(records)
     silent = _silent(case, records)
-    named = [f for f in failures if f["code"] != "exception"] or failures
-    if named and (named[0]["code"] != "exception" or not silent):
-        return f"rank {named[0]['rank']}: {named[0]['message']}"
+    culprits = _culprits(records) or (() if silent else failures)
+    if culprits:
+        return f"rank {culprits[0]['rank']}: {culprits[0]['message']}"
     stopped = _stopped(case, run, records, silent)
     if run.timed_out:
         return f"timed out after {run.plan.timeout_s:g} s; {stopped}"
     if run.end.startswith("supervisor-died"):
-        return f"the supervisor of the run was killed; {stopped}"
+        return f"the supervisor of the run was killed ({run.end.partition(': ')[2]}); {stopped}"
     if run.exit_code == 0:
         return f"the launcher ended with exit code 0, but the training did not end; {stopped}"
     if run.exit_code is not None and run.exit_code < 0:
@@ -60,6 +71,17 @@ def _cause(case: Case, run: Run, records: Sequence[RankRecords]) -> str:
         f" (rank {failures[0]['rank']} then saw: {failures[0]['message']})" if failures else ""
     )
     return f"the launcher ended with exit code {run.exit_code}; {stopped}{others}"
+
+
+def _culprits(records: Sequence[RankRecords]) -> list[Mapping[str, Any]]:
+    """Return the failures that are a rank's own: what a check found, then exceptions.
+
+    Without those that say that another rank, which did not speak, is gone.
+    """
+    failures = _failures(records)
+    found = [f for f in failures if f["code"] != "exception"]
+    own = [f for f in failures if not _ANOTHER_IS_GONE.search(str(f["message"]))]
+    return found or own
 
 
 def _failures(records: Sequence[RankRecords]) -> list[Mapping[str, Any]]:

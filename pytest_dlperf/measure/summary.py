@@ -159,9 +159,17 @@ def _problems(
             )
     model = records[0].by_kind["model"]
     if not model["input_shapes"]:
-        found.append(Problem(code="batch-unchecked", message="no input tensors were seen"))
+        found.append(
+            Problem(
+                code="batch-unchecked",
+                message="the model was given no tensor in the first iteration",
+            )
+        )
     if not model["flops_by_dtype"]:
         found.append(
-            Problem(code="precision-unchecked", message="no matrix work was seen to check")
+            Problem(
+                code="precision-unchecked",
+                message="no matrix product or convolution was seen in the second iteration",
+            )
         )
     return found

@@ -22,10 +22,15 @@ def render(outcomes: Sequence[Outcome]) -> str:
 
 
 def write(path: Path, outcomes: Sequence[Outcome]) -> None:
-    """Write a results file, whole or not at all."""
+    """Write a results file, whole or not at all; raises ``OSError``."""
+    write_text(path, render(outcomes))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file in a folder that is made where it is missing, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    partial.write_text(render(outcomes), encoding="utf-8")
+    partial.write_text(text, encoding="utf-8")
     partial.replace(path)
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.core.verdict import GOOD, NOT_JUDGED, Verdict
+from pytest_dlperf.core.verdict import NOT_JUDGED, Verdict
 from pytest_dlperf.report import figures
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pytest_dlperf.core.outcome import Outcome
+    from pytest_dlperf.core.run import Problem
 
 _HEADINGS: Final = (
     "case",
@@ -27,18 +27,27 @@ _HEADINGS: Final = (
 )
 
 
-def render(outcomes: Sequence[Outcome]) -> list[str]:
-    """Return the lines of the summary: table, sentences, how to reproduce, what is NOT JUDGED."""
+def render(outcomes: Sequence[Outcome], reproduce: Callable[[Outcome], str]) -> list[str]:
+    """Return the lines of the summary: table, sentences, how to reproduce, what is NOT JUDGED.
+
+    ``reproduce`` gives the command that runs just one case again.
+    """
     lines = _table(outcomes)
     for (verdict, reason), told in _by_sentence(outcomes).items():
         lines += ["", *(f"{outcome.case.id}: {verdict}" for outcome in told)]
         lines += [f"  {line}" for line in reason.splitlines()]
         lines += [f"  reproduce: {reproduce(outcome)}" for outcome in told if outcome.failed]
+    notes = [f"note: {o.case.id}: {p.message}" for o in outcomes for p in _problems(o)]
+    lines += ["", *notes] if notes else []
     published = [o for o in outcomes if o.published and o.measurement is not None]
     lines += ["", *(f"published: {o.case.id}: {_published(o)}" for o in published)]
     lines += [""] if published else []
     lines.append(_last_line(outcomes))
     return lines
+
+
+def _problems(outcome: Outcome) -> Sequence[Problem]:
+    return () if outcome.measurement is None else outcome.measurement.problems
 
 
 def _by_sentence(outcomes: Sequence[Outcome]) -> dict[tuple[Verdict, str], list[Outcome]]:
@@ -49,18 +58,6 @@ def _by_sentence(outcomes: Sequence[Outcome]) -> dict[tuple[Verdict, str], list[
             key = outcome.judgement.verdict, outcome.judgement.reason
             found.setdefault(key, []).append(outcome)
     return found
-
-
-def reproduce(outcome: Outcome) -> str:
-    """Return the command that runs just this case again."""
-    layout = outcome.case.layout
-    command = [
-        "pytest",
-        outcome.node_id,
-        f"--{layout.device}s={layout.world_size}",
-        f"--dlperf-size={outcome.case.size}",
-    ]
-    return shlex.join(command)
 
 
 def _table(outcomes: Sequence[Outcome]) -> list[str]:
@@ -122,8 +119,3 @@ def _last_line(outcomes: Sequence[Outcome]) -> str:
     if not_judged:
         line += f"; {not_judged} NOT JUDGED"
     return line
-
-
-def is_good(outcome: Outcome) -> bool:
-    """Return whether an outcome counts as passed."""
-    return outcome.judgement.verdict in GOOD or bool(outcome.update)

@@ -43,7 +43,7 @@ def main() -> None:
     )
     try:
         _train(arguments, records)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         code = error.code if isinstance(error, WorkerFailure) else "exception"
         records.write(
             "failure",
@@ -79,7 +79,8 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     records.write("memory", **framework.peak_memory())
     records.write("checksum", value=framework.checksum())
     records.write("canary", when="after", **framework.canary())
-    check_batch(model["input_shapes"], arguments.batch_size_per_device)
+    dimension = int(arguments.options.get("batch_dimension", 0))
+    check_batch(model["input_shapes"], arguments.batch_size_per_device, dimension)
     check_precision(model["flops_by_dtype"], arguments.precision, framework.job.scaler)
     check_loss(losses, arguments.loss)
     records.write("end", time=time.time())

@@ -19,18 +19,21 @@ EXPECTED_DTYPE: Final = {
 }
 
 
-def check_batch(input_shapes: Sequence[Sequence[int]] | None, batch_size_per_device: int) -> None:
-    """Raise ``WorkerFailure`` unless the batch is one of the first two dimensions of an input.
+def check_batch(
+    input_shapes: Sequence[Sequence[int]] | None, batch_size_per_device: int, dimension: int = 0
+) -> None:
+    """Raise ``WorkerFailure`` unless an input has the batch as its ``dimension``.
 
-    The second for models that take the sequence first. Shapes that could not be seen are left
-    to the pytest side, which says so.
+    Shapes that could not be seen are left to the pytest side, which says so.
     """
-    if input_shapes and not any(batch_size_per_device in shape[:2] for shape in input_shapes):
+    sizes = [shape[dimension] for shape in input_shapes or () if len(shape) > dimension]
+    if input_shapes and batch_size_per_device not in sizes:
         raise WorkerFailure(
             "batch-mismatch",
             f"the case declares a batch of {batch_size_per_device} per device, but the model's "
             f"inputs have the shapes {[list(shape) for shape in input_shapes]}; the rate would "
-            "count work that was not done",
+            "count work that was not done. Where the batch is not their first dimension, say "
+            "options={'batch_dimension': 1}",
         )
 
 

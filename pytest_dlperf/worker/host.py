@@ -39,8 +39,14 @@ def _host() -> tuple[float | None, float | None]:
 
 
 def _own_tree_cpu_s() -> float:
-    """Own CPU seconds, with those of living descendants (data loaders)."""
-    return time.process_time() + sum(_process_cpu_s(pid) for pid in _descendants(os.getpid()))
+    """Own CPU seconds, with those of descendants: the living, and those that were waited for."""
+    times = os.times()
+    ended_s = times.children_user + times.children_system
+    return (
+        time.process_time()
+        + ended_s
+        + sum(_process_cpu_s(pid) for pid in _descendants(os.getpid()))
+    )
 
 
 def _descendants(pid: int) -> list[int]:

@@ -45,7 +45,7 @@ def test_the_gate(suite: Suite):
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines([f"*FAILED test_net.py::test_net?{TWO}?*"])
     result.stdout.fnmatch_lines(
-        [f"*reproduce: pytest 'test_net.py::test_net?{TWO}?' --cpus=2 --dlperf-size=full*"]
+        [f"*reproduce: pytest 'test_net.py::test_net?{TWO}?' '--dlperf-inject=?-1n2c:40%' --dlpe*"]
     )
     judgement = outcomes[TWO]["judgement"]
     assert judgement["verdict"] == "regressed"

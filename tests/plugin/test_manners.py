@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import sys
 from itertools import pairwise
 
@@ -29,6 +31,12 @@ ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
         ("--dlperf-timeout=0", "seconds above 0"),
         ("--dlperf-warmup=150", "not below the 150 iterations"),
         ("--dlperf-warmup=1", "2 or more"),
+        ("--dlperf-alpha=0", "alpha 0"),
+        ("--dlperf-alpha=500%", "must be below 100 %"),
+        ("--dlperf-tolerance=200%", "must be below 100 %"),
+        ("--dlperf-min-effect=100%", "must be below 100 %"),
+        ("--dlperf-baselines=test_net.py", "is no folder"),
+        ("--dlperf-json=test_net.py/r.json", "cannot be written"),
     ],
 )
 def test_options_that_cannot_be_meant(suite: Suite, option: str, message: str):
@@ -304,7 +312,123 @@ def test_what_was_left_out_is_counted_and_said(suite: Suite):
         """
     )
     result = suite.run("--dlperf-runs=1")
-    result.stdout.fnmatch_lines(["*1n4096c needs 4096 cores*", "*1 deselected*"])
+    result.stdout.fnmatch_lines(
+        ["*1n4096c needs 4096 cores*", "*1n8g needs 8 GPUs*", "*2 deselected*"]
+    )
+
+
+def test_a_gpu_that_vanished_is_an_error_also_beside_cpu_layouts(suite: Suite):
+    suite.write(
+        """
+        import pytest
+        @pytest.mark.dlperf("w:build", launcher="torchrun", layout=["1n1c", "1n1g"],
+                            batch_size_per_device=4)
+        def test_net(dlperf):
+            dlperf.run()
+        """
+    )
+    suite.env(DLPERF_MACHINE_CLASS="1x-test")
+    assert suite.run("--update-baselines").ret == 0
+    folder = suite.path / "baselines" / "1x-test" / "net"
+    text = (folder / f"{ONE}.json").read_text(encoding="utf-8")
+    gpu = ONE.replace("1n1c", "1n1g")
+    (folder / f"{gpu}.json").write_text(text.replace(ONE, gpu), encoding="utf-8")
+    result = suite.run()
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*1n1g needs 1 GPUs*a device vanished; see dlperf doctor*"])
+
+
+def test_a_test_that_swallows_the_failure_still_fails(suite: Suite):
+    suite.env(FAKE_FAIL="*")
+    suite.write(
+        """
+        import pytest
+        @pytest.mark.dlperf("w:build", launcher="torchrun", layout="1n1c",
+                            batch_size_per_device=4)
+        def test_net(dlperf):
+            try:
+                dlperf.run()
+            except BaseException:
+                pass
+        """
+    )
+    result = suite.run()
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*the test went on after dlperf.run() had failed*"])
+
+
+def test_a_broken_baseline_of_another_case_is_told_and_stops_nothing(suite: Suite):
+    broken = suite.path / "baselines" / "8x-other" / "foo" / "foo-torch-fp32-bs1-1n1g.json"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("{", encoding="utf-8")
+    result, outcomes = suite.outcomes("--dlperf-runs=1")
+    assert result.ret == 0
+    assert {o["judgement"]["verdict"] for o in outcomes.values()} == {"no-baseline"}
+    result.stdout.fnmatch_lines([f"*{broken.name}: line 1*"])
+    listed = suite.run("--dlperf-list")
+    listed.stdout.fnmatch_lines(["foo-torch-fp32-bs1-1n1g.json*broken: *"])
+
+
+def test_the_users_own_folders_are_left_alone(suite: Suite):
+    (suite.path / ".gitignore").write_text("mine\n", encoding="utf-8")
+    folders = [suite.path / f"old{i}" for i in range(15)]
+    for folder in folders:
+        folder.mkdir()
+        os.utime(folder, (0, 0))
+    assert suite.run("--dlperf-runs=1", "--dlperf-workdir=.").ret == 0
+    assert (suite.path / ".gitignore").read_text(encoding="utf-8") == "mine\n"
+    assert all(folder.exists() for folder in folders)
+
+
+def test_only_the_last_ten_sessions_are_kept(suite: Suite):
+    for _ in range(12):
+        suite.run("--dlperf-runs=1", "-k", ONE)
+    assert len(list((suite.path / ".dlperf").glob("*/.dlperf-session"))) == 10
+
+
+def test_a_shared_host_measures_a_parent_once(suite: Suite):
+    suite.env(FAKE_WALL_S=0.3)
+    result, outcomes = suite.outcomes("--dlperf-share-host", "-n2", "--dlperf-runs=2")
+    assert result.ret == 0
+    assert {o["judgement"]["verdict"] for o in outcomes.values()} == {"no-baseline"}
+
+
+def test_looking_does_not_touch_a_results_file(suite: Suite):
+    suite.outcomes("--dlperf-runs=1")
+    before = (suite.path / "r.json").read_bytes()
+    suite.run("--collect-only", "--dlperf-json=r.json")
+    assert (suite.path / "r.json").read_bytes() == before
+
+
+def test_a_dry_run_goes_on_after_a_case_without_command(suite: Suite):
+    suite.write(
+        """
+        import pytest
+        @pytest.mark.dlperf("w:build", framework=["paddle", "torch"], launcher="local",
+                            layout="1n2c", batch_size_per_device=4)
+        def test_net(dlperf):
+            dlperf.run()
+        """
+    )
+    result = suite.run("--dlperf-dry-run")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*# no command: *launcher 'local' starts one rank*"] * 2)
+
+
+def test_the_line_that_reproduces_does(suite: Suite):
+    folder = suite.path / "sub"
+    folder.mkdir()
+    (suite.path / "test_net.py").rename(folder / "test_net.py")
+    (suite.path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    assert suite.run("--update-baselines").ret == 0
+    os.chdir(folder)
+    result = suite.run("--cpus=1,2", "--dlperf-inject=*-1n2c:40%", "--dlperf-json", "r.json")
+    [line] = [line for line in result.outlines if "reproduce: pytest" in line]
+    command = shlex.split(line.partition("pytest ")[2])
+    assert "r.json" not in command
+    again = suite.run(*command)
+    again.assert_outcomes(failed=1)
+    again.stdout.fnmatch_lines([f"*{TWO}*regressed*"])
 
 
 def test_the_waiting_of_one_pytest_for_another(suite: Suite):

@@ -70,7 +70,7 @@ BaselineStore(Path(sys.argv[1])).write(baseline(session(99.0)))
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BaselineStore:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(tmp_path))
     return BaselineStore(tmp_path / "baselines")
 
 

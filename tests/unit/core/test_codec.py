@@ -68,7 +68,7 @@ CASES = st.builds(
     size=st.sampled_from(["full", "tiny"]),
     unit=TEXT,
     protocol=PROTOCOLS,
-    tolerance=st.none() | RATE,
+    tolerance=st.none() | st.floats(0, 0.99),
     options=some(st.tuples(TEXT, OPTION)),
     loss=st.sampled_from(["falls", "finite"]),
 )

@@ -121,7 +121,7 @@ def test_a_killed_supervisor_leaves_nothing(tmp_path: Path):
 def test_pytest_killed_leaves_nothing_and_frees_the_lease(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(tmp_path))
     script = tmp_path / "session.py"
     script.write_text(
         textwrap.dedent("""
@@ -152,7 +152,7 @@ def test_pytest_killed_leaves_nothing_and_frees_the_lease(
 def test_the_lease_is_waited_for_and_says_who_holds_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(tmp_path))
     holder = subprocess.Popen(
         [
             sys.executable,
