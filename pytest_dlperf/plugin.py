@@ -6,6 +6,7 @@ this module and the declaration of its options, and for nothing else.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -56,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         return
     config.pluginmanager.register(_Taker(config), "dlperf-taker")
-    if _is_spoken_to(config):
+    if _is_spoken_to(config) or _is_set_up(config):
         # Here, so that what cannot be meant is one line and no traceback of the collection.
         _session(config).check_usage(config)
 
@@ -76,6 +77,12 @@ def _is_spoken_to(config: pytest.Config) -> bool:
         for name, value in vars(config.option).items()
         if name.startswith("dlperf_") and value != "gate"
     )
+
+
+def _is_set_up(config: pytest.Config) -> bool:
+    """Whether the ini file or the environment says something that may be wrong."""
+    names = ("dlperf_fail_on", "dlperf_machine_class")
+    return "DLPERF_MACHINE_CLASS" in os.environ or any(config.getini(name) for name in names)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

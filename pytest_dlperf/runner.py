@@ -68,10 +68,10 @@ class Runner:
         drifting = sum(any(p.code == "drift" for p in run.problems) for run, _ in runs)
         if drifting * 2 <= len(runs):
             problems.pop("drift", None)
-        for name, several in ((case.id, runs), ("the one-device parent", parents)):
+        for whose, several in (("", runs), ("the one-device parent: ", parents)):
             if stays_disturbed(case, several):
                 problems["disturbed"] = Problem(
-                    code="disturbed", message=f"{name}: {_last_disturbed(several).disturbed}"
+                    code="disturbed", message=f"{whose}{_last_disturbed(several).disturbed}"
                 )
         counting = _counting(runs)
         return Measurement(

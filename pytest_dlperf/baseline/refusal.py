@@ -78,7 +78,7 @@ def _doubt(outcome: Outcome, *, dirty: bool) -> str:
         return f"the verdict is {verdict}"
     disturbed = [p for p in measurement.problems if p.code == "disturbed"] if measurement else []
     if disturbed:
-        return f"others used the machine ({disturbed[0].message.rstrip('.')})"
+        return disturbed[0].message
     if dirty:
         return (
             "tracked files outside the baselines folder are modified, so the commit does not "

@@ -36,7 +36,7 @@ def _messages(measurement: Measurement, codes: frozenset[str]) -> str:
 def disturbed(measurement: Measurement) -> str:
     """Return why the session was disturbed to the end, or nothing."""
     message = _messages(measurement, DISTURBED)
-    return message and f"others used the machine: {message}; {sentences.AGAIN}"
+    return message and f"{message}; {sentences.AGAIN}"
 
 
 def unchecked(measurement: Measurement) -> str:

@@ -32,6 +32,8 @@ def disturbance(records: Sequence[RankRecords]) -> tuple[float | None, str]:
             continue
         longest = max(windows, key=lambda window: window["seconds"])
         own_s = sum(window["own_cpu_seconds"] for window in windows)
+        # A launcher passes on what its ranks print; that is the run's own doing.
+        own_s += max(window["launcher_cpu_seconds"] for window in windows)
         stolen_s = longest["host_steal_seconds"]
         others_s = max(0.0, longest["host_busy_seconds"] - own_s) + stolen_s
         share = others_s / (longest["seconds"] * ranks[0].by_kind["start"]["cores"])

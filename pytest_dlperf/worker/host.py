@@ -14,6 +14,9 @@ class HostSample(NamedTuple):
     wall_s: float
     #: CPU seconds of this process and its living descendants.
     own_cpu_s: float
+    #: CPU seconds of what started this rank, up to the run's supervisor, without other ranks:
+    #: the same for the ranks of a node.
+    launcher_cpu_s: float
     #: CPU seconds that all cores were busy, and that the hypervisor took away; None off Linux.
     host_busy_s: float | None
     host_steal_s: float | None
@@ -22,7 +25,13 @@ class HostSample(NamedTuple):
 def sample() -> HostSample:
     """Return the counters now."""
     busy_s, steal_s = _host()
-    return HostSample(time.perf_counter(), _own_tree_cpu_s(), busy_s, steal_s)
+    return HostSample(
+        time.perf_counter(),
+        _own_tree_cpu_s(),
+        sum(_process_cpu_s(pid) for pid in _ancestors(os.getppid())),
+        busy_s,
+        steal_s,
+    )
 
 
 def _host() -> tuple[float | None, float | None]:
@@ -61,9 +70,27 @@ def _descendants(pid: int) -> list[int]:
     return found
 
 
+def _ancestors(pid: int) -> list[int]:
+    """Return ``pid`` and what it descends from, as far as its environment names this run."""
+    found: list[int] = []
+    run = f"DLPERF_RUN={os.environ.get('DLPERF_RUN', '')}".encode()
+    try:
+        while run in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            found.append(pid)
+            pid = int(_stat(pid)[1])
+    except OSError:
+        return found  # not Linux, or somebody else's: a system's own launcher
+    return found
+
+
 def _process_cpu_s(pid: int) -> float:
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        fields = _stat(pid)
     except OSError:
         return 0.0  # it ended while we looked
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _stat(pid: int) -> list[str]:
+    """Return the fields of proc(5)'s stat from the third, the state, on."""
+    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()

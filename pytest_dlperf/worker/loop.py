@@ -65,6 +65,7 @@ def run_loop(
         "window",
         seconds=after.wall_s - before.wall_s,
         own_cpu_seconds=after.own_cpu_s - before.own_cpu_s,
+        launcher_cpu_seconds=after.launcher_cpu_s - before.launcher_cpu_s,
         host_busy_seconds=_difference(after.host_busy_s, before.host_busy_s),
         host_steal_seconds=_difference(after.host_steal_s, before.host_steal_s),
         inject=window.inject,

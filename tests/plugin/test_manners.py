@@ -46,6 +46,15 @@ def test_options_that_cannot_be_meant(suite: Suite, option: str, message: str):
     assert message in result.stdout.str() + result.stderr.str()
 
 
+@pytest.mark.parametrize("ini", ["dlperf_fail_on = garbage", "dlperf_machine_class = A b/c"])
+def test_an_ini_file_that_cannot_be_meant(suite: Suite, ini: str):
+    suite.pytester.makeini(f"[pytest]\n{ini}")
+    result = suite.run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    [line] = [line for line in result.stderr.lines if line]
+    assert ini.split(" ")[0] in line
+
+
 def test_more_devices_than_there_are_is_an_error_for_each_case(suite: Suite):
     result, outcomes = suite.outcomes("--cpus=4096", "--dlperf-runs=1")
     assert result.ret == 1

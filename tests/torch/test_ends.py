@@ -20,6 +20,8 @@ pytestmark = pytest.mark.torch
     ("fault", "message"),
     [
         ("raises", "rank 1: ValueError: boom in step"),
+        ("raises-in-build-of-one", "rank 1: RuntimeError: boom in build of one"),
+        ("exits-in-build", "rank 1: SystemExit: no data here"),
         ("killed", "rank 1 stopped at iteration 4 of 30, without a word"),
         ("exits", "rank 1 stopped at iteration 4 of 30, without a word"),
         ("sleeps", "rank 1 stopped at iteration 4 of 30, without a word"),

@@ -14,8 +14,7 @@ def build(job):
     """Train a small net on one fixed batch; ``fault`` names what is wrong with it."""
     fault = str(job.options.get("fault", ""))
     at = 5
-    if fault == "raises-in-build":
-        raise RuntimeError("boom in build")
+    misbehave_in_build(fault, job)
     if fault == "returns-nothing":
         return None
     model = torch.nn.Sequential(
@@ -47,6 +46,18 @@ def build(job):
         return None if fault == "no-loss" else loss
 
     return step
+
+
+def misbehave_in_build(fault, job):
+    """Do what the fault is named for, before anything trains."""
+    if fault == "raises-in-build":
+        raise RuntimeError("boom in build")
+    if fault == "raises-in-build-of-one" and job.world_size > 1:
+        if job.rank == 1:
+            raise RuntimeError("boom in build of one")
+        time.sleep(8)
+    if fault == "exits-in-build" and job.rank == job.world_size - 1 > 0:
+        raise SystemExit("no data here")
 
 
 def misbehave(fault, job):

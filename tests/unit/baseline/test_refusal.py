@@ -77,7 +77,7 @@ NEED_REASON: list[tuple[Outcome, str]] = [
     (outcome(verdict=Verdict.REGRESSED), "the verdict is regressed"),
     (outcome(verdict=Verdict.UNSTEADY), "the verdict is unsteady"),
     (outcome(verdict=Verdict.INCOMPARABLE), "the verdict is incomparable"),
-    (measured(problem="disturbed"), "others used the machine (it was so)"),
+    (measured(problem="disturbed"), "it was so"),
     (outcome(dirty=True), "tracked files outside the baselines folder are modified"),
 ]
 

@@ -49,6 +49,7 @@ def rank_records(rank: int, *, seconds: float = 0.1, world_size: int = 2) -> lis
             "record": "window",
             "seconds": 10 * seconds,
             "own_cpu_seconds": 9 * seconds,
+            "launcher_cpu_seconds": 0.1 * seconds,
             "host_busy_seconds": 9 * seconds * world_size,
             "host_steal_seconds": 0.0,
             "inject": 0.0,
