@@ -20,6 +20,11 @@ def rate(value: float | None) -> str:
     return f"{value:#.4g}".rstrip(".")
 
 
+def exact(value: float) -> str:
+    """Return a number as a document prints it, nothing added and nothing rounded."""
+    return f"{value:.12g}"
+
+
 def percent(share: float | None, *, sign: bool = True) -> str:
     """Return a share as a percentage: ``-5.2 %``."""
     if share is None:
