@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_dlperf.core.environment import Environment
+from pytest_dlperf.measure.container import container_kind, image_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +36,7 @@ def collect(
         "tf32 by default": framework.get("tf32_default"),
         "driver": devices.gpus[0].driver if devices.gpus else None,
         "kernel": platform.release(),
-        "image": os.environ.get("NVIDIA_PRODUCT_NAME") or os.environ.get("DLPERF_IMAGE"),
+        "image": image_name(os.environ),
     }
     machine = {
         "os": _os_name(),
@@ -44,6 +45,7 @@ def collect(
         "memory": _memory(),
         "gpu": ", ".join(sorted({gpu.name for gpu in devices.gpus}))
         + (f" * {len(devices.gpus)}" if devices.gpus else ""),
+        "container": container_kind(os.environ),
     }
     return Environment(
         machine_class=pinned or hardware,

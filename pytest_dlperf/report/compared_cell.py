@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report import figures
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
     from pytest_dlperf.core.baseline import Baseline
     from pytest_dlperf.core.outcome import Outcome
-    from pytest_dlperf.report.footnotes import Footnotes
+
+_NO_PARENT: Final = "the same case on one device was not measured with it"
+_NO_LENGTH: Final = "the case names no samples_per_epoch and epochs"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,13 +30,12 @@ class Published:
     speedup: float | None
     time_to_train_s: float | None
     machine_class: str
-    #: Number of the footnote that names the document.
-    note: int
+    document: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cell:
-    """What stands at one row and column; notes are numbers of footnotes."""
+    """What stands at one row and column; notes become footnotes."""
 
     throughput: float | None = None
     speedup: float | None = None
@@ -42,22 +43,21 @@ class Cell:
     time_to_train_s: float | None = None
     published: tuple[Published, ...] = ()
     #: Why there is no throughput, or what to know of it; likewise of the others.
-    notes: tuple[int, ...] = ()
-    speedup_notes: tuple[int, ...] = ()
-    time_to_train_notes: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+    speedup_notes: tuple[str, ...] = ()
+    time_to_train_notes: tuple[str, ...] = ()
 
 
-def published_cell(baseline: Baseline, footnotes: Footnotes) -> Published:
-    """Return a published number; the document goes into a footnote."""
-    source, speedup = baseline.source, baseline.sessions[-1].speedup
+def published_cell(baseline: Baseline) -> Published:
+    """Return the published number that ``baseline`` holds."""
     seconds = baseline.facts.get("time_to_train_s")
     return Published(
         throughput=statistics.median(baseline.sessions[-1].runs),
         unit=baseline.unit,
-        speedup=speedup,
+        speedup=baseline.sessions[-1].speedup,
         time_to_train_s=seconds if isinstance(seconds, float | int) else None,
         machine_class=baseline.machine_class,
-        note=footnotes.number(f"published for {baseline.machine_class}: {source.document}"),
+        document=baseline.source.document,
     )
 
 
@@ -67,18 +67,12 @@ def measured_cell(
     *,
     field: str,
     usual: dict[str, Any],
-    footnotes: Footnotes,
 ) -> Cell:
     """Return the cell of the outcomes ``found`` for it; the latest measured one is shown."""
     outcome = max(found, key=lambda o: (counts(o), o.time), default=None)
     if outcome is None or outcome.measurement is None or not counts(outcome):
-        note = footnotes.number(_why_not(outcome))
-        return Cell(
-            published=published,
-            notes=(note,),
-            speedup_notes=(note,),
-            time_to_train_notes=(note,),
-        )
+        why = (_why_not(outcome),)
+        return Cell(published=published, notes=why, speedup_notes=why, time_to_train_notes=why)
     measurement, case = outcome.measurement, outcome.case
     speedup = 1.0 if case.world_size == 1 else measurement.speedup
     told = _warnings(outcome, [o for o in found if counts(o)], field)
@@ -89,13 +83,9 @@ def measured_cell(
         speedup=speedup,
         time_to_train_s=None if samples is None else samples / measurement.throughput,
         published=published,
-        notes=tuple(footnotes.number(text) for text in told),
-        speedup_notes=()
-        if speedup is not None
-        else (footnotes.number("the same case on one device was not measured with it"),),
-        time_to_train_notes=()
-        if samples is not None
-        else (footnotes.number("the case names no samples_per_epoch and epochs"),),
+        notes=tuple(told),
+        speedup_notes=() if speedup is not None else (_NO_PARENT,),
+        time_to_train_notes=() if samples is not None else (_NO_LENGTH,),
     )
 
 

@@ -18,7 +18,6 @@ from pytest_dlperf.report.compared_cell import (
     measured_cell,
     published_cell,
 )
-from pytest_dlperf.report.footnotes import Footnotes
 from pytest_dlperf.report.recorded_field import UNKNOWN, field_names, fields_of
 from pytest_dlperf.report.table_conditions import usual_conditions
 
@@ -66,12 +65,11 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ComparisonTables:
-    """All tables of one comparison; cells point to ``footnotes`` by number, from 1."""
+    """All tables of one comparison."""
 
     field: str
     reducer: str
     tables: tuple[Table, ...]
-    footnotes: tuple[str, ...]
 
 
 _TableKey: TypeAlias = "tuple[str | None, ...]"
@@ -89,10 +87,9 @@ def compare(
     if field not in known:
         raise UsageError(f"no outcome records {field!r}; they record: {', '.join(known)}")
     made: dict[_TableKey, _TableMaker] = {}
-    footnotes = Footnotes()
     for outcome in outcomes:
         key = _table_key(CaseId.of(outcome.case), field)
-        made.setdefault(key, _TableMaker(field, footnotes)).add(outcome)
+        made.setdefault(key, _TableMaker(field)).add(outcome)
     for baseline in published:
         case_id = CaseId.parse(baseline.case_id)
         if maker := made.get(_table_key(case_id, field)):
@@ -101,7 +98,6 @@ def compare(
         field=field,
         reducer=REDUCER,
         tables=tuple(maker.table(key) for key, maker in made.items()),
-        footnotes=footnotes.texts,
     )
 
 
@@ -113,9 +109,8 @@ def _table_key(case_id: CaseId, field: str) -> _TableKey:
 class _TableMaker:
     """Sorts outcomes and published numbers into the cells of one table."""
 
-    def __init__(self, field: str, footnotes: Footnotes) -> None:
+    def __init__(self, field: str) -> None:
         self._field = field
-        self._footnotes = footnotes
         # Insertion order is that of the results files
         self._columns: dict[str, None] = {}
         self._rows: set[tuple[Layout, int]] = set()
@@ -153,7 +148,6 @@ class _TableMaker:
                 self._beside(layout, batch_size, column),
                 field=self._field,
                 usual=usual,
-                footnotes=self._footnotes,
             )
 
         suite, size, framework, precision, device = key
@@ -180,9 +174,7 @@ class _TableMaker:
     def _beside(self, layout: Layout, batch_size: int, column: str) -> tuple[Published, ...]:
         keys = ((layout, batch_size, column), (layout, batch_size, None))
         return tuple(
-            published_cell(baseline, self._footnotes)
-            for key in keys
-            for baseline in self._published.get(key, ())
+            published_cell(baseline) for key in keys for baseline in self._published.get(key, ())
         )
 
 

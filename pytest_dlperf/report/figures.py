@@ -25,6 +25,12 @@ def exact(value: float) -> str:
     return f"{value:.12g}"
 
 
+def accuracy(percent: float) -> str:
+    """Return an accuracy with two decimals at least, as the reports print it: ``71.00 %``."""
+    text = exact(percent)
+    return f"{percent:.2f} %" if len(text.partition(".")[2]) < 2 else f"{text} %"
+
+
 def percent(share: float | None, *, sign: bool = True) -> str:
     """Return a share as a percentage: ``-5.2 %``."""
     if share is None:

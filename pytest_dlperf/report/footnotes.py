@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from pytest_dlperf.report.document import Mark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 
 class Footnotes:
     """Gives numbers to texts; the same text has the same number wherever it is needed."""
@@ -9,9 +16,11 @@ class Footnotes:
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
 
-    def number(self, text: str) -> int:
-        """Return the number of ``text``, a new one if it is new."""
-        return self._numbers.setdefault(text, len(self._numbers) + 1)
+    def mark(self, text: str, notes: Iterable[str]) -> Mark:
+        """Return ``text`` with the numbers of ``notes``, new ones where they are new."""
+        numbers = self._numbers
+        found = [numbers.setdefault(note, len(numbers) + 1) for note in notes]
+        return Mark(text=text, notes=tuple(dict.fromkeys(found)))
 
     @property
     def texts(self) -> tuple[str, ...]:
