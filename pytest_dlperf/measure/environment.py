@@ -30,7 +30,7 @@ def collect(
         "python": start.get("python"),
         "cuda": framework.get("cuda"),
         "rocm": framework.get("rocm"),
-        "cudnn": framework.get("cudnn"),
+        "cudnn": _cudnn(framework.get("cudnn")),
         "nccl": framework.get("nccl"),
         "backend": framework.get("backend"),
         "tf32 by default": framework.get("tf32_default"),
@@ -79,6 +79,14 @@ def _git(folder: Path, *arguments: str) -> str:
     except OSError:
         return ""  # no git on this machine: there is no commit to record
     return done.stdout.strip("\n") if done.returncode == 0 else ""
+
+
+def _cudnn(version: str | int | None) -> str | int | None:
+    """Return ``8.0.4`` for the number 8004, and ``9.1.0`` for 90100, as cudnn_version.h has it."""
+    if not isinstance(version, int) or version < 1000:
+        return version
+    major, rest = divmod(version, 10000 if version >= 90000 else 1000)
+    return f"{major}.{rest // 100}.{rest % 100}"
 
 
 def _os_name() -> str:

@@ -76,7 +76,7 @@ def measured_cell(
     measurement, case = outcome.measurement, outcome.case
     speedup = 1.0 if case.world_size == 1 else measurement.speedup
     told = _warnings(outcome, [o for o in found if counts(o)], field)
-    told += differences(measurement, usual, field)
+    told += differences(outcome, usual, field)
     samples = case.training_samples
     return Cell(
         throughput=measurement.throughput,

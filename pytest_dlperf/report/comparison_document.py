@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytest_dlperf.report.compared_cell import Cell, Published
-    from pytest_dlperf.report.comparison import ComparisonTables, Row, Table
+    from pytest_dlperf.report.comparison import ComparisonTables
+    from pytest_dlperf.report.comparison_table import Row, Table
     from pytest_dlperf.report.environment_section import EnvironmentBlock
 
 #: A figure of a cell with its footnotes.

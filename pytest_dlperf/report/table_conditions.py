@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_dlperf.core.measurement import Measurement
+    from pytest_dlperf.core.outcome import Outcome
 
-#: Fields of ``Conditions``, and how a footnote names them. Batch size and devices are the row.
+#: Fields of ``Conditions`` and of the software, and how a footnote names them. Batch size and
+#: devices are the row; versions and images differ by framework, and stand with the environments.
 _SHARED: Final = {
     "unit": "unit",
     "window": "measured iterations",
@@ -20,27 +21,28 @@ _SHARED: Final = {
     "threads_per_rank": "threads per rank",
     "host_sharing": "host shared with others",
     "version": "version of the case",
+    "driver": "driver",
 }
 
 
-def usual_conditions(measurements: Sequence[Measurement]) -> dict[str, Any]:
-    """Return, for each shared condition, the value that most of ``measurements`` have.
+def usual_conditions(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Return, for each shared condition, the value that most of ``outcomes`` have.
 
     The first one's where as many have another. Empty if nothing was measured.
     """
     usual: dict[str, Any] = {}
     for name in _SHARED:
-        counts = Counter(getattr(m.conditions, name) for m in measurements)
+        counts = Counter(_value(outcome, name) for outcome in outcomes)
         if counts:
             usual[name] = counts.most_common(1)[0][0]
     return usual
 
 
-def differences(measurement: Measurement, usual: dict[str, Any], compared: str) -> list[str]:
-    """Return a footnote for every condition in which ``measurement`` is not as usual."""
+def differences(outcome: Outcome, usual: dict[str, Any], compared: str) -> list[str]:
+    """Return a footnote for every condition in which ``outcome`` is not as usual."""
     notes = []
     for name, words in _SHARED.items():
-        mine = getattr(measurement.conditions, name)
+        mine = _value(outcome, name)
         if name != compared and mine != usual[name]:
             notes.append(
                 f"{words}: {_text(name, mine)} here, {_text(name, usual[name])} in the other "
@@ -49,7 +51,15 @@ def differences(measurement: Measurement, usual: dict[str, Any], compared: str) 
     return notes
 
 
+def _value(outcome: Outcome, name: str) -> Any:
+    if name == "driver":
+        return outcome.environment.software.get(name) if outcome.environment else None
+    return getattr(outcome.measurement.conditions, name) if outcome.measurement else None
+
+
 def _text(name: str, value: Any) -> str:
+    if value is None:
+        return "unknown"
     if name == "unit":
         return f"{value}/s"
     if name == "window":

@@ -49,6 +49,31 @@ def test_shards_of_three_frameworks_make_one_table(tmp_path, capsys):
     assert not out.endswith("\n\n")
 
 
+def test_three_frameworks_as_text_and_as_html(tmp_path, capsys):
+    third = measured(
+        case("tensorflow", "1n8g"),
+        300.0,
+        alone=40.0,
+        environment=environment("tensorflow", "2.15.1"),
+        conditions_={"window": (200, 700)},
+    )
+    file = results(tmp_path / "all.json", TORCH, PADDLE, third)
+    BaselineStore(tmp_path / "baselines").write(published(case("paddle", "1n8g"), 549.176))
+    assert main(["report", file]) == 0
+    figures = ["385.0", "7.00", "--", "550.0", "6.88", "549.176[1]", "300.0[2]", "7.50", "--"]
+    lines = capsys.readouterr().out.splitlines()
+    assert ["8", "1n8g", "16", *figures] in [line.split() for line in lines]
+    told = "measured iterations: 200 to 700 here, 50 to 150 in the other cells of this table"
+    assert f"[2] {told}" in lines
+
+    assert main(["report", file, "-o", "all.html"]) == 0
+    page = (tmp_path / "all.html").read_text(encoding="utf-8")
+    for framework in ("torch", "paddle", "tensorflow"):
+        assert f'<th scope="col">{framework} samples/s</th>' in page
+    assert '<td>300.0<sup><a href="#note2">2</a></sup></td><td>7.50</td>' in page
+    assert f'<li id="note2">{told}</li>' in page
+
+
 def test_the_same_outcome_given_twice_counts_once(tmp_path, capsys):
     file = results(tmp_path / "torch.json", TORCH)
     assert main(["report", file, file]) == 0

@@ -8,7 +8,8 @@ from report_builders import case, environment, measured, published, unmeasured
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report.compared_cell import Cell
-from pytest_dlperf.report.comparison import Table, compare
+from pytest_dlperf.report.comparison import compare
+from pytest_dlperf.report.comparison_table import Table
 
 TORCH_1, TORCH_8 = case("torch", "1n1g"), case("torch", "1n8g")
 PADDLE_1, PADDLE_8 = case("paddle", "1n1g"), case("paddle", "1n8g")
@@ -100,6 +101,19 @@ def test_what_differs_is_not_compared_silently(fields, told):
     assert (table.unit, table.window) == ("samples", (50, 150))
 
 
+def test_another_driver_is_said_unless_drivers_are_compared():
+    other = measured(
+        case("torch", "4n8g"), 1380.0, alone=55.0, environment=environment(driver="470.83.01")
+    )
+    outcomes = [measured(TORCH_1, 55.0), measured(TORCH_8, 385.0, alone=55.0), other]
+    (table,) = compare(outcomes, []).tables
+    assert cell(table, "4n8g", "torch").notes == (
+        "driver: 470.83.01 here, 450.80.02 in the other cells of this table",
+    )
+    (table,) = compare(outcomes, [], "driver").tables
+    assert cell(table, "4n8g", "470.83.01").notes == ()
+
+
 def test_a_rate_under_doubt_says_so():
     tables = compare(
         [
@@ -131,6 +145,7 @@ def test_of_several_results_the_latest_counts_and_a_shard_that_lacks_it_does_not
     assert torch.notes == (
         "the latest of 2 results, 2026-11-22T05:00:00Z; they differ in driver, which --compare "
         "can put apart",
+        "driver: 470.83.01 here, 450.80.02 in the other cells of this table",
     )
     assert paddle.notes == ()
 
