@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pytest_dlperf.report import figures
@@ -49,9 +50,15 @@ def _environment(number: int, block: EnvironmentBlock) -> Facts:
         "machine class": ", ".join(block.machine_classes),
         "nodes": ", ".join(block.nodes),
         **block.others,
-        "cases": ", ".join(block.case_ids),
+        "cases": _counted(block.case_ids),
     }
     return Facts(heading=f"Environment {number}", facts=tuple(facts.items()))
+
+
+def _counted(case_ids: Sequence[str]) -> str:
+    """Return how many cases there are of each suite and framework: ``tsm-torch 6``."""
+    counts = Counter("-".join(case_id.split("-")[:2]) for case_id in case_ids)
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
 
 
 def _name(table: Table) -> str:

@@ -23,6 +23,12 @@ _SHARED: Final = {
     "version": "version of the case",
     "driver": "driver",
 }
+#: Compared fields that a shared condition follows from: it need not be said again.
+_FOLLOWS: Final = {
+    "dtype": ("precision",),
+    "hardware": ("machine_class", "gpu", "cpu"),
+    "threads_per_rank": ("machine_class", "cpu", "hardware", "cores visible"),
+}
 
 
 def usual_conditions(outcomes: Sequence[Outcome]) -> dict[str, Any]:
@@ -43,7 +49,8 @@ def differences(outcome: Outcome, usual: dict[str, Any], compared: str) -> list[
     notes = []
     for name, words in _SHARED.items():
         mine = _value(outcome, name)
-        if name != compared and mine != usual[name]:
+        expected = compared == name or compared in _FOLLOWS.get(name, ())
+        if mine != usual[name] and not expected:
             notes.append(
                 f"{words}: {_text(name, mine)} here, {_text(name, usual[name])} in the other "
                 "cells of this table"

@@ -170,10 +170,13 @@ def test_any_recorded_field_can_be_the_columns():
 
 
 def test_precisions_are_apart_unless_they_are_compared():
-    outcomes = [measured(TORCH_1, 55.0), measured(case("torch", "1n1g", precision="fp32"), 30.0)]
+    fp32 = case("torch", "1n1g", precision="fp32")
+    outcomes = [measured(TORCH_1, 55.0), measured(fp32, 30.0, conditions_={"dtype": "float32"})]
     assert [t.precision for t in compare(outcomes, []).tables] == ["amp", "fp32"]
     (table,) = compare(outcomes, [], "precision").tables
     assert (table.columns, table.precision) == (("amp", "fp32"), None)
+    # Another dtype is what another precision means
+    assert [c.notes for c in table.rows[0].cells] == [(), ()]
 
 
 def test_gpus_and_cpus_are_apart():
