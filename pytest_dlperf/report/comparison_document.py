@@ -67,7 +67,7 @@ def _name(table: Table) -> str:
 
 
 def _rates(table: Table, reducer: str, footnotes: Footnotes) -> Grid:
-    unit = f"{table.unit or 'samples'}/s"
+    unit = f"{table.unit}/s" if table.unit else "rate"
     remark = "nothing was measured"
     if table.window is not None:
         first, end = table.window
@@ -148,5 +148,7 @@ def _published_times(cell: Cell) -> list[Published]:
 
 
 def _joined(texts: Sequence[str], published: Sequence[Published]) -> _Figure:
-    notes = tuple(f"published for {p.machine_class}: {p.document}" for p in published)
+    notes = tuple(
+        f"published for {p.machine_class}, in {p.unit}/s: {p.document}" for p in published
+    )
     return "; ".join(texts) or figures.ABSENT, notes

@@ -88,6 +88,8 @@ def test_text_has_the_figures_in_columns(document):
     ]
     assert {len(headings), len(one), len(eight)} == {len(headings)}
     assert f"[1] not-run: {CHINESE}" in lines
+    told = "[2] published for 8x-v100-sxm2-32gb, in samples/s: TSM report (性能复现)"
+    assert told in lines
     assert "  driver         450.80.02" in lines
     assert "  cases          tsm-paddle 1, tsm-torch 2" in lines
 
@@ -97,6 +99,15 @@ def test_text_has_the_time_to_train(document):
     at = lines.index("tsm, amp: time to train")
     assert "validation is not in it" in lines[at + 1]
     assert lines[at + 4].split() == ["8", "1n8g", "16", "30470", "--", "21319", "22549.33[2]"]
+
+
+def test_text_of_nothing_measured_names_no_unit():
+    lone = unmeasured(case("torch", "1n8g"), Verdict.NOT_RUN, "not installed")
+    lines = text.render(comparison_document((), compare([lone], []))).splitlines()
+    at = lines.index("tsm, amp: throughput")
+    assert lines[at + 1] == "nothing was measured"
+    assert "torch rate" in lines[at + 2]
+    assert lines[at + 3].split() == ["8", "1n8g", "16", "--[1]", "--[1]"]
 
 
 def test_text_keeps_columns_under_wide_characters():
