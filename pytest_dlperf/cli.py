@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_dlperf import cli_report
 from pytest_dlperf.core.errors import DlperfError, UsageError
 
 if TYPE_CHECKING:
@@ -70,6 +71,9 @@ def _parser() -> argparse.ArgumentParser:
     prune.add_argument("paths", nargs="*", help="where the tests are (perf_tests)")
     prune.add_argument("--dry-run", action="store_true", help="only say what would be removed")
     prune.set_defaults(run=_prune)
+    report = commands.add_parser("report", help="environments and tables of results files")
+    cli_report.add_arguments(report)
+    report.set_defaults(run=_report)
     return parser
 
 
@@ -191,6 +195,12 @@ def _declared_cases(paths: Sequence[str]) -> set[str]:
             )
         cases = json.loads(listing.read_text(encoding="utf-8"))["cases"]
     return {case["id"] for case in cases if case["declared"]}
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    if made := cli_report.make_report(arguments):
+        _print(made.removesuffix("\n"))
+    return 0
 
 
 def _doctor(arguments: argparse.Namespace) -> int:

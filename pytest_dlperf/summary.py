@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from pytest_dlperf.core.baseline import Baseline
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.outcome import Outcome
     from pytest_dlperf.session import Dlperf, PerfSession
@@ -295,6 +296,8 @@ def list_rows(items: Sequence[pytest.Item], session: PerfSession) -> list[listin
                     runs_here="no case declares it" if published else _ORPHAN,
                     baseline="none" if published else state_text(baseline),
                     published=published_text([baseline]) if published else figures.ABSENT,
+                    accuracy_percent=_published_fact([baseline], "accuracy_percent"),
+                    time_to_train_s=_published_fact([baseline], "time_to_train_s"),
                     declared=False,
                 )
             )
@@ -312,8 +315,10 @@ def _list_row(case: Case, session: PerfSession) -> listing.ListRow:
         baseline = state_text(session.store.find(bench.machine_class(case), case.suite, case.id))
     except DlperfError as error:
         baseline = f"broken: {error}"
+    found: Sequence[Baseline] = ()
     try:
-        published = published_text(session.store.published(case.id, case.suite))
+        found = session.store.published(case.id, case.suite)
+        published = published_text(found)
     except DlperfError as error:
         published = f"broken: {error}"
     return listing.ListRow(
@@ -321,7 +326,15 @@ def _list_row(case: Case, session: PerfSession) -> listing.ListRow:
         runs_here=runs_here,
         baseline=baseline,
         published=published,
+        accuracy_percent=_published_fact(found, "accuracy_percent"),
+        time_to_train_s=_published_fact(found, "time_to_train_s"),
     )
+
+
+def _published_fact(published: Sequence[Baseline], name: str) -> float | None:
+    """Return the number that the first document which has it states beside its throughput."""
+    facts = (baseline.facts.get(name) for baseline in published)
+    return next((fact for fact in facts if isinstance(fact, int | float)), None)
 
 
 def dry_run(items: Sequence[pytest.Item], session: PerfSession) -> list[str]:

@@ -87,11 +87,15 @@ class Case:
     version: int = 1
     #: Ranks of the largest CPU layout declared or asked for: each rank gets cores // this.
     cpu_ranks_max: int = 1
+    #: Length of a whole training, in the case's unit and in epochs; a report projects its time.
+    samples_per_epoch: int | None = None
+    epochs: int | None = None
 
     def __post_init__(self) -> None:
         self._check_names()
         if self.tolerance is not None and not 0 <= self.tolerance < 1:
             raise UsageError(f"{self.suite}: tolerance {self.tolerance:.0%} must be below 100 %")
+        self._check_training()
         for name, value in (
             ("batch_size_per_device", self.batch_size_per_device),
             ("version", self.version),
@@ -119,6 +123,27 @@ class Case:
                 f"{self.suite}: workload {self.workload!r} names no function; "
                 "write module:function, for instance mymodel:build"
             )
+
+    def _check_training(self) -> None:
+        lengths = {"samples_per_epoch": self.samples_per_epoch, "epochs": self.epochs}
+        for name, value in lengths.items():
+            if value is not None and (type(value) is not int or value < 1):
+                raise UsageError(
+                    f"{self.suite}: {name} {value!r} must be a whole number, 1 or more"
+                )
+        missing = [name for name, value in lengths.items() if value is None]
+        if len(missing) == 1:
+            raise UsageError(
+                f"{self.suite}: {missing[0]} is missing; a training's time needs both "
+                "samples_per_epoch and epochs"
+            )
+
+    @property
+    def training_samples(self) -> int | None:
+        """Work of a whole training without its validation; None if the case does not say."""
+        if self.samples_per_epoch is None or self.epochs is None:
+            return None
+        return self.samples_per_epoch * self.epochs
 
     @property
     def family(self) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_dlperf.core.environment import Environment
+from pytest_dlperf.measure.container import container_kind, image_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,13 +30,13 @@ def collect(
         "python": start.get("python"),
         "cuda": framework.get("cuda"),
         "rocm": framework.get("rocm"),
-        "cudnn": framework.get("cudnn"),
+        "cudnn": _cudnn(framework.get("cudnn")),
         "nccl": framework.get("nccl"),
         "backend": framework.get("backend"),
         "tf32 by default": framework.get("tf32_default"),
         "driver": devices.gpus[0].driver if devices.gpus else None,
         "kernel": platform.release(),
-        "image": os.environ.get("NVIDIA_PRODUCT_NAME") or os.environ.get("DLPERF_IMAGE"),
+        "image": image_name(os.environ),
     }
     machine = {
         "os": _os_name(),
@@ -44,6 +45,7 @@ def collect(
         "memory": _memory(),
         "gpu": ", ".join(sorted({gpu.name for gpu in devices.gpus}))
         + (f" * {len(devices.gpus)}" if devices.gpus else ""),
+        "container": container_kind(os.environ),
     }
     return Environment(
         machine_class=pinned or hardware,
@@ -77,6 +79,14 @@ def _git(folder: Path, *arguments: str) -> str:
     except OSError:
         return ""  # no git on this machine: there is no commit to record
     return done.stdout.strip("\n") if done.returncode == 0 else ""
+
+
+def _cudnn(version: str | int | None) -> str | int | None:
+    """Return ``8.0.4`` for the number 8004, and ``9.1.0`` for 90100, as cudnn_version.h has it."""
+    if not isinstance(version, int) or version < 1000:
+        return version
+    major, rest = divmod(version, 10000 if version >= 90000 else 1000)
+    return f"{major}.{rest // 100}.{rest % 100}"
 
 
 def _os_name() -> str:

@@ -20,6 +20,17 @@ def rate(value: float | None) -> str:
     return f"{value:#.4g}".rstrip(".")
 
 
+def exact(value: float) -> str:
+    """Return a number as a document prints it, nothing added and nothing rounded."""
+    return f"{value:.12g}"
+
+
+def accuracy(percent: float) -> str:
+    """Return an accuracy with two decimals at least, as the reports print it: ``71.00 %``."""
+    text = exact(percent)
+    return f"{percent:.2f} %" if len(text.partition(".")[2]) < 2 else f"{text} %"
+
+
 def percent(share: float | None, *, sign: bool = True) -> str:
     """Return a share as a percentage: ``-5.2 %``."""
     if share is None:

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_dlperf.cases.marker import cases_of
 from pytest_dlperf.core.case import Case, Protocol
+from pytest_dlperf.core.case_id import CaseId
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.quantity import parse_share
@@ -48,11 +50,52 @@ def test_parent_is_the_same_case_on_one_device():
         ({"batch_size_per_device": 0}, "whole number, 1 or more"),
         ({"batch_size_per_device": 2.5}, "whole number, 1 or more"),
         ({"batch_size_per_device": True}, "whole number, 1 or more"),
+        ({"samples_per_epoch": 0, "epochs": 5}, "samples_per_epoch 0 must be a whole number"),
+        ({"samples_per_epoch": 10, "epochs": 2.5}, "epochs 2.5 must be a whole number"),
+        ({"samples_per_epoch": 10}, "epochs is missing"),
+        ({"epochs": 5}, "samples_per_epoch is missing"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(changes: dict[str, object], message: str):
     with pytest.raises(UsageError, match=message):
         case(**changes)
+
+
+def test_a_training_is_epochs_of_samples_and_no_part_of_the_id():
+    assert case().training_samples is None
+    long = case(samples_per_epoch=234_619, epochs=50)
+    assert long.training_samples == 11_730_950
+    assert long.id == case().id
+
+
+def test_the_marker_takes_the_length_of_a_training():
+    (made,) = cases_of(
+        ["mymodel:build"],
+        {"layout": "1n1g", "batch_size_per_device": 4, "samples_per_epoch": 100, "epochs": 3},
+        function="test_net",
+    )
+    assert made.training_samples == 300
+
+
+@pytest.mark.parametrize(
+    "text", ["tsm-torch-amp-bs16-1n8g", "tsm.tiny-torch-bf16-bs2-1n2c", "a_1-b-pure_fp16-bs4-4n8g"]
+)
+def test_an_id_is_taken_apart(text: str):
+    parts = CaseId.parse(text)
+    suite = parts.suite if parts.size == "full" else f"{parts.suite}.{parts.size}"
+    again = f"{suite}-{parts.framework}-{parts.precision}-bs{parts.batch_size_per_device}"
+    assert f"{again}-{parts.layout}" == text
+
+
+def test_the_parts_of_an_id_are_those_of_the_case():
+    tiny = case(size="tiny", precision="pure_fp16", layout=Layout.parse("2n8g"))
+    assert CaseId.parse(tiny.id) == CaseId.of(tiny)
+
+
+@pytest.mark.parametrize("text", ["", "tsm", "tsm-torch-amp-16-1n8g", "tsm-torch-amp-bs16-8g"])
+def test_what_is_no_id(text: str):
+    with pytest.raises(UsageError, match=r"no case id|unknown layout"):
+        CaseId.parse(text)
 
 
 @pytest.mark.parametrize(

@@ -52,8 +52,10 @@ PROTOCOLS = st.builds(
     adaptive=st.booleans(),
     declared_window=st.none() | st.tuples(COUNT, COUNT),
 )
+LENGTHS = st.sampled_from([(None, None), (1, 1), (234_619, 50)])
 CASES = st.builds(
-    Case,
+    lambda length, **fields: Case(samples_per_epoch=length[0], epochs=length[1], **fields),
+    length=LENGTHS,
     suite=st.sampled_from(["tsm", "My_Net2"]),
     framework=st.sampled_from(FRAMEWORKS),
     workload=st.just("pkg.mymodel:build"),

@@ -1,0 +1,96 @@
+"""``dlperf report``: results files and published numbers become environments and tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.baseline.key import PUBLISHED
+from pytest_dlperf.baseline.store import BaselineStore
+from pytest_dlperf.core.codec import encode
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.report import html, json_, markdown, text
+from pytest_dlperf.report.comparison import compare
+from pytest_dlperf.report.comparison_document import comparison_document
+from pytest_dlperf.report.environment_section import environment_blocks
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+    from pytest_dlperf.core.baseline import Baseline
+    from pytest_dlperf.core.outcome import Outcome
+
+#: Version of the JSON of ``--json``. 1: the first.
+_JSON_FORMAT: Final = 1
+_RENDER: Final = {"text": text.render, "md": markdown.render, "html": html.render}
+_SUFFIXES: Final = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "html"}
+_DEFAULT_BASELINES: Final = Path("baselines")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``dlperf report``."""
+    parser.add_argument(
+        "results", nargs="+", type=Path, metavar="RESULTS", help="files of --dlperf-json"
+    )
+    parser.add_argument(
+        "--compare",
+        default="framework",
+        metavar="FIELD",
+        help="the columns: framework, driver, image, or any recorded field",
+    )
+    parser.add_argument(
+        "--baselines",
+        type=Path,
+        metavar="DIR",
+        help="folder with the published numbers (baselines/ here, if there is one)",
+    )
+    formats = parser.add_mutually_exclusive_group()
+    formats.add_argument(
+        "--format", choices=tuple(_RENDER), help="text, unless FILE ends in .md or .html"
+    )
+    formats.add_argument("--json", action="store_true", help="JSON in place of a format")
+    parser.add_argument("-o", dest="output", type=Path, metavar="FILE", help="write to FILE")
+
+
+def make_report(arguments: argparse.Namespace) -> str:
+    """Return what is to be printed: the report, or nothing if it went to a file."""
+    outcomes = _outcomes(arguments.results)
+    environments = environment_blocks(outcomes)
+    tables = compare(outcomes, _published(arguments.baselines), arguments.compare)
+    output: Path | None = arguments.output
+    if arguments.json:
+        values = {
+            "format": _JSON_FORMAT,
+            "environments": encode(environments),
+            **encode(tables),
+        }
+        made = json.dumps(values, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    else:
+        name = arguments.format or _SUFFIXES.get(output.suffix if output else "", "text")
+        made = _RENDER[name](comparison_document(environments, tables))
+    if output is None:
+        return made
+    try:
+        output.write_text(made, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise UsageError(f"{output}: cannot be written ({error.strerror})") from error
+    return ""
+
+
+def _outcomes(paths: Iterable[Path]) -> list[Outcome]:
+    """Return the outcomes of all files as of one session; the same outcome counts once."""
+    found: list[Outcome] = []
+    for path in paths:
+        found += [outcome for outcome in json_.read(path) if outcome not in found]
+    if not found:
+        raise UsageError("the results hold no outcome: nothing was run in that session")
+    return found
+
+
+def _published(root: Path | None) -> list[Baseline]:
+    if root is not None and not root.is_dir():
+        raise UsageError(f"{root} is no folder; name the baselines with --baselines=DIR")
+    stored = BaselineStore(root or _DEFAULT_BASELINES).all()
+    return [entry.baseline for entry in stored if entry.baseline.source.kind == PUBLISHED]

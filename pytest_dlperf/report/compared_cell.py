@@ -1,0 +1,124 @@
+"""One cell of a comparison: what was measured, why not if not, and what was published."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pytest_dlperf.core.verdict import Verdict
+from pytest_dlperf.report import figures
+from pytest_dlperf.report.recorded_field import fields_of
+from pytest_dlperf.report.table_conditions import differences
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_dlperf.core.baseline import Baseline
+    from pytest_dlperf.core.outcome import Outcome
+
+_NO_PARENT: Final = "the same case on one device was not measured with it"
+_NO_LENGTH: Final = "the case names no samples_per_epoch and epochs"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Published:
+    """A published number of the same case."""
+
+    throughput: float
+    unit: str
+    speedup: float | None
+    time_to_train_s: float | None
+    machine_class: str
+    document: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cell:
+    """What stands at one row and column; notes become footnotes."""
+
+    throughput: float | None = None
+    speedup: float | None = None
+    #: Projected time of a whole training, without its validation.
+    time_to_train_s: float | None = None
+    published: tuple[Published, ...] = ()
+    #: Why there is no throughput, or what to know of it; likewise of the others.
+    notes: tuple[str, ...] = ()
+    speedup_notes: tuple[str, ...] = ()
+    time_to_train_notes: tuple[str, ...] = ()
+
+
+def published_cell(baseline: Baseline) -> Published:
+    """Return the published number that ``baseline`` holds."""
+    seconds = baseline.facts.get("time_to_train_s")
+    return Published(
+        throughput=statistics.median(baseline.sessions[-1].runs),
+        unit=baseline.unit,
+        speedup=baseline.sessions[-1].speedup,
+        time_to_train_s=seconds if isinstance(seconds, float | int) else None,
+        machine_class=baseline.machine_class,
+        document=baseline.source.document,
+    )
+
+
+def measured_cell(
+    found: Sequence[Outcome],
+    published: tuple[Published, ...],
+    *,
+    field: str,
+    usual: dict[str, Any],
+) -> Cell:
+    """Return the cell of the outcomes ``found`` for it; the latest measured one is shown."""
+    outcome = max(found, key=lambda o: (counts(o), o.time), default=None)
+    if outcome is None or outcome.measurement is None or not counts(outcome):
+        why = (_why_not(outcome),)
+        return Cell(published=published, notes=why, speedup_notes=why, time_to_train_notes=why)
+    measurement, case = outcome.measurement, outcome.case
+    speedup = 1.0 if case.world_size == 1 else measurement.speedup
+    told = _warnings(outcome, [o for o in found if counts(o)], field)
+    told += differences(outcome, usual, field)
+    samples = case.training_samples
+    return Cell(
+        throughput=measurement.throughput,
+        speedup=speedup,
+        time_to_train_s=None if samples is None else samples / measurement.throughput,
+        published=published,
+        notes=tuple(told),
+        speedup_notes=() if speedup is not None else (_NO_PARENT,),
+        time_to_train_notes=() if samples is not None else (_NO_LENGTH,),
+    )
+
+
+def counts(outcome: Outcome) -> bool:
+    """Return whether the rate of ``outcome`` may be shown: one of an ``error`` is none."""
+    return outcome.measurement is not None and outcome.judgement.verdict is not Verdict.ERROR
+
+
+def _why_not(outcome: Outcome | None) -> str:
+    if outcome is None:
+        return "no result for it"
+    return f"{outcome.judgement.verdict}: {outcome.judgement.reason}"
+
+
+def _warnings(outcome: Outcome, found: Sequence[Outcome], field: str) -> list[str]:
+    """Return what to know of a rate before it is compared."""
+    notes = []
+    if len(found) > 1:
+        notes.append(f"the latest of {len(found)} results, {outcome.time}{_differ(found, field)}")
+    if outcome.judgement.verdict in {Verdict.UNSTEADY, Verdict.INCOMPARABLE}:
+        notes.append(f"{outcome.judgement.verdict}: {outcome.judgement.reason}")
+    measurement = outcome.measurement
+    if measurement is not None and measurement.inject:
+        share = figures.percent(measurement.inject, sign=False)
+        notes.append(f"steps were made {share} longer on purpose")
+    return notes
+
+
+def _differ(found: Sequence[Outcome], field: str) -> str:
+    """Return by which recorded fields the outcomes could be put apart."""
+    recorded = [fields_of(outcome) for outcome in found]
+    names = sorted({name for fields in recorded for name in fields} - {field})
+    differing = [name for name in names if len({fields.get(name) for fields in recorded}) > 1]
+    if not differing:
+        return ""
+    return f"; they differ in {', '.join(differing)}, which --compare can put apart"

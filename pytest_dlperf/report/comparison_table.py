@@ -1,0 +1,138 @@
+"""One table of a comparison, sorted together from outcomes and published numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from pytest_dlperf.report.compared_cell import (
+    Cell,
+    Published,
+    counts,
+    measured_cell,
+    published_cell,
+)
+from pytest_dlperf.report.recorded_field import UNKNOWN, fields_of
+from pytest_dlperf.report.table_conditions import usual_conditions
+
+if TYPE_CHECKING:
+    from pytest_dlperf.core.baseline import Baseline
+    from pytest_dlperf.core.case_id import CaseId
+    from pytest_dlperf.core.layout import Layout
+    from pytest_dlperf.core.outcome import Outcome
+
+#: Cases that differ in one of these stand in tables of their own, unless it is the one compared.
+TABLE_FIELDS: Final = ("suite", "size", "framework", "precision")
+#: The values of ``TABLE_FIELDS``, and the kind of device.
+TableKey: TypeAlias = "tuple[str | None, ...]"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """One layout and batch size; a cell for every column."""
+
+    devices: int
+    layout: str
+    batch_size_per_device: int
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Table:
+    """Cases of one suite, size, framework and precision; the one that is compared is None.
+
+    GPU and CPU layouts stand apart.
+    """
+
+    suite: str | None
+    size: str | None
+    framework: str | None
+    precision: str | None
+    device: str
+    #: Of every cell whose footnotes say nothing else; None if nothing was measured.
+    unit: str | None
+    #: First measured iteration and the one after the last; None if nothing was measured.
+    window: tuple[int, int] | None
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+def table_key(case_id: CaseId, field: str) -> TableKey:
+    """Return what all cases of the table of ``case_id`` have; None for the field compared."""
+    names = (None if name == field else getattr(case_id, name) for name in TABLE_FIELDS)
+    return *names, case_id.layout.device
+
+
+class TableMaker:
+    """Sorts outcomes and published numbers into the cells of one table."""
+
+    def __init__(self, field: str) -> None:
+        self._field = field
+        # Insertion order is that of the results files
+        self._columns: dict[str, None] = {}
+        self._rows: set[tuple[Layout, int]] = set()
+        self._outcomes: dict[tuple[Layout, int, str], list[Outcome]] = {}
+        # By column as well where it is part of the id, else for all columns (None).
+        self._published: dict[tuple[Layout, int, str | None], list[Baseline]] = {}
+
+    def add(self, outcome: Outcome) -> None:
+        """Take what was measured, or why it was not."""
+        layout, batch_size = outcome.case.layout, outcome.case.batch_size_per_device
+        column = fields_of(outcome).get(self._field, UNKNOWN)
+        self._columns[column] = None
+        self._rows.add((layout, batch_size))
+        self._outcomes.setdefault((layout, batch_size, column), []).append(outcome)
+
+    def add_published(self, case_id: CaseId, baseline: Baseline) -> None:
+        """Take a published number."""
+        row = case_id.layout, case_id.batch_size_per_device
+        column = getattr(case_id, self._field) if self._field in TABLE_FIELDS else None
+        if column is not None:
+            self._columns[column] = None
+        self._rows.add(row)
+        self._published.setdefault((*row, column), []).append(baseline)
+
+    def table(self, key: TableKey) -> Table:
+        """Return the table of what was taken; ``key`` says what all of it has."""
+        outcomes = [o for found in self._outcomes.values() for o in found if counts(o)]
+        usual = usual_conditions(outcomes)
+
+        def cell(layout: Layout, batch_size: int, column: str) -> Cell:
+            return measured_cell(
+                self._outcomes.get((layout, batch_size, column), ()),
+                self._beside(layout, batch_size, column),
+                field=self._field,
+                usual=usual,
+            )
+
+        suite, size, framework, precision, device = key
+        return Table(
+            suite=suite,
+            size=size,
+            framework=framework,
+            precision=precision,
+            device=device or "",
+            unit=usual.get("unit"),
+            window=usual.get("window"),
+            columns=tuple(self._columns),
+            rows=tuple(
+                Row(
+                    devices=layout.world_size,
+                    layout=str(layout),
+                    batch_size_per_device=batch_size,
+                    cells=tuple(cell(layout, batch_size, column) for column in self._columns),
+                )
+                for layout, batch_size in sorted(self._rows, key=_row_order)
+            ),
+        )
+
+    def _beside(self, layout: Layout, batch_size: int, column: str) -> tuple[Published, ...]:
+        keys = ((layout, batch_size, column), (layout, batch_size, None))
+        return tuple(
+            published_cell(baseline) for key in keys for baseline in self._published.get(key, ())
+        )
+
+
+def _row_order(row: tuple[Layout, int]) -> tuple[int, str, int]:
+    layout, batch_size = row
+    return layout.world_size, str(layout), batch_size
