@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.run import Run
+from pytest_dlperf.launch import private_logs
 from pytest_dlperf.launch.plan import RUN_VARIABLE
 from pytest_dlperf.launch.supervisor import GRACE_S
 
@@ -48,6 +49,9 @@ def execute(
                     on_tick(workdir)
     finally:
         _end(supervisor, workdir)
+        if plan.private_logs:
+            # Already done, unless the supervisor was killed.
+            private_logs.absorb(Path(plan.private_logs), workdir / "output.log")
     report = _report(supervisor, workdir)
     return Run(
         plan=plan,
@@ -75,6 +79,7 @@ def _start(plan: LaunchPlan, workdir: Path, lease: int | None) -> subprocess.Pop
                 "pytest_dlperf.launch.supervisor",
                 f"--timeout-s={plan.timeout_s:g}",
                 f"--workdir={workdir}",
+                *([f"--private-logs={plan.private_logs}"] if plan.private_logs else []),
                 "--",
                 *plan.argv,
             ],

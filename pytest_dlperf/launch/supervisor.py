@@ -22,6 +22,8 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_dlperf.launch import private_logs
+
 _PR_SET_CHILD_SUBREAPER: Final = 36  # prctl(2), Linux 3.4
 _POLL_S: Final = 0.05
 #: From SIGTERM to SIGKILL. A CI system's cancel leaves about 10 s in all.
@@ -33,6 +35,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m pytest_dlperf.launch.supervisor")
     parser.add_argument("--timeout-s", type=float, required=True)
     parser.add_argument("--workdir", type=Path, required=True)
+    parser.add_argument("--private-logs", type=Path)
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args(argv)
     command = arguments.command[1:]
@@ -55,6 +58,8 @@ def main(argv: list[str] | None = None) -> int:
             report |= {"end": "not-started", "message": f"{command[0]}: {error.strerror}"}
         else:
             report |= _supervise(launcher, arguments.timeout_s, asked_to_end)
+    if arguments.private_logs is not None:
+        private_logs.absorb(arguments.private_logs, arguments.workdir / "output.log")
     partial = arguments.workdir / "supervisor.json.partial"
     partial.write_text(json.dumps(report), encoding="utf-8")
     partial.replace(arguments.workdir / "supervisor.json")
