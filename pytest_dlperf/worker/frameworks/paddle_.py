@@ -175,8 +175,8 @@ def _device(arguments: Arguments) -> str:
             "paddlepaddle-gpu, or name CPU processes with --cpus",
         )
     seen = paddle.device.cuda.device_count()
-    # Its launcher shows each rank one GPU through CUDA_VISIBLE_DEVICES or FLAGS_selected_gpus.
-    index = int(os.environ.get("FLAGS_selected_gpus", arguments.local_rank))
+    # The launcher names each rank's GPU, and may show it that one alone.
+    index = dist.ParallelEnv().device_id
     if index >= seen:
         raise WorkerFailure(
             "device-unusable",
