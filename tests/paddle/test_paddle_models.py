@@ -1,4 +1,4 @@
-"""The suites' models in Paddle are those in PyTorch, whose test compares them with their papers."""
+"""The suites' models in Paddle are those in PyTorch, which are compared with their papers."""
 
 from __future__ import annotations
 

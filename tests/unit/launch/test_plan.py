@@ -82,7 +82,8 @@ def test_paddle_on_several_nodes_names_a_master():
 
 def test_the_place_is_read_from_the_launchers_own_variables(monkeypatch: pytest.MonkeyPatch):
     for name, value in {
-        "RANK": "7", "PADDLE_TRAINER_ID": "1", "PADDLE_RANK_IN_NODE": "1", "PADDLE_TRAINERS_NUM": "2",
+        "RANK": "7", "PADDLE_TRAINER_ID": "1", "PADDLE_RANK_IN_NODE": "1",
+        "PADDLE_TRAINERS_NUM": "2",
     }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
     argv = make_plan(case("1n2c", framework="paddle"), TARGET, Path("/runs/r1")).argv
@@ -107,7 +108,7 @@ def test_launchers_that_do_not_fit():
         make_plan(case("1n2c", launcher="local"), TARGET, Path("/r"))
     with pytest.raises(
         UnknownNameError,
-        match="unknown launcher 'torchrn'; known: local, paddle.distributed.launch, torchrun",
+        match=r"unknown launcher 'torchrn'; known: local, paddle\.distributed\.launch, torchrun",
     ):
         make_plan(case("1n2c", launcher="torchrn"), TARGET, Path("/r"))
 
