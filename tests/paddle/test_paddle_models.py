@@ -8,6 +8,7 @@ import pytest
 from perf_tests.arcface import paddle_train as arcface
 from perf_tests.deeplabv3p import paddle_train as deeplabv3p
 from perf_tests.resnet50 import paddle_train as resnet50
+from perf_tests.tsm import cases
 from perf_tests.tsm import paddle_train as tsm
 from pytest_dlperf.worker.frameworks.paddle_job import PaddleJob
 
@@ -74,14 +75,25 @@ def test_tsm_clips_gradients_after_they_are_unscaled(monkeypatch):
     assert calls == ["scale", "unscale_", "clip 20.0", "step", "update"]
 
 
-def test_tsm_sets_the_flags_of_its_options():
-    name = "FLAGS_conv_workspace_size_limit"
-    before = paddle.get_flags(name)
-    try:
-        tsm.build(job(options={name: 1000}))
-        assert paddle.get_flags(name) == {name: 1000}
-    finally:
-        paddle.set_flags(before)
+def test_tsm_sets_the_flags_of_its_options(monkeypatch):
+    """Recorded only: the CPU build does not have these flags."""
+    flags: list[dict] = []
+    monkeypatch.setattr(paddle, "set_flags", flags.append)
+    tsm.build(job(options=cases.PADDLE_FLAGS | {"other": 1}))
+    assert flags == [
+        {
+            "FLAGS_conv_workspace_size_limit": 1000,
+            "FLAGS_cudnn_exhaustive_search": True,
+            "FLAGS_cudnn_batchnorm_spatial_persistent": True,
+        }
+    ]
+
+
+def test_arcface_margin_is_added_to_the_angle_of_the_target_only():
+    angle = paddle.to_tensor([[0.5, 1.0], [1.2, 0.3]], "float64")
+    columns, here = paddle.to_tensor([[1], [0]]), paddle.to_tensor([[1.0], [0.0]], "float64")
+    moved = arcface.with_margin(angle.cos(), columns, here).acos()
+    assert moved.flatten().tolist() == pytest.approx([0.5, 1.5, 1.2, 0.3])
 
 
 @pytest.mark.parametrize("suite", [arcface, deeplabv3p, resnet50, tsm])
