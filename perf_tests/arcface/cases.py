@@ -9,6 +9,9 @@ from pytest_dlperf import expand
 torch = partial(
     expand, suite="arcface", framework="torch", workload="perf_tests.arcface.torch_train:build"
 )
+paddle = partial(
+    expand, suite="arcface", framework="paddle", workload="perf_tests.arcface.paddle_train:build"
+)
 
 CASES = (
     *torch(
@@ -20,6 +23,11 @@ CASES = (
         size="tiny", precision=["fp32", "bf16"], batch_size_per_device=16, layout=["1n1c", "1n2c"]
     ),
     *torch(
+        size="tiny", precision=["fp32", "amp"], batch_size_per_device=16, layout=["1n1g", "1n2g"]
+    ),
+    *paddle(batch_size_per_device=128, layout=["1n1g", "1n4g", "1n8g", "2n8g", "4n8g"]),
+    *paddle(size="tiny", batch_size_per_device=16, layout=["1n1c", "1n2c"]),
+    *paddle(
         size="tiny", precision=["fp32", "amp"], batch_size_per_device=16, layout=["1n1g", "1n2g"]
     ),
 )

@@ -12,6 +12,12 @@ torch = partial(
     framework="torch",
     workload="perf_tests.deeplabv3p.torch_train:build",
 )
+paddle = partial(
+    expand,
+    suite="deeplabv3p",
+    framework="paddle",
+    workload="perf_tests.deeplabv3p.paddle_train:build",
+)
 
 CASES = (
     *torch(precision="fp32", batch_size_per_device=2, layout=["1n1g", "1n8g", "4n8g"]),
@@ -22,6 +28,14 @@ CASES = (
         size="tiny", precision=["fp32", "bf16"], batch_size_per_device=2, layout=["1n1c", "1n2c"]
     ),
     *torch(
+        size="tiny", precision=["fp32", "amp"], batch_size_per_device=2, layout=["1n1g", "1n2g"]
+    ),
+    *paddle(batch_size_per_device=2, layout=["1n1g", "1n8g", "4n8g"]),
+    *paddle(
+        precision=["amp", "pure_fp16"], batch_size_per_device=4, layout=["1n1g", "1n8g", "4n8g"]
+    ),
+    *paddle(size="tiny", batch_size_per_device=2, layout=["1n1c", "1n2c"]),
+    *paddle(
         size="tiny", precision=["fp32", "amp"], batch_size_per_device=2, layout=["1n1g", "1n2g"]
     ),
 )

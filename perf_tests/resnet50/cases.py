@@ -13,6 +13,13 @@ torch = partial(
     workload="perf_tests.resnet50.torch_train:build",
     unit="images",
 )
+paddle = partial(
+    expand,
+    suite="resnet50",
+    framework="paddle",
+    workload="perf_tests.resnet50.paddle_train:build",
+    unit="images",
+)
 
 CASES = (
     *torch(precision=["fp32", "amp"], batch_size_per_device=256, layout=["1n1g", "1n8g", "4n8g"]),
@@ -20,6 +27,11 @@ CASES = (
         size="tiny", precision=["fp32", "bf16"], batch_size_per_device=32, layout=["1n1c", "1n2c"]
     ),
     *torch(
+        size="tiny", precision=["fp32", "amp"], batch_size_per_device=32, layout=["1n1g", "1n2g"]
+    ),
+    *paddle(precision=["fp32", "amp"], batch_size_per_device=256, layout=["1n1g", "1n8g", "4n8g"]),
+    *paddle(size="tiny", batch_size_per_device=32, layout=["1n1c", "1n2c"]),
+    *paddle(
         size="tiny", precision=["fp32", "amp"], batch_size_per_device=32, layout=["1n1g", "1n2g"]
     ),
 )

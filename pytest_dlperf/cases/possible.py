@@ -43,6 +43,11 @@ def check_possible(case: Case, *, compute_capability: float | None) -> None:
         raise NotRunError(
             f"precision {case.precision} has no CPU kernels; name bf16, or run it on a GPU"
         )
+    if case.layout.device == "cpu" and case.framework == "paddle" and case.precision == "bf16":
+        raise NotRunError(
+            "Paddle's autocast does nothing on a CPU: bf16 would be computed in float32 without "
+            "a word; run it on a GPU, or name fp32"
+        )
     if (
         case.layout.device == "gpu"
         and case.precision in {"bf16", "tf32"}

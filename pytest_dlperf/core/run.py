@@ -31,6 +31,9 @@ class LaunchPlan:
     #: Folder of this run: records of the ranks, ``output.log``, the launcher's own files.
     workdir: str
     timeout_s: float
+    #: Folder that must not outlive the run: the launcher writes the whole environment there,
+    #: beside ``workerlog.*``, which end up in ``output.log``. Empty if there is none.
+    private_logs: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

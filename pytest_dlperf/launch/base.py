@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,6 +25,9 @@ class Target:
 
 class Launcher(Protocol):
     """Turns a case into a command. Starts nothing."""
+
+    #: Name of the launcher's log folder, where that must not outlive the run; else empty.
+    private_logs: ClassVar[str]
 
     def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
         """Return the command that runs the worker on every rank of ``case``."""

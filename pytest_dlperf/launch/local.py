@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.launch.base import worker_arguments
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 class LocalLauncher:
     """Starts the worker itself."""
+
+    private_logs: ClassVar = ""
 
     def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
         """Return the worker's command."""

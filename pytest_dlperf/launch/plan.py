@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pytest_dlperf.core.lookup import lookup
 from pytest_dlperf.core.run import LaunchPlan
 from pytest_dlperf.launch.local import LocalLauncher
+from pytest_dlperf.launch.paddle_launch import PaddleLauncher
 from pytest_dlperf.launch.torchrun import TorchrunLauncher
 
 if TYPE_CHECKING:
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
 LAUNCHERS: Final[Mapping[str, type[Launcher]]] = {
     "local": LocalLauncher,
     "torchrun": TorchrunLauncher,
+    "paddle.distributed.launch": PaddleLauncher,
 }
 #: The launcher of a framework's ranks where a case says ``auto``.
-DEFAULT_LAUNCHERS: Final = {"torch": "torchrun"}
+DEFAULT_LAUNCHERS: Final = {"torch": "torchrun", "paddle": "paddle.distributed.launch"}
 #: Tells the processes of one run from all others, also after their parents are gone.
 RUN_VARIABLE: Final = "DLPERF_RUN"
 
@@ -54,4 +56,5 @@ def make_plan(case: Case, target: Target, workdir: Path) -> LaunchPlan:
         },
         workdir=str(workdir),
         timeout_s=case.protocol.timeout_s,
+        private_logs=str(workdir / launcher.private_logs) if launcher.private_logs else "",
     )

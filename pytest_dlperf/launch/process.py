@@ -49,6 +49,9 @@ def execute(
                     on_tick(workdir)
     finally:
         _end(supervisor, workdir)
+        if plan.private_logs:
+            # Already done, unless the supervisor was killed.
+            supervisor_program.absorb_logs(Path(plan.private_logs), workdir / "output.log")
     report = _report(supervisor, workdir)
     return Run(
         plan=plan,
@@ -72,6 +75,7 @@ def _start(plan: LaunchPlan, workdir: Path, lease: int | None) -> subprocess.Pop
                 supervisor_program.__file__,
                 f"--timeout-s={plan.timeout_s:g}",
                 f"--workdir={workdir}",
+                *([f"--private-logs={plan.private_logs}"] if plan.private_logs else []),
                 "--",
                 *plan.argv,
             ],

@@ -1,11 +1,12 @@
-"""``python -m pytest_dlperf.launch.supervisor``: starts one launch, and leaves nothing of it.
+"""The program that every launch is a child of: starts one launch, and leaves nothing of it.
 
-Standard library only. It is a child subreaper, so that every process of the launch stays its
-descendant whatever session it makes or parent it loses; it holds the lease's descriptor,
-which its launch does not inherit; its standard input is a pipe from pytest, whose end of file
-means that pytest is gone, however it died. At the end of the launcher, at the timeout, at a
-signal or at end of file it terminates, then kills and reaps every descendant, writes why to
-``supervisor.json``, and only then exits, which frees the lease.
+Standard library only, and nothing of this package: it is run by its path. It is a child
+subreaper, so that every process of the launch stays its descendant whatever session it makes or
+parent it loses; it holds the lease's descriptor, which its launch does not inherit; its standard
+input is a pipe from pytest, whose end of file means that pytest is gone, however it died. At the
+end of the launcher, at the timeout, at a signal or at end of file it terminates, then kills and
+reaps every descendant, writes why to ``supervisor.json``, and only then exits, which frees the
+lease.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import ctypes
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,9 +32,10 @@ GRACE_S: Final = 4.0
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command after ``--`` to its end; return 0 if it could be supervised at all."""
-    parser = argparse.ArgumentParser(prog="python -m pytest_dlperf.launch.supervisor")
+    parser = argparse.ArgumentParser(prog="supervisor.py")
     parser.add_argument("--timeout-s", type=float, required=True)
     parser.add_argument("--workdir", type=Path, required=True)
+    parser.add_argument("--private-logs", type=Path)
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args(argv)
     command = arguments.command[1:]
@@ -55,6 +58,8 @@ def main(argv: list[str] | None = None) -> int:
             report |= {"end": "not-started", "message": f"{command[0]}: {error.strerror}"}
         else:
             report |= _supervise(launcher, arguments.timeout_s, asked_to_end)
+    if arguments.private_logs is not None:
+        absorb_logs(arguments.private_logs, arguments.workdir / "output.log")
     partial = arguments.workdir / "supervisor.json.partial"
     partial.write_text(json.dumps(report), encoding="utf-8")
     partial.replace(arguments.workdir / "supervisor.json")
@@ -126,6 +131,22 @@ def _reap() -> None:
             return
         if pid == 0:
             return
+
+
+def absorb_logs(folder: Path, log: Path) -> None:
+    """Append every ``workerlog.*`` of ``folder`` to ``log``, and remove the folder.
+
+    For launchers whose log folder holds the whole environment, passwords and all, beside what
+    ranks printed (``paddle.distributed.launch``). The rank that fell silent first comes last,
+    where one looks: the others only saw it go.
+    """
+    ranks = [path for path in folder.glob("workerlog.*") if path.is_file()]
+    with log.open("ab") as target:
+        for path in sorted(ranks, key=lambda path: -path.stat().st_mtime):
+            target.write(f"\n--- {path.name}\n".encode())
+            with path.open("rb") as source:
+                shutil.copyfileobj(source, target)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def descendants(pid: int) -> list[int]:

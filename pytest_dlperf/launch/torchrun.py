@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pytest_dlperf.launch.base import worker_arguments
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 class TorchrunLauncher:
     """Starts ranks with torchrun (https://docs.pytorch.org/docs/stable/elastic/run.html)."""
+
+    private_logs: ClassVar = ""
 
     def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
         """Return the command of one node; on several, each runs the same."""

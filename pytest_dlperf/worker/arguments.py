@@ -54,9 +54,19 @@ def parse(argv: list[str] | None = None) -> Arguments:
     parser.add_argument("--inject", type=float, default=0.0)
     parser.add_argument("--options", type=json.loads, default={}, metavar="JSON")
     parser.add_argument("--records", type=Path, required=True, metavar="FOLDER")
+    # Named by the launcher: which of several sets of variables is there would be a guess
+    # where one launcher runs inside another's job.
+    parser.add_argument(
+        "--place-from",
+        type=lambda text: text.split(","),
+        default=["RANK", "LOCAL_RANK", "WORLD_SIZE"],
+        metavar="RANK,LOCAL_RANK,WORLD_SIZE",
+    )
+    values = vars(parser.parse_args(argv))
+    rank, local_rank, world_size = values.pop("place_from")
     return Arguments(
-        **vars(parser.parse_args(argv)),
-        rank=int(os.environ.get("RANK", "0")),
-        local_rank=int(os.environ.get("LOCAL_RANK", "0")),
-        launched_world_size=int(os.environ.get("WORLD_SIZE", "1")),
+        **values,
+        rank=int(os.environ.get(rank, "0")),
+        local_rank=int(os.environ.get(local_rank, "0")),
+        launched_world_size=int(os.environ.get(world_size, "1")),
     )

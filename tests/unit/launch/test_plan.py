@@ -48,6 +48,49 @@ def test_several_nodes_name_a_rendezvous():
     assert "--rdzv-id=tsm-torch-fp32-bs16-4n8g" in argv
 
 
+def test_paddle_ranks_start_under_its_launcher():
+    plan = make_plan(case("1n8g", framework="paddle"), TARGET, Path("/runs/r1"))
+    assert plan.argv[:9] == (
+        "/env/bin/python",
+        "-m",
+        "paddle.distributed.launch",
+        "--devices=0,1,2,3,4,5,6,7",
+        "--log_level=CRITICAL",
+        "--max_restart=0",
+        "--log_dir=/runs/r1/paddle-logs",
+        "/env/bin/python",
+        "-m",
+    )
+    assert plan.private_logs == "/runs/r1/paddle-logs"
+
+
+def test_paddle_on_cpus_names_no_devices():
+    plan = make_plan(case("1n2c", framework="paddle"), TARGET, Path("/runs/r1"))
+    assert "--nproc_per_node=2" in plan.argv
+    assert not any(argument.startswith("--devices") for argument in plan.argv)
+    assert "CUDA_VISIBLE_DEVICES" not in plan.env
+
+
+def test_paddle_on_several_nodes_names_a_master():
+    argv = make_plan(case("4n8g", framework="paddle"), TARGET, Path("/runs/r1")).argv
+    assert argv[3:6] == (
+        "--master=${MASTER_ADDR}:${MASTER_PORT}",
+        "--nnodes=4",
+        "--rank=${NODE_RANK}",
+    )
+
+
+def test_the_place_is_read_from_the_launchers_own_variables(monkeypatch: pytest.MonkeyPatch):
+    for name, value in {
+        "RANK": "7", "PADDLE_TRAINER_ID": "1", "PADDLE_RANK_IN_NODE": "1",
+        "PADDLE_TRAINERS_NUM": "2",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    argv = make_plan(case("1n2c", framework="paddle"), TARGET, Path("/runs/r1")).argv
+    read = arguments.parse(list(argv[argv.index("pytest_dlperf.worker") + 1 :]))
+    assert (read.rank, read.local_rank, read.launched_world_size) == (1, 1, 2)
+
+
 def test_the_worker_reads_what_the_launcher_writes(monkeypatch: pytest.MonkeyPatch):
     for name, value in {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
@@ -64,7 +107,8 @@ def test_launchers_that_do_not_fit():
     with pytest.raises(UsageError, match="starts one rank"):
         make_plan(case("1n2c", launcher="local"), TARGET, Path("/r"))
     with pytest.raises(
-        UnknownNameError, match="unknown launcher 'torchrn'; known: local, torchrun"
+        UnknownNameError,
+        match=r"unknown launcher 'torchrn'; known: local, paddle\.distributed\.launch, torchrun",
     ):
         make_plan(case("1n2c", launcher="torchrn"), TARGET, Path("/r"))
 

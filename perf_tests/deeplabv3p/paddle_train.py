@@ -1,0 +1,241 @@
+"""DeepLabV3+ over ResNet50_vd in Paddle, as PaddleSeg's benchmark trains it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import paddle
+from paddle import nn
+from paddle.nn import functional as F
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_dlperf.worker.job import Job
+
+CLASSES = 19
+IGNORED = 255
+ASPP_RATIOS = (1, 12, 24, 36)
+MULTI_GRID = (1, 2, 4)
+MOMENTUM = 0.9
+WEIGHT_DECAY = 4e-5
+#: The poly schedule ends here in the report's logs.
+POLY_ITERATIONS, POLY_POWER = 200, 0.9
+#: Gradients of a mean over a million pixels vanish in float16; they are kept this much larger.
+PURE_FP16_SCALE = 1024.0
+
+
+class Size(NamedTuple):
+    """How large the model and its crops are, and the learning rate."""
+
+    #: Width of the first stage; the head's widths follow it.
+    width: int
+    height: int
+    breadth: int
+    learning_rate: float
+
+
+SIZES = {
+    "full": Size(width=64, height=512, breadth=1024, learning_rate=0.01),
+    "tiny": Size(width=8, height=32, breadth=64, learning_rate=0.05),
+}
+
+
+class ConvBN(nn.Sequential):  # type: ignore[misc]  # paddle is Any here
+    """Convolution and batch normalisation; output and input are equally large at stride 1."""
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int,
+        *,
+        stride: int = 1,
+        dilation: int = 1,
+        groups: int = 1,
+        bias: bool = False,
+    ) -> None:
+        # Paddle calls it fan_in; the number is fan-out.
+        weights = nn.initializer.KaimingNormal(fan_in=outputs * kernel**2)
+        super().__init__(
+            nn.Conv2D(
+                inputs,
+                outputs,
+                kernel,
+                stride,
+                padding=dilation * (kernel // 2),
+                dilation=dilation,
+                groups=groups,
+                weight_attr=weights,
+                bias_attr=None if bias else False,
+            ),
+            nn.BatchNorm2D(outputs),
+        )
+
+
+def separable(inputs: int, outputs: int, dilation: int = 1) -> nn.Sequential:
+    """Return a 3x3 convolution per channel and a 1x1 over channels; ReLU after the second."""
+    return nn.Sequential(
+        ConvBN(inputs, inputs, 3, dilation=dilation, groups=inputs, bias=True),
+        ConvBN(inputs, outputs, 1, bias=True),
+        nn.ReLU(),
+    )
+
+
+class Bottleneck(nn.Layer):  # type: ignore[misc]
+    """A bottleneck of ResNet-D: a shortcut with stride pools first and convolves then."""
+
+    def __init__(self, inputs: int, width: int, stride: int, dilation: int) -> None:
+        super().__init__()
+        outputs = 4 * width
+        self.reduce = ConvBN(inputs, width, 1)
+        self.spatial = ConvBN(width, width, 3, stride=stride, dilation=dilation)
+        self.expand = ConvBN(width, outputs, 1)
+        shortcut: list[nn.Layer] = []
+        if stride != 1:
+            shortcut.append(nn.AvgPool2D(2, 2, ceil_mode=True))
+        if inputs != outputs:
+            shortcut.append(ConvBN(inputs, outputs, 1))
+        self.shortcut = nn.Sequential(*shortcut)
+
+    def forward(self, x: paddle.Tensor) -> paddle.Tensor:
+        """Return ``relu(shortcut + residual)``."""
+        y = F.relu(self.reduce(x))
+        y = F.relu(self.spatial(y))
+        return F.relu(self.expand(y) + self.shortcut(x))
+
+
+class ResNet50vd(nn.Layer):  # type: ignore[misc]
+    """ResNet50_vd at output stride 8: the last two stages are dilated instead of strided."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(
+            ConvBN(3, width // 2, 3, stride=2),
+            nn.ReLU(),
+            ConvBN(width // 2, width // 2, 3),
+            nn.ReLU(),
+            ConvBN(width // 2, width, 3),
+            nn.ReLU(),
+            nn.MaxPool2D(3, stride=2, padding=1),
+        )
+        dilations = [(1,) * 3, (1,) * 4, (2,) * 6, tuple(4 * grid for grid in MULTI_GRID)]
+        self.stages = nn.LayerList()
+        inputs = width
+        for stage, rates in enumerate(dilations):
+            blocks = []
+            for index, dilation in enumerate(rates):
+                stride = 2 if stage == 1 and index == 0 else 1
+                blocks.append(Bottleneck(inputs, width << stage, stride, dilation))
+                inputs = 4 * (width << stage)
+            self.stages.append(nn.Sequential(*blocks))
+
+    def forward(self, images: paddle.Tensor) -> tuple[paddle.Tensor, paddle.Tensor]:
+        """Return the outputs of the first and the last stage (backbone_indices 0 and 3)."""
+        x = low_level = self.stages[0](self.stem(images))
+        for stage in self.stages[1:]:
+            x = stage(x)
+        return low_level, x
+
+
+class ASPP(nn.Layer):  # type: ignore[misc]
+    """Atrous spatial pyramid pooling: a branch for every ratio, and one for the whole image."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.branches = nn.LayerList(
+            [
+                nn.Sequential(ConvBN(inputs, outputs, 1, bias=True), nn.ReLU())
+                if ratio == 1
+                else separable(inputs, outputs, ratio)
+                for ratio in ASPP_RATIOS
+            ]
+        )
+        self.whole = nn.Sequential(nn.AdaptiveAvgPool2D(1), ConvBN(inputs, outputs, 1), nn.ReLU())
+        self.project = nn.Sequential(
+            ConvBN(outputs * (len(ASPP_RATIOS) + 1), outputs, 1, bias=True),
+            nn.ReLU(),
+            nn.Dropout(0.1),
+        )
+
+    def forward(self, x: paddle.Tensor) -> paddle.Tensor:
+        """Return the branches side by side, projected."""
+        branches = [branch(x) for branch in self.branches]
+        branches.append(self.whole(x).expand_as(branches[0]))
+        return self.project(paddle.concat(branches, axis=1))
+
+
+class DeepLabV3P(nn.Layer):  # type: ignore[misc]
+    """The trunk, ASPP on its last stage, and a decoder that adds the first stage."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        head, low_level = 4 * width, 3 * width // 4
+        self.trunk = ResNet50vd(width)
+        self.aspp = ASPP(32 * width, head)
+        self.low_level = nn.Sequential(ConvBN(4 * width, low_level, 1, bias=True), nn.ReLU())
+        self.decoder = nn.Sequential(
+            separable(head + low_level, head), separable(head, head), nn.Conv2D(head, CLASSES, 1)
+        )
+
+    def forward(self, images: paddle.Tensor) -> paddle.Tensor:
+        """Return logits for every pixel, in float32 where the model is in float16."""
+        low_level, x = self.trunk(images)
+        low_level = self.low_level(low_level)
+        x = upsample(self.aspp(x), low_level.shape[2:])
+        x = self.decoder(paddle.concat([x, low_level], axis=1))
+        return upsample(x.astype("float32"), images.shape[2:])
+
+
+def upsample(x: paddle.Tensor, shape: list[int]) -> paddle.Tensor:
+    """Return ``x`` bilinearly resized."""
+    return F.interpolate(x, shape, mode="bilinear", align_corners=False)
+
+
+def street(job: Job, size: Size) -> tuple[paddle.Tensor, paddle.Tensor]:
+    """Return images and labels: patches of one class, in its colour, under noise; a border.
+
+    Labels of single pixels at random could not be learnt at output stride 8.
+    """
+    random: np.random.Generator = job.generator()
+    batch, patch = job.batch_size_per_device, size.height // 8
+    colours = random.standard_normal((CLASSES, 3), "float32")
+    labels = random.integers(CLASSES, size=(batch, size.height // patch, size.breadth // patch))
+    labels = labels.repeat(patch, axis=1).repeat(patch, axis=2)
+    images = colours[labels].transpose(0, 3, 1, 2)
+    images = images + 0.5 * random.standard_normal(images.shape, "float32")
+    labels[:, :, : patch // 2] = IGNORED
+    return paddle.to_tensor(np.ascontiguousarray(images)).astype(job.dtype), paddle.to_tensor(
+        labels
+    )
+
+
+def build(job: Job) -> Callable[[], paddle.Tensor]:
+    """Return one training iteration."""
+    size = SIZES[job.size]
+    model = DeepLabV3P(size.width)
+    if job.world_size > 1 and job.device.startswith("gpu"):
+        model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+    model = job.data_parallel(model)
+
+    # SGD on gradients that are `scale` times too large is SGD on true ones when the learning
+    # rate is that much smaller and the decay that much larger.
+    scale = PURE_FP16_SCALE if job.precision == "pure_fp16" else 1.0
+    optimizer = paddle.optimizer.Momentum(
+        0.0, MOMENTUM, parameters=model.parameters(), weight_decay=WEIGHT_DECAY * scale
+    )
+    images, labels = street(job, size)
+    iteration = 0
+
+    def step() -> paddle.Tensor:
+        nonlocal iteration
+        poly = max(0.0, 1 - iteration / POLY_ITERATIONS) ** POLY_POWER
+        optimizer.set_lr(size.learning_rate * poly / scale)
+        iteration += 1
+        with job.autocast():
+            loss = F.cross_entropy(model(images), labels, axis=1, ignore_index=IGNORED)
+        job.backward(loss * scale, optimizer)
+        return loss
+
+    return step

@@ -1,0 +1,154 @@
+"""ResNet-50 V1.5 in Paddle, with the model and the schedule of NVIDIA's container."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import paddle
+from paddle import nn
+from paddle.nn import functional as F
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_dlperf.worker.job import Job
+
+MOMENTUM = 0.875
+WEIGHT_DECAY = 1 / 32768
+LABEL_SMOOTHING = 0.1
+
+
+class Size(NamedTuple):
+    """How large the model and its images are, and how the learning rate rises."""
+
+    width: int
+    image: int
+    classes: int
+    #: Learning rate at the end of warm-up, for a global batch of 256 images.
+    learning_rate: float
+    #: Images seen by the end of warm-up.
+    warmup_images: int
+
+
+SIZES = {
+    "full": Size(
+        width=64, image=224, classes=1000, learning_rate=0.256, warmup_images=8 * 1_281_167
+    ),
+    "tiny": Size(width=8, image=32, classes=10, learning_rate=0.8, warmup_images=16),
+}
+
+
+class ConvBN(nn.Sequential):  # type: ignore[misc]  # paddle is Any here
+    """Convolution and batch normalisation."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1) -> None:
+        # Paddle calls it fan_in; the number is fan-out.
+        weights = nn.initializer.KaimingNormal(fan_in=outputs * kernel**2)
+        super().__init__(
+            nn.Conv2D(
+                inputs,
+                outputs,
+                kernel,
+                stride,
+                padding=kernel // 2,
+                weight_attr=weights,
+                bias_attr=False,
+            ),
+            nn.BatchNorm2D(outputs),
+        )
+
+
+class Bottleneck(nn.Layer):  # type: ignore[misc]
+    """1x1, 3x3 and 1x1 convolutions around a shortcut; V1.5 has the stride in the 3x3."""
+
+    def __init__(self, inputs: int, width: int, stride: int) -> None:
+        super().__init__()
+        outputs = 4 * width
+        self.reduce = ConvBN(inputs, width, 1)
+        self.spatial = ConvBN(width, width, 3, stride)
+        self.expand = ConvBN(width, outputs, 1)
+        self.shortcut = (
+            ConvBN(inputs, outputs, 1, stride)
+            if stride != 1 or inputs != outputs
+            else nn.Identity()
+        )
+
+    def forward(self, x: paddle.Tensor) -> paddle.Tensor:
+        """Return ``relu(shortcut + residual)``."""
+        y = F.relu(self.reduce(x))
+        y = F.relu(self.spatial(y))
+        return F.relu(self.expand(y) + self.shortcut(x))
+
+
+class ResNet50(nn.Layer):  # type: ignore[misc]
+    """Stages of 3, 4, 6 and 3 bottlenecks; ``width`` is that of the first, 64 in the paper."""
+
+    def __init__(self, width: int, classes: int) -> None:
+        super().__init__()
+        self.stem = ConvBN(3, width, 7, stride=2)
+        self.pool = nn.MaxPool2D(3, stride=2, padding=1)
+        blocks, inputs = [], width
+        for stage, depth in enumerate((3, 4, 6, 3)):
+            for index in range(depth):
+                stride = 2 if stage > 0 and index == 0 else 1
+                blocks.append(Bottleneck(inputs, width << stage, stride))
+                inputs = 4 * (width << stage)
+        self.blocks = nn.Sequential(*blocks)
+        self.classifier = nn.Linear(inputs, classes)
+
+    def forward(self, images: paddle.Tensor) -> paddle.Tensor:
+        """Return the logits of ``images``."""
+        x = self.pool(F.relu(self.stem(images)))
+        return self.classifier(self.blocks(x).mean(axis=[2, 3]))
+
+
+def parameter_groups(model: nn.Layer) -> list[dict[str, Any]]:
+    """Return parameters with weight decay, and those of batch normalisation without.
+
+    The bias of the classifier decays: NVIDIA's script leaves out batch normalisation only.
+    """
+    norms = [m for m in model.sublayers() if isinstance(m, nn.BatchNorm2D)]
+    spared = [p for norm in norms for p in (norm.weight, norm.bias)]
+    spared_ids = {id(p) for p in spared}
+    trained = [p for p in model.parameters() if not p.stop_gradient]
+    return [
+        {
+            "params": [p for p in trained if id(p) not in spared_ids],
+            "weight_decay": WEIGHT_DECAY,
+        },
+        {"params": spared},
+    ]
+
+
+def learning_rate(size: Size, global_batch: int, iteration: int) -> float:
+    """Return the rate at ``iteration``: linear in the batch, and rising during warm-up."""
+    risen = min(1.0, iteration * global_batch / size.warmup_images)
+    return size.learning_rate * global_batch / 256 * risen
+
+
+def build(job: Job) -> Callable[[], paddle.Tensor]:
+    """Return one training iteration."""
+    size = SIZES[job.size]
+    model = ResNet50(size.width, size.classes)
+    optimizer = paddle.optimizer.Momentum(
+        0.0, MOMENTUM, parameters=parameter_groups(model), weight_decay=0.0
+    )
+    model = job.data_parallel(model)
+
+    batch, random = job.batch_size_per_device, job.generator()
+    images = paddle.to_tensor(
+        random.standard_normal((batch, 3, size.image, size.image), "float32")
+    )
+    labels = paddle.to_tensor(random.integers(size.classes, size=batch))
+    iteration = 0
+
+    def step() -> paddle.Tensor:
+        nonlocal iteration
+        iteration += 1
+        optimizer.set_lr(learning_rate(size, batch * job.world_size, iteration))
+        with job.autocast():
+            loss = F.cross_entropy(model(images), labels, label_smoothing=LABEL_SMOOTHING)
+        job.backward(loss, optimizer)
+        return loss
+
+    return step

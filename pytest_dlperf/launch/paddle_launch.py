@@ -1,0 +1,56 @@
+"""``paddle.distributed.launch``: one launcher a node, one rank a device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from pytest_dlperf.launch.base import collective_timeout_s, worker_arguments
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.launch.base import Target
+
+
+class PaddleLauncher:
+    """Starts ranks with ``python -m paddle.distributed.launch``.
+
+    Never with CUDA_VISIBLE_DEVICES, nor ``--devices``, on CPUs: any value of them ends Paddle's
+    CPU build before a rank starts.
+    """
+
+    private_logs: ClassVar = "paddle-logs"
+
+    def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
+        """Return the command of one node; on several, each has its own ``--rank``."""
+        layout = case.layout
+        rendezvous: tuple[str, ...] = ()
+        if layout.nodes > 1:
+            rendezvous = (
+                "--master=${MASTER_ADDR}:${MASTER_PORT}",
+                f"--nnodes={layout.nodes}",
+                "--rank=${NODE_RANK}",
+            )
+        place: tuple[str, ...] = (f"--nproc_per_node={layout.devices_per_node}",)
+        if layout.device == "gpu":
+            place = ("--devices=" + ",".join(map(str, range(layout.devices_per_node))),)
+        return (
+            target.python,
+            "-m",
+            "paddle.distributed.launch",
+            *rendezvous,
+            *place,
+            # Of a failed rank, versions before 3 print the whole environment as an error.
+            "--log_level=CRITICAL",
+            "--max_restart=0",
+            f"--log_dir={workdir / self.private_logs}",
+            # It starts Python files and programs, not modules.
+            target.python,
+            *worker_arguments(case, target, workdir),
+            "--place-from=PADDLE_TRAINER_ID,PADDLE_RANK_IN_NODE,PADDLE_TRAINERS_NUM",
+        )
+
+    def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
+        """Return how long a collective waits; the launcher tells ranks their place itself."""
+        return {"PADDLE_PG_TIMEOUT": f"{collective_timeout_s(case) * 1000:.0f}"}

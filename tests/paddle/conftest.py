@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.torch.user_folder import Folder
+
+HERE = Path(__file__).parent
+
+
+class PaddleFolder(Folder):
+    """The user's folder of the torch tests, on the Paddle trainings of this one."""
+
+    def write(self, **marker: Any) -> None:
+        super().write(framework="paddle", **marker)
+
+
+@pytest.fixture
+def folder(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
+    )
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(pytester.mkdir("runtime")))
+    made = PaddleFolder(pytester)
+    made.write()
+    return made

@@ -1,0 +1,103 @@
+"""The suites' models in Paddle are those in PyTorch, which are compared with their papers."""
+
+from __future__ import annotations
+
+import paddle
+import pytest
+
+from perf_tests.arcface import paddle_train as arcface
+from perf_tests.deeplabv3p import paddle_train as deeplabv3p
+from perf_tests.resnet50 import paddle_train as resnet50
+from perf_tests.tsm import cases
+from perf_tests.tsm import paddle_train as tsm
+from pytest_dlperf.worker.frameworks.paddle_job import PaddleJob
+
+pytestmark = pytest.mark.paddle
+
+
+def job(batch: int = 2, **fields) -> PaddleJob:
+    paddle.seed(0)
+    values = {
+        "rank": 0, "local_rank": 0, "world_size": 1, "device": "cpu", "precision": "fp32",
+        "batch_size_per_device": batch, "size": "tiny", "seed": 0, "dtype": "float32",
+    }  # fmt: skip
+    return PaddleJob(**values | fields)
+
+
+def trained(model: paddle.nn.Layer) -> int:
+    return sum(int(p.size) for p in model.parameters() if not p.stop_gradient)
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters"),
+    [
+        # torchvision, ResNet50_Weights
+        (lambda: resnet50.ResNet50(64, 1000), 25_557_032),
+        # the same without its classifier, and one for 400 classes
+        (lambda: tsm.TSM(64, 400), 25_557_032 - 2049 * 1000 + 2049 * 400),
+        # the PyTorch model beside it
+        (lambda: arcface.FaceResNet(64, 112, 512), 43_584_985),
+        # the report's log, without 70,848 running means and variances
+        (lambda: deeplabv3p.DeepLabV3P(64), 26_794_243 - 70_848),
+    ],
+    ids=["resnet50", "tsm", "arcface", "deeplabv3p"],
+)
+def test_parameters(model, parameters: int):
+    assert trained(model()) == parameters
+
+
+def test_deeplabv3p_counted_as_paddle_counts_is_that_of_the_reports_log():
+    parameters = deeplabv3p.DeepLabV3P(64).parameters()
+    assert sum(int(parameter.size) for parameter in parameters) == 26_794_243
+
+
+class Recorder:
+    """A loss scaler that notes the order of what is asked of it; Paddle has none on a CPU."""
+
+    def __init__(self, calls: list[str]) -> None:
+        self.calls = calls
+
+    def scale(self, loss):
+        self.calls.append("scale")
+        return loss
+
+    def __getattr__(self, name: str):
+        return lambda *_: self.calls.append(name)
+
+
+def test_tsm_clips_gradients_after_they_are_unscaled(monkeypatch):
+    calls: list[str] = []
+    monkeypatch.setattr(
+        paddle.nn.utils, "clip_grad_norm_", lambda _parameters, norm: calls.append(f"clip {norm}")
+    )
+    step = tsm.build(job(scaler=Recorder(calls)))
+    step()
+    assert calls == ["scale", "unscale_", "clip 20.0", "step", "update"]
+
+
+def test_tsm_sets_the_flags_of_its_options(monkeypatch):
+    """Recorded only: the CPU build does not have these flags."""
+    flags: list[dict] = []
+    monkeypatch.setattr(paddle, "set_flags", flags.append)
+    tsm.build(job(options=cases.PADDLE_FLAGS | {"other": 1}))
+    assert flags == [
+        {
+            "FLAGS_conv_workspace_size_limit": 1000,
+            "FLAGS_cudnn_exhaustive_search": True,
+            "FLAGS_cudnn_batchnorm_spatial_persistent": True,
+        }
+    ]
+
+
+def test_arcface_margin_is_added_to_the_angle_of_the_target_only():
+    angle = paddle.to_tensor([[0.5, 1.0], [1.2, 0.3]], "float64")
+    columns, here = paddle.to_tensor([[1], [0]]), paddle.to_tensor([[1.0], [0.0]], "float64")
+    moved = arcface.with_margin(angle.cos(), columns, here).acos()
+    assert moved.flatten().tolist() == pytest.approx([0.5, 1.5, 1.2, 0.3])
+
+
+@pytest.mark.parametrize("suite", [arcface, deeplabv3p, resnet50, tsm])
+def test_a_suite_learns_its_one_batch(suite):
+    step = suite.build(job(batch=4))
+    losses = [step().item() for _ in range(40)]
+    assert sum(losses[-5:]) < 0.9 * sum(losses[:5])
