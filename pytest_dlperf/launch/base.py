@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pytest_dlperf.core.case import Case
 
 
@@ -35,8 +35,20 @@ class Launcher(Protocol):
         ...
 
 
-def worker_arguments(case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
-    """Return ``-m pytest_dlperf.worker`` and its options, for any Python."""
+def program_beside(python: str, name: str) -> str:
+    """Return the program of ``python``'s environment, else the one on PATH."""
+    beside = Path(python).with_name(name)
+    return str(beside) if beside.exists() else shutil.which(name) or name
+
+
+def worker_arguments(
+    case: Case, target: Target, workdir: Path, *, place: str = "env"
+) -> tuple[str, ...]:
+    """Return ``-m pytest_dlperf.worker`` and its options, for any Python.
+
+    ``place`` names the variables by which the launcher tells a rank its place: a key of
+    ``PLACES`` in ``worker/arguments.py``.
+    """
     protocol = case.protocol
     arguments: tuple[str, ...] = (
         "-m",
@@ -56,6 +68,8 @@ def worker_arguments(case: Case, target: Target, workdir: Path) -> tuple[str, ..
         "--seed=1",
         f"--records={workdir}",
     )
+    if place != "env":
+        arguments += (f"--place={place}",)
     if case.options:
         arguments += (f"--options={json.dumps(dict(case.options))}",)
     if target.inject:

@@ -19,10 +19,19 @@ _LAST_LINES = 12
 
 
 def failure_of(case: Case, run: Run, records: Sequence[RankRecords]) -> CaseError:
-    """Return the error of a run that did not train to its end: cause, log, last lines."""
+    """Return the error of a run that did not train to its end: cause, log, last lines.
+
+    The last lines are those of the rank to blame where it said what happened: at the end of
+    the log is what the launcher has to say of it, which may be long.
+    """
+    blamed = _blamed(case, records)
+    if blamed is None:
+        source, text = "its last lines", last_lines(Path(run.log))
+    else:
+        source = f"the traceback of rank {blamed['rank']} ends with"
+        text = _end_of(blamed["traceback"])
     return CaseError(
-        f"{case.id}: {_cause(case, run, records)}.\n"
-        f"Log: {run.log}, its last lines:\n{last_lines(Path(run.log))}"
+        f"{case.id}: {_cause(case, run, records)}.\nLog: {run.log}, {source}:\n{text}"
     )
 
 
@@ -35,19 +44,31 @@ def last_lines(log: Path, count: int = _LAST_LINES) -> str:
             text = file.read().decode("utf-8", errors="replace")
     except OSError as error:
         return f"    (cannot be read: {error.strerror})"
+    return _end_of(text, count)
+
+
+def _end_of(text: str, count: int = _LAST_LINES) -> str:
     lines = [line[:400] for line in text.splitlines() if line.strip()]
     return "\n".join(f"    {line}" for line in lines[-count:]) or "    (it is empty)"
+
+
+def _blamed(case: Case, records: Sequence[RankRecords]) -> Mapping[str, Any] | None:
+    """Return the failure that explains the others; None if a silent rank may be the cause."""
+    failures = _failures(records)
+    named = [f for f in failures if f["code"] != "exception"] or failures
+    if named and (named[0]["code"] != "exception" or not _silent(case, records)):
+        return named[0]
+    return None
 
 
 def _cause(case: Case, run: Run, records: Sequence[RankRecords]) -> str:
     if run.exit_code is None and run.end.startswith("not-started"):
         return f"the launcher could not be started ({run.end.partition(': ')[2]})"
+    blamed = _blamed(case, records)
+    if blamed is not None:
+        return f"rank {blamed['rank']}: {blamed['message']}"
     failures = _failures(records)
-    silent = _silent(case, records)
-    named = [f for f in failures if f["code"] != "exception"] or failures
-    if named and (named[0]["code"] != "exception" or not silent):
-        return f"rank {named[0]['rank']}: {named[0]['message']}"
-    stopped = _stopped(case, run, records, silent)
+    stopped = _stopped(case, run, records, _silent(case, records))
     if run.timed_out:
         return f"timed out after {run.plan.timeout_s:g} s; {stopped}"
     if run.end.startswith("supervisor-died"):

@@ -9,7 +9,10 @@ if TYPE_CHECKING:
     from pytest_dlperf.worker.arguments import Arguments
     from pytest_dlperf.worker.frameworks.base import Framework
 
-FRAMEWORKS: Final = {"torch": "pytest_dlperf.worker.frameworks.torch_:Torch"}
+FRAMEWORKS: Final = {
+    "torch": "pytest_dlperf.worker.frameworks.torch_:Torch",
+    "tensorflow": "pytest_dlperf.worker.frameworks.tensorflow_:Tensorflow",
+}
 
 
 def start(arguments: Arguments) -> Framework:
