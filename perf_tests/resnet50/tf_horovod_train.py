@@ -113,9 +113,9 @@ def build(job: TensorflowJob) -> Callable[[], tf.Tensor]:
         with tf.GradientTape() as tape:
             logits = tf.cast(model(images, training=True), tf.float32)
             losses = tf.nn.softmax_cross_entropy_with_logits(targets, logits)
-            decay = WEIGHT_DECAY * tf.add_n([tf.nn.l2_loss(v) for v in decayed])
-            loss = tf.reduce_mean(losses) + decay
-        return loss, job.gradients(tape, loss, variables)
+            loss = tf.reduce_mean(losses)
+            penalised = loss + WEIGHT_DECAY * tf.add_n([tf.nn.l2_loss(v) for v in decayed])
+        return loss, job.gradients(tape, penalised, variables)
 
     @tf.function  # type: ignore[untyped-decorator]
     def train() -> tf.Tensor:

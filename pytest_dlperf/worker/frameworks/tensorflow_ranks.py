@@ -135,8 +135,10 @@ class StrategyRanks:
 
     def _all_reduce(self, tensors: list[Any], operation: Any) -> list[Any]:
         def in_replica(values: list[Any]) -> Any:
+            # Reduced to the device of the values, which those from outside do not name.
+            here = [tf.identity(value) for value in values]
             context = tf.distribute.get_replica_context()
-            return context.all_reduce(operation, values, options=self._options)
+            return context.all_reduce(operation, here, options=self._options)
 
         return list(self._strategy.run(in_replica, args=(tensors,)))
 
