@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.launch.base import program_beside, worker_arguments
 
@@ -12,6 +12,16 @@ if TYPE_CHECKING:
 
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.launch.base import Target
+
+#: What ranks on other hosts need of the plan's environment, and of the user's.
+_FORWARDED: Final = (
+    "PATH",
+    "LD_LIBRARY_PATH",
+    "PYTHONPATH",
+    "PYTHONUNBUFFERED",
+    "OMP_NUM_THREADS",
+    "DLPERF_RUN",
+)
 
 
 class MpirunLauncher:
@@ -40,7 +50,3 @@ class MpirunLauncher:
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
         """Return nothing: mpirun tells ranks their place itself."""
         return {}
-
-
-#: What ranks on other hosts need of the plan's environment, and of the user's.
-_FORWARDED = ("PATH", "PYTHONPATH", "PYTHONUNBUFFERED", "OMP_NUM_THREADS", "DLPERF_RUN")

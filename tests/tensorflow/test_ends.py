@@ -21,7 +21,7 @@ pytestmark = pytest.mark.tensorflow
     ],
 )
 def test_a_rank_that_dies(folder: Folder, launcher: str, fault: str, message: str):
-    folder.write(launcher=launcher, options={"fault": fault}, timeout_s=80.0)
+    folder.write(launcher=launcher, options={"fault": fault}, timeout_s=50.0)
     result, [outcome] = folder.run()
     assert result.ret == 1
     assert outcome["judgement"]["verdict"] == "error"

@@ -95,9 +95,10 @@ def _count(graph: Any, flops: Counter[str]) -> None:
         if formula is not None:
             flops[tf.as_dtype(operation.get_attr("T")).name] += 2 * formula(operation)
         for attribute in operation.node_def.attr.values():
-            called = graph._get_function(attribute.func.name) if attribute.func.name else None
-            if called is not None:
-                _count(called.graph, flops)
+            for function in (attribute.func, *attribute.list.func):
+                called = graph._get_function(function.name) if function.name else None
+                if called is not None:
+                    _count(called.graph, flops)
 
 
 def _size(tensor: Any) -> int:
