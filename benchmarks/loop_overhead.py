@@ -68,7 +68,6 @@ def main() -> None:
             options={},
             inject=0.0,
             records=Path(),
-            place="env",
             rank=0,
             local_rank=0,
             launched_world_size=1,

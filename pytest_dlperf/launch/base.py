@@ -41,14 +41,8 @@ def program_beside(python: str, name: str) -> str:
     return str(beside) if beside.exists() else shutil.which(name) or name
 
 
-def worker_arguments(
-    case: Case, target: Target, workdir: Path, *, place: str = "env"
-) -> tuple[str, ...]:
-    """Return ``-m pytest_dlperf.worker`` and its options, for any Python.
-
-    ``place`` names the variables by which the launcher tells a rank its place: a key of
-    ``PLACES`` in ``worker/arguments.py``.
-    """
+def worker_arguments(case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
+    """Return ``-m pytest_dlperf.worker`` and its options, for any Python."""
     protocol = case.protocol
     arguments: tuple[str, ...] = (
         "-m",
@@ -68,8 +62,6 @@ def worker_arguments(
         "--seed=1",
         f"--records={workdir}",
     )
-    if place != "env":
-        arguments += (f"--place={place}",)
     if case.options:
         arguments += (f"--options={json.dumps(dict(case.options))}",)
     if target.inject:

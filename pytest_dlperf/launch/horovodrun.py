@@ -28,9 +28,10 @@ class HorovodrunLauncher:
             f"--num-proc={case.world_size}",
             f"--hosts={hosts}",
             target.python,
-            *worker_arguments(case, target, workdir, place="horovod"),
+            *worker_arguments(case, target, workdir),
+            "--place-from=HOROVOD_RANK,HOROVOD_LOCAL_RANK,HOROVOD_SIZE",
         )
 
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
-        """Return nothing: horovodrun gives ranks its environment, and their place."""
-        return {}
+        """Return what undoes a leftover of some outer cluster: ranks join each other by it."""
+        return {"TF_CONFIG": ""}

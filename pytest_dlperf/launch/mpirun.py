@@ -24,6 +24,14 @@ _FORWARDED: Final = (
 )
 
 
+#: Where Open MPI tells a rank its place.
+_PLACE: Final = (
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+)
+
+
 class MpirunLauncher:
     """Starts ranks with mpirun (https://horovod.readthedocs.io/en/stable/mpi.html)."""
 
@@ -44,9 +52,10 @@ class MpirunLauncher:
             "none",
             *(word for name in _FORWARDED for word in ("-x", name)),
             target.python,
-            *worker_arguments(case, target, workdir, place="mpi"),
+            *worker_arguments(case, target, workdir),
+            f"--place-from={','.join(_PLACE)}",
         )
 
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
-        """Return nothing: mpirun tells ranks their place itself."""
-        return {}
+        """Return what undoes a leftover of some outer cluster: ranks join each other by it."""
+        return {"TF_CONFIG": ""}

@@ -7,15 +7,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
-
-#: How launchers tell a rank its place: the variables of its rank, its local rank, and the
-#: number of ranks.
-PLACES: Final = {
-    "env": ("RANK", "LOCAL_RANK", "WORLD_SIZE"),
-    "horovod": ("HOROVOD_RANK", "HOROVOD_LOCAL_RANK", "HOROVOD_SIZE"),
-    "mpi": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
-}
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +30,6 @@ class Arguments:
     options: dict[str, Any]
     inject: float
     records: Path
-    #: Which of ``PLACES`` the launcher uses.
-    place: str
     rank: int
     local_rank: int
     #: The number of ranks that the launcher says there are.
@@ -64,11 +54,18 @@ def parse(argv: list[str] | None = None) -> Arguments:
     parser.add_argument("--inject", type=float, default=0.0)
     parser.add_argument("--options", type=json.loads, default={}, metavar="JSON")
     parser.add_argument("--records", type=Path, required=True, metavar="FOLDER")
-    parser.add_argument("--place", choices=PLACES, default="env")
-    parsed = parser.parse_args(argv)
-    rank, local_rank, world_size = PLACES[parsed.place]
+    # Named by the launcher: which of several sets of variables is there would be a guess
+    # where one launcher runs inside another's job.
+    parser.add_argument(
+        "--place-from",
+        type=lambda text: text.split(","),
+        default=["RANK", "LOCAL_RANK", "WORLD_SIZE"],
+        metavar="RANK,LOCAL_RANK,WORLD_SIZE",
+    )
+    values = vars(parser.parse_args(argv))
+    rank, local_rank, world_size = values.pop("place_from")
     return Arguments(
-        **vars(parsed),
+        **values,
         rank=int(os.environ.get(rank, "0")),
         local_rank=int(os.environ.get(local_rank, "0")),
         launched_world_size=int(os.environ.get(world_size, "1")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from types import SimpleNamespace
 
@@ -15,10 +16,19 @@ from pytest_dlperf.worker.frameworks.tensorflow_ import Tensorflow
 pytestmark = pytest.mark.tensorflow
 
 
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No place in any job; and what joining adds to the environment does not stay."""
+    for name in [name for name in os.environ if name.startswith(("HOROVOD", "TF_CONFIG"))]:
+        monkeypatch.delenv(name)
+    for name in ("HOROVOD_STALL_CHECK_TIME_SECONDS", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"):
+        monkeypatch.setenv(name, "60")
+
+
 def arguments(**fields) -> SimpleNamespace:
     values = {
         "rank": 0, "local_rank": 0, "world_size": 2, "device": "cpu", "precision": "fp32",
-        "place": "env", "collective_timeout_s": 10.0, "threads_per_rank": 1, "options": {},
+        "collective_timeout_s": 10.0, "threads_per_rank": 1, "options": {},
     }  # fmt: skip
     return SimpleNamespace(**values | fields)
 
@@ -26,13 +36,13 @@ def arguments(**fields) -> SimpleNamespace:
 def test_a_horovod_without_tensorflow(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "horovod.tensorflow", None)
     with pytest.raises(WorkerFailure, match="HOROVOD_WITH_TENSORFLOW=1") as caught:
-        tensorflow_ranks.join(arguments(place="horovod"))
+        tensorflow_ranks.join(arguments())
     assert caught.value.code == "horovod-unusable"
 
 
-def test_ranks_of_another_launcher(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delenv("TF_CONFIG", raising=False)
-    with pytest.raises(WorkerFailure, match="cannot find each other"):
+def test_ranks_of_another_launcher():
+    """Such a rank is alone in Horovod: nobody told it of the others."""
+    with pytest.raises(WorkerFailure, match="1 ranks of tensorflow found each other, the case"):
         tensorflow_ranks.join(arguments())
 
 

@@ -144,23 +144,16 @@ class StrategyRanks:
 
 
 def join(arguments: Arguments) -> Ranks:
-    """Join the other ranks, the way that the launcher started them."""
+    """Join the other ranks: by TF_CONFIG if the launcher wrote one, else under Horovod."""
     if arguments.world_size == 1:
         return Alone()
-    if arguments.place in {"horovod", "mpi"}:
-        return HorovodRanks(arguments)
-    if "TF_CONFIG" in os.environ:
-        return StrategyRanks(arguments)
-    raise WorkerFailure(
-        "launcher-mismatch",
-        "ranks of tensorflow are started by launcher='horovodrun', 'mpirun' or "
-        "'tf-multiworker'; another started these, and they cannot find each other",
-    )
+    return StrategyRanks(arguments) if os.environ.get("TF_CONFIG") else HorovodRanks(arguments)
 
 
 def _check_size(joined: int, arguments: Arguments) -> None:
     if joined != arguments.world_size:
         raise WorkerFailure(
             "world-size-mismatch",
-            f"{joined} ranks joined, the case has {arguments.world_size}",
+            f"{joined} ranks of tensorflow found each other, the case has {arguments.world_size}; "
+            "launcher='horovodrun', 'mpirun' or 'tf-multiworker' brings them together",
         )
