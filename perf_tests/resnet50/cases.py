@@ -20,6 +20,13 @@ paddle = partial(
     workload="perf_tests.resnet50.paddle_train:build",
     unit="images",
 )
+tensorflow = partial(
+    expand,
+    suite="resnet50",
+    framework="tensorflow",
+    workload="perf_tests.resnet50.tf_horovod_train:build",
+    unit="images",
+)
 
 CASES = (
     *torch(precision=["fp32", "amp"], batch_size_per_device=256, layout=["1n1g", "1n8g", "4n8g"]),
@@ -33,5 +40,22 @@ CASES = (
     *paddle(size="tiny", batch_size_per_device=32, layout=["1n1c", "1n2c"]),
     *paddle(
         size="tiny", precision=["fp32", "amp"], batch_size_per_device=32, layout=["1n1g", "1n2g"]
+    ),
+    *tensorflow(
+        precision=["fp32", "amp"],
+        batch_size_per_device=256,
+        layout=["1n1g", "1n8g", "4n8g"],
+        protocol="ngc-tf",
+        options={"xla": True, "inter_op_parallelism_threads": 4},
+    ),
+    *tensorflow(
+        size="tiny", precision=["fp32", "bf16"], batch_size_per_device=32, layout=["1n1c", "1n2c"]
+    ),
+    *tensorflow(
+        size="tiny",
+        precision=["fp32", "amp"],
+        batch_size_per_device=32,
+        layout=["1n1g", "1n2g"],
+        options={"xla": True, "inter_op_parallelism_threads": 4},
     ),
 )

@@ -7,9 +7,10 @@ import itertools
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pytest_dlperf.core.case import Case, Protocol
+from pytest_dlperf.core.case import PROTOCOLS, Case, Protocol
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.layout import Layout
+from pytest_dlperf.core.lookup import lookup
 from pytest_dlperf.core.quantity import parse_share
 
 #: Keys that may be lists; the rest of a case is the same in all of them.
@@ -21,14 +22,15 @@ _CASE: Final = tuple(
     f.name for f in dataclasses.fields(Case) if f.name not in {"protocol", "cpu_ranks_max"}
 )
 #: Every key of the marker and of ``expand``.
-KEYS: Final = (*_CASE, *_PROTOCOL)
+KEYS: Final = (*_CASE, "protocol", *_PROTOCOL)
 _DEFAULTS: Final = {"framework": "torch", "precision": "fp32"}
 
 
 def expand(**keys: Any) -> tuple[Case, ...]:
     """Return one case for every combination of the axes that are lists, in order.
 
-    Keys are those of ``Case`` and of ``Protocol``; layouts are texts, ``options`` a mapping,
+    Keys are those of ``Case`` and of ``Protocol``; ``protocol`` names one of ``PROTOCOLS``,
+    which the others then change; layouts are texts, ``options`` a mapping,
     ``tolerance`` ``"3%"`` or 0.03. Raises ``UsageError`` for what cannot be meant.
     """
     unknown = sorted(set(keys) - set(KEYS))
@@ -38,7 +40,10 @@ def expand(**keys: Any) -> tuple[Case, ...]:
     for name in ("suite", "workload", "layout", "batch_size_per_device"):
         if name not in values:
             raise UsageError(f"{name} is missing; give for instance {_example(name)}")
-    protocol = Protocol(**{name: values.pop(name) for name in _PROTOCOL if name in values})
+    protocol = dataclasses.replace(
+        lookup("protocol", values.pop("protocol", "default"), PROTOCOLS),
+        **{name: values.pop(name) for name in _PROTOCOL if name in values},
+    )
     axes = {name: _as_list(values.pop(name)) for name in AXES if name in values}
     for name, items in axes.items():
         if not items:

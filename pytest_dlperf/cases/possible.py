@@ -21,12 +21,23 @@ _AMPERE: Final = 8.0
 
 def framework_version(framework: str) -> str | None:
     """Return the installed version of ``framework``; None if it is not installed."""
-    for distribution in DISTRIBUTIONS[framework]:
-        try:
-            return importlib.metadata.version(distribution)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return None
+    versions = (_version_of(distribution) for distribution in DISTRIBUTIONS[framework])
+    return next((version for version in versions if version is not None), None)
+
+
+def _version_of(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _needs_horovod(case: Case) -> bool:
+    return (
+        case.framework == "tensorflow"
+        and case.world_size > 1
+        and case.launcher != "tf-multiworker"
+    )
 
 
 def check_possible(case: Case, *, compute_capability: float | None) -> None:
@@ -38,6 +49,12 @@ def check_possible(case: Case, *, compute_capability: float | None) -> None:
         raise NotRunError(
             f"{case.framework} is not installed; pip install 'pytest-dlperf[{case.framework}]' "
             "brings it"
+        )
+    if _needs_horovod(case) and _version_of("horovod") is None:
+        raise NotRunError(
+            f"Horovod is not installed, and {case.world_size} ranks of tensorflow need it; "
+            "HOROVOD_WITH_TENSORFLOW=1 pip install --no-build-isolation horovod builds it, and "
+            "launcher='tf-multiworker' does without"
         )
     if case.layout.device == "cpu" and case.precision in GPU_PRECISIONS:
         raise NotRunError(

@@ -67,6 +67,14 @@ class Protocol:
         return self.warmup, self.iterations
 
 
+#: Protocols that have a name. ``ngc-tf`` is seed 004's (NGC TensorFlow ResNet50V1.5):
+#: ``--warmup_steps 200 --num_iter 500``, taken as 500 measured iterations.
+PROTOCOLS: Final = {
+    "default": Protocol(),
+    "ngc-tf": Protocol(iterations=700, warmup=200),
+}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Case:
     """One training to measure: a suite at one framework, precision, batch size and layout."""

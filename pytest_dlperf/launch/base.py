@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pytest_dlperf.core.case import Case
 
 
@@ -36,6 +36,12 @@ class Launcher(Protocol):
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
         """Return what the launcher needs in the environment."""
         ...
+
+
+def program_beside(python: str, name: str) -> str:
+    """Return the program of ``python``'s environment, else the one on PATH."""
+    beside = Path(python).with_name(name)
+    return str(beside) if beside.exists() else shutil.which(name) or name
 
 
 def worker_arguments(case: Case, target: Target, workdir: Path) -> tuple[str, ...]:

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.lookup import lookup
 from pytest_dlperf.core.run import LaunchPlan
+from pytest_dlperf.launch.horovodrun import HorovodrunLauncher
 from pytest_dlperf.launch.local import LocalLauncher
+from pytest_dlperf.launch.mpirun import MpirunLauncher
 from pytest_dlperf.launch.paddle_launch import PaddleLauncher
+from pytest_dlperf.launch.tf_multiworker import TfMultiworkerLauncher
 from pytest_dlperf.launch.torchrun import TorchrunLauncher
 
 if TYPE_CHECKING:
@@ -20,12 +23,19 @@ if TYPE_CHECKING:
 
 #: Every built-in launcher, by the name in ``Case.launcher``.
 LAUNCHERS: Final[Mapping[str, type[Launcher]]] = {
+    "horovodrun": HorovodrunLauncher,
     "local": LocalLauncher,
+    "mpirun": MpirunLauncher,
+    "tf-multiworker": TfMultiworkerLauncher,
     "torchrun": TorchrunLauncher,
     "paddle.distributed.launch": PaddleLauncher,
 }
 #: The launcher of a framework's ranks where a case says ``auto``.
-DEFAULT_LAUNCHERS: Final = {"torch": "torchrun", "paddle": "paddle.distributed.launch"}
+DEFAULT_LAUNCHERS: Final = {
+    "torch": "torchrun",
+    "paddle": "paddle.distributed.launch",
+    "tensorflow": "horovodrun",
+}
 #: Tells the processes of one run from all others, also after their parents are gone.
 RUN_VARIABLE: Final = "DLPERF_RUN"
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from pytest_dlperf.launch.base import worker_arguments
+from pytest_dlperf.launch.base import program_beside, worker_arguments
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.launch.base import Target
 
@@ -32,7 +32,7 @@ class TorchrunLauncher:
                 "--rdzv-endpoint=${MASTER_ADDR}:${MASTER_PORT}",
             )
         return (
-            _torchrun(target.python),
+            program_beside(target.python, "torchrun"),
             *rendezvous,
             f"--nproc-per-node={layout.devices_per_node}",
             "--max-restarts=0",
@@ -45,9 +45,3 @@ class TorchrunLauncher:
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
         """Return nothing: torchrun tells ranks their place itself."""
         return {}
-
-
-def _torchrun(python: str) -> str:
-    """Return the torchrun of ``python``'s environment, else the one on PATH."""
-    beside = Path(python).with_name("torchrun")
-    return str(beside) if beside.exists() else shutil.which("torchrun") or "torchrun"

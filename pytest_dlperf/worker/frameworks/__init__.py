@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 FRAMEWORKS: Final = {
     "torch": "pytest_dlperf.worker.frameworks.torch_:Torch",
     "paddle": "pytest_dlperf.worker.frameworks.paddle_:Paddle",
+    "tensorflow": "pytest_dlperf.worker.frameworks.tensorflow_:Tensorflow",
 }
 
 

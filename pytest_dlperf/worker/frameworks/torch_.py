@@ -6,8 +6,6 @@ import contextlib
 import ctypes
 import datetime
 import hashlib
-import resource
-import sys
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -17,7 +15,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from pytest_dlperf.worker.failure import WorkerFailure
-from pytest_dlperf.worker.frameworks import torch_canary, torch_watch
+from pytest_dlperf.worker.frameworks import on_cpu, torch_canary, torch_watch
 from pytest_dlperf.worker.job import Job
 
 if TYPE_CHECKING:
@@ -159,7 +157,7 @@ class Torch:
 
     def timer(self) -> Timer:
         """Return a timer on CUDA events, or on the host's clock."""
-        return _CudaTimer() if self._on_gpu else _HostTimer()
+        return _CudaTimer() if self._on_gpu else on_cpu.CpuTimer()
 
     def synchronise(self) -> None:
         """Wait for the GPU; a CPU has nothing to wait for."""
@@ -232,15 +230,12 @@ class Torch:
                 "reserved_bytes": torch.cuda.max_memory_reserved(self._device),
                 "kind": "gpu-allocated",
             }
-        # getrusage(2): kilobytes on Linux, bytes on macOS.
-        scale = 1 if sys.platform == "darwin" else 1024
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return {"bytes": peak * scale, "kind": "resident-set"}
+        return {"bytes": on_cpu.peak_resident_set_bytes(), "kind": "resident-set"}
 
     def delay(self, share: float, typical_s: float) -> Callable[[float], None]:
         """Spin on the device that trains: a GPU kernel of calibrated length, or the CPU."""
         if not self._on_gpu:
-            return lambda step_s: _spin(share * step_s)
+            return lambda step_s: on_cpu.spin(share * step_s)
         cycles = int(share * typical_s * _gpu_cycles_per_s(self._device))
         sleep = torch.cuda._sleep
         return lambda _step_s: sleep(cycles)
@@ -250,24 +245,6 @@ class Torch:
         if dist.is_initialized():
             self.barrier()
             dist.destroy_process_group()
-
-
-class _HostTimer:
-    """Laps on the host's clock; on a CPU a step is over when it returns."""
-
-    def __init__(self) -> None:
-        self._laps: list[tuple[float, float]] = []
-
-    def start(self) -> None:
-        self._wall_s, self._cpu_s = time.perf_counter(), time.process_time()
-
-    def lap(self) -> None:
-        wall_s, cpu_s = time.perf_counter(), time.process_time()
-        self._laps.append((wall_s - self._wall_s, cpu_s - self._cpu_s))
-        self._wall_s, self._cpu_s = wall_s, cpu_s
-
-    def read(self) -> list[tuple[float, float]]:
-        return self._laps
 
 
 class _CudaTimer:
@@ -319,12 +296,6 @@ def _device(arguments: Arguments) -> torch.device:
 def _device_uuid(device: torch.device) -> str | None:
     uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
     return None if uuid is None else str(uuid)
-
-
-def _spin(seconds: float) -> None:
-    end_s = time.perf_counter() + seconds
-    while time.perf_counter() < end_s:
-        pass
 
 
 def _gpu_cycles_per_s(device: torch.device) -> float:

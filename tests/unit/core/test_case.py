@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_dlperf.cases.marker import cases_of
+from pytest_dlperf.cases.matrix import expand
 from pytest_dlperf.core.case import Case, Protocol
 from pytest_dlperf.core.case_id import CaseId
 from pytest_dlperf.core.errors import UsageError
@@ -29,6 +30,16 @@ def test_ids_are_those_of_the_design():
         size="tiny", precision="bf16", batch_size_per_device=2, layout=Layout.parse("1n2c")
     )
     assert tiny.id == "tsm.tiny-torch-bf16-bs2-1n2c"
+
+
+def test_a_named_protocol_is_what_the_rest_changes():
+    keys = {"suite": "tsm", "workload": "m:build", "batch_size_per_device": 16, "layout": "1n8g"}
+    assert expand(**keys)[0].protocol == Protocol()
+    assert expand(**keys, protocol="ngc-tf")[0].protocol.window == (200, 700)
+    changed = expand(**keys, protocol="ngc-tf", runs=3)[0].protocol
+    assert (changed.window, changed.runs) == ((200, 700), 3)
+    with pytest.raises(UsageError, match="unknown protocol 'ngc'; known: default, ngc-tf"):
+        expand(**keys, protocol="ngc")
 
 
 def test_parent_is_the_same_case_on_one_device():

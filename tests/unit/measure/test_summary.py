@@ -114,12 +114,13 @@ def test_a_run_that_others_disturbed(
     assert (summary.others_cpu_share is None) is (busy is None)
 
 
-def test_the_error_names_the_rank_that_failed_first_and_ends_with_the_log(tmp_path: Path):
+def test_the_error_names_the_rank_that_failed_first_and_ends_with_its_traceback(tmp_path: Path):
     failure = {
         "record": "failure",
         "rank": 1,
         "code": "exception",
         "message": "ValueError: boom",
+        "traceback": "Traceback\n  line 3, in step\nValueError: boom\n",
         "time": 5.0,
     }
     later = {
@@ -127,6 +128,7 @@ def test_the_error_names_the_rank_that_failed_first_and_ends_with_the_log(tmp_pa
         "rank": 0,
         "code": "exception",
         "message": "closed by peer",
+        "traceback": "Traceback\nclosed by peer\n",
         "time": 6.0,
     }
     ranks = [
@@ -138,7 +140,8 @@ def test_the_error_names_the_rank_that_failed_first_and_ends_with_the_log(tmp_pa
     text = str(caught.value)
     assert "rank 1: ValueError: boom" in text
     assert str(tmp_path / "output.log") in text
-    assert "last words" in text
+    assert text.endswith("  line 3, in step\n    ValueError: boom")
+    assert "last words" not in text, "those are the launcher's, and may be long"
 
 
 def test_a_rank_that_vanished_is_blamed_not_the_one_that_noticed(tmp_path: Path):
@@ -158,6 +161,7 @@ def test_a_rank_that_vanished_is_blamed_not_the_one_that_noticed(tmp_path: Path)
     text = str(caught.value)
     assert "rank 1 stopped at iteration 13 of 20, without a word" in text
     assert text.index("rank 1 stopped") < text.index("Connection reset")
+    assert text.endswith("last words")
 
 
 def test_a_timeout_says_where_ranks_were(tmp_path: Path):

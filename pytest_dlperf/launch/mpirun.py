@@ -1,0 +1,63 @@
+"""mpirun of Open MPI: for Horovod that was built with MPI."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from pytest_dlperf.launch.base import program_beside, worker_arguments
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.launch.base import Target
+
+#: What ranks on other hosts need of the plan's environment, and of the user's.
+_FORWARDED: Final = (
+    "PATH",
+    "LD_LIBRARY_PATH",
+    "PYTHONPATH",
+    "PYTHONUNBUFFERED",
+    "OMP_NUM_THREADS",
+    "DLPERF_RUN",
+)
+
+
+#: Where Open MPI tells a rank its place.
+_PLACE: Final = (
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+)
+
+
+class MpirunLauncher:
+    """Starts ranks with mpirun (https://horovod.readthedocs.io/en/stable/mpi.html)."""
+
+    private_logs: ClassVar = ""
+
+    def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
+        """Return the command of the first node, which starts the ranks of all."""
+        hosts = "${HOSTS}" if case.layout.nodes > 1 else f"localhost:{case.world_size}"
+        # Open MPI refuses root unless it is told; in containers there is nobody else.
+        as_root = ("--allow-run-as-root",) if os.geteuid() == 0 else ()
+        return (
+            program_beside(target.python, "mpirun"),
+            *as_root,
+            "-np",
+            str(case.world_size),
+            "--host",
+            hosts,
+            # Threads of a rank have its whole share of the host, not the one core of its slot.
+            "--bind-to",
+            "none",
+            *(word for name in _FORWARDED for word in ("-x", name)),
+            target.python,
+            *worker_arguments(case, target, workdir),
+            f"--place-from={','.join(_PLACE)}",
+        )
+
+    def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
+        """Return what undoes a leftover of some outer cluster: ranks join each other by it."""
+        return {"TF_CONFIG": ""}

@@ -1,0 +1,41 @@
+"""Our own starter of processes for TensorFlow's multi-worker strategy, which brings none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.launch.base import worker_arguments
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.launch.base import Target
+
+
+class TfMultiworkerLauncher:
+    """Starts one process a rank with TF_CONFIG, on one node."""
+
+    private_logs: ClassVar = ""
+
+    def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
+        """Return the command of ``pytest_dlperf.worker.tf_multiworker``."""
+        if case.layout.nodes > 1:
+            raise UsageError(
+                f"{case.id}: launcher 'tf-multiworker' starts one node, the layout {case.layout} "
+                f"has {case.layout.nodes}; use launcher='horovodrun'"
+            )
+        return (
+            target.python,
+            "-m",
+            "pytest_dlperf.worker.tf_multiworker",
+            f"--processes={case.world_size}",
+            "--",
+            target.python,
+            *worker_arguments(case, target, workdir),
+        )
+
+    def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
+        """Return nothing: each rank gets an environment of its own."""
+        return {}

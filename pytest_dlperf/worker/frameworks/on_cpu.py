@@ -1,0 +1,42 @@
+"""What every framework needs of a CPU: a timer, a delay, the peak of memory."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+
+
+class CpuTimer:
+    """Laps on the host's clock; on a CPU a step is over when it returns."""
+
+    def __init__(self) -> None:
+        self._laps: list[tuple[float, float]] = []
+
+    def start(self) -> None:
+        """Begin a lap here."""
+        self._wall_s, self._cpu_s = time.perf_counter(), time.process_time()
+
+    def lap(self) -> None:
+        """End the lap, and begin the next."""
+        wall_s, cpu_s = time.perf_counter(), time.process_time()
+        self._laps.append((wall_s - self._wall_s, cpu_s - self._cpu_s))
+        self._wall_s, self._cpu_s = wall_s, cpu_s
+
+    def read(self) -> list[tuple[float, float]]:
+        """Return wall and CPU seconds of every lap."""
+        return self._laps
+
+
+def spin(seconds: float) -> None:
+    """Keep this CPU busy for so long."""
+    end_s = time.perf_counter() + seconds
+    while time.perf_counter() < end_s:
+        pass
+
+
+def peak_resident_set_bytes() -> int:
+    """Return the largest resident set that this process ever had."""
+    # getrusage(2): kilobytes on Linux, bytes on macOS.
+    scale = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale

@@ -1,0 +1,153 @@
+"""Looks at what a TensorFlow training really does, in two warm-up iterations."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+import tensorflow as tf
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+
+class FirstCall:
+    """While open, notes the shapes that the first Keras layer or model call is given.
+
+    In a ``tf.function`` that is its tracing, which the first iteration brings; dimensions that
+    are unknown then make a shape unknown.
+    """
+
+    def __init__(self) -> None:
+        self.shapes: list[list[int]] | None = None
+        self.models: list[Any] = []
+        self._original = tf.keras.layers.Layer.__call__
+
+    def __enter__(self) -> None:
+        def spy(layer: Any, *args: Any, **kwargs: Any) -> Any:
+            tf.keras.layers.Layer.__call__ = self._original
+            tensors = [t for t in tf.nest.flatten([args, kwargs]) if tf.is_tensor(t)]
+            self.shapes = [t.shape.as_list() for t in tensors if t.shape.is_fully_defined()]
+            self.models = [layer]
+            return self._original(layer, *args, **kwargs)
+
+        tf.keras.layers.Layer.__call__ = spy
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        tf.keras.layers.Layer.__call__ = self._original
+
+
+class FlopsByDtype:
+    """While open, counts floating-point operations of the graphs that are executed.
+
+    Every call of a ``tf.function`` from Python is seen, with the graph that it runs and the
+    functions that this calls: dtypes are those of the operations, not of a policy. Loop
+    bodies count once, and all branches do. Operations outside of any function are not seen.
+    """
+
+    def __init__(self) -> None:
+        self.flops: Counter[str] = Counter()
+        # Of a class without public name; a TensorFlow that renames the method is not watched.
+        self._class = type(tf.function(lambda: tf.constant(0)).get_concrete_function())
+        self._original = getattr(self._class, "_call_flat", None)
+
+    def __enter__(self) -> None:
+        if self._original is None or _graphs_are_rewritten():
+            return
+        original = self._original
+
+        def spy(function: Any, *args: Any, **kwargs: Any) -> Any:
+            if tf.executing_eagerly():
+                _count(function.graph, self.flops)
+            return original(function, *args, **kwargs)
+
+        self._class._call_flat = spy
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._original is not None:
+            self._class._call_flat = self._original
+
+
+def _graphs_are_rewritten() -> bool:
+    """Return whether TensorFlow changes dtypes after tracing, where this cannot see it."""
+    options = tf.config.optimizer.get_experimental_options()
+    return any("auto_mixed_precision" in name and on for name, on in options.items()) or any(
+        name.startswith("TF_ENABLE_AUTO_MIXED_PRECISION") for name in os.environ
+    )
+
+
+def _count(graph: Any, flops: Counter[str]) -> None:
+    for operation in graph.get_operations():
+        formula = _MULTIPLY_ADDS.get(operation.type)
+        if formula is not None:
+            flops[tf.as_dtype(operation.get_attr("T")).name] += 2 * formula(operation)
+        for attribute in operation.node_def.attr.values():
+            for function in (attribute.func, *attribute.list.func):
+                called = graph._get_function(function.name) if function.name else None
+                if called is not None:
+                    _count(called.graph, flops)
+
+
+def _size(tensor: Any) -> int:
+    return math.prod(_shape(tensor))
+
+
+def _shape(tensor: Any) -> list[int]:
+    # One for an unknown dimension: it is the batch, in all of the operations.
+    return [dimension or 1 for dimension in tensor.shape.as_list()]
+
+
+def _convolution(operation: Any) -> int:
+    _, kernel = operation.inputs
+    return _size(operation.outputs[0]) * math.prod(_shape(kernel)[:-1])
+
+
+def _convolution_to_input(operation: Any) -> int:
+    _, kernel, gradient = operation.inputs
+    return _size(gradient) * math.prod(_shape(kernel)[:-1])
+
+
+def _convolution_to_kernel(operation: Any) -> int:
+    _, _, gradient = operation.inputs
+    return _size(gradient) * math.prod(_shape(operation.outputs[0])[:-1])
+
+
+def _product(operation: Any, transposed: str) -> int:
+    inner = -2 if operation.get_attr(transposed) else -1
+    return _size(operation.outputs[0]) * _shape(operation.inputs[0])[inner]
+
+
+def _einsum(operation: Any) -> int:
+    labels = operation.get_attr("equation").decode().partition("->")[0].split(",")
+    sizes = {
+        label: dimension
+        for tensor, names in zip(operation.inputs, labels, strict=True)
+        for label, dimension in zip(names.replace("...", ""), _shape(tensor), strict=False)
+    }
+    return math.prod(sizes.values())
+
+
+_MULTIPLY_ADDS: Final[dict[str, Callable[[Any], int]]] = {
+    "Conv2D": _convolution,
+    "Conv3D": _convolution,
+    "Conv2DBackpropInput": _convolution_to_input,
+    "Conv3DBackpropInputV2": _convolution_to_input,
+    "Conv2DBackpropFilter": _convolution_to_kernel,
+    "Conv3DBackpropFilterV2": _convolution_to_kernel,
+    "MatMul": lambda operation: _product(operation, "transpose_a"),
+    "BatchMatMulV2": lambda operation: _product(operation, "adj_x"),
+    "Einsum": _einsum,
+}

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.torch.user_folder import Folder
+
+HERE = Path(__file__).parent
+
+
+class TensorflowFolder(Folder):
+    """A user's folder whose perf test trains with TensorFlow."""
+
+    def write(self, **marker: Any) -> None:
+        super().write(**{"framework": "tensorflow", "timeout_s": 240.0, **marker})
+
+
+@pytest.fixture
+def folder(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> TensorflowFolder:
+    path = [str(HERE), str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(pytester.mkdir("runtime")))
+    return TensorflowFolder(pytester)

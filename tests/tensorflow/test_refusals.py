@@ -1,0 +1,65 @@
+"""What a rank says of a TensorFlow, a Horovod or a launcher that will not do."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import SimpleNamespace
+
+import pytest
+import tensorflow as tf
+
+from pytest_dlperf.worker.failure import WorkerFailure
+from pytest_dlperf.worker.frameworks import tensorflow_ranks
+from pytest_dlperf.worker.frameworks.tensorflow_ import Tensorflow
+
+pytestmark = pytest.mark.tensorflow
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No place in any job; and what joining adds to the environment does not stay."""
+    for name in [name for name in os.environ if name.startswith(("HOROVOD", "TF_CONFIG"))]:
+        monkeypatch.delenv(name)
+    for name in ("HOROVOD_STALL_CHECK_TIME_SECONDS", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"):
+        monkeypatch.setenv(name, "60")
+
+
+def arguments(**fields) -> SimpleNamespace:
+    values = {
+        "rank": 0, "local_rank": 0, "world_size": 2, "device": "cpu", "precision": "fp32",
+        "collective_timeout_s": 10.0, "threads_per_rank": 1, "options": {},
+    }  # fmt: skip
+    return SimpleNamespace(**values | fields)
+
+
+def test_a_horovod_without_tensorflow(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "horovod.tensorflow", None)
+    with pytest.raises(WorkerFailure, match="HOROVOD_WITH_TENSORFLOW=1") as caught:
+        tensorflow_ranks.join(arguments())
+    assert caught.value.code == "horovod-unusable"
+
+
+def test_ranks_of_another_launcher():
+    """Such a rank is alone in Horovod: nobody told it of the others."""
+    with pytest.raises(WorkerFailure, match="1 ranks of tensorflow found each other, the case"):
+        tensorflow_ranks.join(arguments())
+
+
+def test_one_rank_joins_nobody(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "horovod.tensorflow", None)
+    alone = tensorflow_ranks.join(arguments(world_size=1))
+    assert alone.backend is None
+    assert alone.average([1.0, None]) == [1.0, None]
+
+
+def test_a_gpu_that_tensorflow_does_not_see(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda _kind: ["one"])
+    with pytest.raises(WorkerFailure, match=r"local rank 3 has no GPU: .* sees 1"):
+        Tensorflow(arguments(device="gpu", local_rank=3))
+
+
+def test_keras_3(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tf.keras, "__version__", "3.1.0", raising=False)
+    with pytest.raises(WorkerFailure, match=r"brings Keras 3\.1\.0.*pip install tf_keras"):
+        Tensorflow(arguments())
