@@ -16,6 +16,7 @@ from pytest_dlperf.baseline import update
 from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.bench import Bench
 from pytest_dlperf.core.errors import DlperfError, UsageError
+from pytest_dlperf.core.place import SHARED
 from pytest_dlperf.core.verdict import GOOD, Verdict
 from pytest_dlperf.history.session_runs import SessionRuns
 from pytest_dlperf.judge.screen import family_size
@@ -48,6 +49,11 @@ class PerfSession:
             self.settings = Settings.from_config(config)
         except UsageError as error:
             raise pytest.UsageError(f"pytest-dlperf: {error}") from error
+        if self.settings.place.share is not None and config.getoption("numprocesses", None):
+            raise pytest.UsageError(
+                "pytest-dlperf: --dlperf-node-rank runs the cases of all nodes in one order, and "
+                "the processes of pytest-xdist have none; leave -n out"
+            )
         self._config = config
         #: Sentences of what was left out at collection, for the summary.
         self.left_out: dict[str, str] = {}
@@ -81,6 +87,9 @@ class PerfSession:
             watcher=self._watcher(),
             folder=folder,
             rootdir=settings.rootdir,
+            place=settings.place,
+            shared=settings.workdir / (settings.place.share.name if settings.place.share else ""),
+            runs_nothing=settings.runs_nothing,
             pinned_machine_class=settings.machine_class,
             share_host=settings.share_host,
             published=settings.published,
@@ -116,7 +125,11 @@ class PerfSession:
                 f"pytest-dlperf: cannot write logs to {base}: {error.strerror}; name another "
                 "folder with --dlperf-workdir"
             ) from error
-        others = [path for path in base.iterdir() if path.is_dir() and path != folder]
+        others = [
+            path
+            for path in base.iterdir()
+            if path.is_dir() and path != folder and not path.name.startswith(SHARED)
+        ]
         others.sort(key=lambda path: path.stat().st_mtime, reverse=True)
         for path in others[_KEPT_SESSIONS - 1 :]:
             if time.time() - path.stat().st_mtime > _LIVE_FOR_S:
@@ -139,6 +152,8 @@ class PerfSession:
         outcome = run_case(case, replace(bench, rule=rule), workload_folder=str(item.path.parent))
         commit, dirty = self.commit
         outcome = replace(outcome, node_id=item.nodeid, commit=commit, dirty=dirty)
+        if outcome.share_done:
+            return outcome
         if self.settings.update:
             return self._update(outcome, rule)
         return replace(outcome, failed=self._fails(outcome.judgement.verdict))

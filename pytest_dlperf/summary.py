@@ -119,7 +119,7 @@ class Collector:
     @property
     def measured_nothing(self) -> bool:
         """Whether cases were to run and none was measured."""
-        measured = any(outcome.measurement is not None for outcome in self.outcomes)
+        measured = any(o.measurement is not None or o.share_done for o in self.outcomes)
         return bool(self.selected) and not measured
 
     def finish(self, session: PerfSession, pytest_session: pytest.Session) -> None:

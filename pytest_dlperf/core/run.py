@@ -31,6 +31,13 @@ class LaunchPlan:
     #: Folder of this run: records of the ranks, ``output.log``, the launcher's own files.
     workdir: str
     timeout_s: float
+    #: Folder of the ranks' records, where several nodes share one; empty for ``workdir``.
+    shared_records: str = ""
+
+    @property
+    def records(self) -> str:
+        """Return the folder that every rank writes its records to."""
+        return self.shared_records or self.workdir
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_dlperf.launch.base import worker_arguments
+from pytest_dlperf.launch.base import join_timeout_s, worker_arguments
 
 if TYPE_CHECKING:
     from pytest_dlperf.core.case import Case
@@ -25,12 +25,16 @@ class TorchrunLauncher:
         else:
             rendezvous = (
                 f"--nnodes={layout.nodes}",
-                "--rdzv-backend=c10d",
-                f"--rdzv-id={case.id}",
-                "--rdzv-endpoint=${MASTER_ADDR}:${MASTER_PORT}",
+                "--node-rank=${NODE_RANK}",
+                "--master-addr=${MASTER_ADDR}",
+                "--master-port=${MASTER_PORT}",
+                # Keeps a node that is at another case or run from joining this one.
+                f"--rdzv-id={case.id}-{workdir.name}",
             )
+            if target.share is not None:
+                rendezvous += (f"--rdzv-conf=timeout={join_timeout_s(case, target.share):.0f}",)
         return (
-            _torchrun(target.python),
+            *_torchrun(target),
             *rendezvous,
             f"--nproc-per-node={layout.devices_per_node}",
             "--max-restarts=0",
@@ -45,7 +49,10 @@ class TorchrunLauncher:
         return {}
 
 
-def _torchrun(python: str) -> str:
-    """Return the torchrun of ``python``'s environment, else the one on PATH."""
-    beside = Path(python).with_name("torchrun")
-    return str(beside) if beside.exists() else shutil.which("torchrun") or "torchrun"
+def _torchrun(target: Target) -> tuple[str, ...]:
+    """Return the torchrun of the target's environment, else the one on PATH."""
+    if target.prefix:
+        # Where its programs lie behind a prefix cannot be seen from here.
+        return (target.python, "-m", "torch.distributed.run")
+    beside = Path(target.python).with_name("torchrun")
+    return (str(beside) if beside.exists() else shutil.which("torchrun") or "torchrun",)
