@@ -73,10 +73,15 @@ def test_node_0_judges_what_both_nodes_measured(folder: Folder):
     assert folder.ours() == []
 
 
-def test_without_a_shared_folder_node_0_says_whose_records_are_missing(folder: Folder):
-    ...
-
-
 def test_a_node_that_stops_says_so_to_the_others(folder: Folder):
-    # Node 0 finds after the run that the loss did not fall; node 1 waits for a second run.
-    ...
+    # What is wrong is found by node 0 alone, while node 1 goes on to the second run.
+    folder.write(layout="2n1c", runs=2, options={"fault": "not-averaged"})
+    port = free_port()
+    nodes = [Node(folder, rank, port) for rank in (0, 1)]
+    (code_0, _, [judged]), (code_1, _, [helper]) = [node.end() for node in nodes]
+    assert (code_0, code_1) == (1, 1)
+    assert "gradients are not averaged" in judged["judgement"]["reason"]
+    assert helper["judgement"]["verdict"] == "error"
+    assert "node 0 stopped" in helper["judgement"]["reason"]
+    assert "gradients are not averaged" in helper["judgement"]["reason"]
+    assert folder.ours() == []
