@@ -165,6 +165,15 @@ def header(config: pytest.Config, session: PerfSession, owned: Sequence[str]) ->
         f"{pinned}, {' '.join(classes) or 'no GPU'}, {devices.visible_cores} cores; "
         f"{_chosen(session)}; baselines: {_relative(settings.baselines, config)}"
     ]
+    place = settings.place
+    if place.foreign:
+        lines.append(f"dlperf: ranks start {place.words}")
+    if place.share is not None:
+        lines.append(
+            f"dlperf: share of node {place.share.node_rank}, which meets the others at "
+            f"{place.share.master_addr}:{place.share.master_port}; node 0 judges, by what all "
+            f"ranks write to {settings.workdir}"
+        )
     if settings.observe:
         lines.append("dlperf: mode observe: nothing fails but errors")
     if owned:

@@ -29,6 +29,8 @@ def with_target(
         "os of the ranks": probed.get("os"),
     }
     software = {**_known(told), **environment.software, **_known(own)}
+    if probed and not own["image"]:
+        software.pop("image", None)  # that of the pytest side
     return replace(environment, software=software)
 
 

@@ -55,7 +55,9 @@ def test_a_session_probes_once_and_runs_in_the_container(boxed: Suite, extra: tu
     ],
 )
 def test_a_target_that_cannot_be_used(boxed: Suite, flags: str, verdict: str, message: str):
-    result, outcomes = boxed.outcomes(f"--dlperf-prefix=box --log={{rootdir}}/box.log {flags} image")
+    result, outcomes = boxed.outcomes(
+        f"--dlperf-prefix=box --log={{rootdir}}/box.log {flags} image"
+    )
     assert result.ret == 1
     assert {o["judgement"]["verdict"] for o in outcomes.values()} == {verdict}
     assert message in outcomes[ONE]["judgement"]["reason"]

@@ -6,7 +6,6 @@ import json
 import socket
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,8 +27,9 @@ class Node:
         self._results = folder.path / f"node{rank}.json"
         self._process = subprocess.Popen(
             [
-                sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--dlperf-node-rank={rank}",
-                f"--dlperf-master=127.0.0.1:{port}", f"--dlperf-json={self._results}",
+                sys.executable, "-m", "pytest", "-p", "no:cacheprovider",
+                f"--dlperf-node-rank={rank}", f"--dlperf-master=127.0.0.1:{port}",
+                f"--dlperf-json={self._results}",
                 # Both "nodes" are this host, which else runs one case at a time.
                 "--dlperf-share-host", *arguments,
             ],
