@@ -257,7 +257,8 @@ def _list_row(case: Case, session: PerfSession) -> listing.ListRow:
     bench = session.bench
     try:
         bench.check(case)
-        runs_here = "yes"
+        place = session.settings.place
+        runs_here = f"if {case.framework} is {place.words}" if place.foreign else "yes"
     except DlperfError as error:
         runs_here = str(error).removeprefix(f"{case.id}: ").partition(";")[0]
     try:
