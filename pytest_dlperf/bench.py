@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import statistics
-import sys
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -18,6 +17,10 @@ from pytest_dlperf.core.measurement import Conditions
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.lease import host_lease
 from pytest_dlperf.launch.plan import launcher_name
+from pytest_dlperf.launch.probe import Probes
+from pytest_dlperf.launch.share import SharedFolder
+from pytest_dlperf.measure.environment import collect
+from pytest_dlperf.measure.target import with_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from pytest_dlperf.baseline.store import BaselineStore
     from pytest_dlperf.core.baseline import Baseline
     from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.environment import Environment
+    from pytest_dlperf.core.place import Place, Share
     from pytest_dlperf.core.run import RunSummary
     from pytest_dlperf.core.verdict import Rule
     from pytest_dlperf.history.session_runs import SessionRuns
@@ -63,6 +68,12 @@ class Bench:
     #: Folder of the session's run folders.
     folder: Path
     rootdir: Path
+    #: Where ranks start.
+    place: Place
+    #: Folder that the nodes of a training share, where each is started by hand.
+    shared: Path
+    #: Whether nothing is started: a list, a dry run.
+    runs_nothing: bool = False
     pinned_machine_class: str | None = None
     share_host: bool = False
     published: bool = False
@@ -79,6 +90,7 @@ class Bench:
             gpu_problem=self.devices.gpu_problem,
             cores=self.devices.visible_cores,
             gpus_per_node=len(self.devices.gpus),
+            node_rank=self.place.share.node_rank if self.place.share else None,
         )
 
     def machine_class(self, case: Case) -> str:
@@ -96,11 +108,62 @@ class Bench:
             raise CaseError(f"{case.id}: {misfit}")
         capabilities = [g.compute_capability for g in self.devices.gpus if g.compute_capability]
         try:
-            check_possible(case, compute_capability=min(capabilities, default=None))
+            if self.place.foreign:
+                self._check_target(case)
+            check_possible(
+                case,
+                compute_capability=min(capabilities, default=None),
+                framework_known=self.place.foreign,
+            )
         except NotRunError as error:
             if case.framework in self.frameworks_asked:
                 raise CaseError(f"{case.id}: {error}") from error
             raise
+
+    def _check_target(self, case: Case) -> None:
+        """Raise if the target, which a probe tells of, lacks what ``case`` needs."""
+        if self.runs_nothing:
+            return
+        facts = self.probes.facts(case.framework, timeout_s=case.protocol.timeout_s)
+        if facts["framework_version"] is None:
+            raise NotRunError(
+                f"{case.framework} is not installed {self.place.words} ({facts['executable']})"
+            )
+        needed = case.layout.devices_per_node
+        if case.layout.device == "gpu" and facts["gpus"] < needed:
+            raise CaseError(
+                f"{case.id}: {case.framework} {facts['framework_version']} {self.place.words} "
+                f"sees {facts['gpus']} GPUs, {case.layout} needs {needed}; a container is given "
+                "them by --gpus all, and a build without CUDA sees none"
+            )
+
+    @property
+    def probes(self) -> Probes:
+        """Return what tells of the target."""
+        return Probes(place=self.place, folder=self.folder, package_folder=self.package_folder)
+
+    @property
+    def package_folder(self) -> Path:
+        """Return the folder of this package's copy, for another interpreter's path."""
+        return self.folder / "package"
+
+    def share(self, case: Case) -> Share | None:
+        """Return this node's share of ``case``; None if the case runs on this host alone."""
+        return self.place.share if case.layout.nodes > 1 else None
+
+    @contextlib.contextmanager
+    def together(self, case: Case) -> Iterator[None]:
+        """Keep in touch with the other nodes of ``case``; nothing if it has one."""
+        shared = self.shared_folder(case)
+        with shared.together() if shared is not None else contextlib.nullcontext():
+            yield
+
+    def shared_folder(self, case: Case) -> SharedFolder | None:
+        """Return what the nodes of ``case`` have in common; None if there is one node."""
+        share = self.share(case)
+        if share is None:
+            return None
+        return SharedFolder(folder=self.shared / case.id, node_rank=share.node_rank)
 
     def baseline(self, case: Case) -> Baseline | None:
         """Return what ``case`` is judged against; None if nothing is stored.
@@ -141,14 +204,29 @@ class Bench:
             sharers = case.cpu_ranks_max
         else:
             sharers = max(1, len(self.devices.gpus))
-        home = str(Path(__file__).resolve().parents[1])
+        home = str(
+            self.package_folder if self.place.foreign else Path(__file__).resolve().parents[1]
+        )
         path = dict.fromkeys([home, workload_folder, str(self.rootdir), os.getcwd()])
         return Target(
-            python=sys.executable,
+            python=self.place.python,
             python_path=tuple(folder for folder in path if folder),
             threads_per_rank=max(1, self.devices.visible_cores // sharers),
             inject=self.injected(case),
+            prefix=self.place.prefix,
+            share=self.share(case),
+            shared_records=self.shared / case.id if self.share(case) else None,
         )
+
+    def environment(self, case: Case, facts: Mapping[str, Any]) -> Environment:
+        """Return where ``case`` ran, by what its ranks reported, and a probe where one was."""
+        environment = collect(
+            self.devices, case.layout.device, facts, pinned=self.pinned_machine_class
+        )
+        if not self.place.foreign:
+            return environment
+        probed = self.probes.known(case.framework)
+        return with_target(environment, probed, prefix=self.place.prefix_text)
 
     def injected(self, case: Case) -> float:
         """Return the share by which the steps of ``case`` are made longer on purpose."""

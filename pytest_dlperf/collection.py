@@ -68,6 +68,7 @@ def machine_of(session: PerfSession) -> Machine:
         gpu_problem=devices.gpu_problem,
         cores=devices.visible_cores,
         gpus_per_node=len(devices.gpus),
+        node_rank=session.settings.place.share.node_rank if session.settings.place.share else None,
     )
 
 

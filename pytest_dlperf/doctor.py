@@ -12,6 +12,7 @@ from pytest_dlperf.cases.possible import DISTRIBUTIONS, framework_version
 from pytest_dlperf.core.case import GPU_PRECISIONS
 from pytest_dlperf.launch.lease import lease_holder
 from pytest_dlperf.measure.devices import detect
+from pytest_dlperf.measure.memory_limits import memory_limits, size_text
 
 #: Programs that start ranks or jobs, and what needs them.
 _PROGRAMS = {
@@ -30,6 +31,7 @@ def examine() -> dict[str, Any]:
     if devices.gpu_problem:
         problems.append(f"a GPU is present but unusable: {devices.gpu_problem}")
     versions = {name: framework_version(name) for name in DISTRIBUTIONS}
+    limits = memory_limits()
     if not any(versions.values()):
         problems.append("no framework is installed; pip install 'pytest-dlperf[torch]' brings one")
     return {
@@ -41,11 +43,16 @@ def examine() -> dict[str, Any]:
         "cores": {"host": devices.cores, "visible": devices.visible_cores},
         "gpus": [gpu.name for gpu in devices.gpus],
         "visible_gpus": devices.visible_gpus,
+        "shared_memory_bytes": limits.shared_bytes,
+        "locked_memory": {"bytes": limits.locked_bytes, "unlimited": limits.locked_unlimited},
         "frameworks": versions,
         "programs": {name: _program(name) for name in _PROGRAMS},
         "runtime_folder": str(runtime.folder()),
         "lease_holder": lease_holder(),
-        "missing": _missing(versions, has_gpu=devices.visible_gpus > 0),
+        "missing": [
+            *_missing(versions, has_gpu=devices.visible_gpus > 0),
+            *limits.missing(gpus=devices.visible_gpus),
+        ],
         "problems": problems,
     }
 
@@ -78,6 +85,8 @@ def render(facts: dict[str, Any]) -> str:
         f"                {classes['gpu'] or 'no GPU'} (GPU cases)",
         f"cores           {cores['host']} on the host, {cores['visible']} usable here",
         f"GPUs            {gpus}; {facts['visible_gpus']} usable here",
+        f"shared memory   {_size(facts['shared_memory_bytes'])}",
+        f"locked memory   {_locked(facts['locked_memory'])}",
     ]
     for name, version in facts["frameworks"].items():
         lines.append(f"framework       {name} {version or 'is not installed'}")
@@ -88,3 +97,11 @@ def render(facts: dict[str, Any]) -> str:
     lines += [f"missing         {line}" for line in facts["missing"]]
     lines += [f"PROBLEM         {line}" for line in facts["problems"]]
     return "\n".join(lines)
+
+
+def _size(size_bytes: int | None) -> str:
+    return "unknown" if size_bytes is None else size_text(size_bytes)
+
+
+def _locked(limit: dict[str, Any]) -> str:
+    return "unlimited" if limit["unlimited"] else f"at most {_size(limit['bytes'])} (memlock)"

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import pytest
 
     from pytest_dlperf.core.case import Protocol
+    from pytest_dlperf.core.place import Place
     from pytest_dlperf.core.verdict import Rule, Verdict
 
 #: Name, keyword arguments of ``addoption``. Texts are parsed in ``Settings``, so that a pytest
@@ -57,6 +58,17 @@ OPTIONS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ),
     ("json", {"metavar": "FILE", "help": "write the outcomes as JSON"}),
     ("workdir", {"metavar": "DIR", "help": "folder of logs and records (.dlperf/ at rootdir)"}),
+    (
+        "prefix",
+        {
+            "metavar": "COMMAND",
+            "help": "put before the launcher's command: a container, numactl ...; {workdir} and "
+            "{rootdir} are filled in",
+        },
+    ),
+    ("python", {"metavar": "PATH", "help": "interpreter of the ranks (python3 behind a prefix)"}),
+    ("node-rank", {"metavar": "R", "help": "run this node's share of layouts of several nodes"}),
+    ("master", {"metavar": "ADDR:PORT", "help": "where the ranks of all nodes meet: on node 0"}),
 )
 FLAGS: Final[tuple[tuple[str, str], ...]] = (
     ("update-baselines", "measure, judge, then write the baselines (short: --update-baselines)"),
@@ -103,6 +115,7 @@ class Settings:
     rootdir: Path
     json: Path | None
     machine_class: str | None
+    place: Place
     share_host: bool
     published: bool
     list_only: bool
@@ -159,6 +172,7 @@ class Settings:
             machine_class=_machine_class(
                 os.environ.get("DLPERF_MACHINE_CLASS") or config.getini("dlperf_machine_class")
             ),
+            place=_place(get, path("workdir", ".dlperf"), config.rootpath),
             share_host=get("share-host"),
             published=get("published"),
             list_only=get("list"),
@@ -180,6 +194,9 @@ class Settings:
             values["runs"] = min(declared.runs, values["max_runs"])
         if {"iterations", "warmup"} & set(values):
             values["declared_window"] = declared.window
+        if self.place.share is not None:
+            # All nodes must launch equally often, and only node 0 could see a verdict coming
+            values |= {"adaptive": False, "max_runs": values.get("runs", declared.runs)}
         return replace(declared, **values)
 
 
@@ -194,6 +211,20 @@ def _protocol(get: Any) -> dict[str, Any]:
     if get("timeout") is not None:
         values["timeout_s"] = _seconds(get("timeout"), "--dlperf-timeout")
     return values
+
+
+def _place(get: Any, workdir: Path, rootdir: Path) -> Place:
+    import sys
+
+    from pytest_dlperf.core.place import Place, Share
+
+    return Place.parse(
+        prefix=get("prefix"),
+        python=get("python"),
+        own_python=sys.executable,
+        folders={"workdir": str(workdir), "rootdir": str(rootdir)},
+        share=Share.parse(get("node-rank"), get("master")),
+    )
 
 
 def _share(text: str, what: str) -> float:

@@ -12,7 +12,6 @@ from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.judge.screen import more_runs
 from pytest_dlperf.judge.verdict import judge
-from pytest_dlperf.measure.environment import collect
 from pytest_dlperf.runner import Runner, stays_disturbed
 
 if TYPE_CHECKING:
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.baseline import Baseline
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.measurement import Measurement
+    from pytest_dlperf.core.place import Share
     from pytest_dlperf.core.verdict import Rule
 
 #: Runs before the first look at the verdict.
@@ -35,12 +35,19 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
     baseline: Baseline | None = None
     measurement: Measurement | None = None
     facts: dict[str, Any] = {}
+    share_done = False
     try:
-        bench.check(case, misfit)
-        baseline = bench.baseline(case)
-        with bench.lease(case) as lease:
-            runner = Runner(bench=bench, lease=lease, workload_folder=workload_folder)
-            measurement, judgement, facts = measure_and_judge(case, runner, baseline)
+        with bench.together(case):
+            bench.check(case, misfit)
+            baseline = bench.baseline(case)
+            with bench.lease(case) as lease:
+                runner = Runner(bench=bench, lease=lease, workload_folder=workload_folder)
+                share = bench.share(case)
+                if share is None or share.node_rank == 0:
+                    measurement, judgement, facts = measure_and_judge(case, runner, baseline)
+                else:
+                    runner.run_share(case, share)
+                    judgement, share_done = _left_to_node_0(case, share), True
     except NotRunError as error:
         judgement = Judgement(verdict=Verdict.NOT_RUN, reason=str(error))
     except DlperfError as error:
@@ -54,14 +61,22 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
         case=case,
         judgement=judgement,
         measurement=measurement,
-        environment=collect(
-            bench.devices, case.layout.device, facts, pinned=bench.pinned_machine_class
-        ),
+        environment=bench.environment(case, facts),
         baseline_sessions=baseline.sessions if baseline else (),
         published=published,
         time=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         elapsed_s=time.monotonic() - started_s,
         folder=str(bench.folder / case.id),
+        share_done=share_done,
+    )
+
+
+def _left_to_node_0(case: Case, share: Share) -> Judgement:
+    runs = case.protocol.runs
+    return Judgement(
+        verdict=Verdict.NOT_RUN,
+        reason=f"the share of node {share.node_rank} is done ({runs} "
+        f"{'run' if runs == 1 else 'runs'} of {case.layout}); node 0 judges it",
     )
 
 
@@ -77,7 +92,7 @@ def measure_and_judge(
         measurement = runner.measurement(case, runs, parents)
         judgement = judge(case, measurement, baseline, runner.bench.rule)
         more = more_runs(case, judgement, len(measurement.runs))
-        if more <= 0 or stays_disturbed(case, runs):
+        if more <= 0 or stays_disturbed(case, runs) or runner.bench.share(case):
             return measurement, judgement, runs[0][1]
         wanted = len(measurement.runs) + more
 

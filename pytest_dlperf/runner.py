@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.run import Problem
+from pytest_dlperf.launch.package_copy import copy_package
 from pytest_dlperf.launch.plan import make_plan
 from pytest_dlperf.launch.process import execute
+from pytest_dlperf.measure.nodes import await_other_nodes, check_share
 from pytest_dlperf.measure.summary import summarise
 
 if TYPE_CHECKING:
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
 
     from pytest_dlperf.bench import Bench
     from pytest_dlperf.core.case import Case
-    from pytest_dlperf.core.run import RunSummary
+    from pytest_dlperf.core.place import Share
+    from pytest_dlperf.core.run import Run, RunSummary
 
 #: A run, and what its ranks reported of themselves.
 RunWithFacts = tuple["RunSummary", dict[str, Any]]
@@ -39,26 +42,51 @@ class Runner:
 
         Those that exist already count. Fewer are undisturbed if the machine stays disturbed:
         then at most ``max_runs - runs`` (at least 2) are repeated. Raises ``CaseError``.
+        Several nodes launch the protocol's runs, whatever is wanted: the others cannot know.
         """
         with self.bench.runs.exclusive(case):
             found = self.bench.runs.load(case)
-            while _undisturbed(found) < wanted and not stays_disturbed(case, found):
+            while self._needs_more(case, found, wanted):
                 self.bench.watcher.run_starts(case, len(found) + 1, wanted)
                 found.append(self._launch(case, len(found) + 1))
                 self.bench.watcher.run_ended(case, found[-1][0])
             return found
 
+    def _needs_more(self, case: Case, found: Sequence[RunWithFacts], wanted: int) -> bool:
+        if self.bench.share(case) is not None:
+            return len(found) < case.protocol.runs
+        return _undisturbed(found) < wanted and not stays_disturbed(case, found)
+
+    def run_share(self, case: Case, share: Share) -> None:
+        """Run the share of a node that does not judge; raise ``CaseError`` if it failed."""
+        for number in range(1, case.protocol.runs + 1):
+            self.bench.watcher.run_starts(case, number, case.protocol.runs)
+            check_share(case, self._execute(case, number), share.node_rank)
+
     def _launch(self, case: Case, number: int) -> RunWithFacts:
+        executed = self._execute(case, number)
+        if self.bench.share(case) is not None:
+            await_other_nodes(case, executed)
+        run, facts = summarise(case, executed)
+        self.bench.runs.append(case, run, facts)
+        return run, facts
+
+    def _execute(self, case: Case, number: int) -> Run:
         workdir = self.bench.folder / case.id / f"run{number}"
         shutil.rmtree(workdir, ignore_errors=True)  # of an attempt that failed
         plan = make_plan(case, self.bench.target(case, self.workload_folder), workdir)
+        shared = self.bench.shared_folder(case)
+        if self.bench.place.foreign:
+            copy_package(self.bench.package_folder)
+        if shared is not None:
+            shared.clear(number)
 
         def tick(folder: Path) -> None:
             self.bench.watcher.tick(case, folder)
+            if shared is not None:
+                shared.check_others()
 
-        run, facts = summarise(case, execute(plan, lease=self.lease, on_tick=tick))
-        self.bench.runs.append(case, run, facts)
-        return run, facts
+        return execute(plan, lease=self.lease, on_tick=tick)
 
     def measurement(
         self, case: Case, runs: Sequence[RunWithFacts], parents: Sequence[RunWithFacts]

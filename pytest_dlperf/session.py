@@ -45,6 +45,11 @@ class PerfSession:
             self.settings = Settings.from_config(config)
         except UsageError as error:
             raise pytest.UsageError(f"pytest-dlperf: {error}") from error
+        if self.settings.place.share is not None and config.getoption("numprocesses", None):
+            raise pytest.UsageError(
+                "pytest-dlperf: --dlperf-node-rank runs the cases of all nodes in one order, and "
+                "the processes of pytest-xdist have none; leave -n out"
+            )
         self._config = config
         #: Sentences of what was left out at collection, for the summary.
         self.left_out: dict[str, str] = {}
@@ -98,6 +103,9 @@ class PerfSession:
             watcher=self._watcher(),
             folder=folder,
             rootdir=settings.rootdir,
+            place=settings.place,
+            shared=settings.workdir / (settings.place.share.name if settings.place.share else ""),
+            runs_nothing=settings.runs_nothing,
             pinned_machine_class=settings.machine_class,
             share_host=settings.share_host,
             published=settings.published,
@@ -150,6 +158,8 @@ class PerfSession:
         )
         commit, dirty = self.commit
         outcome = replace(outcome, node_id=item.nodeid, commit=commit, dirty=dirty)
+        if outcome.share_done:
+            return outcome
         if self.settings.update:
             return self._update(outcome, rule)
         return replace(outcome, failed=self._fails(outcome.judgement.verdict))

@@ -138,7 +138,7 @@ class Collector:
     @property
     def measured_nothing(self) -> bool:
         """Whether cases were to run and none was measured."""
-        measured = any(outcome.measurement is not None for outcome in self.outcomes)
+        measured = any(o.measurement is not None or o.share_done for o in self.outcomes)
         return bool(self.selected) and not measured
 
     def finish(self, session: PerfSession, pytest_session: pytest.Session) -> None:
@@ -209,6 +209,15 @@ def header(config: pytest.Config, session: PerfSession, owned: Sequence[str]) ->
         f"{pinned}, {' '.join(classes) or 'no GPU'}, {devices.visible_cores} cores; "
         f"{_chosen(session)}; baselines: {_relative(settings.baselines, config)}"
     ]
+    place = settings.place
+    if place.foreign:
+        lines.append(f"dlperf: ranks start {place.words}")
+    if place.share is not None:
+        lines.append(
+            f"dlperf: share of node {place.share.node_rank}, which meets the others at "
+            f"{place.share.master_addr}:{place.share.master_port}; node 0 judges, by what all "
+            f"ranks write to {settings.workdir}"
+        )
     if settings.observe:
         lines.append("dlperf: mode observe: nothing fails but errors")
     if owned:
@@ -308,7 +317,8 @@ def _list_row(case: Case, session: PerfSession) -> listing.ListRow:
     bench = session.bench
     try:
         bench.check(case)
-        runs_here = "yes"
+        place = session.settings.place
+        runs_here = f"if {case.framework} is {place.words}" if place.foreign else "yes"
     except DlperfError as error:
         runs_here = str(error).removeprefix(f"{case.id}: ").partition(";")[0]
     try:

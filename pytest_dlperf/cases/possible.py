@@ -40,12 +40,15 @@ def _needs_horovod(case: Case) -> bool:
     )
 
 
-def check_possible(case: Case, *, compute_capability: float | None) -> None:
+def check_possible(
+    case: Case, *, compute_capability: float | None, framework_known: bool = False
+) -> None:
     """Raise ``NotRunError`` if ``case`` cannot run here, whatever is tried.
 
-    ``compute_capability`` is that of this machine's GPUs, None if unknown.
+    ``compute_capability`` is that of this machine's GPUs, None if unknown. With
+    ``framework_known`` this environment is not asked for the framework: another has it.
     """
-    if framework_version(case.framework) is None:
+    if not framework_known and framework_version(case.framework) is None:
         raise NotRunError(
             f"{case.framework} is not installed; pip install 'pytest-dlperf[{case.framework}]' "
             "brings it"

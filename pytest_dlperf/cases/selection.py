@@ -43,6 +43,12 @@ class Machine:
     cores: int
     #: GPUs of a node; 0 if unknown.
     gpus_per_node: int = 0
+    #: This node's number, where it runs its share of layouts of several; None for a whole host.
+    node_rank: int | None = None
+
+    def has_share(self, layout: Layout) -> bool:
+        """Return whether this node is one of ``layout``'s: those are counted from node 0."""
+        return (self.node_rank or 0) < layout.nodes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,7 +81,7 @@ def select(declared: Sequence[Case], wish: Wish, machine: Machine) -> tuple[Sele
 
 def fits(layout: Layout, machine: Machine) -> str:
     """Return why ``layout`` cannot run on this machine; empty if it can."""
-    if layout.nodes > 1:
+    if layout.nodes > 1 and machine.node_rank is None:
         return f"{layout} needs {layout.nodes} nodes, and this session has this host only"
     if layout.device == "cpu":
         if layout.devices_per_node > machine.cores:
@@ -134,8 +140,14 @@ def _select_group(
 
 
 def _asked(case: Case, machine: Machine) -> Selected:
+    if not machine.has_share(case.layout):
+        return Selected(case=case, left_out=_no_share(case, machine))
     misfit = fits(case.layout, machine)
     return Selected(case=case, error=misfit and f"{misfit}; {ASK_FOR_LESS}")
+
+
+def _no_share(case: Case, machine: Machine) -> str:
+    return f"{case.layout} has no share for node {machine.node_rank}"
 
 
 def _declared_layouts(
@@ -158,6 +170,8 @@ def _declared_layouts(
         if case.layout.device != kind:
             other = misfit or "a CPU layout; --cpus runs it here"
             chosen.append(Selected(case=sized, left_out=other))
+        elif not machine.has_share(case.layout):
+            chosen.append(Selected(case=sized, left_out=_no_share(case, machine)))
         elif kind == "gpu" and machine.gpu_problem and case.layout.nodes == 1:
             chosen.append(Selected(case=sized, error=misfit))
         else:

@@ -28,6 +28,8 @@ class Outcome:
     node_id: str = ""
     #: Whether the test of this outcome failed, by the session's policy.
     failed: bool = False
+    #: Whether this node did its share of a training that another node judges.
+    share_done: bool = False
     #: What ``--update-baselines`` did: ``created``, ``appended``, ``replaced``, or empty.
     update: str = ""
     #: ISO 8601, UTC.

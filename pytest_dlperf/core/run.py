@@ -34,6 +34,13 @@ class LaunchPlan:
     #: Folder that must not outlive the run: the launcher writes the whole environment there,
     #: beside ``workerlog.*``, which end up in ``output.log``. Empty if there is none.
     private_logs: str = ""
+    #: Folder of the ranks' records, where several nodes share one; empty for ``workdir``.
+    shared_records: str = ""
+
+    @property
+    def records(self) -> str:
+        """Return the folder that every rank writes its records to."""
+        return self.shared_records or self.workdir
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:
     from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.place import Share
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,6 +22,16 @@ class Target:
     python_path: tuple[str, ...]
     threads_per_rank: int
     inject: float = 0.0
+    #: Put before the launcher's command; what lies behind it may have other files and programs.
+    prefix: tuple[str, ...] = ()
+    #: This node's part of a layout of several, where that is started by hand.
+    share: Share | None = None
+    #: Folder of the case's runs that the nodes of a share put their records into.
+    shared_records: Path | None = None
+
+    def records(self, workdir: Path) -> Path:
+        """Return the folder of the ranks' records in the run of ``workdir``."""
+        return self.shared_records / workdir.name if self.shared_records else workdir
 
 
 class Launcher(Protocol):
@@ -38,9 +49,11 @@ class Launcher(Protocol):
         ...
 
 
-def program_beside(python: str, name: str) -> str:
-    """Return the program of ``python``'s environment, else the one on PATH."""
-    beside = Path(python).with_name(name)
+def program_beside(target: Target, name: str) -> str:
+    """Return the program of the target's environment, else the one on PATH."""
+    if target.prefix:
+        return name  # where programs lie behind a prefix cannot be seen from here
+    beside = Path(target.python).with_name(name)
     return str(beside) if beside.exists() else shutil.which(name) or name
 
 
@@ -63,7 +76,7 @@ def worker_arguments(case: Case, target: Target, workdir: Path) -> tuple[str, ..
         f"--threads-per-rank={target.threads_per_rank}",
         f"--collective-timeout-s={collective_timeout_s(case):g}",
         "--seed=1",
-        f"--records={workdir}",
+        f"--records={target.records(workdir)}",
     )
     if case.options:
         arguments += (f"--options={json.dumps(dict(case.options))}",)
@@ -79,3 +92,12 @@ def collective_timeout_s(case: Case) -> float:
     everything is killed; at most five minutes, instead of a framework's half hour.
     """
     return min(300.0, max(5.0, case.protocol.timeout_s / 2))
+
+
+def join_timeout_s(case: Case, share: Share) -> float:
+    """Return how long this node waits for the others before a run begins, in seconds.
+
+    Node 0 first measures one device, as often as it measures the case.
+    """
+    runs = 0 if share.node_rank == 0 else case.protocol.runs
+    return case.protocol.timeout_s * (1 + runs)

@@ -22,7 +22,7 @@ class HorovodrunLauncher:
         """Return the command of the first node, which starts the ranks of all."""
         hosts = "${HOSTS}" if case.layout.nodes > 1 else f"localhost:{case.world_size}"
         return (
-            program_beside(target.python, "horovodrun"),
+            program_beside(target, "horovodrun"),
             # Named, since it takes MPI by itself where it was built with it.
             "--gloo",
             # Its cache is a folder in the user's home.

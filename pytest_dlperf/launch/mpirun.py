@@ -43,7 +43,7 @@ class MpirunLauncher:
         # Open MPI refuses root unless it is told; in containers there is nobody else.
         as_root = ("--allow-run-as-root",) if os.geteuid() == 0 else ()
         return (
-            program_beside(target.python, "mpirun"),
+            program_beside(target, "mpirun"),
             *as_root,
             "-np",
             str(case.world_size),

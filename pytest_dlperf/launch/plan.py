@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.lookup import lookup
 from pytest_dlperf.core.run import LaunchPlan
+from pytest_dlperf.launch.base import join_timeout_s
 from pytest_dlperf.launch.horovodrun import HorovodrunLauncher
 from pytest_dlperf.launch.local import LocalLauncher
 from pytest_dlperf.launch.mpirun import MpirunLauncher
 from pytest_dlperf.launch.paddle_launch import PaddleLauncher
+from pytest_dlperf.launch.prefix import behind
+from pytest_dlperf.launch.share import fill_in
 from pytest_dlperf.launch.tf_multiworker import TfMultiworkerLauncher
 from pytest_dlperf.launch.torchrun import TorchrunLauncher
 
@@ -54,17 +57,25 @@ def make_plan(case: Case, target: Target, workdir: Path) -> LaunchPlan:
     launcher = lookup("launcher", launcher_name(case), LAUNCHERS)()
     inherited = os.environ.get("PYTHONPATH")
     path = (*target.python_path, *([inherited] if inherited else ()))
+    argv = launcher.argv(case, target, workdir)
+    env = {
+        "OMP_NUM_THREADS": str(target.threads_per_rank),
+        "PYTHONPATH": os.pathsep.join(path),
+        "PYTHONUNBUFFERED": "1",
+        RUN_VARIABLE: str(workdir),
+        **launcher.env(case, target, workdir),
+    }
+    timeout_s = case.protocol.timeout_s
+    if target.share is not None:
+        argv = fill_in(argv, target.share, what=f"{case.id}: launcher {launcher_name(case)!r}")
+        timeout_s += join_timeout_s(case, target.share)
+    argv, env = behind(target.prefix, argv, env, keep=RUN_VARIABLE)
     return LaunchPlan(
         case_id=case.id,
-        argv=launcher.argv(case, target, workdir),
-        env={
-            "OMP_NUM_THREADS": str(target.threads_per_rank),
-            "PYTHONPATH": os.pathsep.join(path),
-            "PYTHONUNBUFFERED": "1",
-            RUN_VARIABLE: str(workdir),
-            **launcher.env(case, target, workdir),
-        },
+        argv=argv,
+        env=env,
         workdir=str(workdir),
-        timeout_s=case.protocol.timeout_s,
+        timeout_s=timeout_s,
         private_logs=str(workdir / launcher.private_logs) if launcher.private_logs else "",
+        shared_records=str(target.records(workdir)) if target.share else "",
     )

@@ -46,7 +46,7 @@ def execute(
                 break
             except subprocess.TimeoutExpired:
                 if on_tick is not None:
-                    on_tick(workdir)
+                    on_tick(Path(plan.records))
     finally:
         _end(supervisor, workdir)
         if plan.private_logs:

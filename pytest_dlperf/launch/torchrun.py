@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from pytest_dlperf.launch.base import program_beside, worker_arguments
+from pytest_dlperf.launch.base import join_timeout_s, program_beside, worker_arguments
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,12 +27,16 @@ class TorchrunLauncher:
         else:
             rendezvous = (
                 f"--nnodes={layout.nodes}",
-                "--rdzv-backend=c10d",
-                f"--rdzv-id={case.id}",
-                "--rdzv-endpoint=${MASTER_ADDR}:${MASTER_PORT}",
+                "--node-rank=${NODE_RANK}",
+                "--master-addr=${MASTER_ADDR}",
+                "--master-port=${MASTER_PORT}",
+                # Keeps a node that is at another case or run from joining this one.
+                f"--rdzv-id={case.id}-{workdir.name}",
             )
+            if target.share is not None:
+                rendezvous += (f"--rdzv-conf=timeout={join_timeout_s(case, target.share):.0f}",)
         return (
-            program_beside(target.python, "torchrun"),
+            *_torchrun(target),
             *rendezvous,
             f"--nproc-per-node={layout.devices_per_node}",
             "--max-restarts=0",
@@ -45,3 +49,10 @@ class TorchrunLauncher:
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
         """Return nothing: torchrun tells ranks their place itself."""
         return {}
+
+
+def _torchrun(target: Target) -> tuple[str, ...]:
+    if target.prefix:
+        # Its interpreter is known behind a prefix, the folder of its programs is not.
+        return (target.python, "-m", "torch.distributed.run")
+    return (program_beside(target, "torchrun"),)

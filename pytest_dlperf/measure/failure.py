@@ -97,7 +97,7 @@ def _silent(case: Case, records: Sequence[RankRecords]) -> list[int]:
 
 def _stopped(case: Case, run: Run, records: Sequence[RankRecords], silent: Sequence[int]) -> str:
     """Tell where the ranks stopped; the silent one that is furthest behind comes first."""
-    progress = {p.rank: p.iterations for p in read_progress(Path(run.plan.workdir))}
+    progress = {p.rank: p.iterations for p in read_progress(Path(run.plan.records))}
     started = {r.rank for r in records}
     if not started:
         return "no rank has started"

@@ -30,7 +30,7 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
     The facts are rank 0's records ``framework``, ``model`` and ``start``. Raises ``CaseError``
     if a rank failed, is missing, or does not agree with the others.
     """
-    records = read_records(Path(run.plan.workdir))
+    records = read_records(Path(run.plan.records))
     complete = {r.rank for r in records if "end" in r.by_kind} == set(range(case.world_size))
     if not complete or any("failure" in r.by_kind for r in records):
         raise failure_of(case, run, records)

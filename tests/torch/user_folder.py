@@ -17,7 +17,7 @@ class Folder:
         self.pytester = pytester
         self.path = pytester.path
 
-    def write(self, **marker: Any) -> None:
+    def write(self, workload: str = "workloads:build", **marker: Any) -> None:
         keys = {
             "precision": "fp32", "layout": "1n2c", "batch_size_per_device": 8, "iterations": 30,
             "warmup": 10, "runs": 1, "timeout_s": 120.0, **marker,
@@ -26,7 +26,7 @@ class Folder:
         (self.path / "test_net.py").write_text(
             textwrap.dedent(f"""
                 import pytest
-                @pytest.mark.dlperf("workloads:build", {arguments})
+                @pytest.mark.dlperf({workload!r}, {arguments})
                 def test_net(dlperf):
                     dlperf.run()
             """),

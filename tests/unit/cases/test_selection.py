@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_dlperf.cases.marker import cases_of
 from pytest_dlperf.cases.matrix import expand
-from pytest_dlperf.cases.selection import Machine, Wish, layout_of, select
+from pytest_dlperf.cases.selection import Machine, Wish, fits, layout_of, select
 from pytest_dlperf.core.errors import UsageError
 
 LAPTOP = Machine(gpus=0, gpu_problem="", cores=4)
@@ -42,6 +44,23 @@ def test_a_node_runs_full_cases_that_fit():
     ]
     left = {s.case.id: s.left_out for s in select(SUITE, Wish(), NODE) if s.left_out}
     assert "nodes" in left["tsm-torch-amp-bs16-4n8g"]
+
+
+def test_a_node_started_by_hand_runs_the_layouts_that_it_belongs_to():
+    by_rank = {
+        rank: chosen(OWN, Wish(gpus=(8, 16, 32)), replace(NODE, node_rank=rank))
+        for rank in (0, 1, 2)
+    }
+    layouts = {rank: [case.rpartition("-")[2] for case in ids] for rank, ids in by_rank.items()}
+    assert layouts == {0: ["1n8g", "2n8g", "4n8g"], 1: ["2n8g", "4n8g"], 2: ["4n8g"]}
+    assert "tsm-torch-amp-bs16-4n8g" in chosen(SUITE, Wish(), replace(NODE, node_rank=3))
+    left = {s.left_out for s in select(SUITE, Wish(), replace(NODE, node_rank=4)) if s.left_out}
+    assert "4n8g has no share for node 4" in left
+
+
+def test_a_share_needs_the_devices_of_a_node():
+    small = replace(NODE, gpus=4, node_rank=0)
+    assert fits(layout_of(16, "gpu", NODE), small) == "2n8g needs 8 GPUs, this machine has 4"
 
 
 def test_counts_replace_the_layout_axis():

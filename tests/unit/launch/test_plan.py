@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from pytest_dlperf.cases.matrix import expand
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import UnknownNameError, UsageError
+from pytest_dlperf.core.place import Share
 from pytest_dlperf.launch.base import Target, collective_timeout_s
 from pytest_dlperf.launch.plan import make_plan
 from pytest_dlperf.worker import arguments
@@ -45,7 +47,42 @@ def test_several_ranks_start_under_torchrun():
 def test_several_nodes_name_a_rendezvous():
     argv = make_plan(case("4n8g"), TARGET, Path("/runs/r1")).argv
     assert "--nnodes=4" in argv
-    assert "--rdzv-id=tsm-torch-fp32-bs16-4n8g" in argv
+    assert "--node-rank=${NODE_RANK}" in argv
+    assert "--master-addr=${MASTER_ADDR}" in argv
+    assert "--rdzv-id=tsm-torch-fp32-bs16-4n8g-r1" in argv
+
+
+def test_a_share_has_its_place_in_the_command_and_its_records_in_the_shared_folder():
+    share = Share(node_rank=2, master_addr="10.11.0.2", master_port=29500)
+    target = replace(TARGET, share=share, shared_records=Path("/nfs/c"))
+    plan = make_plan(case("4n8g", timeout_s=100.0, runs=3), target, Path("/runs/run2"))
+    assert "--node-rank=2" in plan.argv
+    assert "--master-addr=10.11.0.2" in plan.argv
+    assert "--master-port=29500" in plan.argv
+    assert "--rdzv-id=tsm-torch-fp32-bs16-4n8g-run2" in plan.argv
+    assert "--records=/nfs/c/run2" in plan.argv
+    assert (plan.records, plan.workdir) == ("/nfs/c/run2", "/runs/run2")
+    # Node 0 may measure one device three times before it comes.
+    assert "--rdzv-conf=timeout=400" in plan.argv
+    assert plan.timeout_s == 500
+
+
+def test_a_launcher_of_one_node_has_no_share():
+    target = replace(TARGET, share=Share(node_rank=0, master_addr="a", master_port=1))
+    with pytest.raises(UsageError, match="launcher 'local' starts all nodes from the first"):
+        make_plan(case("1n1c"), target, Path("/runs/r1"))
+
+
+def test_behind_a_prefix_the_environment_travels_in_the_command():
+    plain = make_plan(case("1n8g"), TARGET, Path("/runs/r1"))
+    target = replace(TARGET, python="python3", prefix=("docker", "run", "image"))
+    plan = make_plan(case("1n8g"), target, Path("/runs/r1"))
+    names = [word.partition("=")[0] for word in plan.argv[4:8]]
+    assert plan.argv[:4] == ("docker", "run", "image", "env")
+    assert names == sorted(plain.env)
+    assert plan.argv[8:11] == ("python3", "-m", "torch.distributed.run")
+    assert plan.argv[11:] == plain.argv[1:]
+    assert plan.env == {"DLPERF_RUN": "/runs/r1"}
 
 
 def test_paddle_ranks_start_under_its_launcher():

@@ -1,0 +1,34 @@
+"""A copy of this package for another interpreter: without the packages installed beside it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from pytest_dlperf.core.errors import CaseError
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def copy_package(folder: Path) -> None:
+    """Put a copy of this package into ``folder``, once.
+
+    The folder that this package is installed in must not come onto another interpreter's path:
+    the packages beside it would hide that one's own. And it need not exist in a container.
+    """
+    target = folder / _PACKAGE.name
+    if target.exists():
+        return
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(dir=folder)) / _PACKAGE.name
+        shutil.copytree(_PACKAGE, partial, ignore=shutil.ignore_patterns("__pycache__"))
+        try:
+            partial.rename(target)
+        except OSError:
+            if not target.exists():  # else another process of this session was first
+                raise
+        shutil.rmtree(partial.parent)
+    except OSError as error:
+        raise CaseError(f"cannot copy the worker to {folder}: {error}") from error

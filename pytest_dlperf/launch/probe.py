@@ -1,0 +1,127 @@
+"""Asks what lies behind a prefix, or with another interpreter: one launch a framework."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from filelock import FileLock
+
+from pytest_dlperf import runtime
+from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.run import LaunchPlan
+from pytest_dlperf.launch.package_copy import copy_package
+from pytest_dlperf.launch.plan import RUN_VARIABLE
+from pytest_dlperf.launch.prefix import behind
+from pytest_dlperf.launch.process import execute
+
+if TYPE_CHECKING:
+    from pytest_dlperf.core.place import Place
+    from pytest_dlperf.core.run import Run
+
+#: Begins the line that holds the answer: ``worker/probe.py`` writes it.
+_MARK: Final = "dlperf-probe: "
+_LAST_LINES: Final = 12
+#: The first Python that the worker runs on.
+_PYTHON: Final = (3, 10)
+
+
+class Probes:
+    """The answers of one session, in its folder, so that all its processes share them."""
+
+    def __init__(self, *, place: Place, folder: Path, package_folder: Path) -> None:
+        self._place = place
+        self._folder = folder
+        self._package_folder = package_folder
+
+    def facts(self, framework: str, *, timeout_s: float) -> dict[str, Any]:
+        """Return what a probe told, launched unless one has been in this session.
+
+        Raises ``CaseError`` if it failed, with the last lines of its output.
+        """
+        with FileLock(runtime.folder() / "probe.lock"):
+            answer = self._read(framework)
+            if answer is None:
+                answer = self._probe(framework, timeout_s)
+                self._answer(framework).write_text(json.dumps(answer), encoding="utf-8")
+        if "error" in answer:
+            raise CaseError(answer["error"])
+        return answer
+
+    def known(self, framework: str) -> dict[str, Any]:
+        """Return what a probe of this session told; empty if none did."""
+        answer = self._read(framework) or {}
+        return {} if "error" in answer else answer
+
+    def _answer(self, framework: str) -> Path:
+        return self._folder / f"probe-{framework}.json"
+
+    def _read(self, framework: str) -> dict[str, Any] | None:
+        path = self._answer(framework)
+        if not path.exists():
+            return None
+        answer: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return answer
+
+    def _probe(self, framework: str, timeout_s: float) -> dict[str, Any]:
+        copy_package(self._package_folder)
+        run = execute(self.plan(framework, timeout_s))
+        output = Path(run.log).read_text(encoding="utf-8", errors="replace")
+        for line in output.splitlines():
+            if line.startswith(_MARK):
+                try:
+                    answer: dict[str, Any] = json.loads(line.removeprefix(_MARK))
+                except ValueError:
+                    continue  # cut off: the launch failed while it wrote
+                return _checked(answer, self._place)
+        lines = [line[:400] for line in output.splitlines() if line.strip()][-_LAST_LINES:]
+        said = "".join(f"\n    {line}" for line in lines) or "\n    (it printed nothing)"
+        return {
+            "error": f"the probe of {framework} {self._place.words} failed: {_end(run)}.\n"
+            f"Log: {run.log}, its last lines:{said}"
+        }
+
+    def plan(self, framework: str, timeout_s: float) -> LaunchPlan:
+        """Return the command of a probe."""
+        workdir = self._folder / f"probe-{framework}"
+        argv, env = behind(
+            self._place.prefix,
+            (
+                self._place.python,
+                "-m",
+                "pytest_dlperf.worker.probe",
+                f"--framework={framework}",
+            ),
+            {"PYTHONPATH": str(self._package_folder), RUN_VARIABLE: str(workdir)},
+            keep=RUN_VARIABLE,
+        )
+        return LaunchPlan(
+            case_id=f"probe-{framework}",
+            argv=argv,
+            env=env,
+            workdir=str(workdir),
+            timeout_s=timeout_s,
+        )
+
+
+def _checked(answer: dict[str, Any], place: Place) -> dict[str, Any]:
+    version = tuple(int(part) for part in answer["python"].split(".")[:2])
+    if version < _PYTHON:
+        return {
+            "error": f"Python {answer['python']} {place.words} is too old: ranks need "
+            f"{_PYTHON[0]}.{_PYTHON[1]} or newer; name another one there with --dlperf-python"
+        }
+    if answer["problem"]:
+        return {
+            "error": f"{answer['framework']} {place.words} cannot be imported: {answer['problem']}"
+        }
+    return answer
+
+
+def _end(run: Run) -> str:
+    if run.timed_out:
+        return f"timed out after {run.plan.timeout_s:g} s"
+    if run.exit_code is None:
+        return f"it could not be started ({run.end.partition(': ')[2]})"
+    return f"exit code {run.exit_code}, and no answer"

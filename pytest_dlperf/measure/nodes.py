@@ -1,0 +1,73 @@
+"""Waits for the records of nodes that were started by hand, and says whose are missing."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.measure.failure import failure_of
+from pytest_dlperf.measure.records import read_records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.run import Run
+
+#: A network file system may show another node's files this much later (NFS: up to 60 s for a
+#: folder's entries, by its default ``acdirmax``).
+_SEEN_AFTER_S: Final = 60.0
+_POLL_S: Final = 0.25
+
+
+def ranks_of(case: Case, node_rank: int) -> range:
+    """Return the ranks of one node."""
+    per_node = case.layout.devices_per_node
+    return range(node_rank * per_node, (node_rank + 1) * per_node)
+
+
+def await_other_nodes(case: Case, run: Run, *, seen_after_s: float = _SEEN_AFTER_S) -> None:
+    """Return once every rank's records are whole; they come from several nodes.
+
+    At once if this node's launch has failed: then nothing is waited for. Raises ``CaseError``
+    for nodes of which nothing is seen.
+    """
+    if run.exit_code != 0:
+        return
+    deadline_s = time.monotonic() + seen_after_s
+    while _spoke(run) != set(range(case.world_size)):
+        if time.monotonic() > deadline_s:
+            _check_seen(case, run)
+            return
+        time.sleep(_POLL_S)
+
+
+def check_share(case: Case, run: Run, node_rank: int) -> None:
+    """Raise ``CaseError`` unless every rank of this node trained to its end."""
+    records = read_records(Path(run.plan.records))
+    ended = {r.rank for r in records if "end" in r.by_kind}
+    if not set(ranks_of(case, node_rank)) <= ended:
+        raise failure_of(case, run, records)
+
+
+def _spoke(run: Run) -> set[int]:
+    records = read_records(Path(run.plan.records))
+    return {r.rank for r in records if "end" in r.by_kind or "failure" in r.by_kind}
+
+
+def _check_seen(case: Case, run: Run) -> None:
+    seen = {r.rank for r in read_records(Path(run.plan.records))}
+    missing = [n for n in range(case.layout.nodes) if not seen & set(ranks_of(case, n))]
+    if missing:
+        raise CaseError(
+            f"{case.id}: this node's share ended well, but the records of {_nodes(missing)} are "
+            f"not in {run.plan.records}, and a verdict needs those of all ranks; name one folder "
+            "that every node sees with --dlperf-workdir=DIR, the same on each"
+        )
+
+
+def _nodes(numbers: Iterable[int]) -> str:
+    words = [str(number) for number in numbers]
+    return f"node {words[0]}" if len(words) == 1 else f"nodes {', '.join(words)}"

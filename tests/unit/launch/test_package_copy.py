@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.launch.package_copy import copy_package
+
+
+def test_the_copy_holds_the_worker_and_nothing_that_is_installed_beside_it(tmp_path: Path):
+    copy_package(tmp_path / "package")
+    copy_package(tmp_path / "package")
+    assert [path.name for path in (tmp_path / "package").iterdir()] == ["pytest_dlperf"]
+    where = "import pytest_dlperf.worker as w, sys; print(w.__file__, 'numpy' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", where],
+        env={"PYTHONPATH": str(tmp_path / "package")},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == [
+        str(tmp_path / "package" / "pytest_dlperf" / "worker" / "__init__.py"),
+        "False",
+    ]
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path):
+    (tmp_path / "file").touch()
+    with pytest.raises(CaseError, match="cannot copy the worker to"):
+        copy_package(tmp_path / "file")
