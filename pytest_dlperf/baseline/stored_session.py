@@ -54,14 +54,8 @@ def _canary(runs: Sequence[RunSummary]) -> dict[str, float]:
 
 
 def _loss_fall(runs: Sequence[RunSummary]) -> float | None:
-    """Return by which share the loss fell, the median over ranks and runs; None if unknown."""
-    falls = [
-        (rank.loss_first - rank.loss_last) / abs(rank.loss_first)
-        for run in runs
-        for rank in run.ranks
-        if rank.loss_first
-    ]
-    falls = [fall for fall in falls if math.isfinite(fall)]
+    """Return by which share the loss fell, the median over runs; None if unknown."""
+    falls = [run.loss_fall for run in runs if run.loss_fall is not None]
     return _digits([statistics.median(falls)])[0] if falls else None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -77,7 +79,10 @@ class RankSummary:
     seconds: float
     cpu_seconds: float | None
     peak_memory_bytes: int
+    #: Before anything was learnt: the loss of the first iteration. The few after it may
+    #: overshoot, by an amount that differs from run to run.
     loss_first: float
+    #: The median over the last tenth of the iterations.
     loss_last: float
     device_id: str | None = None
 
@@ -109,3 +114,14 @@ class RunSummary:
     #: The record of what happened, from the launch folder: where to look.
     folder: str = ""
     extras: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def loss_fall(self) -> float | None:
+        """By which share the loss fell, the median over ranks; below 0: it rose; or unknown."""
+        falls = [
+            (rank.loss_first - rank.loss_last) / abs(rank.loss_first)
+            for rank in self.ranks
+            if rank.loss_first
+        ]
+        falls = [fall for fall in falls if math.isfinite(fall)]
+        return statistics.median(falls) if falls else None

@@ -29,15 +29,16 @@ def more_runs(case: Case, judgement: Judgement | None, measured: int) -> int:
     """Return how many further runs to launch now, 0 when the case is done.
 
     ``judgement`` is that of the runs so far, None where there is nothing to judge against.
-    A certified case is done at any look. A slow one is done only after fresh runs have
-    confirmed it. A case that cannot be compared gets the protocol's runs, and no more.
+    A certified case is done at any look, and so is a wrong one. A slow one is done only after
+    fresh runs have confirmed it. A case that cannot be compared gets the protocol's runs, and
+    no more.
     """
     protocol = case.protocol
     counts = looks(protocol)
     if measured < counts[0]:
         return counts[0] - measured
     verdict = None if judgement is None else judgement.verdict
-    if verdict in GOOD:
+    if verdict in GOOD or verdict is Verdict.ERROR:
         return 0
     if verdict is Verdict.REGRESSED and measured >= counts[min(1, len(counts) - 1)]:
         return 0

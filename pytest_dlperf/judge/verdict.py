@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Verdict
-from pytest_dlperf.judge import metrics, refusals, sentences
+from pytest_dlperf.judge import convergence, metrics, refusals, sentences
 from pytest_dlperf.judge.compare import compare, learnt_tolerance, margin, slower_for_sure
 from pytest_dlperf.judge.screen import looks
 from pytest_dlperf.judge.stats import contrast
@@ -30,11 +30,10 @@ def judge(
     Raises ``CaseError`` for rates that can be no throughput, measured or stored.
     """
     stored = _check(measurement, baseline)
-    if reason := refusals.disturbed(measurement):
-        return _not_judged(Verdict.INCOMPARABLE, reason, measurement)
-    if reason := refusals.unchecked(measurement):
-        return _not_judged(Verdict.INCOMPARABLE, reason, measurement)
-    if baseline is not None and stored and (reason := refusals.differs(measurement, baseline)):
+    differs = refusals.differs(measurement, baseline) if baseline is not None and stored else ""
+    if not differs and (reason := convergence.fault(case, measurement, stored)):
+        return _not_judged(Verdict.ERROR, reason, measurement)
+    if reason := (refusals.disturbed(measurement) or refusals.unchecked(measurement) or differs):
         return _not_judged(Verdict.INCOMPARABLE, reason, measurement)
     unsteady = refusals.unsteady(case, measurement, rule)
     if baseline is None or not stored:

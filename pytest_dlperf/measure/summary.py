@@ -116,7 +116,7 @@ def _rank_summary(case: Case, records: RankRecords) -> RankSummary:
         seconds=_window_seconds(case, records),
         cpu_seconds=None if None in cpu else sum(c for c in cpu if c is not None),
         peak_memory_bytes=records.by_kind["memory"]["bytes"],
-        loss_first=statistics.median(losses[:count]),
+        loss_first=losses[0],
         loss_last=statistics.median(losses[-count:]),
         device_id=records.by_kind["framework"]["device_id"],
     )

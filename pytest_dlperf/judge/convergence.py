@@ -1,0 +1,88 @@
+"""The convergence guard: a run whose loss does not fall as the baseline's is fast but wrong.
+
+The fall is (first - last) / first, where first is the loss before anything was learnt and last
+the median over the last tenth of a run's iterations. It is compared as it is, not as
+log(last / first): on one fixed batch the last loss comes near 0, where its log says how near,
+which is rounding and chance, and not whether the training is right.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.judge.sentences import percent
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytest_dlperf.core.baseline import Session
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.measurement import Measurement
+
+#: The least half width of the band, as a share of the baseline's fall. A rerun of the same build
+#: on a CPU repeats its losses; another build rounds differently, and then a training goes its own
+#: way. That moved falls by 5 % of themselves in float32 at most, other weights and data by 9 %
+#: (docs/verdicts.md); the shares are above both. Shorter dtypes scatter more, and loss scaling
+#: skips iterations besides.
+SHARE: Final[Mapping[str, float]] = {
+    "fp32": 0.15,
+    "tf32": 0.15,
+    "bf16": 0.20,
+    "amp": 0.20,
+    "pure_fp16": 0.20,
+}
+#: Falls that differ by less are one: dropout alone makes single losses differ that much.
+_LEAST: Final = 0.02
+#: So many standard deviations of the stored sessions are within the band.
+_SPREADS: Final = 3.0
+#: Stored sessions from which their own spread is believed.
+_ENOUGH: Final = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Band:
+    """The falls that an unchanged training has."""
+
+    #: The fall of the stored sessions, their median.
+    before: float
+    low: float
+    high: float
+
+
+def band(precision: str, stored: Sequence[Session]) -> Band | None:
+    """Return the band around the stored falls; None where none is stored (published numbers)."""
+    falls = [session.loss_fall for session in stored if session.loss_fall is not None]
+    if not falls:
+        return None
+    before = statistics.median(falls)
+    spread = statistics.stdev(falls) if len(falls) >= _ENOUGH else 0.0
+    half = max(SHARE[precision] * abs(before), _SPREADS * spread, _LEAST)
+    return Band(before=before, low=before - half, high=before + half)
+
+
+def fault(case: Case, measurement: Measurement, stored: Sequence[Session]) -> str:
+    """Return the sentence of the first run outside the band, or nothing.
+
+    Every run must lie in it, not their median: a run that trained something else did other
+    work. Where the loss need not fall, since the data differ at every step, nothing is said.
+    """
+    known = band(case.precision, stored)
+    if known is None or case.loss != "falls" or measurement.conditions.data != "synthetic":
+        return ""
+    for number, run in enumerate(measurement.runs, start=1):
+        fall = run.loss_fall
+        if fall is not None and not known.low <= fall <= known.high:
+            return (
+                f"fast but wrong: the loss {_words(fall)} in run {number}, the baseline's "
+                f"{_words(known.before)}, and an unchanged training stays within "
+                f"{percent(known.low)} to {percent(known.high)}; look at labels, learning rate "
+                "and averaging of gradients, or, if the training was changed on purpose, raise "
+                "the case's version"
+            )
+    return ""
+
+
+def _words(fall: float) -> str:
+    return f"rose by {percent(-fall)}" if fall < 0 else f"fell by {percent(fall)}"
