@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_dlperf import cli_extract
 from pytest_dlperf.core.errors import DlperfError, UsageError
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     prune.add_argument("paths", nargs="*", help="where the tests are (perf_tests)")
     prune.add_argument("--dry-run", action="store_true", help="only say what would be removed")
     prune.set_defaults(run=_prune)
+    cli_extract.add_to(commands)
     return parser
 
 
