@@ -165,9 +165,13 @@ def _table(results: Sequence[LogResult], summary: Summary | None) -> str:
             )
         )
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-    lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = [
+        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
     for result in results:
-        lines += [f"{result.path}: {problem.code}: {problem.message}" for problem in result.problems]
+        lines += [
+            f"{result.path}: {problem.code}: {problem.message}" for problem in result.problems
+        ]
     if summary is not None:
         lines += ["", *_summary_lines(summary)]
     return "\n".join(lines)

@@ -23,7 +23,7 @@ _RANK_TAG: Final = re.compile(
 # torchrun --tee writes "[default3]:"
 _TORCHRUN_TAG: Final = re.compile(rb"^\[[A-Za-z_]{1,32}(\d{1,6})\]:")
 _CONTAINER_STAMP: Final = re.compile(
-    rb'^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?'
+    rb"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?"
 )
 
 

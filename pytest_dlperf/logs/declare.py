@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable  # noqa: TC003 - dataclass field
 from dataclasses import dataclass
 from typing import Final, Literal
 

@@ -36,15 +36,15 @@ _BATCH: Final = (
     (b"'batch_size'", re.compile(rb"'batch_size': ([1-9]\d{0,8}),")),
     (b"batch_size", re.compile(rb"\bbatch_size ?: ([1-9]\d{0,8})\b")),
 )
-_PRECISION: Final = (
-    (b"+ precision=", re.compile(rb"^\+ precision=(\w{1,16})", re.MULTILINE)),
-)
+_PRECISION: Final = ((b"+ precision=", re.compile(rb"^\+ precision=(\w{1,16})", re.MULTILINE)),)
 _END: Final = (b"Terminating with signal", b"Signal 15", b"received signal", b"SIGTERM")
 
 _PATH_LAYOUT: Final = re.compile(r"(?<![A-Za-z0-9])(\d{1,4})n(\d{1,4})[gc](?![A-Za-z0-9])")
 _PATH_NC: Final = re.compile(r"_N(\d{1,4})C(\d{1,4})(?![0-9])")
 _PATH_WORLD: Final = re.compile(r"(?:gpus?|[_-]c|[_-]N)(\d{1,5})(?![0-9A-Za-z])")
-_PATH_BATCH: Final = re.compile(r"(?<![A-Za-z])(?:bsz?|bz|b)(\d{1,9})(?![0-9A-Za-z])", re.IGNORECASE)
+_PATH_BATCH: Final = re.compile(
+    r"(?<![A-Za-z])(?:bsz?|bz|b)(\d{1,9})(?![0-9A-Za-z])", re.IGNORECASE
+)
 _PATH_PRECISION: Final = re.compile(
     r"(?<![A-Za-z0-9])(pure_fp16|fp32|tf32|bf16|fp16|amp)(?![A-Za-z0-9])", re.IGNORECASE
 )

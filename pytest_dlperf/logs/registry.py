@@ -20,7 +20,7 @@ ENTRY_POINTS: Final = "pytest_dlperf.log_formats"
 BUILT_IN: Final[Mapping[str, str]] = {
     name: f"pytest_dlperf.logs.formats.{name.replace('-', '_')}"
     for name in (
-
+        "dlperf",
         "paddleclas",
         "paddleclas2020",
         "paddleseg",
@@ -37,6 +37,14 @@ BUILT_IN: Final[Mapping[str, str]] = {
         "ngc-transformer",
         "mmseg",
         "tf2-timehistory",
+        "tsm",
+        "imagenet",
+        "torchtitan",
+        "megatron",
+        "deepspeed",
+        "huggingface",
+        "lightning",
+        "mlperf",
     )
 }
 

@@ -31,9 +31,7 @@ def time_weighted(stretches: Sequence[Stretch], skip: int, until: int | None) ->
         for stretch in spans.after(stretches, skip)
         if until is None or stretch.last <= until
     )
-    return Selection(
-        stretches=kept, throughput=spans.time_weighted(kept) if kept else None
-    )
+    return Selection(stretches=kept, throughput=spans.time_weighted(kept) if kept else None)
 
 
 def dlperf(stretches: Sequence[Stretch], skip: int, until: int | None) -> Selection:
@@ -57,9 +55,7 @@ def dlperf_time(stretches: Sequence[Stretch], skip: int, until: int | None) -> S
     return Selection(stretches=kept, throughput=work / seconds if seconds > 0 else None)
 
 
-def _by_label(
-    stretches: Sequence[Stretch], skip: int, until: int | None
-) -> tuple[Stretch, ...]:
+def _by_label(stretches: Sequence[Stretch], skip: int, until: int | None) -> tuple[Stretch, ...]:
     end = 150 if until is None else until
     return tuple(
         s

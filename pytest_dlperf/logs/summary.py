@@ -87,9 +87,7 @@ def _names(keys: Sequence[tuple[str, int, str]]) -> dict[tuple[str, int, str], s
     counts: dict[str, int] = defaultdict(int)
     for model, _, _ in keys:
         counts[model] += 1
-    return {
-        key: key[0] if counts[key[0]] == 1 else f"{key[0]}_b{key[1]}_{key[2]}" for key in keys
-    }
+    return {key: key[0] if counts[key[0]] == 1 else f"{key[0]}_b{key[1]}_{key[2]}" for key in keys}
 
 
 def _medians(

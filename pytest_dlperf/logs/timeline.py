@@ -185,9 +185,7 @@ class Timeline:
             return None
         own_rate, own_seconds, wait = rate, seconds, reading.data_wait_seconds
         if self._format.averaging == "running":
-            own_rate, own_seconds, wait, first = self._undo(
-                step, rate, seconds, wait, first
-            )
+            own_rate, own_seconds, wait, first = self._undo(step, rate, seconds, wait, first)
         elif self._format.averaging == "iteration" and reading.start is None:
             # Only the printed iteration was timed; those between prints were not.
             first = self._counted

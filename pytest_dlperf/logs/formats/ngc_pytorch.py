@@ -18,9 +18,7 @@ def parse(line: bytes) -> Reading | None:
     if match is None:
         return None
     rate = _RATE(line)
-    return Reading(
-        epoch=int(match[1]), step=int(match[2]), rate=rate, loss=_LOSS(line)
-    )
+    return Reading(epoch=int(match[1]), step=int(match[2]), rate=rate, loss=_LOSS(line))
 
 
 FORMAT: Final = Format(

@@ -18,7 +18,13 @@ def parse(line: bytes) -> Reading | None:
     match = _STEP.search(line)
     if match is None:
         return None
-    return Reading(epoch=int(match[1]), step=int(match[2]), rate=_RATE(line), work=_WORK(line), loss=_LOSS(line))
+    return Reading(
+        epoch=int(match[1]),
+        step=int(match[2]),
+        rate=_RATE(line),
+        work=_WORK(line),
+        loss=_LOSS(line),
+    )
 
 
 FORMAT: Final = Format(

@@ -11,8 +11,10 @@ from typing import Final
 
 from pytest_dlperf.logs.declare import Field, Format, Reading
 
-_STEP: Final = re.compile(rb"epoch:\[\s{0,8}(\d{1,9})/\s{0,8}\d{1,9}\s{0,8}\]\s{0,8}"
-                          rb"train step:\s{0,8}(\d{1,15})")
+_STEP: Final = re.compile(
+    rb"epoch:\[\s{0,8}(\d{1,9})/\s{0,8}\d{1,9}\s{0,8}\]\s{0,8}"
+    rb"train step:\s{0,8}(\d{1,15})"
+)
 _RATE: Final = Field(rb"\bips: {1,4}")
 _SECONDS: Final = Field(rb"\bbatch_cost: {1,4}")
 _WAIT: Final = Field(rb"\breader_cost: {1,4}")
