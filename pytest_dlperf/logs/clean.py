@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import BinaryIO
 
 BLOCK_BYTES: Final = 1 << 20
@@ -66,24 +67,26 @@ def lines_with(block: bytes, anchors: tuple[bytes, ...]) -> Iterator[Line]:
     here = [anchor for anchor in anchors if anchor in block]
     if not here:
         return
-    if len(here) == 1:
-        find = block.find
-        anchor = here[0]
-    else:
-        search = re.compile(b"|".join(re.escape(anchor) for anchor in here)).search
-
-        def find(_: bytes, start: int) -> int:
-            match = search(block, start)
-            return match.start() if match else -1
-
-        anchor = b""
-    at = find(anchor, 0)
+    find = _finder(block, here)
+    at = find(0)
     while at >= 0:
         start = block.rfind(b"\n", 0, at) + 1
         end = block.find(b"\n", at)
         end = len(block) if end < 0 else end
         yield untagged(block[start : min(end, start + LINE_BYTES)])
-        at = find(anchor, end + 1)
+        at = find(end + 1)
+
+
+def _finder(block: bytes, anchors: Sequence[bytes]) -> Callable[[int], int]:
+    if len(anchors) == 1:
+        return partial(block.find, anchors[0])
+    search = re.compile(b"|".join(re.escape(anchor) for anchor in anchors)).search
+
+    def find(start: int) -> int:
+        match = search(block, start)
+        return match.start() if match else -1
+
+    return find
 
 
 def untagged(text: bytes) -> Line:

@@ -11,6 +11,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.logs.running import RunningMean
+
 if TYPE_CHECKING:
     from pytest_dlperf.logs.declare import Format, Reading
 
@@ -69,8 +71,7 @@ class Timeline:
         self._step: int | None = None
         self._counted = 0
         self._half: int | None = None
-        #: Iterations in the running mean so far, and the sum of their seconds per unit of work.
-        self._mean: tuple[int, float, float] = (0, 0.0, 0.0)
+        self._mean = RunningMean(form.running_since)
 
     @property
     def iterations(self) -> int:
@@ -150,11 +151,11 @@ class Timeline:
             return self._first_of_log(reading, done)
         if self.epoch_begins and self._format.counter == "epoch" and _later(reading.epoch, epoch):
             self._counted += done
-            self._mean = (0, 0.0, 0.0)
+            self._mean.restart()
         elif step < previous or not _later(reading.epoch, epoch):
             self.runs += 1
             self._counted += done
-            self._mean = (0, 0.0, 0.0)
+            self._mean.restart()
         else:
             self._counted += max(1, step - previous)
             if len(self.windows) == 1:
@@ -185,7 +186,11 @@ class Timeline:
             return None
         own_rate, own_seconds, wait = rate, seconds, reading.data_wait_seconds
         if self._format.averaging == "running":
-            own_rate, own_seconds, wait, first = self._undo(step, rate, seconds, wait, first)
+            own = self._mean.undo(step, rate=rate, seconds=seconds, wait=wait)
+            if own is None:
+                return None
+            own_rate, own_seconds, wait = own.rate, own.seconds, own.wait
+            first = self._counted - own.iterations + 1
         elif self._format.averaging == "iteration" and reading.start is None:
             # Only the printed iteration was timed; those between prints were not.
             first = self._counted
@@ -201,33 +206,6 @@ class Timeline:
             label_start=reading.start,
             at_s=at_s,
             epoch_begins=self.epoch_begins,
-        )
-
-    def _undo(
-        self,
-        step: int,
-        rate: float | None,
-        seconds: float | None,
-        wait: float | None,
-        first: int,
-    ) -> tuple[float | None, float | None, float | None, int]:
-        """Return rate, seconds and wait of the iterations since the last print alone."""
-        since = self._format.running_since
-        count = step - since + 1 if step >= since else step + 1
-        known, inverse_sum, wait_sum = self._mean
-        inverse = 1 / rate if rate is not None else seconds or 0.0
-        total, waited = inverse * count, (wait or 0.0) * count
-        self._mean = (count, total, waited) if step >= since else (0, 0.0, 0.0)
-        new = count - known
-        if new < 1 or total <= inverse_sum:
-            return rate, seconds, wait, first
-        own = (total - inverse_sum) / new
-        ratio = own / inverse
-        return (
-            1 / own if rate is not None else None,
-            seconds * ratio if seconds is not None else None,
-            max(0.0, (waited - wait_sum) / new) if wait is not None else None,
-            max(first, self._counted - new + 1),
         )
 
     def _join(self) -> None:
