@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_dlperf import cli_report
+from pytest_dlperf import cli_extract, cli_report
 from pytest_dlperf.core.errors import DlperfError, UsageError
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     report = commands.add_parser("report", help="environments and tables of results files")
     cli_report.add_arguments(report)
     report.set_defaults(run=_report)
+    cli_extract.add_to(commands)
     return parser
 
 

@@ -1,0 +1,187 @@
+"""``dlperf extract``: what training logs say, as a table, as JSON, as a file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.report import figures
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_dlperf.logs.extract import LogResult, Question
+    from pytest_dlperf.logs.summary import Summary
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser of ``dlperf``."""
+    extract = commands.add_parser(
+        "extract", help="throughput from training logs, with what is odd about them"
+    )
+    extract.add_argument("logs", nargs="*", type=Path, metavar="LOG")
+    extract.add_argument(
+        "--log_dir", "--log-dir", type=Path, metavar="DIR", help="every log in this folder"
+    )
+    extract.add_argument(
+        "--batch_size_per_device", "--batch-size-per-device", type=_positive, metavar="N"
+    )
+    extract.add_argument("--world_size", "--world-size", type=_positive, metavar="N")
+    extract.add_argument(
+        "--rule",
+        default="time-weighted",
+        help="time-weighted, dlperf (mean of printed speeds) or dlperf-time (from time stamps)",
+    )
+    extract.add_argument(
+        "--skip", type=_count, default=50, metavar="N", help="iterations of warm-up (50)"
+    )
+    extract.add_argument(
+        "--until", type=_positive, metavar="N", help="last iteration (seed rules: 150)"
+    )
+    extract.add_argument("--format", help="name of the format, where its look is not enough")
+    extract.add_argument(
+        "--pattern", metavar="REGEX", help="a line, with groups step and rate or seconds"
+    )
+    extract.add_argument("--scope", choices=("device", "process", "node", "global"))
+    extract.add_argument("--averaging", choices=("iteration", "window", "running"))
+    extract.add_argument("--unit", help="what --pattern counts")
+    extract.add_argument("--save", type=Path, metavar="FILE", help="write the JSON here as well")
+    extract.add_argument("--json", action="store_true", help="JSON alone on standard output")
+    extract.set_defaults(run=_extract)
+
+
+def _positive(text: str) -> int:
+    value = _count(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return value
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or len(text) > 15:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number")
+    return int(text)
+
+
+def _extract(arguments: argparse.Namespace) -> int:
+    from pytest_dlperf.logs.extract import extract
+    from pytest_dlperf.logs.summary import summarise
+
+    question = _question(arguments)
+    results = [extract(path, question) for path in _paths(arguments)]
+    summary = summarise(results)
+    text = json.dumps(_to_json(results, summary), indent=1, sort_keys=True, allow_nan=False)
+    if arguments.save is not None:
+        _save(arguments.save, text + "\n")
+    if not arguments.json:
+        text = _table(results, summary)
+        if arguments.save is not None:
+            text += f"\nSaving result to {arguments.save}"
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    return 1 if any(result.throughput is None for result in results) else 0
+
+
+def _question(arguments: argparse.Namespace) -> Question:
+    from pytest_dlperf.logs import registry, rules
+    from pytest_dlperf.logs.extract import Question
+
+    rules.named(arguments.rule)
+    meaning = {
+        name: value
+        for name in ("scope", "averaging", "unit")
+        if (value := getattr(arguments, name)) is not None
+    }
+    if arguments.pattern is not None and arguments.format is not None:
+        raise UsageError("--pattern and --format both say what a line is; give one")
+    if meaning and arguments.pattern is None:
+        raise UsageError(f"--{next(iter(meaning))} says what the rate of --pattern means")
+    form = None
+    if arguments.pattern is not None:
+        form = registry.pattern(arguments.pattern, **meaning)
+    elif arguments.format is not None:
+        form = registry.named(arguments.format)
+    return Question(
+        form=form,
+        rule=arguments.rule,
+        skip=arguments.skip,
+        until=arguments.until,
+        batch_size_per_device=arguments.batch_size_per_device,
+        world_size=arguments.world_size,
+    )
+
+
+def _paths(arguments: argparse.Namespace) -> list[Path]:
+    paths: list[Path] = list(arguments.logs)
+    folder: Path | None = arguments.log_dir
+    if folder is not None:
+        if not folder.is_dir():
+            raise UsageError(f"--log_dir: {folder} is no folder")
+        paths += sorted(path for path in folder.rglob("*") if path.is_file())
+    if not paths:
+        raise UsageError("no log: name files, or a folder that holds some with --log_dir")
+    return paths
+
+
+def _save(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise UsageError(f"--save: {path}: {error.strerror}") from error
+
+
+def _to_json(results: Sequence[LogResult], summary: Summary | None) -> dict[str, Any]:
+    values: dict[str, Any] = {"format": 1, "logs": [result.to_json() for result in results]}
+    if summary is not None:
+        values["summary"] = summary.models
+        values["problems"] = [
+            {"code": problem.code, "message": problem.message} for problem in summary.problems
+        ]
+    return values
+
+
+def _table(results: Sequence[LogResult], summary: Summary | None) -> str:
+    head = ("log", "format", "devices", "batch", "precision", "iterations", "throughput", "unit")
+    rows = [head]
+    for result in results:
+        rows.append(
+            (
+                result.path,
+                result.format or figures.ABSENT,
+                str(result.world_size or figures.ABSENT),
+                str(result.batch_size_per_device or figures.ABSENT),
+                result.precision or figures.ABSENT,
+                str(result.iterations),
+                figures.rate(result.throughput),
+                f"{result.unit}/s" if result.unit else "",
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+    lines = [
+        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+    for result in results:
+        lines += [
+            f"{result.path}: {problem.code}: {problem.message}" for problem in result.problems
+        ]
+    if summary is not None:
+        lines += ["", *_summary_lines(summary)]
+    return "\n".join(lines)
+
+
+def _summary_lines(summary: Summary) -> list[str]:
+    lines = []
+    for model, layouts in summary.models.items():
+        lines.append(f"{model}:")
+        for layout, cell in layouts.items():
+            shown = ", ".join(f"{name} {value}" for name, value in cell.items())
+            lines.append(f"  {layout}: {shown}")
+    return lines + [f"{problem.code}: {problem.message}" for problem in summary.problems]

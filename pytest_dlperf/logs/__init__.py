@@ -1,0 +1,1 @@
+"""Training logs that the plugin did not write, turned into spans."""

@@ -1,0 +1,104 @@
+"""The cleaning layer: bytes of a log in, blocks of plain lines out, in constant memory."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import BinaryIO
+
+BLOCK_BYTES: Final = 1 << 20
+#: No record of any format is longer; what follows on such a line is not looked at.
+LINE_BYTES: Final = 8192
+
+_COLOUR: Final = re.compile(rb"\x1b\[[0-9;?]{0,32}[A-Za-z]|\x1b\][^\x07\n]{0,256}\x07")
+# mpirun --tag-output writes "[1,3]<stdout>:", horovodrun "[3]<stdout>:"; with --timestamp-output
+# a date stands before it. Both break lines of several writers anywhere.
+_RANK_TAG: Final = re.compile(
+    rb"(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})?"
+    rb"\[(?:\d{1,6},)?(\d{1,6})\]<std(?:out|err)>:? ?"
+)
+# torchrun --tee writes "[default3]:"
+_TORCHRUN_TAG: Final = re.compile(rb"^\[[A-Za-z_]{1,32}(\d{1,6})\]:")
+_CONTAINER_STAMP: Final = re.compile(
+    rb"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?"
+)
+
+
+class Line(NamedTuple):
+    """A plain line, and the rank that a launcher put before it."""
+
+    text: bytes
+    rank: int | None
+
+
+def blocks(stream: BinaryIO, size: int = BLOCK_BYTES) -> Iterator[bytes]:
+    """Yield the stream in blocks that end where a line ends; a line longer than one is cut."""
+    rest = b""
+    while chunk := stream.read(size):
+        block = rest + chunk
+        end = max(block.rfind(b"\n"), block.rfind(b"\r"))
+        if end < 0 and len(block) < 2 * size:
+            rest = block
+            continue
+        end = len(block) if end < 0 else end + 1
+        rest = block[end:]
+        yield plain(block[:end])
+    if rest:
+        yield plain(rest) + b"\n"
+
+
+def plain(block: bytes) -> bytes:
+    """Return the block without colours and NUL bytes, every line ended by a line feed."""
+    if b"\x1b" in block:
+        block = _COLOUR.sub(b"", block)
+    if b"\0" in block:
+        block = block.replace(b"\0", b"")
+    if b"\r" in block:
+        block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return block
+
+
+def lines_with(block: bytes, anchors: tuple[bytes, ...]) -> Iterator[Line]:
+    """Yield the lines of a plain block that hold an anchor; the others cost next to nothing."""
+    here = [anchor for anchor in anchors if anchor in block]
+    if not here:
+        return
+    find = _finder(block, here)
+    at = find(0)
+    while at >= 0:
+        start = block.rfind(b"\n", 0, at) + 1
+        end = block.find(b"\n", at)
+        end = len(block) if end < 0 else end
+        yield untagged(block[start : min(end, start + LINE_BYTES)])
+        at = find(end + 1)
+
+
+def _finder(block: bytes, anchors: Sequence[bytes]) -> Callable[[int], int]:
+    if len(anchors) == 1:
+        return partial(block.find, anchors[0])
+    search = re.compile(b"|".join(re.escape(anchor) for anchor in anchors)).search
+
+    def find(start: int) -> int:
+        match = search(block, start)
+        return match.start() if match else -1
+
+    return find
+
+
+def untagged(text: bytes) -> Line:
+    """Take the marks of launchers and containers off a line."""
+    rank = None
+    text = _CONTAINER_STAMP.sub(b"", text, count=1)
+    if b"]<std" in text:
+        tag = _RANK_TAG.search(text)
+        if tag is not None:
+            rank = int(tag[1])
+            text = _RANK_TAG.sub(b"", text)
+    elif tag := _TORCHRUN_TAG.match(text):
+        rank = int(tag[1])
+        text = text[tag.end() :]
+    return Line(text, rank)

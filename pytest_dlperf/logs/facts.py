@@ -1,0 +1,103 @@
+"""What a log and its path say of the run: world size, batch, precision, how it ended."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+#: A pattern is tried only in blocks that hold its anchor. All devices of the run.
+_WORLD: Final = (
+    (b"PADDLE_TRAINERS_NUM", re.compile(rb"PADDLE_TRAINERS_NUM\s{1,64}(\d{1,6})\b")),
+    (b"distributed_world_size=", re.compile(rb"distributed_world_size=(\d{1,6})\b")),
+    (b"world_size : ", re.compile(rb"\bworld_size : (\d{1,6})\b")),
+    (b"WORLD_SIZE: ", re.compile(rb"\bWORLD_SIZE: (\d{1,6})\b")),
+    (b"using world size: ", re.compile(rb"using world size: (\d{1,6})\b")),
+    (b"GPUs used: ", re.compile(rb"GPUs used: (\d{1,6})\b")),
+)
+#: The devices of one node, or all of them.
+_NODE: Final = (
+    (b", replicas ", re.compile(rb"Run Pod: \w{1,32}, replicas (\d{1,6})\b")),
+    (b"nproc_per_node=", re.compile(rb"nproc_per_node[= ](\d{1,6})\b")),
+    (b"num_gpus=", re.compile(rb"\bnum_gpus=(\d{1,6})\b")),
+    (b"Num GPUs ", re.compile(rb"\bNum GPUs (\d{1,6})\b")),
+)
+_BATCH: Final = (
+    (b"sampler.batch_size=", re.compile(rb"Train\.sampler\.batch_size=(\d{1,9})\b")),
+    (b"samples_per_gpu=", re.compile(rb"\bsamples_per_gpu=(\d{1,9})\b")),
+    (b"Per-GPU Batch Size", re.compile(rb"Per-GPU Batch Size (\d{1,9})\b")),
+    (b"batch_size_per_gpu", re.compile(rb"\bbatch_size_per_gpu : (\d{1,9})\b")),
+    (b"max_tokens=", re.compile(rb"\bmax_tokens=(\d{1,9})\b")),
+    (b"+ batch_size=", re.compile(rb"^\+ batch_size=(\d{1,9})\b", re.MULTILINE)),
+    (b"Namespace(", re.compile(rb"[( ]batch_size=(\d{1,9})\b")),
+    (b"'batch_size'", re.compile(rb"'batch_size': ([1-9]\d{0,8}),")),
+    (b"batch_size", re.compile(rb"\bbatch_size ?: ([1-9]\d{0,8})\b")),
+)
+_PRECISION: Final = ((b"+ precision=", re.compile(rb"^\+ precision=(\w{1,16})", re.MULTILINE)),)
+_END: Final = (b"Terminating with signal", b"Signal 15", b"received signal", b"SIGTERM")
+
+_PATH_LAYOUT: Final = re.compile(r"(?<![A-Za-z0-9])(\d{1,4})n(\d{1,4})[gc](?![A-Za-z0-9])")
+_PATH_NC: Final = re.compile(r"_N(\d{1,4})C(\d{1,4})(?![0-9])")
+_PATH_WORLD: Final = re.compile(r"(?:gpus?|[_-]c|[_-]N)(\d{1,5})(?![0-9A-Za-z])")
+_PATH_BATCH: Final = re.compile(
+    r"(?<![A-Za-z])(?:bsz?|bz|b)(\d{1,9})(?![0-9A-Za-z])", re.IGNORECASE
+)
+_PATH_PRECISION: Final = re.compile(
+    r"(?<![A-Za-z0-9])(pure_fp16|fp32|tf32|bf16|fp16|amp)(?![A-Za-z0-9])", re.IGNORECASE
+)
+
+
+@dataclass(kw_only=True, slots=True)
+class Facts:
+    """What is known of a run besides its rates; None is unknown."""
+
+    world_size: int | None = None
+    #: World sizes are a multiple of it.
+    node_devices: int | None = None
+    batch_size_per_device: int | None = None
+    precision: str | None = None
+    #: The text by which a log says that it was killed.
+    killed_by: str = ""
+
+    def look(self, block: bytes) -> None:
+        """Take in what a block says and is not known yet; the first word counts."""
+        self.world_size = self.world_size or _first(block, _WORLD, int)
+        self.node_devices = self.node_devices or _first(block, _NODE, int)
+        self.batch_size_per_device = self.batch_size_per_device or _first(block, _BATCH, int)
+        if self.precision is None:
+            self.precision = _first(block, _PRECISION, lambda text: text.decode().lower())
+        if not self.killed_by:
+            self.killed_by = next((w.decode() for w in _END if w in block), "")
+
+
+def _first(
+    block: bytes, table: tuple[tuple[bytes, re.Pattern[bytes]], ...], read: Callable[[bytes], T]
+) -> T | None:
+    for anchor, pattern in table:
+        if anchor in block and (match := pattern.search(block)):
+            return read(match[1])
+    return None
+
+
+def of_path(path: str) -> Facts:
+    """Return what a path says: a layout folder, and the words of the file's name."""
+    parts = path.replace("\\", "/").split("/")
+    name = parts[-1]
+    facts = Facts()
+    layouts = [m for part in parts[-3:] if (m := _PATH_LAYOUT.search(part))]
+    if layouts:
+        facts.world_size = int(layouts[-1][1]) * int(layouts[-1][2])
+    elif match := _PATH_NC.search(name):
+        facts.world_size = int(match[1]) * int(match[2])
+    elif (worlds := _PATH_WORLD.findall(name)) and len(set(worlds)) == 1:
+        facts.world_size = int(worlds[0])
+    if match := _PATH_BATCH.search(name):
+        facts.batch_size_per_device = int(match[1])
+    if match := _PATH_PRECISION.search(name):
+        facts.precision = match[1].lower()
+    return facts

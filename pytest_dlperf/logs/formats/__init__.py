@@ -1,0 +1,1 @@
+"""One module a format: what its numbers mean, and how a line is read."""

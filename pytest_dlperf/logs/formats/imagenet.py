@@ -1,0 +1,41 @@
+"""The ImageNet example of PyTorch and torchvision's references: ``examples/imagenet/main.py``.
+
+``Time`` is the printed iteration alone, the mean of the epoch stands in brackets; every process
+counts its own share of the batch.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pytest_dlperf.logs.declare import Field, Format, Reading
+
+_STEP: Final = re.compile(rb"Epoch: \[(\d{1,9})\]\[\s{0,12}(\d{1,15})/\d{1,15}\]\s")
+_SECONDS: Final = Field(rb"\bTime\s{1,12}")
+_WAIT: Final = Field(rb"\bData\s{1,12}")
+_LOSS: Final = Field(rb"\bLoss\s{1,12}")
+
+
+def parse(line: bytes) -> Reading | None:
+    """Read a record."""
+    match = _STEP.search(line)
+    if match is None:
+        return None
+    return Reading(
+        epoch=int(match[1]),
+        step=int(match[2]),
+        seconds=_SECONDS(line),
+        data_wait_seconds=_WAIT(line),
+        loss=_LOSS(line),
+    )
+
+
+FORMAT: Final = Format(
+    name="imagenet",
+    scope="process",
+    averaging="iteration",
+    unit="images",
+    anchors=(b"Epoch: [",),
+    parse=parse,
+)

@@ -1,0 +1,45 @@
+"""mmsegmentation: ``mmcv/runner/hooks/logger/text.py``; seconds of an iteration over a window."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pytest_dlperf.logs.declare import Field, Format, Reading
+
+_STEP: Final = re.compile(rb"\bIter \[(\d{1,15})/\d{1,15}\]")
+_EPOCH_STEP: Final = re.compile(rb"\bEpoch \[(\d{1,9})\]\[(\d{1,15})/\d{1,15}\]")
+_TOTAL: Final = Field(rb"Iter \[\d{1,15}/", rb"\]")
+_SECONDS: Final = Field(rb"[\s,]time: ")
+_WAIT: Final = Field(rb"\bdata_time: ")
+_LOSS: Final = Field(rb", loss: ")
+
+
+def parse(line: bytes) -> Reading | None:
+    """Read a record."""
+    match = _STEP.search(line)
+    epoch = None
+    if match is None:
+        match = _EPOCH_STEP.search(line)
+        if match is None:
+            return None
+        epoch = int(match[1])
+    return Reading(
+        epoch=epoch,
+        step=int(match[match.re.groups]),
+        total=_TOTAL.whole(line) if epoch is None else None,
+        seconds=_SECONDS(line),
+        data_wait_seconds=_WAIT(line),
+        loss=_LOSS(line),
+    )
+
+
+FORMAT: Final = Format(
+    name="mmseg",
+    scope="process",
+    averaging="window",
+    unit="images",
+    first_step=1,
+    anchors=(b"data_time:",),
+    parse=parse,
+)

@@ -1,0 +1,40 @@
+"""The TSM repository's own ``main.py``: like the ImageNet example, with ``, lr:`` after the step.
+
+One process drives all devices (``DataParallel``), so the time is that of the global batch.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pytest_dlperf.logs.declare import Field, Format, Reading
+
+_STEP: Final = re.compile(rb"Epoch: \[(\d{1,9})\]\[(\d{1,15})/\d{1,15}\], lr: ")
+_SECONDS: Final = Field(rb"\bTime ")
+_WAIT: Final = Field(rb"\bData ")
+_LOSS: Final = Field(rb"\bLoss ")
+
+
+def parse(line: bytes) -> Reading | None:
+    """Read a record."""
+    match = _STEP.search(line)
+    if match is None:
+        return None
+    return Reading(
+        epoch=int(match[1]),
+        step=int(match[2]),
+        seconds=_SECONDS(line),
+        data_wait_seconds=_WAIT(line),
+        loss=_LOSS(line),
+    )
+
+
+FORMAT: Final = Format(
+    name="tsm",
+    scope="process",
+    averaging="iteration",
+    unit="clips",
+    anchors=(b"Epoch: [",),
+    parse=parse,
+)

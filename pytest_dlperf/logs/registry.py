@@ -1,0 +1,117 @@
+"""Every format by its name: built in, from an entry point, or a user's own pattern."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.lookup import lookup
+from pytest_dlperf.logs.declare import NUMBER, Averaging, Format, Reading, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ENTRY_POINTS: Final = "pytest_dlperf.log_formats"
+#: Where two formats read as many lines of a log, the first one here has it.
+BUILT_IN: Final[Mapping[str, str]] = {
+    name: f"pytest_dlperf.logs.formats.{name.replace('-', '_')}"
+    for name in (
+        "dlperf",
+        "paddleclas",
+        "paddleclas2020",
+        "paddleseg",
+        "paddlevideo",
+        "paddlenlp-bert",
+        "paddlenlp-transformer",
+        "plsc",
+        "ngc-pytorch",
+        "ngc-mxnet",
+        "ngc-tensorflow",
+        "ngc-nvlog",
+        "ngc-tensorflow-bert",
+        "ngc-pytorch-bert",
+        "ngc-transformer",
+        "mmseg",
+        "tf2-timehistory",
+        "tsm",
+        "imagenet",
+        "torchtitan",
+        "megatron",
+        "deepspeed",
+        "huggingface",
+        "lightning",
+        "mlperf",
+    )
+}
+
+
+@cache
+def formats() -> Mapping[str, Format]:
+    """Return every known format; an entry point may replace a built-in one."""
+    found: dict[str, Format] = {
+        name: import_module(module).FORMAT for name, module in BUILT_IN.items()
+    }
+    for entry in entry_points(group=ENTRY_POINTS):
+        declared = entry.load()
+        if not isinstance(declared, Format):
+            raise UsageError(f"entry point {entry.value}: {entry.name} is no log format")
+        found[entry.name] = declared
+    return found
+
+
+def named(name: str) -> Format:
+    """Return a format; raise ``UnknownNameError`` that lists what is known."""
+    return lookup("log format", name, formats())
+
+
+def pattern(
+    regex: str, *, scope: Scope = "global", averaging: Averaging = "window", unit: str = "samples"
+) -> Format:
+    """Return the format of a user's own log.
+
+    ``regex`` has the named groups ``step`` and ``rate`` or ``seconds`` (of one iteration), and
+    may have ``epoch``, ``data`` (seconds of waiting) and ``loss``.
+    """
+    try:
+        compiled = re.compile(regex.encode())
+    except re.error as error:
+        raise UsageError(f"pattern {regex!r}: {error}") from error
+    groups = set(compiled.groupindex)
+    if "step" not in groups or not groups & {"rate", "seconds"}:
+        raise UsageError(
+            f"pattern {regex!r} needs the groups (?P<step>\\d+) and (?P<rate>…) or (?P<seconds>…)"
+        )
+    number = re.compile(NUMBER)
+
+    def value(match: re.Match[bytes], group: str) -> float | None:
+        text = match[group] if group in groups else None
+        found = number.fullmatch(text) if text is not None else None
+        return float(found[1].replace(b",", b"")) if found else None
+
+    def parse(line: bytes) -> Reading | None:
+        match = compiled.search(line)
+        step = value(match, "step") if match else None
+        if match is None or step is None or not 0 <= step < 1e15:
+            return None
+        epoch = value(match, "epoch")
+        return Reading(
+            step=int(step),
+            epoch=None if epoch is None else int(epoch),
+            rate=value(match, "rate"),
+            seconds=value(match, "seconds"),
+            data_wait_seconds=value(match, "data"),
+            loss=value(match, "loss"),
+        )
+
+    return Format(
+        name="pattern",
+        scope=scope,
+        averaging=averaging,
+        unit=unit,
+        anchors=(b"\n",),
+        parse=parse,
+    )

@@ -1,0 +1,38 @@
+"""Which format a log has, by what its lines say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_dlperf.logs.clean import lines_with
+from pytest_dlperf.logs.registry import formats
+
+if TYPE_CHECKING:
+    from pytest_dlperf.logs.declare import Format
+
+#: So many records of one format decide.
+_ENOUGH = 20
+
+
+def sniff(block: bytes) -> Format | None:
+    """Return the format that reads the most lines of a block, or None where none reads one."""
+    best: Format | None = None
+    most = 0
+    for candidate in formats().values():
+        count = _count(block, candidate)
+        if count > most:
+            best, most = candidate, count
+    return best
+
+
+def _count(block: bytes, candidate: Format) -> int:
+    count = 0
+    for line in lines_with(block, candidate.anchors):
+        reading = candidate.parse(line.text)
+        if reading is None:
+            continue
+        values = (reading.rate, reading.seconds, reading.whole_run)
+        count += any(value is not None for value in values)
+        if count >= _ENOUGH:
+            break
+    return count

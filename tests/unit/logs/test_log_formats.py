@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from log_lines import BATCH, WRITERS, Writer, log, paddleclas, paddlevideo, plsc
+
+from pytest_dlperf.core.errors import UnknownNameError, UsageError
+from pytest_dlperf.logs import registry
+from pytest_dlperf.logs.extract import LogResult, Question, extract
+
+
+def read(tmp_path: Path, text: str, **question: object) -> LogResult:
+    path = tmp_path / "x_gpu1_bs16.log"
+    path.write_text(text, encoding="utf-8")
+    return extract(path, Question(**question))  # type: ignore[arg-type]
+
+
+def codes(result: LogResult) -> set[str]:
+    return {problem.code for problem in result.problems}
+
+
+@pytest.mark.parametrize(
+    ("name", "writer"), WRITERS, ids=lambda value: getattr(value, "__name__", value)
+)
+def test_every_format_is_recognised_and_gives_work_over_time(
+    tmp_path: Path, name: str, writer: Writer
+) -> None:
+    # A progress bar shows whole seconds.
+    result = read(tmp_path, log(writer, seconds=1.0))
+
+    assert result.format == name
+    assert result.throughput == pytest.approx(BATCH, rel=2e-3)
+    assert 90 <= result.iterations <= 100
+    assert codes(result) <= {"running-mean"}
+    assert sum(span.work for span in result.spans) > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "writer"), WRITERS, ids=lambda value: getattr(value, "__name__", value)
+)
+def test_too_few_iterations_give_no_number(tmp_path: Path, name: str, writer: Writer) -> None:
+    result = read(tmp_path, log(writer, iterations=55))
+
+    assert result.format == name
+    assert result.throughput is None
+    assert result.estimates is None
+    assert "insufficient-data" in codes(result)
+
+
+def test_device_rates_are_scaled_once_however_many_ranks_print_them(tmp_path: Path) -> None:
+    lines = [paddlevideo(i, 0.5) for i in range(0, 150, 10) for _ in range(8)]
+
+    one = read(tmp_path, log(paddlevideo), world_size=8)
+    eight = read(tmp_path, "\n".join(lines), world_size=8)
+
+    assert eight.throughput == pytest.approx(8 * BATCH / 0.5)
+    assert one.throughput == pytest.approx(eight.throughput)
+    assert "duplicate-ranks" in codes(eight)
+
+
+def test_ranks_that_print_one_global_speed_are_taken_for_one(tmp_path: Path) -> None:
+    lines = [f"[1,{rank}]<stdout>:{plsc(i, 0.5)}" for i in range(0, 150, 10) for rank in range(8)]
+
+    result = read(tmp_path, "\n".join(lines))
+
+    assert result.throughput == pytest.approx(BATCH / 0.5)
+    assert "duplicate-ranks" in codes(result)
+
+
+def test_a_running_mean_is_undone(tmp_path: Path) -> None:
+    # 0.5 s an iteration until step 54, then 1 s: the printed mean lags behind.
+    means = [
+        (sum(1.0 if j > 54 else 0.5 for j in range(5, i + 1)) / (i - 4))
+        for i in range(10, 150, 10)
+    ]
+    lines = [paddleclas(i, mean) for i, mean in zip(range(10, 150, 10), means, strict=True)]
+
+    result = read(tmp_path, "\n".join(lines))
+
+    assert result.throughput == pytest.approx(BATCH, rel=0.06)
+    assert result.estimates is not None
+    assert result.estimates.mean_of_rates > 1.2 * BATCH
+    assert "running-mean" in codes(result)
+
+
+def test_a_counter_that_restarts_each_epoch_does_not_restart_the_warm_up(tmp_path: Path) -> None:
+    lines = [
+        paddleclas(i, 0.5).replace("epoch:0", f"epoch:{epoch}")
+        for epoch in range(5)
+        for i in range(0, 40, 10)
+    ]
+
+    result = read(tmp_path, "\n".join(lines))
+
+    assert result.throughput == pytest.approx(BATCH / 0.5)
+    assert "several-runs" not in codes(result)
+
+
+def test_two_runs_in_one_log_are_refused(tmp_path: Path) -> None:
+    result = read(tmp_path, log(plsc) + log(plsc))
+
+    assert result.throughput is None
+    assert "several-runs" in codes(result)
+
+
+def test_a_slow_stretch_is_named(tmp_path: Path) -> None:
+    lines = [plsc(i, 20.0 if i == 120 else 0.5) for i in range(150)]
+
+    result = read(tmp_path, "\n".join(lines))
+
+    (unstable,) = [p for p in result.problems if p.code == "unstable"]
+    assert "iterations 121 to 121" in unstable.message
+
+
+def test_a_path_that_contradicts_its_log_is_a_problem(tmp_path: Path) -> None:
+    path = tmp_path / "x_gpu8_amp.log"
+    path.write_text("GPUs used: 4\n+ precision=fp32\n" + log(paddleclas), encoding="utf-8")
+
+    result = extract(path, Question())
+
+    assert {"world-size-mismatch", "precision-mismatch"} <= codes(result)
+    assert result.throughput == pytest.approx(4 * BATCH / 0.5)
+
+
+def test_a_rate_that_cannot_be_scaled_is_not_given(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text(log(paddleclas), encoding="utf-8")
+
+    result = extract(path, Question())
+
+    assert result.throughput is None
+    assert "unknown-scale" in codes(result)
+
+
+def test_a_users_own_pattern(tmp_path: Path) -> None:
+    form = registry.pattern(r"it (?P<step>\d+) (?P<rate>\S+) it/s", scope="device", unit="clips")
+    lines = [f"it {i} 32.0 it/s" for i in range(150)]
+
+    result = read(tmp_path, "\n".join(lines), form=form, world_size=2)
+
+    assert result.throughput == pytest.approx(64)
+    assert result.unit == "clips"
+
+
+@pytest.mark.parametrize("regex", ["(", "no groups", r"(?P<step>\d+)", r"(?P<rate>\d+)"])
+def test_a_pattern_that_cannot_work_is_refused(regex: str) -> None:
+    with pytest.raises(UsageError, match="pattern"):
+        registry.pattern(regex)
+
+
+def test_an_unknown_format_lists_the_known_ones() -> None:
+    with pytest.raises(UnknownNameError, match="paddleseg"):
+        registry.named("nonesuch")
+
+
+def test_text_without_a_record_is_a_result_with_a_problem(tmp_path: Path) -> None:
+    result = read(tmp_path, "hello\nworld\n")
+
+    assert result.format is None
+    assert codes(result) == {"unknown-format"}
+
+
+def test_one_rate_of_a_whole_run_is_shown_and_not_taken(tmp_path: Path) -> None:
+    result = read(tmp_path, "{'train_runtime': 9.1, 'train_samples_per_second': 12.5}\n")
+
+    assert result.format == "huggingface"
+    assert result.throughput is None
+    assert result.whole_run == 12.5

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import io
+import math
+import re
+import time
+import tracemalloc
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from log_lines import WRITERS, log, paddleclas
+
+from pytest_dlperf.logs.clean import BLOCK_BYTES, blocks
+from pytest_dlperf.logs.extract import Question, of_blocks
+from pytest_dlperf.logs.registry import formats
+
+LINES = [writer(i, 0.5).encode() for _, writer in WRITERS for i in (0, 60, 149)]
+NUMBER = re.compile(rb"\d+")
+LITERALS = [
+    b"\n",
+    b"\r",
+    b"\0",
+    b"\x1b[",
+    b"[1,3]<stdout>:",
+    b"9" * 400,
+    b"1e999",
+    b"-1",
+    b"{",
+    b"nan",
+]
+PIECES = st.sampled_from(LINES + LITERALS) | st.binary(max_size=20)
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> bytes:
+    """A real line with its numbers and some of its bytes exchanged."""
+    line = draw(st.sampled_from(LINES))
+    number = draw(st.sampled_from([b"0", b"7", b"1" * 30, b"-3", b"1e400", b"0.0", b"", b"nan"]))
+    line = NUMBER.sub(lambda m: number if draw(st.booleans()) else m[0], line, count=6)
+    cut = draw(st.integers(0, len(line)))
+    return line[:cut] + draw(st.binary(max_size=4)) + line[cut:]
+
+
+def check(data: bytes, name: str | None, *, block: int = 256) -> None:
+    form = None if name is None else formats()[name]
+    question = Question(form=form, skip=1, world_size=2, batch_size_per_device=4)
+    result = of_blocks(blocks(io.BytesIO(data), block), path="x", question=question)
+    values = result.to_json()
+    rates = [values["throughput"], *(values["estimates"] or {}).values()]
+    assert all(rate is None or (math.isfinite(rate) and rate > 0) for rate in rates)
+    assert result.throughput is not None or result.problems
+
+
+@settings(deadline=None, max_examples=400)
+@given(st.lists(mutated() | PIECES, max_size=40), st.sampled_from([None, *sorted(formats())]))
+def test_any_bytes_give_a_result(pieces: list[bytes], name: str | None) -> None:
+    check(b"\n".join(pieces), name)
+
+
+@pytest.mark.parametrize("name", sorted(formats()))
+def test_a_hostile_line_of_10_mb_takes_no_time(name: str) -> None:
+    anchors = formats()[name].anchors
+    hostile = [
+        (b" ".join(anchors) + b" ") * (10_000_000 // (sum(map(len, anchors)) + 2)),
+        anchors[0] + b"1" * 10_000_000,
+        anchors[0] + b" " * 10_000_000,
+        b"\x1b[" * 5_000_000,
+    ]
+
+    for line in hostile:
+        started = time.perf_counter()
+        check(line, name, block=BLOCK_BYTES)
+        assert time.perf_counter() - started < 5
+
+
+def test_memory_does_not_grow_with_the_log() -> None:
+    text = log(paddleclas, iterations=1000).encode()
+
+    class Endless(io.RawIOBase):
+        left = 60
+
+        def read(self, size: int = -1) -> bytes:
+            self.left -= 1
+            return text if self.left > 0 else b""
+
+    tracemalloc.start()
+    of_blocks(blocks(Endless()), path="x_gpu1", question=Question())  # type: ignore[arg-type]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak < 60e6
