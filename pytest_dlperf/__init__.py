@@ -6,19 +6,20 @@ worker in another interpreter, pay nothing for them.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from pytest_dlperf.cases.matrix import expand
     from pytest_dlperf.core.case import Case, Protocol
     from pytest_dlperf.core.layout import Layout
+    from pytest_dlperf.core.log_pattern import pattern
     from pytest_dlperf.core.outcome import Outcome
     from pytest_dlperf.core.verdict import Verdict
     from pytest_dlperf.session import Dlperf
 
 __version__ = "0.1.0"
-__all__ = ["Case", "Dlperf", "Layout", "Outcome", "Protocol", "Verdict", "expand"]
+__all__ = ["Case", "Dlperf", "Layout", "Outcome", "Protocol", "Verdict", "expand", "pattern"]
 
 _HOMES = {
     "Case": "pytest_dlperf.core.case",
@@ -28,10 +29,13 @@ _HOMES = {
     "Protocol": "pytest_dlperf.core.case",
     "Verdict": "pytest_dlperf.core.verdict",
     "expand": "pytest_dlperf.cases.matrix",
+    "pattern": "pytest_dlperf.core.log_pattern",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
     return getattr(importlib.import_module(_HOMES[name]), name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import statistics
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -210,6 +211,7 @@ class Bench:
         path = dict.fromkeys([home, workload_folder, str(self.rootdir), os.getcwd()])
         return Target(
             python=self.place.python,
+            folder=workload_folder,
             python_path=tuple(folder for folder in path if folder),
             threads_per_rank=max(1, self.devices.visible_cores // sharers),
             inject=self.injected(case),
@@ -234,19 +236,23 @@ class Bench:
 
     def conditions(self, case: Case, facts: Mapping[str, Any], target: Target) -> Conditions:
         """Return what must be equal before this measurement is compared with another."""
-        model = facts["model"]
-        flops: Mapping[str, int] = model["flops_by_dtype"]
+        model = facts.get("model", {})
+        flops: Mapping[str, int] = model.get("flops_by_dtype", {})
+        dtype = max(flops, key=lambda name: flops[name]) if flops else "unknown"
+        options = dict(case.options)
+        if case.command:
+            options["command"] = shlex.join(case.command_line)
         return Conditions(
             window=case.protocol.window,
             launcher=launcher_name(case),
             world_size=case.world_size,
             batch_size_per_device=case.batch_size_per_device,
             unit=case.unit,
-            dtype=max(flops, key=lambda name: flops[name]) if flops else "unknown",
-            data="synthetic",
-            parameter_count=model["parameter_count"],
-            input_shapes=tuple(tuple(shape) for shape in model["input_shapes"] or ()),
-            options=dict(case.options),
+            dtype=f"declared {case.precision}" if case.command else dtype,
+            data="own" if case.command else "synthetic",
+            parameter_count=model.get("parameter_count"),
+            input_shapes=tuple(tuple(shape) for shape in model.get("input_shapes") or ()),
+            options=options,
             threads_per_rank=target.threads_per_rank,
             host_sharing=self.share_host,
             hardware=self.devices.machine_class(case.layout.device),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.log_pattern import pattern
 from pytest_dlperf.report import figures
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def _question(arguments: argparse.Namespace) -> Question:
         raise UsageError(f"--{next(iter(meaning))} says what the rate of --pattern means")
     form = None
     if arguments.pattern is not None:
-        form = registry.pattern(arguments.pattern, **meaning)
+        form = registry.of_pattern(pattern(arguments.pattern, **meaning))
     elif arguments.format is not None:
         form = registry.named(arguments.format)
     return Question(

@@ -13,6 +13,7 @@ from pytest_dlperf.launch.plan import make_plan
 from pytest_dlperf.launch.process import execute
 from pytest_dlperf.measure.nodes import await_other_nodes, check_share
 from pytest_dlperf.measure.summary import summarise
+from pytest_dlperf.own_program import summarise_program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +68,8 @@ class Runner:
         executed = self._execute(case, number)
         if self.bench.share(case) is not None:
             await_other_nodes(case, executed)
-        run, facts = summarise(case, executed)
+        read = summarise_program if case.command else summarise
+        run, facts = read(case, executed)
         self.bench.runs.append(case, run, facts)
         return run, facts
 

@@ -27,15 +27,14 @@ def session_of(outcome: Outcome, *, reason: str) -> Session:
     measurement, environment = outcome.measurement, outcome.environment
     if measurement is None or not measurement.runs:
         raise UpdateRefusedError(f"{outcome.case.id}: nothing was measured, so nothing is stored")
-    memory = _digits(run.peak_memory_bytes for run in measurement.runs)
+    memory = [run.peak_memory_bytes for run in measurement.runs]
     speedup = measurement.speedup
     return Session(
         time=outcome.time,
         runs=_digits(measurement.throughputs),
         speedup=None if speedup is None else _digits([speedup])[0],
         parent_runs=_digits(measurement.parent_throughputs),
-        # a rank that cannot tell its peak says 0; unknown is absent here
-        peak_memory_bytes=memory if min(memory) > 0 else (),
+        peak_memory_bytes=() if None in memory else _digits(m for m in memory if m is not None),
         canary=_canary(measurement.runs),
         node=environment.node if environment else "",
         commit=outcome.commit,

@@ -37,7 +37,8 @@ def expand(**keys: Any) -> tuple[Case, ...]:
     if unknown:
         raise UsageError(f"unknown key {unknown[0]!r}; known: {', '.join(sorted(KEYS))}")
     values = {**_DEFAULTS, **keys}
-    for name in ("suite", "workload", "layout", "batch_size_per_device"):
+    needed = ("suite", "layout", "batch_size_per_device")
+    for name in needed if "command" in values else (*needed, "workload"):
         if name not in values:
             raise UsageError(f"{name} is missing; give for instance {_example(name)}")
     protocol = dataclasses.replace(
@@ -50,6 +51,10 @@ def expand(**keys: Any) -> tuple[Case, ...]:
             raise UsageError(f"{name} is an empty list; give at least one value")
     if values.get("tolerance") is not None:
         values["tolerance"] = parse_share(values["tolerance"], what="tolerance")
+    if "command" in values:
+        values["command"] = _command(values["command"])
+    if "launcher" in values and values["launcher"] is None:
+        values["launcher"] = "none"
     values["options"] = _options(values.get("options", {}))
     cases = []
     for combination in itertools.product(*axes.values()):
@@ -58,6 +63,14 @@ def expand(**keys: Any) -> tuple[Case, ...]:
         chosen["layout"] = layout if isinstance(layout, Layout) else Layout.parse(str(layout))
         cases.append(Case(protocol=protocol, **values, **chosen))
     return tuple(cases)
+
+
+def _command(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, str) or not isinstance(value, list | tuple):
+        raise UsageError(
+            f'command {value!r}: give its words, as in ["python", "main.py", "--amp"]'
+        )
+    return tuple(value)
 
 
 def _options(value: Any) -> tuple[tuple[str, Any], ...]:

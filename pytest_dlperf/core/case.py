@@ -8,12 +8,24 @@ from typing import Final, Literal
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.layout import Layout
+from pytest_dlperf.core.log_pattern import LogPattern
 
 FRAMEWORKS: Final = ("torch", "paddle", "tensorflow")
 PRECISIONS: Final = ("fp32", "tf32", "amp", "bf16", "pure_fp16")
 #: Precisions that have kernels and loss scaling on GPUs only.
 GPU_PRECISIONS: Final = ("tf32", "amp", "pure_fp16")
 SIZES: Final = ("full", "tiny")
+#: What a word of ``Case.command`` may hold.
+PLACEHOLDERS: Final = (
+    "batch_size_per_device",
+    "devices_per_node",
+    "iterations",
+    "nodes",
+    "precision",
+    "size",
+    "warmup",
+    "world_size",
+)
 LossRule = Literal["falls", "finite"]
 OptionValue = str | int | float | bool
 _NAME = re.compile(r"[A-Za-z0-9_]+")
@@ -81,10 +93,15 @@ class Case:
 
     suite: str
     framework: str
-    workload: str
     precision: str
     batch_size_per_device: int
     layout: Layout
+    #: ``module:function`` that the worker trains; empty where ``command`` is a whole program.
+    workload: str = ""
+    #: A user's own program, word by word; ``PLACEHOLDERS`` are filled in.
+    command: tuple[str, ...] = ()
+    #: How the program's log is read; empty: as it looks, or by the program's own marks.
+    log_format: str | LogPattern = ""
     size: str = "full"
     launcher: str = "auto"
     unit: str = "samples"
@@ -126,11 +143,23 @@ class Case:
                 raise UsageError(
                     f"{self.suite}: unknown {kind} {name!r}; known: {', '.join(known)}"
                 )
-        if not _WORKLOAD.fullmatch(self.workload):
+        if bool(self.workload) is bool(self.command):
+            raise UsageError(f"{self.suite}: give either a workload, or the command of a program")
+        self._check_command()
+        if self.workload and not _WORKLOAD.fullmatch(self.workload):
             raise UsageError(
                 f"{self.suite}: workload {self.workload!r} names no function; "
                 "write module:function, for instance mymodel:build"
             )
+
+    def _check_command(self) -> None:
+        for word in self.command:
+            if type(word) is not str or not word or "\0" in word:
+                raise UsageError(
+                    f"{self.suite}: command has the word {word!r}; give texts that are not empty"
+                )
+        if self.log_format and not self.command:
+            raise UsageError(f"{self.suite}: log_format is for a command; a workload writes none")
 
     def _check_training(self) -> None:
         lengths = {"samples_per_epoch": self.samples_per_epoch, "epochs": self.epochs}
@@ -152,6 +181,23 @@ class Case:
         if self.samples_per_epoch is None or self.epochs is None:
             return None
         return self.samples_per_epoch * self.epochs
+
+    @property
+    def command_line(self) -> tuple[str, ...]:
+        """The command with its placeholders filled in; other braces stay."""
+        values = {
+            "devices_per_node": self.layout.devices_per_node,
+            "nodes": self.layout.nodes,
+            "iterations": self.protocol.iterations,
+            "warmup": self.protocol.warmup,
+        }
+
+        def fill(match: re.Match[str]) -> str:
+            name = match[1]
+            return str(values[name] if name in values else getattr(self, name))
+
+        placeholder = re.compile("\\{(" + "|".join(PLACEHOLDERS) + ")\\}")
+        return tuple(placeholder.sub(fill, word) for word in self.command)
 
     @property
     def family(self) -> str:

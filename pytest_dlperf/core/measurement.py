@@ -18,11 +18,13 @@ class Conditions:
     world_size: int
     batch_size_per_device: int
     unit: str
-    #: The dtype in which most matrix work was done, as seen by the ranks.
+    #: The dtype in which most matrix work was done, as seen by the ranks; for a program of its
+    #: own, what the case declares.
     dtype: str
-    #: ``synthetic`` or ``real``.
+    #: ``synthetic``, ``real``, or a program's ``own``.
     data: str
-    parameter_count: int
+    #: None for a program of its own.
+    parameter_count: int | None
     input_shapes: tuple[tuple[int, ...], ...]
     options: Mapping[str, str | int | float | bool]
     threads_per_rank: int
@@ -79,6 +81,7 @@ class Measurement:
         return None if self.speedup is None else self.speedup / self.conditions.world_size
 
     @property
-    def peak_memory_bytes(self) -> float:
-        """Median over the runs of the largest rank's peak."""
-        return statistics.median(run.peak_memory_bytes for run in self.runs)
+    def peak_memory_bytes(self) -> float | None:
+        """Median over the runs of the largest rank's peak; None if a run does not know it."""
+        peaks = [run.peak_memory_bytes for run in self.runs if run.peak_memory_bytes is not None]
+        return statistics.median(peaks) if len(peaks) == len(self.runs) else None

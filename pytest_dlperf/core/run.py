@@ -33,9 +33,13 @@ class LaunchPlan:
     #: Folder of this run: records of the ranks, ``output.log``, the launcher's own files.
     workdir: str
     timeout_s: float
+    #: Folder in which the command starts; empty for ``workdir``.
+    cwd: str = ""
     #: Folder that must not outlive the run: the launcher writes the whole environment there,
     #: beside ``workerlog.*``, which end up in ``output.log``. Empty if there is none.
     private_logs: str = ""
+    #: Files below ``workdir`` of what single ranks printed, as a glob; empty if there are none.
+    rank_logs: str = ""
     #: Folder of the ranks' records, where several nodes share one; empty for ``workdir``.
     shared_records: str = ""
 
@@ -78,12 +82,13 @@ class RankSummary:
     node: str
     seconds: float
     cpu_seconds: float | None
-    peak_memory_bytes: int
+    #: None where the rank cannot tell.
+    peak_memory_bytes: int | None
     #: Before anything was learnt: the loss of the first iteration. The few after it may
     #: overshoot, by an amount that differs from run to run.
-    loss_first: float
-    #: The median over the last tenth of the iterations.
-    loss_last: float
+    loss_first: float | None
+    #: The median over the last tenth of the iterations. None where a program tells no losses.
+    loss_last: float | None
     device_id: str | None = None
 
 
@@ -99,15 +104,18 @@ class RunSummary:
     #: Seconds of every iteration of the slowest rank, warm-up included.
     step_seconds: tuple[float, ...]
     ranks: tuple[RankSummary, ...]
-    #: Largest of all ranks.
-    peak_memory_bytes: int
-    time_to_first_step_s: float
+    #: Largest of all ranks; None if unknown.
+    peak_memory_bytes: int | None
+    #: None if the log of a program does not tell.
+    time_to_first_step_s: float | None
     #: Rates of fixed work, the slowest rank's; see ``worker/frameworks/torch_canary.py``.
     canary: Mapping[str, float]
     #: CPU seconds of everybody else over the CPU seconds that the host had; None if unknown.
     others_cpu_share: float | None
     #: Why this run does not count (others used the machine); empty if it does.
     disturbed: str = ""
+    #: Share of the window that the slowest rank waited for data; None where nothing tells.
+    data_wait_share: float | None = None
     problems: tuple[Problem, ...] = ()
     elapsed_s: float = 0.0
     log: str = ""
@@ -121,7 +129,7 @@ class RunSummary:
         falls = [
             (rank.loss_first - rank.loss_last) / abs(rank.loss_first)
             for rank in self.ranks
-            if rank.loss_first
+            if rank.loss_first and rank.loss_last is not None
         ]
         falls = [fall for fall in falls if math.isfinite(fall)]
         return statistics.median(falls) if falls else None

@@ -123,10 +123,10 @@ def speedup(case: Case, measurement: Measurement, stored: Sequence[Session]) -> 
 
 
 def peak_memory(case: Case, measurement: Measurement, stored: Sequence[Session]) -> Metric | None:
-    """Return the peak memory of the largest rank, where both sides know it (0 is unknown)."""
-    now = [float(run.peak_memory_bytes) for run in measurement.runs]
+    """Return the peak memory of the largest rank, where both sides know it."""
+    now = [float(run.peak_memory_bytes or 0) for run in measurement.runs]
     before = [session.peak_memory_bytes for session in stored]
-    before = [values for values in before if values and min(values) > 0]
+    before = [values for values in before if values]
     if not before or not min(now) > 0:
         return None
     return Metric(

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from pytest_dlperf.launch.program import program_command
+
 if TYPE_CHECKING:
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.place import Share
@@ -21,6 +23,8 @@ class Target:
     #: Put before the target's own path: the plugin's home, the test's folder, the rootdir.
     python_path: tuple[str, ...]
     threads_per_rank: int
+    #: Where a user's own program starts: the folder of its test.
+    folder: str = ""
     inject: float = 0.0
     #: Put before the launcher's command; what lies behind it may have other files and programs.
     prefix: tuple[str, ...] = ()
@@ -39,6 +43,10 @@ class Launcher(Protocol):
 
     #: Name of the launcher's log folder, where that must not outlive the run; else empty.
     private_logs: ClassVar[str]
+    #: Where single ranks' output lies below the run's folder, as a glob; else empty.
+    rank_logs: ClassVar[str]
+    #: Where the launcher tells a rank its number, that on its node, and how many there are.
+    place_variables: ClassVar[tuple[str, str, str]]
 
     def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
         """Return the command that runs the worker on every rank of ``case``."""
@@ -57,10 +65,22 @@ def program_beside(target: Target, name: str) -> str:
     return str(beside) if beside.exists() else shutil.which(name) or name
 
 
-def worker_arguments(case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
-    """Return ``-m pytest_dlperf.worker`` and its options, for any Python."""
+def rank_command(
+    case: Case, target: Target, workdir: Path, place_variables: tuple[str, str, str]
+) -> tuple[str, ...]:
+    """Return the command of one rank, which reads its place from ``place_variables``."""
+    if case.command:
+        return program_command(case, target)
+    return (
+        *_worker_command(case, target, workdir),
+        f"--place-from={','.join(place_variables)}",
+    )
+
+
+def _worker_command(case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
     protocol = case.protocol
     arguments: tuple[str, ...] = (
+        target.python,
         "-m",
         "pytest_dlperf.worker",
         f"--framework={case.framework}",

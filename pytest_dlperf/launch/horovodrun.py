@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from pytest_dlperf.launch.base import program_beside, worker_arguments
+from pytest_dlperf.launch.base import program_beside, rank_command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,6 +17,8 @@ class HorovodrunLauncher:
     """Starts ranks with horovodrun (https://horovod.readthedocs.io/en/stable/running.html)."""
 
     private_logs: ClassVar = ""
+    rank_logs: ClassVar = ""
+    place_variables: ClassVar = ("HOROVOD_RANK", "HOROVOD_LOCAL_RANK", "HOROVOD_SIZE")
 
     def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
         """Return the command of the first node, which starts the ranks of all."""
@@ -29,9 +31,7 @@ class HorovodrunLauncher:
             "--disable-cache",
             f"--num-proc={case.world_size}",
             f"--hosts={hosts}",
-            target.python,
-            *worker_arguments(case, target, workdir),
-            "--place-from=HOROVOD_RANK,HOROVOD_LOCAL_RANK,HOROVOD_SIZE",
+            *rank_command(case, target, workdir, self.place_variables),
         )
 
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.launch.base import worker_arguments
+from pytest_dlperf.launch.base import rank_command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,6 +18,8 @@ class LocalLauncher:
     """Starts the worker itself."""
 
     private_logs: ClassVar = ""
+    rank_logs: ClassVar = ""
+    place_variables: ClassVar = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 
     def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
         """Return the worker's command."""
@@ -26,7 +28,7 @@ class LocalLauncher:
                 f"{case.id}: launcher 'local' starts one rank, the layout {case.layout} has "
                 f"{case.world_size}; use launcher='torchrun', or leave it out"
             )
-        return (target.python, *worker_arguments(case, target, workdir))
+        return rank_command(case, target, workdir, self.place_variables)
 
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
         """Return the place of the only rank, against a leftover of some outer launcher."""

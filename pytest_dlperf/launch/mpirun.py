@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from pytest_dlperf.launch.base import program_beside, worker_arguments
+from pytest_dlperf.launch.base import program_beside, rank_command
+from pytest_dlperf.launch.program import MARK_VARIABLE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,22 +25,21 @@ _FORWARDED: Final = (
 )
 
 
-#: Where Open MPI tells a rank its place.
-_PLACE: Final = (
-    "OMPI_COMM_WORLD_RANK",
-    "OMPI_COMM_WORLD_LOCAL_RANK",
-    "OMPI_COMM_WORLD_SIZE",
-)
-
-
 class MpirunLauncher:
     """Starts ranks with mpirun (https://horovod.readthedocs.io/en/stable/mpi.html)."""
 
     private_logs: ClassVar = ""
+    rank_logs: ClassVar = ""
+    place_variables: ClassVar = (
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+    )
 
     def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
         """Return the command of the first node, which starts the ranks of all."""
         hosts = "${HOSTS}" if case.layout.nodes > 1 else f"localhost:{case.world_size}"
+        forwarded = (*_FORWARDED, *([MARK_VARIABLE] if case.command else []))
         # Open MPI refuses root unless it is told; in containers there is nobody else.
         as_root = ("--allow-run-as-root",) if os.geteuid() == 0 else ()
         return (
@@ -52,10 +52,8 @@ class MpirunLauncher:
             # Threads of a rank have its whole share of the host, not the one core of its slot.
             "--bind-to",
             "none",
-            *(word for name in _FORWARDED for word in ("-x", name)),
-            target.python,
-            *worker_arguments(case, target, workdir),
-            f"--place-from={','.join(_PLACE)}",
+            *(word for name in forwarded for word in ("-x", name)),
+            *rank_command(case, target, workdir, self.place_variables),
         )
 
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:

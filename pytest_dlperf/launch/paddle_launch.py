@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from pytest_dlperf.launch.base import collective_timeout_s, worker_arguments
+from pytest_dlperf.launch.base import collective_timeout_s, rank_command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +21,12 @@ class PaddleLauncher:
     """
 
     private_logs: ClassVar = "paddle-logs"
+    rank_logs: ClassVar = "workerlog.*"
+    place_variables: ClassVar = (
+        "PADDLE_TRAINER_ID",
+        "PADDLE_RANK_IN_NODE",
+        "PADDLE_TRAINERS_NUM",
+    )
 
     def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
         """Return the command of one node; on several, each has its own ``--rank``."""
@@ -46,9 +52,7 @@ class PaddleLauncher:
             "--max_restart=0",
             f"--log_dir={workdir / self.private_logs}",
             # It starts Python files and programs, not modules.
-            target.python,
-            *worker_arguments(case, target, workdir),
-            "--place-from=PADDLE_TRAINER_ID,PADDLE_RANK_IN_NODE,PADDLE_TRAINERS_NUM",
+            *rank_command(case, target, workdir, self.place_variables),
         )
 
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.lookup import lookup
 from pytest_dlperf.core.run import LaunchPlan
 from pytest_dlperf.launch.base import join_timeout_s
@@ -13,6 +14,7 @@ from pytest_dlperf.launch.local import LocalLauncher
 from pytest_dlperf.launch.mpirun import MpirunLauncher
 from pytest_dlperf.launch.paddle_launch import PaddleLauncher
 from pytest_dlperf.launch.prefix import behind
+from pytest_dlperf.launch.program import NoLauncher, program_env
 from pytest_dlperf.launch.share import fill_in
 from pytest_dlperf.launch.tf_multiworker import TfMultiworkerLauncher
 from pytest_dlperf.launch.torchrun import TorchrunLauncher
@@ -29,6 +31,7 @@ LAUNCHERS: Final[Mapping[str, type[Launcher]]] = {
     "horovodrun": HorovodrunLauncher,
     "local": LocalLauncher,
     "mpirun": MpirunLauncher,
+    "none": NoLauncher,
     "tf-multiworker": TfMultiworkerLauncher,
     "torchrun": TorchrunLauncher,
     "paddle.distributed.launch": PaddleLauncher,
@@ -55,6 +58,11 @@ def launcher_name(case: Case) -> str:
 def make_plan(case: Case, target: Target, workdir: Path) -> LaunchPlan:
     """Return the plan of one run of ``case`` in ``workdir``; raises ``UsageError``."""
     launcher = lookup("launcher", launcher_name(case), LAUNCHERS)()
+    if launcher_name(case) == "none" and not case.command:
+        raise UsageError(
+            f"{case.id}: launcher None is for a command that starts its ranks itself; a workload "
+            "needs a launcher"
+        )
     inherited = os.environ.get("PYTHONPATH")
     path = (*target.python_path, *([inherited] if inherited else ()))
     argv = launcher.argv(case, target, workdir)
@@ -64,6 +72,7 @@ def make_plan(case: Case, target: Target, workdir: Path) -> LaunchPlan:
         "PYTHONUNBUFFERED": "1",
         RUN_VARIABLE: str(workdir),
         **launcher.env(case, target, workdir),
+        **program_env(case, target, workdir, launcher.place_variables),
     }
     timeout_s = case.protocol.timeout_s
     if target.share is not None:
@@ -76,6 +85,8 @@ def make_plan(case: Case, target: Target, workdir: Path) -> LaunchPlan:
         env=env,
         workdir=str(workdir),
         timeout_s=timeout_s,
+        cwd=target.folder if case.command else "",
         private_logs=str(workdir / launcher.private_logs) if launcher.private_logs else "",
+        rank_logs=launcher.rank_logs,
         shared_records=str(target.records(workdir)) if target.share else "",
     )

@@ -79,7 +79,7 @@ def _start(plan: LaunchPlan, workdir: Path, lease: int | None) -> subprocess.Pop
                 "--",
                 *plan.argv,
             ],
-            cwd=workdir,
+            cwd=plan.cwd or workdir,
             env={**os.environ, **plan.env},
             stdin=subprocess.PIPE,
             stdout=log,

@@ -134,7 +134,7 @@ def _reap() -> None:
 
 
 def absorb_logs(folder: Path, log: Path) -> None:
-    """Append every ``workerlog.*`` of ``folder`` to ``log``, and remove the folder.
+    """Append every ``workerlog.*`` of ``folder`` to ``log``, and move it there; remove the folder.
 
     For launchers whose log folder holds the whole environment, passwords and all, beside what
     ranks printed (``paddle.distributed.launch``). The rank that fell silent first comes last,
@@ -146,6 +146,7 @@ def absorb_logs(folder: Path, log: Path) -> None:
             target.write(f"\n--- {path.name}\n".encode())
             with path.open("rb") as source:
                 shutil.copyfileobj(source, target)
+            path.replace(log.parent / path.name)
     shutil.rmtree(folder, ignore_errors=True)
 
 

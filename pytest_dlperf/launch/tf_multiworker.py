@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.launch.base import worker_arguments
+from pytest_dlperf.launch.base import rank_command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,6 +18,8 @@ class TfMultiworkerLauncher:
     """Starts one process a rank with TF_CONFIG, on one node."""
 
     private_logs: ClassVar = ""
+    rank_logs: ClassVar = ""
+    place_variables: ClassVar = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 
     def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
         """Return the command of ``pytest_dlperf.worker.tf_multiworker``."""
@@ -32,8 +34,7 @@ class TfMultiworkerLauncher:
             "pytest_dlperf.worker.tf_multiworker",
             f"--processes={case.world_size}",
             "--",
-            target.python,
-            *worker_arguments(case, target, workdir),
+            *rank_command(case, target, workdir, self.place_variables),
         )
 
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from pytest_dlperf.launch.base import join_timeout_s, program_beside, worker_arguments
+from pytest_dlperf.launch.base import join_timeout_s, program_beside, rank_command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,6 +17,8 @@ class TorchrunLauncher:
     """Starts ranks with torchrun (https://docs.pytorch.org/docs/stable/elastic/run.html)."""
 
     private_logs: ClassVar = ""
+    rank_logs: ClassVar = "torchrun/*/attempt_0/*/std*.log"
+    place_variables: ClassVar = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 
     def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
         """Return the command of one node; on several, each runs the same."""
@@ -43,7 +45,8 @@ class TorchrunLauncher:
             # Without a folder torchrun leaves one behind in /tmp at each launch.
             f"--log-dir={workdir / 'torchrun'}",
             "--tee=3",
-            *worker_arguments(case, target, workdir),
+            "--no-python",
+            *rank_command(case, target, workdir, self.place_variables),
         )
 
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:

@@ -8,11 +8,7 @@ from collections.abc import Callable  # noqa: TC003 - dataclass field
 from dataclasses import dataclass
 from typing import Final, Literal
 
-#: Whose work a printed rate counts.
-Scope = Literal["device", "process", "node", "global"]
-#: Over what a printed rate is an average: the iteration printed, the iterations since the last
-#: print, or all since ``running_since`` of the epoch.
-Averaging = Literal["iteration", "window", "running", "whole"]
+from pytest_dlperf.core.log_pattern import Averaging, Scope  # noqa: TC001 - dataclass fields
 
 NUMBER: Final = rb"([+-]?\d[\d,]{0,24}\.?\d{0,24}(?:[eE][+-]?\d{1,3})?)"
 

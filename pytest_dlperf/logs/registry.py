@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.lookup import lookup
-from pytest_dlperf.logs.declare import NUMBER, Averaging, Format, Reading, Scope
+from pytest_dlperf.logs.declare import NUMBER, Format, Reading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from pytest_dlperf.core.log_pattern import LogPattern
 
 ENTRY_POINTS: Final = "pytest_dlperf.log_formats"
 #: Where two formats read as many lines of a log, the first one here has it.
@@ -68,23 +70,10 @@ def named(name: str) -> Format:
     return lookup("log format", name, formats())
 
 
-def pattern(
-    regex: str, *, scope: Scope = "global", averaging: Averaging = "window", unit: str = "samples"
-) -> Format:
-    """Return the format of a user's own log.
-
-    ``regex`` has the named groups ``step`` and ``rate`` or ``seconds`` (of one iteration), and
-    may have ``epoch``, ``data`` (seconds of waiting) and ``loss``.
-    """
-    try:
-        compiled = re.compile(regex.encode())
-    except re.error as error:
-        raise UsageError(f"pattern {regex!r}: {error}") from error
+def of_pattern(declared: LogPattern) -> Format:
+    """Return the format that a user's pattern declares."""
+    compiled = re.compile(declared.regex.encode())
     groups = set(compiled.groupindex)
-    if "step" not in groups or not groups & {"rate", "seconds"}:
-        raise UsageError(
-            f"pattern {regex!r} needs the groups (?P<step>\\d+) and (?P<rate>…) or (?P<seconds>…)"
-        )
     number = re.compile(NUMBER)
 
     def value(match: re.Match[bytes], group: str) -> float | None:
@@ -109,9 +98,9 @@ def pattern(
 
     return Format(
         name="pattern",
-        scope=scope,
-        averaging=averaging,
-        unit=unit,
+        scope=declared.scope,
+        averaging=declared.averaging,
+        unit=declared.unit,
         anchors=(b"\n",),
         parse=parse,
     )

@@ -11,7 +11,7 @@ from pytest_dlperf.core.run import Span
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_dlperf.logs.declare import Scope
+    from pytest_dlperf.core.log_pattern import Scope
     from pytest_dlperf.logs.timeline import Window
 
 

@@ -59,18 +59,19 @@ def _cause(case: Case, run: Run, records: Sequence[RankRecords]) -> str:
     if culprits:
         return f"rank {culprits[0]['rank']}: {culprits[0]['message']}"
     stopped = _stopped(case, run, records, silent)
+    who = "the program" if case.command else "the launcher"
     if run.timed_out:
         return f"timed out after {run.plan.timeout_s:g} s; {stopped}"
     if run.end.startswith("supervisor-died"):
         return f"the supervisor of the run was killed ({run.end.partition(': ')[2]}); {stopped}"
     if run.exit_code == 0:
-        return f"the launcher ended with exit code 0, but the training did not end; {stopped}"
+        return f"{who} ended with exit code 0, but the training did not end; {stopped}"
     if run.exit_code is not None and run.exit_code < 0:
-        return f"the launcher was killed by signal {-run.exit_code}; {stopped}"
+        return f"{who} was killed by signal {-run.exit_code}; {stopped}"
     others = (
         f" (rank {failures[0]['rank']} then saw: {failures[0]['message']})" if failures else ""
     )
-    return f"the launcher ended with exit code {run.exit_code}; {stopped}{others}"
+    return f"{who} ended with exit code {run.exit_code}; {stopped}{others}"
 
 
 def _culprits(records: Sequence[RankRecords]) -> list[Mapping[str, Any]]:
@@ -100,7 +101,7 @@ def _stopped(case: Case, run: Run, records: Sequence[RankRecords], silent: Seque
     progress = {p.rank: p.iterations for p in read_progress(Path(run.plan.records))}
     started = {r.rank for r in records}
     if not started:
-        return "no rank has started"
+        return "what it did stands in its log" if case.command else "no rank has started"
     total = case.protocol.iterations
 
     def place(rank: int) -> str:

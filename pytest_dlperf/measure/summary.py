@@ -22,13 +22,17 @@ if TYPE_CHECKING:
 #: Halves of a window whose median steps differ by more are not one steady state. Above the
 #: within-run scatter of short CPU steps (11 to 20 % per iteration, 2 % for a median of 50).
 _DRIFT: Final = 0.20
+_FEWEST_TO_DRIFT: Final = 5
+#: Share of waiting above which a run measures its data more than its training.
+DATA_BOUND: Final = 0.10
 
 
 def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
     """Return what ``run`` measured, and the facts that its ranks agree on.
 
-    The facts are rank 0's records ``framework``, ``model`` and ``start``. Raises ``CaseError``
-    if a rank failed, is missing, or does not agree with the others.
+    The facts are rank 0's records ``framework``, ``model`` and ``start``; of a program that
+    marks its steps there is no ``model``. Raises ``CaseError`` if a rank failed, is missing, or
+    does not agree with the others.
     """
     records = read_records(Path(run.plan.records))
     complete = {r.rank for r in records if "end" in r.by_kind} == set(range(case.world_size))
@@ -39,28 +43,39 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
     seconds = _window_seconds(case, slowest)
     steps = tuple(span.seconds for span in slowest.spans)
     measured = steps[case.protocol.warmup :]
-    work = case.global_batch_size
+    first, end = case.protocol.window
+    work = [sum(r.spans[i].work for r in records) for i in range(first, end)]
+    rates = [done / step for done, step in zip(work, measured, strict=True)]
+    waits = [span.data_wait_seconds for span in _window(case, slowest.spans)]
+    waited = None if None in waits else sum(w for w in waits if w is not None) / seconds
     others, reason = disturbance(records)
     summary = RunSummary(
-        throughput=sum(s.work for r in records for s in _window(case, r.spans)) / seconds,
+        throughput=sum(work) / seconds,
         estimates={
-            "mean_of_rates": statistics.fmean(work / step for step in measured),
-            "median_step": work / statistics.median(measured),
+            "mean_of_rates": statistics.fmean(rates),
+            "median_step": statistics.fmean(work) / statistics.median(measured),
         },
         step_seconds=steps,
         ranks=tuple(_rank_summary(case, r) for r in records),
-        peak_memory_bytes=max(r.by_kind["memory"]["bytes"] for r in records),
+        peak_memory_bytes=max(r.by_kind["memory"]["bytes"] for r in records) or None,
         time_to_first_step_s=max(r.by_kind["first_step"]["time"] for r in records)
         - run.started_at_s,
         canary=_canary(records),
         others_cpu_share=others,
         disturbed=reason,
-        problems=tuple(_problems(run, measured, records)),
+        data_wait_share=waited,
+        problems=(
+            *_steadiness(measured),
+            *_ending(run),
+            *_data_bound(waited),
+            *([] if case.command else _unchecked(records)),
+        ),
         elapsed_s=run.elapsed_s,
         log=run.log,
         folder=run.plan.workdir,
     )
-    facts = {kind: dict(records[0].by_kind[kind]) for kind in ("framework", "model", "start")}
+    known = records[0].by_kind
+    facts = {kind: dict(known[kind]) for kind in ("framework", "model", "start") if kind in known}
     return summary, facts
 
 
@@ -88,6 +103,8 @@ def _check_agreement(case: Case, run: Run, records: Sequence[RankRecords]) -> No
                 f"{case.id}: rank {rank.rank} wrote {len(_window(case, rank.spans))} spans for "
                 f"the {end - first} measured iterations; see {run.plan.workdir}"
             )
+    if case.command:
+        return  # nothing looks into the models of a program of its own
     checksums = [rank.by_kind["checksum"]["value"] for rank in records]
     if case.world_size > 1 and None in checksums:
         raise CaseError(
@@ -109,15 +126,20 @@ def _check_agreement(case: Case, run: Run, records: Sequence[RankRecords]) -> No
 def _rank_summary(case: Case, records: RankRecords) -> RankSummary:
     cpu = [span.cpu_seconds for span in _window(case, records.spans)]
     losses = records.by_kind["loss"]["values"]
+    if losses and not all(isinstance(loss, int | float) for loss in losses):
+        raise CaseError(
+            f"{case.id}: rank {records.rank} told a loss that is no finite number, so its speed "
+            "means nothing"
+        )
     count = max(3, len(losses) // 10)
     return RankSummary(
         rank=records.rank,
         node=records.by_kind["start"]["node"],
         seconds=_window_seconds(case, records),
         cpu_seconds=None if None in cpu else sum(c for c in cpu if c is not None),
-        peak_memory_bytes=records.by_kind["memory"]["bytes"],
-        loss_first=losses[0],
-        loss_last=statistics.median(losses[-count:]),
+        peak_memory_bytes=records.by_kind["memory"]["bytes"] or None,
+        loss_first=losses[0] if losses else None,
+        loss_last=statistics.median(losses[-count:]) if losses else None,
         device_id=records.by_kind["framework"]["device_id"],
     )
 
@@ -126,7 +148,7 @@ def _canary(records: Sequence[RankRecords]) -> Mapping[str, float]:
     """Return each rate of the canaries before and after, averaged; of the slowest rank."""
     rates: dict[str, list[float]] = {}
     for rank in records:
-        for name in rank.canaries[0]:
+        for name in rank.canaries[0] if rank.canaries else ():
             values = [canary[name] for canary in rank.canaries]
             known = [value for value in values if value is not None]
             if known:
@@ -134,30 +156,37 @@ def _canary(records: Sequence[RankRecords]) -> Mapping[str, float]:
     return {name: min(values) for name, values in sorted(rates.items())}
 
 
-def _problems(
-    run: Run, measured: Sequence[float], records: Sequence[RankRecords]
-) -> list[Problem]:
-    found = []
-    if run.exit_code != 0:
-        found.append(
-            Problem(
-                code="aborted-at-teardown",
-                message=f"every rank finished its training, then the launcher ended with "
-                f"{run.exit_code}; see {run.log}",
-            )
-        )
+def _ending(run: Run) -> list[Problem]:
+    if run.exit_code == 0:
+        return []
+    message = (
+        f"every rank finished its training, then the launcher ended with {run.exit_code}; see "
+        f"{run.log}"
+    )
+    return [Problem(code="aborted-at-teardown", message=message)]
+
+
+def _steadiness(measured: Sequence[float]) -> list[Problem]:
     half = len(measured) // 2
-    if half >= 5:
-        before, after = statistics.median(measured[:half]), statistics.median(measured[half:])
-        if abs(after / before - 1) > _DRIFT:
-            found.append(
-                Problem(
-                    code="drift",
-                    message=f"the median step went from {before:.4g} s to {after:.4g} s within "
-                    "the window",
-                )
-            )
+    if half < _FEWEST_TO_DRIFT:
+        return []
+    before, after = statistics.median(measured[:half]), statistics.median(measured[half:])
+    if abs(after / before - 1) <= _DRIFT:
+        return []
+    message = f"the median step went from {before:.4g} s to {after:.4g} s within the window"
+    return [Problem(code="drift", message=message)]
+
+
+def _data_bound(waited: float | None) -> list[Problem]:
+    if waited is None or waited <= DATA_BOUND:
+        return []
+    message = f"{waited:.0%} of the time went into waiting for data"
+    return [Problem(code="data-bound", message=message)]
+
+
+def _unchecked(records: Sequence[RankRecords]) -> list[Problem]:
     model = records[0].by_kind["model"]
+    found = []
     if not model["input_shapes"]:
         found.append(
             Problem(

@@ -34,6 +34,22 @@ def sample() -> HostSample:
     )
 
 
+def window_record(before: HostSample, after: HostSample) -> dict[str, float | None]:
+    """Return what happened between two samples, as the record ``window`` has it."""
+
+    def difference(name: str) -> float | None:
+        first, last = getattr(before, name), getattr(after, name)
+        return None if first is None or last is None else last - first
+
+    return {
+        "seconds": after.wall_s - before.wall_s,
+        "own_cpu_seconds": after.own_cpu_s - before.own_cpu_s,
+        "launcher_cpu_seconds": after.launcher_cpu_s - before.launcher_cpu_s,
+        "host_busy_seconds": difference("host_busy_s"),
+        "host_steal_seconds": difference("host_steal_s"),
+    }
+
+
 def _host() -> tuple[float | None, float | None]:
     try:
         first = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0]

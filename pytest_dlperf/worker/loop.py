@@ -61,15 +61,7 @@ def run_loop(
     after = host.sample()
     _write_spans(records, window, 0, warm)
     _write_spans(records, window, window.warmup, timer.read())
-    records.write(
-        "window",
-        seconds=after.wall_s - before.wall_s,
-        own_cpu_seconds=after.own_cpu_s - before.own_cpu_s,
-        launcher_cpu_seconds=after.launcher_cpu_s - before.launcher_cpu_s,
-        host_busy_seconds=_difference(after.host_busy_s, before.host_busy_s),
-        host_steal_seconds=_difference(after.host_steal_s, before.host_steal_s),
-        inject=window.inject,
-    )
+    records.write("window", **host.window_record(before, after), inject=window.inject)
     values = [framework.loss_value(loss) for loss in losses]
     records.write("loss", values=[v if math.isfinite(v) else str(v) for v in values])
     return values
@@ -130,10 +122,6 @@ def _write_spans(
             for index, (seconds, cpu_seconds) in enumerate(laps)
         ]
     )
-
-
-def _difference(after: float | None, before: float | None) -> float | None:
-    return None if after is None or before is None else after - before
 
 
 def check_loss(values: list[float], rule: str) -> None:

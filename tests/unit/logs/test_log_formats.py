@@ -6,6 +6,7 @@ import pytest
 from log_lines import BATCH, WRITERS, Writer, log, paddleclas, paddlevideo, plsc
 
 from pytest_dlperf.core.errors import UnknownNameError, UsageError
+from pytest_dlperf.core.log_pattern import pattern
 from pytest_dlperf.logs import registry
 from pytest_dlperf.logs.extract import LogResult, Question, extract
 
@@ -134,7 +135,9 @@ def test_a_rate_that_cannot_be_scaled_is_not_given(tmp_path: Path) -> None:
 
 
 def test_a_users_own_pattern(tmp_path: Path) -> None:
-    form = registry.pattern(r"it (?P<step>\d+) (?P<rate>\S+) it/s", scope="device", unit="clips")
+    form = registry.of_pattern(
+        pattern(r"it (?P<step>\d+) (?P<rate>\S+) it/s", scope="device", unit="clips")
+    )
     lines = [f"it {i} 32.0 it/s" for i in range(150)]
 
     result = read(tmp_path, "\n".join(lines), form=form, world_size=2)
@@ -146,7 +149,7 @@ def test_a_users_own_pattern(tmp_path: Path) -> None:
 @pytest.mark.parametrize("regex", ["(", "no groups", r"(?P<step>\d+)", r"(?P<rate>\d+)"])
 def test_a_pattern_that_cannot_work_is_refused(regex: str) -> None:
     with pytest.raises(UsageError, match="pattern"):
-        registry.pattern(regex)
+        pattern(regex)
 
 
 def test_an_unknown_format_lists_the_known_ones() -> None:

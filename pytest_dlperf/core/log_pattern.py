@@ -1,0 +1,54 @@
+"""A user's own log format: which lines are records, and what their numbers mean."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from pytest_dlperf.core.errors import UsageError
+
+#: Whose work a printed rate counts.
+Scope = Literal["device", "process", "node", "global"]
+#: Over what a printed rate is an average: the iteration printed, the iterations since the last
+#: print, all since some iteration of the epoch, or the whole run.
+Averaging = Literal["iteration", "window", "running", "whole"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogPattern:
+    """A record is a line in which ``regex`` is found; see ``pattern`` for its groups."""
+
+    regex: str
+    scope: Scope = "global"
+    averaging: Averaging = "window"
+    unit: str = "samples"
+
+    def __post_init__(self) -> None:
+        try:
+            groups = set(re.compile(self.regex.encode()).groupindex)
+        except re.error as error:
+            raise UsageError(f"pattern {self.regex!r}: {error}") from error
+        if "step" not in groups or not groups & {"rate", "seconds"}:
+            raise UsageError(
+                f"pattern {self.regex!r} needs the groups (?P<step>\\d+) and (?P<rate>…) or "
+                "(?P<seconds>…)"
+            )
+        for name, value, known in (
+            ("scope", self.scope, get_args(Scope)),
+            ("averaging", self.averaging, get_args(Averaging)[:3]),
+        ):
+            if value not in known:
+                raise UsageError(f"pattern: {name} {value!r}; known: {', '.join(known)}")
+
+
+def pattern(
+    regex: str, *, scope: Scope = "global", averaging: Averaging = "window", unit: str = "samples"
+) -> LogPattern:
+    """Return the format of a user's own log.
+
+    ``regex`` has the named groups ``step`` and ``rate`` (in ``unit`` a second) or ``seconds`` (of
+    one iteration), and may have ``epoch``, ``data`` (seconds of waiting) and ``loss``. Raises
+    ``UsageError`` for a pattern that cannot be used.
+    """
+    return LogPattern(regex=regex, scope=scope, averaging=averaging, unit=unit)

@@ -1,0 +1,62 @@
+"""A user's own program as the command of a rank, or as one that starts its ranks itself."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, ClassVar, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.launch.base import Target
+
+#: Tells ``pytest_dlperf.mark`` that it runs inside a case, and of what.
+MARK_VARIABLE: Final = "DLPERF_MARK"
+_PYTHON: Final = frozenset({"python", "python3"})
+
+
+def program_command(case: Case, target: Target) -> tuple[str, ...]:
+    """Return the command of ``case``; a bare ``python`` is the target's interpreter."""
+    first, *rest = case.command_line
+    return (target.python if first in _PYTHON else first, *rest)
+
+
+def program_env(
+    case: Case, target: Target, workdir: Path, place_variables: tuple[str, str, str]
+) -> dict[str, str]:
+    """Return what marks in the program need to know, and which devices it may use."""
+    if not case.command:
+        return {}
+    mark = {
+        "records": str(target.records(workdir)),
+        "iterations": case.protocol.iterations,
+        "warmup": case.protocol.warmup,
+        "work": case.batch_size_per_device,
+        "world_size": case.world_size,
+        "place": place_variables,
+    }
+    found = {MARK_VARIABLE: json.dumps(mark)}
+    if case.layout.device == "gpu":
+        # A program that takes every GPU it sees must see those of its layout only.
+        outer = os.environ.get("CUDA_VISIBLE_DEVICES")
+        visible = outer.split(",") if outer else [str(i) for i in range(1024)]
+        found["CUDA_VISIBLE_DEVICES"] = ",".join(visible[: case.layout.devices_per_node])
+    return found
+
+
+class NoLauncher:
+    """Starts the program alone: it starts its ranks itself (accelerate, deepspeed, spawn)."""
+
+    private_logs: ClassVar = ""
+    rank_logs: ClassVar = ""
+    place_variables: ClassVar = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
+
+    def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
+        """Return the program's command."""
+        return program_command(case, target)
+
+    def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
+        """Return nothing: places are the program's affair."""
+        return {}

@@ -1,0 +1,62 @@
+"""Marks in a program of your own, for a case with ``command=[...]``.
+
+    from pytest_dlperf.mark import step
+
+    for batch in loader:
+        with step(work=len(batch)):
+            train(batch)
+
+This module imports nothing; outside a case ``step`` does nothing.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    class Step(Protocol):
+        """One training iteration of this rank."""
+
+        def __enter__(self) -> Step: ...
+
+        def __exit__(self, *error: object) -> None: ...
+
+        def loss(self, value: Any) -> None:
+            """Tell the loss, a number or a tensor; it is read when the measuring is over."""
+
+
+class _Nothing:
+    __slots__ = ()
+
+    def __enter__(self) -> _Nothing:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def loss(self, value: object) -> None:
+        pass
+
+
+_NOTHING = _Nothing()
+#: The recorder under ``marks``, once a step has asked for it: False outside a case.
+_FOUND: dict[str, Any] = {}
+
+
+def step(work: float | None = None) -> Step:
+    """Return the context of one training iteration of this rank.
+
+    ``work`` is how much this rank does in it, in the case's unit; the batch size per device of
+    the case if it is left out. Time between two steps counts as waiting for data.
+    """
+    if not _FOUND:
+        from os import environ
+
+        _FOUND["marks"] = False
+        if "DLPERF_MARK" in environ:
+            from pytest_dlperf.worker.marks import Marks
+
+            _FOUND["marks"] = Marks.of_environment()
+    marks = _FOUND["marks"]
+    return marks.step(work) if marks else _NOTHING

@@ -1,0 +1,119 @@
+"""What a user's own program measured: by the marks in it, else by its log."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.log_pattern import LogPattern
+from pytest_dlperf.core.run import Run, RunSummary
+from pytest_dlperf.logs import registry
+from pytest_dlperf.logs.extract import LogResult, Question, extract
+from pytest_dlperf.measure.failure import failure_of, last_lines
+from pytest_dlperf.measure.records import read_progress, read_records
+from pytest_dlperf.measure.summary import summarise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.logs.declare import Format
+    from pytest_dlperf.measure.records import RankRecords
+
+
+def summarise_program(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
+    """Return what the program of ``run`` measured, and what is known of it.
+
+    A named ``log_format`` is read; without one, marks count before a log of a known look.
+    Raises ``CaseError`` if the program failed, or tells nothing that can be measured.
+    """
+    records = read_records(Path(run.plan.records))
+    if records and not case.log_format:
+        if run.exit_code == 0:
+            _check_length(case, run, records)
+        return summarise(case, run)
+    if run.exit_code != 0 or run.timed_out:
+        raise failure_of(case, run, ())
+    return _summary(case, run, _read(case, run)), {}
+
+
+def _read(case: Case, run: Run) -> LogResult:
+    """Return what the first rank's log says that gives a throughput, else the whole log.
+
+    One rank speaks for all; lines of several in one file may be torn.
+    """
+    question = Question(
+        form=_format(case),
+        skip=case.protocol.warmup,
+        until=case.protocol.iterations,
+        batch_size_per_device=case.batch_size_per_device,
+        world_size=case.world_size,
+    )
+    for path in _rank_logs(run):
+        result = extract(path, question)
+        if result.throughput is not None:
+            return result
+    return extract(Path(run.log), question)
+
+
+def _rank_logs(run: Run) -> list[Path]:
+    if not run.plan.rank_logs:
+        return []
+
+    def numbers(path: Path) -> list[int]:
+        return [int(digits) for digits in re.findall(r"\d+", f"{path.parent.name}/{path.name}")]
+
+    return sorted(Path(run.plan.workdir).glob(run.plan.rank_logs), key=numbers)
+
+
+def _check_length(case: Case, run: Run, records: Sequence[RankRecords]) -> None:
+    """Raise if the program ended in good order, before it had marked enough steps."""
+    if all("end" in rank.by_kind or "failure" in rank.by_kind for rank in records):
+        return
+    done = min(progress.iterations for progress in read_progress(Path(run.plan.records)))
+    raise CaseError(
+        f"{case.id}: the program ended after {done} marked steps, and {case.protocol.iterations} "
+        "are measured; let it train longer ({iterations} in a word of the command is that "
+        f"number), or lower iterations.\nLog: {run.log}, its last lines:\n"
+        f"{last_lines(Path(run.log))}"
+    )
+
+
+def _format(case: Case) -> Format | None:
+    if isinstance(case.log_format, LogPattern):
+        return registry.of_pattern(case.log_format)
+    return registry.named(case.log_format) if case.log_format else None
+
+
+def _summary(case: Case, run: Run, result: LogResult) -> RunSummary:
+    if result.throughput is None or result.estimates is None:
+        problems = "; ".join(problem.message for problem in result.problems)
+        raise CaseError(
+            f"{case.id}: the program ended, and its log gives no throughput: {problems}. Name "
+            "log_format, or mark the steps with pytest_dlperf.mark.step.\n"
+            f"Log: {run.log}, its last lines:\n{last_lines(Path(run.log))}"
+        )
+    return RunSummary(
+        throughput=result.throughput,
+        estimates={
+            "mean_of_rates": result.estimates.mean_of_rates,
+            "median_step": result.estimates.median_of_rates,
+        },
+        step_seconds=tuple(
+            span.seconds / (span.last_step - span.first_step + 1)
+            for span in result.spans
+            for _ in range(span.first_step, span.last_step + 1)
+        ),
+        ranks=(),
+        peak_memory_bytes=None,
+        time_to_first_step_s=None,
+        canary={},
+        others_cpu_share=None,
+        data_wait_share=result.data_wait_share,
+        problems=result.problems,
+        elapsed_s=run.elapsed_s,
+        log=run.log,
+        folder=run.plan.workdir,
+    )

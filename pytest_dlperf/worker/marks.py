@@ -1,0 +1,216 @@
+"""Records the marks of a program that is not the worker's: the same records, as far as known."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import socket
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pytest_dlperf.worker import host
+from pytest_dlperf.worker.frameworks import on_cpu
+from pytest_dlperf.worker.records import RECORDS_FORMAT, ProgressCounter, RecordWriter
+
+
+class Settings(NamedTuple):
+    """What ``DLPERF_MARK`` tells."""
+
+    records: str
+    iterations: int
+    warmup: int
+    #: Of one iteration of one rank, unless the mark says otherwise.
+    work: float
+    world_size: int
+    #: Variables of a rank's number, its number on its node, and how many there are.
+    place: tuple[str, str, str]
+
+
+class _Lap(NamedTuple):
+    seconds: float
+    cpu_seconds: float
+    wait_seconds: float
+    work: float
+
+
+class Marks:
+    """The iterations of this rank; they are timed like the worker's own.
+
+    A step lasts from the end of the one before to its own end, so that waiting for data is in
+    it. The device is waited for at the edges of the measured window, never within.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        rank, local_rank, world_size = _place(settings.place)
+        folder = Path(settings.records)
+        self._settings = settings
+        self._records = RecordWriter(folder, rank)
+        self._records.write(
+            "start",
+            format=RECORDS_FORMAT,
+            local_rank=local_rank,
+            world_size=world_size,
+            pid=os.getpid(),
+            node=socket.gethostname(),
+            cores=os.cpu_count(),
+            python=platform.python_version(),
+            time=time.time(),
+        )
+        self._progress = ProgressCounter(folder, rank)
+        self._progress.update(0)
+        self._laps: list[_Lap] = []
+        self._losses: list[Any] = []
+        self._before: host.HostSample | None = None
+        self._ended_s = self._entered_s = time.perf_counter()
+        self._cpu_s = time.process_time()
+        self._work = settings.work
+        self._is_over = False
+
+    @classmethod
+    def of_environment(cls) -> Marks:
+        """Return the marks of this rank, as the launch plan set them up."""
+        values = json.loads(os.environ["DLPERF_MARK"])
+        return cls(Settings(**{**values, "place": tuple(values["place"])}))
+
+    def step(self, work: float | None) -> Marks:
+        """Return the context of the next iteration."""
+        self._work = self._settings.work if work is None else work
+        return self
+
+    def loss(self, value: Any) -> None:
+        """Keep the loss; a tensor of a GPU is not waited for."""
+        if not self._is_over:
+            self._losses.append(value.detach() if hasattr(value, "detach") else value)
+
+    def __enter__(self) -> Marks:
+        self._entered_s = time.perf_counter()
+        if not self._laps:
+            # What came before the first step built the program; it waited for no data.
+            self._ended_s, self._cpu_s = self._entered_s, time.process_time()
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if self._is_over:
+            return
+        if error is not None:
+            self._write_failure(error)
+            return
+        done = len(self._laps) + 1
+        at_edge = done in {1, self._settings.warmup, self._settings.iterations}
+        if at_edge:
+            _synchronise()
+        now_s, cpu_s = time.perf_counter(), time.process_time()
+        self._laps.append(
+            _Lap(now_s - self._ended_s, cpu_s - self._cpu_s, self._entered_s - self._ended_s,
+                 self._work)
+        )  # fmt: skip
+        self._ended_s, self._cpu_s = now_s, cpu_s
+        self._progress.update(done)
+        if at_edge:
+            self._at_edge(done)
+
+    def _at_edge(self, done: int) -> None:
+        if done == 1:
+            self._records.write("first_step", time=time.time())
+        if done == self._settings.warmup:
+            _reset_peak_memory()
+            self._before = host.sample()
+            # What was just done is no part of the next step.
+            self._ended_s, self._cpu_s = time.perf_counter(), time.process_time()
+        elif done == self._settings.iterations:
+            self._finish()
+
+    def _write_failure(self, error: BaseException) -> None:
+        self._is_over = True
+        self._records.write(
+            "failure",
+            code="exception",
+            message=f"{type(error).__name__}: {error}",
+            traceback="".join(traceback.format_exception(error)),
+            time=time.time(),
+        )
+
+    def _finish(self) -> None:
+        self._is_over = True
+        before, after = self._before, host.sample()
+        assert before is not None
+        self._records.write_many(
+            [
+                {
+                    "record": "span",
+                    "first_step": index,
+                    "last_step": index,
+                    "seconds": lap.seconds,
+                    "work": lap.work,
+                    "cpu_seconds": lap.cpu_seconds,
+                    "data_wait_seconds": lap.wait_seconds,
+                }
+                for index, lap in enumerate(self._laps)
+            ]
+        )
+        self._records.write("window", **host.window_record(before, after), inject=0.0)
+        losses = [float(loss) for loss in self._losses]
+        self._records.write("loss", values=[v if math.isfinite(v) else str(v) for v in losses])
+        self._records.write("framework", **_framework())
+        self._records.write("memory", **_peak_memory())
+        self._records.write("end", time=time.time())
+
+
+def _place(variables: tuple[str, str, str]) -> tuple[int, int, int]:
+    """Return rank, local rank and world size: the launcher's, else the process group's."""
+    found = [os.environ.get(name) for name in variables]
+    if found[0] is not None:
+        rank, local_rank, world_size = (int(value) if value else None for value in found)
+        return rank or 0, local_rank or 0, world_size or 1
+    group = sys.modules.get("torch.distributed")
+    if group is not None and group.is_available() and group.is_initialized():
+        return group.get_rank(), 0, group.get_world_size()
+    return 0, 0, 1
+
+
+def _cuda() -> Any:
+    """Return ``torch.cuda`` or ``paddle.device.cuda`` if the program uses it; else None."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
+        return torch.cuda
+    paddle = sys.modules.get("paddle")
+    if paddle is not None and paddle.device.get_device().startswith("gpu"):
+        return paddle.device.cuda
+    return None
+
+
+def _synchronise() -> None:
+    cuda = _cuda()
+    if cuda is not None:
+        cuda.synchronize()
+
+
+def _reset_peak_memory() -> None:
+    cuda = _cuda()
+    reset = getattr(cuda, "reset_peak_memory_stats", None) or getattr(
+        cuda, "reset_max_memory_allocated", None
+    )
+    if reset is not None:
+        reset()
+
+
+def _peak_memory() -> dict[str, Any]:
+    cuda = _cuda()
+    if cuda is not None:
+        return {"bytes": int(cuda.max_memory_allocated()), "kind": "gpu-allocated"}
+    return {"bytes": on_cpu.peak_resident_set_bytes(), "kind": "resident-set"}
+
+
+def _framework() -> dict[str, Any]:
+    """Return which framework the program has imported; ``program`` if none is known."""
+    for name in ("torch", "paddle", "tensorflow"):
+        module = sys.modules.get(name)
+        if module is not None:
+            version = getattr(module, "__version__", None)
+            return {"framework": name, "framework_version": version, "device_id": None}
+    return {"framework": "program", "framework_version": None, "device_id": None}
