@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: Version of results files. 1: the first.
 RESULTS_FORMAT: Final = 1
 #: Figures that are written for readers, and derived again when read.
-_DERIVED: Final = ("throughput", "speedup", "efficiency", "peak_memory_bytes")
+DERIVED: Final = ("throughput", "speedup", "efficiency", "peak_memory_bytes")
 
 
 def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
     judgement = values["judgement"]
     judgement |= judgement.pop("throughput") | {"verdict": outcome.judgement.verdict.value}
     if outcome.measurement is not None:
-        values["measurement"] |= {name: getattr(outcome.measurement, name) for name in _DERIVED}
+        values["measurement"] |= {name: getattr(outcome.measurement, name) for name in DERIVED}
     return values
 
 
@@ -44,7 +44,7 @@ def outcome_from_json(values: Any) -> Outcome:
         own = {key: judgement.pop(key) for key in ("verdict", "reason", "metrics")}
         values["judgement"] = {**own, "throughput": {**judgement, "verdict": None}}
         if isinstance(values.get("measurement"), dict):
-            for name in _DERIVED:
+            for name in DERIVED:
                 values["measurement"].pop(name, None)
         return decode(Outcome, values)
     except (DecodeError, KeyError, AttributeError) as error:

@@ -157,7 +157,7 @@ def test_stored_rates_have_six_digits(store):
 
 
 def test_what_is_unknown_is_absent(store):
-    runs = [run(35.5, memory=0, canary={}, losses=((0.0, 1.0),)) for _ in range(2)]
+    runs = [run(35.5, memory=None, canary={}, losses=((0.0, 1.0),)) for _ in range(2)]
     bare = outcome(measured=measurement(runs=runs, parent_throughputs=()))
     write(store, bare, reason="")
     (kept,) = stored(store).sessions

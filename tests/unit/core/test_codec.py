@@ -26,7 +26,7 @@ from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.outcome_json import outcome_from_json, outcome_to_json, results_from_json
 from pytest_dlperf.core.run import Problem, RankSummary, RunSummary
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
-from pytest_dlperf.report import json_
+from pytest_dlperf.report import json_, results_schema
 
 TEXT = st.text(max_size=6)
 NUMBER = st.floats(-1e12, 1e12)
@@ -185,6 +185,11 @@ def validator() -> jsonschema.Draft202012Validator:
     schema = json.loads(text)
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
+
+
+def test_the_shipped_schema_is_that_of_the_types():
+    """``python -m pytest_dlperf.report.results_schema`` writes it anew."""
+    assert results_schema.FILE.read_text(encoding="utf-8") == results_schema.render()
 
 
 def through_json(outcome: Outcome) -> dict[str, Any]:

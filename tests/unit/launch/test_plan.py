@@ -74,8 +74,9 @@ def test_a_launcher_of_one_node_has_no_share():
 
 
 def test_behind_a_prefix_the_environment_travels_in_the_command():
-    plain = make_plan(case("1n8g"), TARGET, Path("/runs/r1"))
-    target = replace(TARGET, python="python3", prefix=("docker", "run", "image"))
+    target = replace(TARGET, python="python3")
+    plain = make_plan(case("1n8g"), target, Path("/runs/r1"))
+    target = replace(target, prefix=("docker", "run", "image"))
     plan = make_plan(case("1n8g"), target, Path("/runs/r1"))
     names = [word.partition("=")[0] for word in plan.argv[4:8]]
     assert plan.argv[:4] == ("docker", "run", "image", "env")

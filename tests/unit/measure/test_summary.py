@@ -114,7 +114,7 @@ def test_a_run_that_others_disturbed(
     assert (summary.others_cpu_share is None) is (busy is None)
 
 
-def test_the_error_names_the_rank_that_failed_first_and_ends_with_its_traceback(tmp_path: Path):
+def test_the_error_names_the_rank_that_failed_first_with_its_traceback(tmp_path: Path):
     failure = {
         "record": "failure",
         "rank": 1,
@@ -140,8 +140,8 @@ def test_the_error_names_the_rank_that_failed_first_and_ends_with_its_traceback(
     text = str(caught.value)
     assert "rank 1: ValueError: boom" in text
     assert str(tmp_path / "output.log") in text
-    assert text.endswith("  line 3, in step\n    ValueError: boom")
-    assert "last words" not in text, "those are the launcher's, and may be long"
+    assert "  line 3, in step\n    ValueError: boom" in text
+    assert text.endswith("last words")
 
 
 def test_a_rank_that_vanished_is_blamed_not_the_one_that_noticed(tmp_path: Path):

@@ -1,0 +1,125 @@
+"""The JSON schema of results files, made from the types; ``python -m`` this writes it anew."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+import typing
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_dlperf.core.layout import Layout
+from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.outcome_json import DERIVED, RESULTS_FORMAT
+
+FILE: Final = Path(__file__).with_name("outcomes.schema.json")
+_SCALARS: Final[Mapping[Any, str]] = {
+    str: "string", int: "integer", float: "number", bool: "boolean", types.NoneType: "null",
+}  # fmt: skip
+
+
+def results_schema() -> dict[str, Any]:
+    """Return the schema (JSON Schema, draft 2020-12)."""
+    known: dict[str, Any] = {}
+    outcome = _of(Outcome, known)
+    _move(known)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "pytest-dlperf results",
+        "description": "What --dlperf-json writes. Every rate is global, in the case's unit per "
+        "second; what was not measured is null.",
+        "type": "object",
+        "properties": {
+            "format": {"const": RESULTS_FORMAT},
+            "outcomes": {"type": "array", "items": outcome},
+        },
+        "required": ["format", "outcomes"],
+        "additionalProperties": False,
+        "$defs": dict(sorted(known.items())),
+    }
+
+
+def _move(known: dict[str, Any]) -> None:
+    """Put the figures where ``outcome_to_json`` puts them."""
+    _add(known["Case"], id={"type": "string"})
+    number: dict[str, Any] = {"type": ["number", "null"]}
+    _add(known["Measurement"], **dict.fromkeys(DERIVED, number))
+    judgement = known["Judgement"]
+    throughput = known["Comparison"]["properties"]
+    del judgement["properties"]["throughput"]
+    judgement["required"].remove("throughput")
+    _add(judgement, **{k: v for k, v in throughput.items() if k != "verdict"})
+    judgement["properties"]["reason"] = {"type": "string", "minLength": 1}
+
+
+def _add(schema: dict[str, Any], **properties: Any) -> None:
+    schema["properties"] |= properties
+    schema["required"] = sorted({*schema["required"], *properties})
+
+
+def _of(kind: Any, known: dict[str, Any]) -> dict[str, Any]:
+    if kind is Layout:
+        return {"type": "string", "pattern": "^[0-9]+n[0-9]+[gc]$"}
+    if kind in _SCALARS:
+        return {"type": _SCALARS[kind]}
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return {"enum": [member.value for member in kind]}
+    if dataclasses.is_dataclass(kind):
+        return _of_dataclass(typing.cast("type", kind), known)
+    return _of_generic(kind, known)
+
+
+def _of_dataclass(kind: type, known: dict[str, Any]) -> dict[str, Any]:
+    if kind.__name__ not in known:
+        known[kind.__name__] = {}
+        hints = typing.get_type_hints(kind)
+        names = [field.name for field in dataclasses.fields(kind)]
+        known[kind.__name__] |= {
+            "type": "object",
+            "properties": {name: _of(hints[name], known) for name in names},
+            "required": sorted(names),
+            "additionalProperties": False,
+        }
+    return {"$ref": f"#/$defs/{kind.__name__}"}
+
+
+def _of_generic(kind: Any, known: dict[str, Any]) -> dict[str, Any]:
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Literal:
+        return {"enum": list(inner)}
+    if origin in {typing.Union, types.UnionType}:
+        return _of_union([_of(option, known) for option in inner])
+    if origin is tuple:
+        return _of_tuple(inner, known)
+    if origin is Mapping:
+        return {"type": "object", "additionalProperties": _of(inner[1], known)}
+    raise TypeError(f"no JSON schema for {kind}")
+
+
+def _of_union(options: list[dict[str, Any]]) -> dict[str, Any]:
+    if all(list(option) == ["type"] for option in options):
+        return {"type": [option["type"] for option in options]}
+    return {"anyOf": options}
+
+
+def _of_tuple(inner: tuple[Any, ...], known: dict[str, Any]) -> dict[str, Any]:
+    if len(inner) == 2 and inner[1] is Ellipsis:
+        return {"type": "array", "items": _of(inner[0], known)}
+    return {
+        "type": "array",
+        "prefixItems": [_of(kind, known) for kind in inner],
+        "minItems": len(inner),
+        "maxItems": len(inner),
+    }
+
+
+def render() -> str:
+    """Return the text of the schema's file."""
+    return json.dumps(results_schema(), indent=1, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(render(), encoding="utf-8")
