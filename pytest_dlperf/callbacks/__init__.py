@@ -1,0 +1,1 @@
+"""Ready marks for trainers that own the loop."""
