@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import pytest
 
     from pytest_dlperf.core.case import Protocol
+    from pytest_dlperf.core.hosts import Host
     from pytest_dlperf.core.place import Place
     from pytest_dlperf.core.verdict import Rule, Verdict
 
@@ -68,6 +69,10 @@ OPTIONS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ),
     ("python", {"metavar": "PATH", "help": "interpreter of the ranks (python3 behind a prefix)"}),
     ("node-rank", {"metavar": "R", "help": "run this node's share of layouts of several nodes"}),
+    (
+        "hosts",
+        {"metavar": "n1:8,n2:8", "help": "hosts of several nodes; with --dlperf-dry-run only"},
+    ),
     ("master", {"metavar": "ADDR:PORT", "help": "where the ranks of all nodes meet: on node 0"}),
 )
 FLAGS: Final[tuple[tuple[str, str], ...]] = (
@@ -118,6 +123,8 @@ class Settings:
     place: Place
     share_host: bool
     published: bool
+    #: Empty if none are named.
+    hosts: tuple[Host, ...]
     list_only: bool
     dry_run: bool
 
@@ -175,6 +182,7 @@ class Settings:
             place=_place(get, path("workdir", ".dlperf"), config.rootpath),
             share_host=get("share-host"),
             published=get("published"),
+            hosts=_hosts(get),
             list_only=get("list"),
             dry_run=get("dry-run"),
         )
@@ -225,6 +233,21 @@ def _place(get: Any, workdir: Path, rootdir: Path) -> Place:
         folders={"workdir": str(workdir), "rootdir": str(rootdir)},
         share=Share.parse(get("node-rank"), get("master")),
     )
+
+
+def _hosts(get: Any) -> tuple[Host, ...]:
+    from pytest_dlperf.core.errors import UsageError
+    from pytest_dlperf.core.hosts import parse_hosts
+
+    if get("hosts") is None:
+        return ()
+    hosts = parse_hosts(get("hosts"))
+    if not get("dry-run"):
+        raise UsageError(
+            "--dlperf-hosts prints the commands of every node, with --dlperf-dry-run; to run "
+            "them, start each node's share with --dlperf-node-rank and --dlperf-master"
+        )
+    return hosts
 
 
 def _share(text: str, what: str) -> float:
