@@ -426,7 +426,6 @@ def test_a_dry_run_goes_on_after_a_case_without_command(suite: Suite):
 
 
 def test_a_dry_run_on_hosts_prints_what_each_of_them_runs(suite: Suite):
-    suite.write(layout="2n8g")
     result = suite.run("--dlperf-dry-run", "--gpus=16", "--dlperf-hosts=n1:8,n2:8,n3:8")
     assert result.ret == 0
     result.stdout.fnmatch_lines(

@@ -14,9 +14,7 @@ def test_hosts_are_read():
     assert parse_hosts("n1:8, 10.0.0.2:8") == TWO
 
 
-@pytest.mark.parametrize(
-    "text", ["", "n1", "n1:0", "n1:x", "n1:8,,n2:8", "n1;ls:8", "-n:8", "n$:1"]
-)
+@pytest.mark.parametrize("text", ["", "n1", "n1:0", "n1:x", "n1:8,,n2:8", "n1;ls:8", "-n:8"])
 def test_what_is_no_host(text: str):
     with pytest.raises(UsageError, match="write n1:8,n2:8"):
         parse_hosts(text)
