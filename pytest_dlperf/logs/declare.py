@@ -49,6 +49,9 @@ class Format:
     anchors: tuple[bytes, ...]
     #: Gets a plain line with an anchor; None where it is no record.
     parse: Callable[[bytes], Reading | None]
+    #: Whether a line is a record or not, and which number is which, is for the places of its
+    #: digits to say and never for the digits themselves: then lines are read by columns.
+    by_shape: bool = False
     #: What the first iteration is called in print.
     first_step: Literal[0, 1] = 0
     #: Step of the epoch at which a running mean starts anew.

@@ -9,6 +9,7 @@ from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.logs import facts, problems, rules, spans
 from pytest_dlperf.logs.clean import blocks, lines_with
+from pytest_dlperf.logs.records import Reader
 from pytest_dlperf.logs.sniff import sniff
 from pytest_dlperf.logs.stamp import stamp
 from pytest_dlperf.logs.timeline import Timeline
@@ -77,16 +78,26 @@ def of_blocks(stream: Iterable[bytes], *, path: str, question: Question) -> LogR
     form = question.form
     said = facts.Facts()
     timeline: Timeline | None = None
+    reader: Reader | None = None
+    tail: tuple[bytes, ...] = ()
     for block in stream:
         said.look(block)
+        tail = (*tail[-1:], block)
         form = form or sniff(block)
         if form is None:
             continue
         timeline = timeline or Timeline(form)
+        reader = reader or Reader(form)
+        by_shape = form.by_shape and not rules.needs_stamps(question.rule)
+        columns = reader.columns(block) if by_shape else None
+        if columns is not None:
+            timeline.add_columns(columns)
+            continue
         for line in lines_with(block, form.anchors):
             reading = form.parse(line.text)
             if reading is not None:
                 timeline.add(reading, line.rank, stamp(line.text))
+    said.look_at_end(b"".join(tail))
     named = facts.of_path(path)
     if form is None or timeline is None:
         return _unknown(path)

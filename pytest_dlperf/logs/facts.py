@@ -52,6 +52,10 @@ _PATH_PRECISION: Final = re.compile(
 )
 
 
+#: Programs tell their configuration before they train; blocks after these are not searched.
+_BLOCKS: Final = 8
+
+
 @dataclass(kw_only=True, slots=True)
 class Facts:
     """What is known of a run besides its rates; None is unknown."""
@@ -63,16 +67,22 @@ class Facts:
     precision: str | None = None
     #: The text by which a log says that it was killed.
     killed_by: str = ""
+    blocks: int = 0
 
     def look(self, block: bytes) -> None:
         """Take in what a block says and is not known yet; the first word counts."""
+        self.blocks += 1
+        if self.blocks > _BLOCKS:
+            return
         self.world_size = self.world_size or _first(block, _WORLD, int)
         self.node_devices = self.node_devices or _first(block, _NODE, int)
         self.batch_size_per_device = self.batch_size_per_device or _first(block, _BATCH, int)
         if self.precision is None:
             self.precision = _first(block, _PRECISION, lambda text: text.decode().lower())
-        if not self.killed_by:
-            self.killed_by = next((w.decode() for w in _END if w in block), "")
+
+    def look_at_end(self, tail: bytes) -> None:
+        """Take in how the run ended, from the last blocks of its log."""
+        self.killed_by = next((w.decode() for w in _END if w in tail), "")
 
 
 def _first(

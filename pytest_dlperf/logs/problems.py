@@ -5,6 +5,8 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from pytest_dlperf.core.run import Problem
 
 if TYPE_CHECKING:
@@ -77,7 +79,7 @@ def of_timeline(timeline: Timeline, form: Format, said: Facts) -> Iterator[Probl
 
 
 def _interval(timeline: Timeline) -> float:
-    return statistics.median(w.iterations for w in timeline.windows) if timeline.windows else 1
+    return float(np.median(timeline.windows.iterations())) if len(timeline.windows) else 1
 
 
 def of_stretches(stretches: Sequence[Stretch], wait_share: float | None) -> Iterator[Problem]:

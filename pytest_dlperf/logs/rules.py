@@ -71,6 +71,11 @@ RULES: Final[Mapping[str, Rule]] = {
 }
 
 
+def needs_stamps(name: str) -> bool:
+    """Return whether the rule looks at the time stamps of lines."""
+    return name == "dlperf-time"
+
+
 def named(name: str) -> Rule:
     """Return a rule; raise ``UnknownNameError`` that lists what is known."""
     return lookup("rule", name, RULES)

@@ -15,18 +15,25 @@ class Own:
     wait: float | None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunningState:
+    """The last mean of an epoch: its iterations, and their seconds in all."""
+
+    count: int = 0
+    seconds: float = 0.0
+    wait: float = 0.0
+
+
 class RunningMean:
     """The mean of one epoch's iterations from ``since`` on, as it grows."""
 
     def __init__(self, since: int) -> None:
         self._since = since
-        self.restart()
+        self.state = RunningState()
 
     def restart(self) -> None:
         """Begin an epoch."""
-        self._count = 0
-        self._seconds = 0.0
-        self._wait = 0.0
+        self.state = RunningState()
 
     def undo(
         self, step: int, *, rate: float | None, seconds: float | None, wait: float | None
@@ -39,13 +46,13 @@ class RunningMean:
         count = step - self._since + 1 if warm else step + 1
         mean = 1 / rate if rate is not None else seconds or 0.0
         total, waited = mean * count, (wait or 0.0) * count
-        new = count - self._count
-        if new < 1 or total <= self._seconds:
+        new = count - self.state.count
+        if new < 1 or total <= self.state.seconds:
             return None
-        own = (total - self._seconds) / new
-        own_wait = max(0.0, (waited - self._wait) / new)
+        own = (total - self.state.seconds) / new
+        own_wait = max(0.0, (waited - self.state.wait) / new)
         if warm:
-            self._count, self._seconds, self._wait = count, total, waited
+            self.state = RunningState(count=count, seconds=total, wait=waited)
         return Own(
             iterations=new,
             rate=None if rate is None else 1 / own,

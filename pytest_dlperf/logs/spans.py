@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from pytest_dlperf.core.run import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pytest_dlperf.core.log_pattern import Scope
-    from pytest_dlperf.logs.timeline import Window
+    from pytest_dlperf.logs.windows import Window
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,7 +49,7 @@ class Estimates:
 
 
 def scaled(
-    windows: Sequence[Window],
+    windows: Iterable[Window],
     *,
     scope: Scope,
     world_size: int | None,

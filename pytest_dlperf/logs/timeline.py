@@ -8,53 +8,31 @@ running mean.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from pytest_dlperf.logs.running import RunningMean
+from pytest_dlperf.logs.steady import Before, stride
+from pytest_dlperf.logs.windows import Window, Windows
 
 if TYPE_CHECKING:
     from pytest_dlperf.logs.declare import Format, Reading
+    from pytest_dlperf.logs.records import Columns
 
 #: Ranks print a step at about the same time: only the last few steps can come again.
 _RECENT: Final = 3
-#: More windows than this are joined two by two, so that memory is bounded whatever the log.
-MOST_WINDOWS: Final = 1 << 17
-
-
-@dataclass(kw_only=True, slots=True)
-class Window:
-    """Iterations ``first`` to ``last`` of the log, counted from 1.
-
-    ``seconds_each`` is exact where the format prints it, else None: then ``rate`` says it all.
-    """
-
-    first: int
-    last: int
-    #: Rate of these iterations alone, and the rate as it stood in the log; in the format's scope.
-    rate: float | None
-    printed_rate: float | None
-    seconds_each: float | None
-    wait_each: float | None
-    #: Iterations done, by the printed counter.
-    label: int
-    label_start: int | None
-    work_each: float | None = None
-    at_s: float | None = None
-    prints: int = 1
-    epoch_begins: bool = False
-
-    @property
-    def iterations(self) -> int:
-        """How many iterations it holds."""
-        return self.last - self.first + 1
+#: The last readings of a block are taken in one by one, since ranks may print them again.
+_LATEST: Final = _RECENT
+#: The first readings too, since they say where the log begins.
+_EARLIEST: Final = 8
 
 
 class Timeline:
     """All windows of one log."""
 
     def __init__(self, form: Format) -> None:
-        self.windows: list[Window] = []
+        self.windows = Windows()
         self.loss_last: float | None = None
         self.whole_run: float | None = None
         self.runs = 1
@@ -64,7 +42,6 @@ class Timeline:
         self.repeats = 0
         self.total: int | None = None
         self.epoch_begins = False
-        self.joined = False
         self._format = form
         self._recent: OrderedDict[tuple[int | None, int], Window | None] = OrderedDict()
         self._epoch: int | None = None
@@ -104,8 +81,44 @@ class Timeline:
         self._remember(reading.epoch, step, window)
         if window is not None:
             self.windows.append(window)
-            if len(self.windows) > MOST_WINDOWS:
-                self._join()
+
+    def add_columns(self, columns: Columns) -> None:
+        """Take in the readings of a block, none of which has a rank or a time stamp."""
+        begin = 0
+        while begin < columns.length and (self._step is None or len(self.windows) < _EARLIEST):
+            self.add(columns.reading(begin), None, None)
+            begin += 1
+        end = columns.length - _LATEST
+        if begin < end and not self._add_stride(columns, slice(begin, end)):
+            end = begin
+        for index in range(max(begin, end), columns.length):
+            self.add(columns.reading(index), None, None)
+
+    def _add_stride(self, columns: Columns, part: slice) -> bool:
+        form = self._format
+        if form.two_lines or form.counter == "stalls" or form.averaging == "whole" or self.ranks:
+            return False
+        if "whole_run" in columns or self._step is None:
+            return False
+        before = Before(
+            step=self._step, epoch=self._epoch, counted=self._counted, running=self._mean.state
+        )
+        found = stride(columns, part, before, form)
+        if found is None:
+            return False
+        count = part.stop - part.start
+        self.prints += count
+        self.steps += count
+        self._step, self._epoch, self._counted = found.step, found.epoch, found.counted
+        self.epoch_begins, self._mean.state = found.epoch_begins, found.running
+        total = columns["total"][part][-1]
+        self.total = None if np.isnan(total) else int(total)
+        losses = columns["loss"][part]
+        known = losses[~np.isnan(losses)]
+        if len(known):
+            self.loss_last = float(known[-1])
+        self.windows.extend(found.windows)
+        return True
 
     def _joined_step(self, reading: Reading) -> int | None:
         """Return the step of a reading, that of the line before where two lines make one."""
@@ -160,7 +173,7 @@ class Timeline:
             self._counted += max(1, step - previous)
             if len(self.windows) == 1:
                 self._start_where_the_log_does(step - previous)
-                before = self.windows[0].last
+                before = self.windows.only.last
         self._counted = max(self._counted, before + 1)
         return before + 1
 
@@ -171,7 +184,7 @@ class Timeline:
 
     def _start_where_the_log_does(self, interval: int) -> None:
         """Count from the first window, where a resumed run's counter is far ahead of it."""
-        window = self.windows[0]
+        window = self.windows.only
         ahead = window.last - interval
         if ahead > 0 and not self._format.warmup_removed:
             window.first, window.last = 1, interval
@@ -207,38 +220,6 @@ class Timeline:
             at_s=at_s,
             epoch_begins=self.epoch_begins,
         )
-
-    def _join(self) -> None:
-        """Join windows two by two; sums of work and time stay exact."""
-        self.joined = True
-        pairs = zip(self.windows[::2], self.windows[1::2], strict=False)
-        rest = self.windows[-1:] if len(self.windows) % 2 else []
-        self.windows = [_merge(a, b) for a, b in pairs] + rest
-
-
-def _merge(one: Window, two: Window) -> Window:
-    n, m = one.iterations, two.iterations
-
-    def mean(a: float | None, b: float | None) -> float | None:
-        return None if a is None or b is None else (a * n + b * m) / (n + m)
-
-    def harmonic(a: float | None, b: float | None) -> float | None:
-        return None if a is None or b is None else (n + m) / (n / a + m / b)
-
-    return Window(
-        first=two.last - (n + m) + 1,
-        last=two.last,
-        rate=harmonic(one.rate, two.rate),
-        printed_rate=harmonic(one.printed_rate, two.printed_rate),
-        seconds_each=mean(one.seconds_each, two.seconds_each),
-        wait_each=mean(one.wait_each, two.wait_each),
-        work_each=mean(one.work_each, two.work_each),
-        label=two.label,
-        label_start=one.label_start,
-        at_s=two.at_s,
-        prints=max(one.prints, two.prints),
-        epoch_begins=one.epoch_begins or two.epoch_begins,
-    )
 
 
 def _later(epoch: int | None, before: int | None) -> bool:

@@ -30,4 +30,5 @@ FORMAT: Final = Format(
     counter="global",
     anchors=(b"CurrSamplesPerSec=",),
     parse=parse,
+    by_shape=True,
 )

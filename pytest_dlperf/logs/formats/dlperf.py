@@ -48,4 +48,5 @@ FORMAT: Final = Format(
     counter="global",
     anchors=(b'"span"',),
     parse=parse,
+    by_shape=True,
 )

@@ -30,4 +30,5 @@ FORMAT: Final = Format(
     counter="stalls",
     anchors=(b"train_samples_per_second", b"{'loss':"),
     parse=parse,
+    by_shape=True,
 )

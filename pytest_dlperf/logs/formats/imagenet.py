@@ -38,4 +38,5 @@ FORMAT: Final = Format(
     unit="images",
     anchors=(b"Epoch: [",),
     parse=parse,
+    by_shape=True,
 )

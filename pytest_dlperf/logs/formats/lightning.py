@@ -39,4 +39,5 @@ FORMAT: Final = Format(
     first_step=1,
     anchors=(b"it/s", b"s/it"),
     parse=parse,
+    by_shape=True,
 )

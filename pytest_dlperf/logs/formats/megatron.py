@@ -42,4 +42,5 @@ FORMAT: Final = Format(
     counter="global",
     anchors=(b"elapsed time per iteration (ms):",),
     parse=parse,
+    by_shape=True,
 )

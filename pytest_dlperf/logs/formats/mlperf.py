@@ -45,4 +45,5 @@ FORMAT: Final = Format(
     counter="global",
     anchors=(_MARK,),
     parse=parse,
+    by_shape=True,
 )

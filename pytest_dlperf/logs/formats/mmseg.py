@@ -42,4 +42,5 @@ FORMAT: Final = Format(
     first_step=1,
     anchors=(b"data_time:",),
     parse=parse,
+    by_shape=True,
 )

@@ -32,5 +32,6 @@ FORMAT: Final = Format(
     unit="images",
     anchors=(b"train.ips", b"Speed: "),
     parse=parse,
+    by_shape=True,
     global_batch=True,
 )

@@ -30,6 +30,7 @@ FORMAT: Final = Format(
     unit="images",
     anchors=(b":::NVLOG",),
     parse=parse,
+    by_shape=True,
     warmup_removed=True,
     counter="global",
     two_lines=True,

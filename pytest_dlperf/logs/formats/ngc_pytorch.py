@@ -29,4 +29,5 @@ FORMAT: Final = Format(
     first_step=1,
     anchors=(b"train.total_ips",),
     parse=parse,
+    by_shape=True,
 )

@@ -32,4 +32,5 @@ FORMAT: Final = Format(
     counter="global",
     anchors=(b"training_sequences_per_second", b"Training Iteration:"),
     parse=parse,
+    by_shape=True,
 )

@@ -31,5 +31,6 @@ FORMAT: Final = Format(
     unit="images",
     anchors=(b") total_ips :",),
     parse=parse,
+    by_shape=True,
     warmup_removed=True,
 )

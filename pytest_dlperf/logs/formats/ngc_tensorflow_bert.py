@@ -31,5 +31,6 @@ FORMAT: Final = Format(
     first_step=1,
     anchors=(b"throughput_train",),
     parse=parse,
+    by_shape=True,
     counter="stalls",
 )

@@ -36,4 +36,5 @@ FORMAT: Final = Format(
     counter="global",
     anchors=(b"|tokens/s ",),
     parse=parse,
+    by_shape=True,
 )

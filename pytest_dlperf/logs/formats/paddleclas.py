@@ -42,4 +42,5 @@ FORMAT: Final = Format(
     unit="images",
     anchors=(b"batch_cost:",),
     parse=parse,
+    by_shape=True,
 )

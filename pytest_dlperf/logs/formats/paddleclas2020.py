@@ -35,4 +35,5 @@ FORMAT: Final = Format(
     unit="images",
     anchors=(b"elapse:",),
     parse=parse,
+    by_shape=True,
 )

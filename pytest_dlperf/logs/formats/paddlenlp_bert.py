@@ -40,4 +40,5 @@ FORMAT: Final = Format(
     counter="global",
     anchors=(b"total step:", b"tobal step:", b"global step "),
     parse=parse,
+    by_shape=True,
 )

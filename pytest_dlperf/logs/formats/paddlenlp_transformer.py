@@ -40,4 +40,5 @@ FORMAT: Final = Format(
     counter="global",
     anchors=(b"step_idx:",),
     parse=parse,
+    by_shape=True,
 )

@@ -40,4 +40,5 @@ FORMAT: Final = Format(
     counter="global",
     anchors=(b"[TRAIN]",),
     parse=parse,
+    by_shape=True,
 )

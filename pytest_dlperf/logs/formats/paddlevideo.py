@@ -43,4 +43,5 @@ FORMAT: Final = Format(
     unit="clips",
     anchors=(b"train step:",),
     parse=parse,
+    by_shape=True,
 )

@@ -31,4 +31,5 @@ FORMAT: Final = Format(
     unit="images",
     anchors=(b"Pass:",),
     parse=parse,
+    by_shape=True,
 )

@@ -28,4 +28,5 @@ FORMAT: Final = Format(
     counter="global",
     anchors=(b"TimeHistory:",),
     parse=parse,
+    by_shape=True,
 )

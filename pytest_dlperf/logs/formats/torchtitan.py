@@ -29,4 +29,5 @@ FORMAT: Final = Format(
     counter="global",
     anchors=(b"tps:",),
     parse=parse,
+    by_shape=True,
 )

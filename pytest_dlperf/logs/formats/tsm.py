@@ -37,4 +37,5 @@ FORMAT: Final = Format(
     unit="clips",
     anchors=(b"Epoch: [",),
     parse=parse,
+    by_shape=True,
 )

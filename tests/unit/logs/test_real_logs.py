@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from test_log_columns import assert_same, both_ways
 
 from pytest_dlperf.logs.extract import Question, extract
 
@@ -59,3 +61,9 @@ def test_a_real_log_agrees_with_its_index(entry: dict[str, Any]) -> None:
     assert result.estimates.mean_of_rates == pytest.approx(expected["mean_of_rates"], rel=1e-3)
     assert result.estimates.median_of_rates == pytest.approx(expected["median_of_rates"], rel=1e-3)
     assert result.throughput == pytest.approx(weighted, rel=1e-3)
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=[entry["path"] for entry in ENTRIES])
+def test_a_real_log_is_read_the_same_by_columns_and_line_by_line(entry: dict[str, Any]) -> None:
+    by_columns, by_line = both_ways(LOGS / entry["path"], FORMATS[entry["format"]])
+    assert_same(asdict(by_columns), asdict(by_line))

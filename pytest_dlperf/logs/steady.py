@@ -1,0 +1,137 @@
+"""Many readings taken in at once, where a log just goes on: the same sums as one by one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pytest_dlperf.logs.running import RunningState
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pytest_dlperf.logs.declare import Format
+    from pytest_dlperf.logs.records import Columns
+
+    Floats = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Before:
+    """Where the log stood before these readings."""
+
+    step: int
+    epoch: int | None
+    counted: int
+    running: RunningState
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stride:
+    """What the readings add to a log."""
+
+    windows: dict[str, Floats]
+    step: int
+    epoch: int | None
+    counted: int
+    epoch_begins: bool
+    running: RunningState
+
+
+def stride(columns: Columns, part: slice, before: Before, form: Format) -> Stride | None:
+    """Return what the readings of ``part`` add; None where they do not simply go on.
+
+    They do where steps and epochs rise, and a running mean's sum with them.
+    """
+    step = columns["step"][part]
+    if not len(step) or np.isnan(step).any():
+        return None
+    epoch = columns["epoch"][part]
+    if (
+        np.isnan(epoch).any() != (before.epoch is None)
+        or np.isnan(epoch).any() != np.isnan(epoch).all()
+    ):
+        return None
+    further = np.diff(step, prepend=before.step)
+    later = np.zeros(len(step)) if before.epoch is None else np.diff(epoch, prepend=before.epoch)
+    begins = later != 0
+    restarts = begins & (form.counter == "epoch")
+    if not np.all((later >= 0) & (restarts | (further > 0))):
+        return None
+    done = step + 1 - form.first_step
+    counted = before.counted + np.cumsum(np.maximum(1, np.where(restarts, done, further)))
+    windows = _windows(columns, part, form)
+    windows["last"] = counted
+    windows["first"] = np.concatenate([[before.counted], counted[:-1]]) + 1
+    windows["label"] = done
+    windows["epoch_begins"] = begins.astype(np.float64)
+    running = before.running
+    known = ~(np.isnan(windows["rate"]) & np.isnan(windows["seconds_each"]))
+    if form.averaging == "running":
+        if not known.all():
+            return None
+        undone = _undo(windows, step, restarts, before.running, form.running_since)
+        if undone is None:
+            return None
+        running = undone
+    elif form.averaging == "iteration":
+        alone = np.isnan(windows["label_start"])
+        # Only the printed iteration was timed; those between prints were not.
+        windows["first"] = np.where(alone, counted, windows["first"])
+    return Stride(
+        windows={name: column[known] for name, column in windows.items()},
+        step=int(step[-1]),
+        epoch=None if before.epoch is None else int(epoch[-1]),
+        counted=int(counted[-1]),
+        epoch_begins=bool(begins[-1]),
+        running=running,
+    )
+
+
+def _windows(columns: Columns, part: slice, form: Format) -> dict[str, Floats]:
+    rate, seconds = columns["rate"][part], columns["seconds"][part]
+    rate = np.where(rate > 0, rate, np.nan)
+    count = len(rate)
+    return {
+        "rate": rate,
+        "printed_rate": rate,
+        "seconds_each": np.where(seconds > 0, seconds, np.nan),
+        "wait_each": columns["data_wait_seconds"][part],
+        "work_each": columns["work"][part],
+        "label_start": columns["start"][part],
+        "at_s": np.full(count, np.nan),
+        "prints": np.ones(count),
+    }
+
+
+def _undo(
+    windows: dict[str, Floats], step: Floats, restarts: Flags, before: RunningState, since: int
+) -> RunningState | None:
+    """Make running means those of their own iterations; see ``RunningMean.undo``."""
+    warm = step >= since
+    count = np.where(warm, step - since + 1, step + 1)
+    rate, seconds, wait = windows["rate"], windows["seconds_each"], windows["wait_each"]
+    mean = np.where(np.isnan(rate), seconds, 1 / rate)
+    total, waited = mean * count, np.nan_to_num(wait) * count
+    # A row goes on from the one before if that one counts, and no epoch begins.
+    goes_on = ~restarts & np.concatenate([[before.count > 0], warm[:-1]])
+
+    def previous(column: Floats, first: float) -> Floats:
+        return np.where(goes_on, np.concatenate([[first], column[:-1]]), 0.0)
+
+    new = count - previous(count, before.count)
+    grown = total - previous(total, before.seconds)
+    if not np.all((new >= 1) & (grown > 0)) or np.any(goes_on & ~warm):
+        return None
+    own = grown / new
+    windows["rate"] = np.where(np.isnan(rate), np.nan, 1 / own)
+    windows["seconds_each"] = seconds * own / mean
+    own_wait = np.maximum(0.0, (waited - previous(waited, before.wait)) / new)
+    windows["wait_each"] = np.where(np.isnan(wait), np.nan, own_wait)
+    windows["first"] = windows["last"] - new + 1
+    if not warm[-1]:
+        return RunningState()
+    return RunningState(count=int(count[-1]), seconds=float(total[-1]), wait=float(waited[-1]))

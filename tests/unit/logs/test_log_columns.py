@@ -1,0 +1,121 @@
+"""Read by columns or line by line: a log says the same."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from log_lines import WRITERS, Writer, paddleclas, paddlevideo
+
+from pytest_dlperf.logs.clean import plain
+from pytest_dlperf.logs.declare import Reading
+from pytest_dlperf.logs.extract import LogResult, Question, extract
+from pytest_dlperf.logs.records import Reader
+from pytest_dlperf.logs.registry import named
+from pytest_dlperf.logs.shapes import Shape, shape_of
+
+
+def both_ways(path: Path, name: str, **question: Any) -> tuple[LogResult, LogResult]:
+    form = named(name)
+    assert form.by_shape
+    by_columns = extract(path, Question(form=form, **question))
+    by_line = extract(path, Question(form=replace(form, by_shape=False), **question))
+    return by_columns, by_line
+
+
+def assert_same(one: Any, other: Any, where: str = "") -> None:
+    if isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for key, value in one.items():
+            assert_same(value, other[key], f"{where}.{key}")
+    elif isinstance(one, list | tuple):
+        assert len(one) == len(other), where
+        for index, (mine, theirs) in enumerate(zip(one, other, strict=True)):
+            assert_same(mine, theirs, f"{where}[{index}]")
+    elif isinstance(one, float) and isinstance(other, float):
+        assert math.isclose(one, other, rel_tol=1e-9), (where, one, other)
+    else:
+        assert one == other, where
+
+
+@pytest.mark.parametrize(
+    ("name", "writer"), WRITERS, ids=lambda value: getattr(value, "__name__", value)
+)
+@pytest.mark.parametrize("chatter", [0, 30])
+def test_every_format(tmp_path: Path, name: str, writer: Writer, chatter: int):
+    generator = random.Random(f"{name} {chatter}")
+    lines = []
+    for i in range(400):
+        lines.append(writer(i, generator.uniform(0.4, 12.0)))
+        lines += [f"some other words {i} of step {k}" for k in range(chatter)]
+    path = tmp_path / "x_gpu1_bs16.log"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    by_columns, by_line = both_ways(path, name)
+    assert by_line.iterations > 300
+    assert_same(asdict(by_columns), asdict(by_line))
+
+
+@pytest.mark.parametrize("averaging", ["running", "window", "iteration"])
+def test_courses_of_all_kinds(tmp_path: Path, averaging: str):
+    """Epochs, gaps, restarts, ranks that repeat each other, lines that say less."""
+    writer = paddleclas if averaging == "running" else paddlevideo
+    for seed in range(40):
+        generator = random.Random(seed)
+        lines, step = [], 0
+        for _ in range(300):
+            step += generator.choice([1, 1, 1, 10, 10, 0, -step if seed % 3 == 0 else 1])
+            line = writer(step, generator.uniform(0.5, 0.6))
+            if generator.random() < 0.02:
+                line = line.replace("ips", "speed")
+            lines.append(line.replace("epoch:0", f"epoch:{len(lines) // 120}"))
+        path = tmp_path / "x_gpu1_bs16.log"
+        path.write_text("\n".join(lines), encoding="utf-8")
+        form = replace(named("paddleclas" if averaging == "running" else "paddlevideo"))
+        form = replace(form, averaging=averaging)
+        by_columns = extract(path, Question(form=form))
+        by_line = extract(path, Question(form=replace(form, by_shape=False)))
+        assert_same(asdict(by_columns), asdict(by_line), f"seed {seed}")
+
+
+def shape(line: str, name: str = "paddleclas") -> Shape | None:
+    return shape_of(line.encode(), named(name))
+
+
+def test_a_shape_knows_where_the_numbers_are():
+    line = paddleclas(12, 0.5)
+    found = shape(line)
+    assert found is not None
+    assert found.is_record
+    number = found.numbers["seconds"]
+    assert line[number.start : number.end] == "0.50000"
+
+
+def test_numbers_are_those_of_float():
+    generator = random.Random(7)
+    lines = [plain(paddlevideo(i, generator.uniform(0.01, 900)).encode()) for i in range(500)]
+    form = named("paddlevideo")
+    columns = Reader(form).columns(b"\n".join(lines) + b"\n")
+    assert columns is not None
+    assert columns.length == 500
+    for index, line in enumerate(lines):
+        assert columns.reading(index) == form.parse(line)
+
+
+def test_what_depends_on_the_digits_is_read_line_by_line():
+    def parse(line: bytes) -> Reading | None:
+        # Only rank 0's lines are records.
+        return Reading(step=int(line[-4:]), rate=1.0) if b"rank 0" in line else None
+
+    form = replace(named("paddleclas"), parse=parse, anchors=(b"rank",))
+    assert shape_of(b"rank 0 step 0001", form) is None
+
+
+def test_a_file_of_many_shapes_is_read_line_by_line():
+    form = named("paddlevideo")
+    reader = Reader(form)
+    lines = [f"{'word ' * (i + 1)}{paddlevideo(i, 0.5)}".encode() for i in range(600)]
+    assert reader.columns(plain(b"\n".join(lines))) is None
