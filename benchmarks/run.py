@@ -1,4 +1,4 @@
-"""Runs the named benchmarks, or all: ``python benchmarks/run.py [loop|collect|first]``."""
+"""Runs the named benchmarks, or all: ``python benchmarks/run.py [loop|collect|first|logs]``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ SCRIPTS: Final = {
     "loop": "loop_overhead.py",
     "collect": "collect_cost.py",
     "first": "first_iteration.py",
+    "logs": "log_speed.py",
 }
 
 

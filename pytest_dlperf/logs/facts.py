@@ -53,7 +53,7 @@ _PATH_PRECISION: Final = re.compile(
 
 
 #: Programs tell their configuration before they train; blocks after these are not searched.
-_BLOCKS: Final = 8
+_BLOCKS: Final = 4
 
 
 @dataclass(kw_only=True, slots=True)

@@ -82,8 +82,6 @@ class Reader:
 
         All lines of a block where most are records; None where one has a rank, or is too long.
         """
-        if b"]<std" in block:
-            return None
         if self._is_dense(block[:_SAMPLE]):
             lines = block.split(b"\n")
             return None if max(map(len, lines)) > LINE_BYTES else (lines, block)
