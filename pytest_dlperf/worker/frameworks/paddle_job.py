@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import paddle
 
+from pytest_dlperf.worker.frameworks import paddle_data
 from pytest_dlperf.worker.job import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from contextlib import AbstractContextManager
 
 _AUTOCAST = {
@@ -60,6 +61,14 @@ class PaddleJob(Job):
         """
         trained = [parameter for parameter in parameters if not parameter.stop_gradient]
         self.declared = [*(self.declared or []), *trained]
+
+    def loader(self, dataset: Sequence[Any]) -> Iterable[Any]:
+        """Return a ``DataLoader`` with a ``DistributedBatchSampler``; see ``batches``.
+
+        A sample is a tuple of NumPy arrays; batches are tensors on this rank's device.
+        """
+        made: Iterable[Any] = paddle_data.loader(self, dataset)
+        return made
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Return ``paddle.amp.auto_cast`` as the precision needs it; nothing for fp32."""
