@@ -240,7 +240,9 @@ def _place(get: Any, workdir: Path, rootdir: Path) -> Place:
 
 def _data(text: str | None, start: Path, behind: str | None) -> str | None:
     """Return the folder of real data: of this host in full, of another as it was written."""
-    return text if text is None or behind else str((start / text).expanduser().resolve())
+    from pathlib import Path
+
+    return text if text is None or behind else str((start / Path(text).expanduser()).resolve())
 
 
 def _share(text: str, what: str) -> float:
