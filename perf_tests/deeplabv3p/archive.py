@@ -10,7 +10,7 @@ from pytest_dlperf.worker.failure import WorkerFailure
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: File and MD5 sum of the DeepLabV3+ report; it gives none of the archives of Cityscapes' own site.
+#: File and MD5 sum of the DeepLabV3+ report, which gives none of the archives of Cityscapes.
 MD5 = {"cityscapes.tar": "37724b19b6e5d41f9f147936d60b3c29"}
 ARCHIVES = (*MD5, "leftImg8bit_trainvaltest.zip", "gtFine_trainvaltest.zip")
 

@@ -6,15 +6,16 @@ import random
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from PIL import Image, ImageOps
 
 from perf_tests.data_folder import candidates, other_format
 from perf_tests.deeplabv3p.archive import refuse_packed
-from perf_tests.images import normalised, read_image
+from perf_tests.images import normalised, padded, read_image, read_labels, resized
 from pytest_dlperf.worker.failure import WorkerFailure
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from PIL import Image
 
 IGNORED = 255
 #: The ids of labels that are trained, in order: id 7 is class 0, and so on.
@@ -22,6 +23,8 @@ TRAINED_IDS = (7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31,
 IDS = 34
 #: PaddleSeg scales images by 0.5 to 2 before it crops.
 SCALES = (0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
+#: What becomes 0 by the normalisation, nearly.
+GREY = 128
 MEAN = STD = (0.5, 0.5, 0.5)
 ATTEMPTS = 10
 
@@ -98,7 +101,7 @@ class Streets:
         self._reads += 1
         generator = random.Random(f"{self._seed} {index} {self._reads}")
         street = self._streets[index]
-        image, label = read_image(street.image), read_image(street.label, "L")
+        image, label = read_image(street.image), read_labels(street.label)
         if image.size != label.size:
             raise WorkerFailure(
                 "data-image",
@@ -115,18 +118,17 @@ class Streets:
         """Return a scaled crop at random, with its classes; what lies beyond is ignored."""
         scale = generator.choice(SCALES)
         width, height = (max(1, round(side / scale)) for side in self._size)
-        missing = (0, 0, max(0, width - image.width), max(0, height - image.height))
-        image = ImageOps.expand(image, missing, (128, 128, 128))
-        label = ImageOps.expand(label, missing, IGNORED)
-        for _ in range(ATTEMPTS):
+        image, label = padded(image, width, height, GREY), padded(label, width, height, IGNORED)
+        attempts = ATTEMPTS
+        while True:
             left = generator.randint(0, image.width - width)
             upper = generator.randint(0, image.height - height)
             box = (left, upper, left + width, upper + height)
-            classes = self._classes(label.resize(self._size, Image.Resampling.NEAREST, box), street)
+            classes = self._classes(resized(label, *self._size, box), street)
+            attempts -= 1
             # The loss of a batch without a labelled pixel is no number.
-            if (classes != IGNORED).any():
-                break
-        return image.resize(self._size, Image.Resampling.BILINEAR, box), classes
+            if attempts == 0 or (classes != IGNORED).any():
+                return resized(image, *self._size, box), classes
 
     def _classes(self, label: Image.Image, street: Street) -> np.ndarray:
         values = np.asarray(label)

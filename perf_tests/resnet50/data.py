@@ -85,7 +85,9 @@ class Images:
         generator = random.Random(f"{self._seed} {index} {self._reads}")
         path, label = self._files[index]
         image = read_image(path)
-        image = resized(image, self._image, self._image, random_box(*image.size, generator))
+        image = resized(
+            image, self._image, self._image, random_box(image.width, image.height, generator)
+        )
         mirrored = generator.random() < 0.5
         pixels = normalised(image, IMAGENET_MEAN, IMAGENET_STD, mirrored=mirrored)
         return pixels, np.int64(label)

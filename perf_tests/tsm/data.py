@@ -36,7 +36,7 @@ def read_list(path: Path, classes: int) -> list[Clip]:
         if int(frames) < 1:
             raise WorkerFailure(
                 "data-line",
-                f"{where}: {folder} has {frames} frames; a clip needs 1 or more, take the line out",
+                f"{where}: {folder} has {frames} frames; it needs 1 or more; take the line out",
             )
         clips.append(Clip(Path(folder), int(frames), checked_label(int(label), classes, where)))
     home = _home(path, clips[0])

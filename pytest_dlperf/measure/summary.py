@@ -30,9 +30,9 @@ DATA_BOUND: Final = 0.10
 def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
     """Return what ``run`` measured, and the facts that its ranks agree on.
 
-    The facts are rank 0's records ``framework``, ``model``, ``data`` and ``start``; of a program that
-    marks its steps there is no ``model``. Raises ``CaseError`` if a rank failed, is missing, or
-    does not agree with the others.
+    The facts are rank 0's records ``framework``, ``model``, ``data`` and ``start``; of a
+    program that marks its steps there is no ``model``. Raises ``CaseError`` if a rank failed, is
+    missing, or does not agree with the others.
     """
     records = read_records(Path(run.plan.records))
     complete = {r.rank for r in records if "end" in r.by_kind} == set(range(case.world_size))
@@ -75,7 +75,11 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
         folder=run.plan.workdir,
     )
     known = records[0].by_kind
-    facts = {kind: dict(known[kind]) for kind in ("framework", "model", "data", "start") if kind in known}
+    facts = {
+        kind: dict(known[kind])
+        for kind in ("framework", "model", "data", "start")
+        if kind in known
+    }
     return summary, facts
 
 

@@ -6,13 +6,25 @@ import itertools
 import multiprocessing
 import time
 import traceback
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_dlperf.worker.failure import WorkerFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
     from multiprocessing.queues import SimpleQueue
+
+
+class Dataset(Protocol):
+    """Samples by number, as the frameworks' own loaders read them."""
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+        ...
+
+    def __getitem__(self, index: int, /) -> Any:
+        """Return a sample: a tuple of arrays."""
+        ...
 
 
 class Feed:
@@ -35,7 +47,7 @@ class Feed:
         self._open.append(self._endless(loader))
         return self._timed(self._open[-1])
 
-    def guard(self, dataset: Sequence[Any], ranks: int, batch_size_per_device: int) -> Guarded:
+    def guard(self, dataset: Dataset, ranks: int, batch_size_per_device: int) -> Guarded:
         """Return ``dataset`` such that its errors reach the rank, of equal length for all ranks.
 
         Raises ``WorkerFailure`` if it does not have one batch for each rank.
@@ -109,7 +121,7 @@ class Guarded:
     """A dataset of samples by number, whose errors reach the rank from wherever it is read."""
 
     def __init__(
-        self, dataset: Sequence[Any], length: int, complaints: SimpleQueue[tuple[str, str]]
+        self, dataset: Dataset, length: int, complaints: SimpleQueue[tuple[str, str]]
     ) -> None:
         self._dataset = dataset
         self._length = length

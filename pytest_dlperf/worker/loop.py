@@ -125,7 +125,9 @@ def _write_spans(
                 "cpu_seconds": cpu_seconds,
                 "data_wait_seconds": wait_s,
             }
-            for index, ((seconds, cpu_seconds), wait_s) in enumerate(zip(laps, waits_s, strict=True))
+            for index, ((seconds, cpu_seconds), wait_s) in enumerate(
+                zip(laps, waits_s, strict=True)
+            )
         ]
     )
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from paddle.io import DataLoader, DistributedBatchSampler
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from pytest_dlperf.worker.feed import Dataset
     from pytest_dlperf.worker.job import Job
 
 
-def loader(job: Job, dataset: Sequence[Any]) -> DataLoader:
+def loader(job: Job, dataset: Dataset) -> DataLoader:
     """Return this rank's batches of ``dataset``, shuffled anew in each epoch."""
     guarded = job.feed.guard(dataset, job.world_size, job.batch_size_per_device)
     sampler = DistributedBatchSampler(

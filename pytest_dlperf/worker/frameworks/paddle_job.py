@@ -13,8 +13,10 @@ from pytest_dlperf.worker.frameworks import paddle_data
 from pytest_dlperf.worker.job import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from contextlib import AbstractContextManager
+
+    from pytest_dlperf.worker.feed import Dataset
 
 _AUTOCAST = {
     "amp": {"dtype": "float16", "level": "O1"},
@@ -62,7 +64,7 @@ class PaddleJob(Job):
         trained = [parameter for parameter in parameters if not parameter.stop_gradient]
         self.declared = [*(self.declared or []), *trained]
 
-    def loader(self, dataset: Sequence[Any]) -> Iterable[Any]:
+    def loader(self, dataset: Dataset) -> Iterable[Any]:
         """Return a ``DataLoader`` with a ``DistributedBatchSampler``; see ``batches``.
 
         A sample is a tuple of NumPy arrays; batches are tensors on this rank's device.

@@ -19,10 +19,11 @@ from pytest_dlperf.worker.frameworks import on_cpu, torch_canary, torch_data, to
 from pytest_dlperf.worker.job import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
     from pytest_dlperf.worker.arguments import Arguments
+    from pytest_dlperf.worker.feed import Dataset
     from pytest_dlperf.worker.frameworks.base import Timer
 
 _AUTOCAST = {"amp": torch.float16, "bf16": torch.bfloat16}
@@ -53,7 +54,7 @@ class TorchJob(Job):
         """Declare parameters that must be equal on all ranks at the end."""
         self.declared = [*(self.declared or []), *parameters]
 
-    def loader(self, dataset: Sequence[Any]) -> Iterable[Any]:
+    def loader(self, dataset: Dataset) -> Iterable[Any]:
         """Return a ``DataLoader`` over ``dataset`` with a ``DistributedSampler``; see ``batches``.
 
         A sample is a tuple of NumPy arrays or tensors; batches are tensors on the host.
