@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
 
+from perf_tests.resnet50 import tf_data
 from tests.real_data import check_read, train
 
 pytestmark = pytest.mark.tensorflow
@@ -38,14 +40,29 @@ def record(encoded: bytes, label: int) -> bytes:
     return serialised
 
 
-@pytest.mark.parametrize("files", [1, 2])
-def test_resnet50_trains_on_tfrecords(tmp_path, files):
-    write_records(tmp_path / "data/resnet50", files=files, images=80 // files)
-    cpus = "--cpus=1,2" if files == 2 else "--cpus=2"
-    outcomes = train(tmp_path, tmp_path / "data", "tensorflow", cpus)
-    assert len(outcomes) == (2 if files == 2 else 1)
+def test_resnet50_trains_on_tfrecords(tmp_path):
+    write_records(tmp_path / "data/resnet50", files=2, images=40)
+    outcomes = train(tmp_path, tmp_path / "data", "tensorflow")
+    assert len(outcomes) == 2
     for outcome in outcomes:
         check_read(outcome)
+
+
+@pytest.mark.parametrize("files", [1, 2, 3])
+@pytest.mark.parametrize("data_workers", [0, 4])
+def test_every_record_is_one_ranks(tmp_path, files, data_workers):
+    write_records(tmp_path / "resnet50", files=files, images=6)
+    found = tf_data.find_files(str(tmp_path))
+    ranks = [
+        [int(number) for number, _ in tf_data.records(job, found).as_numpy_iterator()]
+        for job in (
+            SimpleNamespace(rank=rank, world_size=2, data_workers=data_workers)
+            for rank in range(2)
+        )
+    ]
+    every = {file * 2**32 + image for file in range(files) for image in range(6)}
+    assert sorted([*ranks[0], *ranks[1]]) == sorted(every)
+    assert len(ranks[0]) == (12 if files == 3 else 3 * files)
 
 
 def damage(path: Path) -> str:
