@@ -19,6 +19,7 @@ from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.lease import host_lease
 from pytest_dlperf.launch.plan import launcher_name
 from pytest_dlperf.launch.probe import Probes
+from pytest_dlperf.launch.program import brings_own_interpreter
 from pytest_dlperf.launch.share import SharedFolder
 from pytest_dlperf.measure.environment import collect
 from pytest_dlperf.measure.target import with_target
@@ -118,7 +119,7 @@ class Bench:
             check_possible(
                 case,
                 compute_capability=min(capabilities, default=None),
-                framework_known=self.place.foreign,
+                framework_known=self.place.foreign or brings_own_interpreter(case),
             )
         except NotRunError as error:
             if case.framework in self.frameworks_asked:

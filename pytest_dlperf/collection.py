@@ -11,6 +11,7 @@ from pytest_dlperf.cases.marker import cases_of
 from pytest_dlperf.cases.selection import Machine, Selected, Wish, fits, select
 from pytest_dlperf.core.errors import DlperfError, UsageError
 from pytest_dlperf.launch.plan import LAUNCHERS
+from pytest_dlperf.logs import registry as log_formats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +46,8 @@ def _selected(metafunc: pytest.Metafunc, session: PerfSession) -> Sequence[Selec
         if case.launcher not in {"auto", *LAUNCHERS}:
             known = ", ".join(["auto", *LAUNCHERS])
             raise UsageError(f"{case.id}: unknown launcher {case.launcher!r}; known: {known}")
+        if case.log_format and isinstance(case.log_format, str):
+            log_formats.named(case.log_format)
     settings = session.settings
     declared = [replace(case, protocol=settings.protocol_for(case.protocol)) for case in declared]
     if settings.list_only:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import pytest
 
     from pytest_dlperf.core.case import Protocol
+    from pytest_dlperf.core.hosts import Host
     from pytest_dlperf.core.place import Place
     from pytest_dlperf.core.verdict import Rule, Verdict
 
@@ -76,6 +77,10 @@ OPTIONS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
         },
     ),
     ("node-rank", {"metavar": "R", "help": "run this node's share of layouts of several nodes"}),
+    (
+        "hosts",
+        {"metavar": "n1:8,n2:8", "help": "hosts of several nodes; with --dlperf-dry-run only"},
+    ),
     ("master", {"metavar": "ADDR:PORT", "help": "where the ranks of all nodes meet: on node 0"}),
 )
 FLAGS: Final[tuple[tuple[str, str], ...]] = (
@@ -128,6 +133,8 @@ class Settings:
     place: Place
     share_host: bool
     published: bool
+    #: Empty if none are named.
+    hosts: tuple[Host, ...]
     list_only: bool
     dry_run: bool
 
@@ -186,6 +193,7 @@ class Settings:
             place=_place(get, path("workdir", ".dlperf"), config.rootpath),
             share_host=get("share-host"),
             published=get("published"),
+            hosts=_hosts(get),
             list_only=get("list"),
             dry_run=get("dry-run"),
         )
@@ -243,6 +251,21 @@ def _data(text: str | None, start: Path, behind: str | None) -> str | None:
     from pathlib import Path
 
     return text if text is None or behind else str((start / Path(text).expanduser()).resolve())
+
+
+def _hosts(get: Any) -> tuple[Host, ...]:
+    from pytest_dlperf.core.errors import UsageError
+    from pytest_dlperf.core.hosts import parse_hosts
+
+    if get("hosts") is None:
+        return ()
+    hosts = parse_hosts(get("hosts"))
+    if not get("dry-run"):
+        raise UsageError(
+            "--dlperf-hosts prints the commands of every node, with --dlperf-dry-run; to run "
+            "them, start each node's share with --dlperf-node-rank and --dlperf-master"
+        )
+    return hosts
 
 
 def _share(text: str, what: str) -> float:

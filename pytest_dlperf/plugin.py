@@ -126,9 +126,9 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     config = session.config
     if not (config.option.dlperf_list or config.option.dlperf_dry_run):
         return None
-    from pytest_dlperf import summary
+    from pytest_dlperf import overview
 
-    summary.tell(session.items, _session(config), config)
+    overview.tell(session.items, _session(config), config)
     return True
 
 

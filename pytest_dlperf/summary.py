@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
-import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_dlperf.baseline.commands import published_text, state_text
 from pytest_dlperf.collection import selected_of
-from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.outcome_json import outcome_from_json, outcome_to_json
 from pytest_dlperf.core.verdict import NOT_JUDGED
-from pytest_dlperf.launch.plan import make_plan
 from pytest_dlperf.options import FLAGS
-from pytest_dlperf.report import figures, json_, listing, terminal
+from pytest_dlperf.report import json_, terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from pytest_dlperf.core.baseline import Baseline
-    from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.outcome import Outcome
     from pytest_dlperf.session import Dlperf, PerfSession
 
 #: Attributes of test reports, in plain JSON types: they cross xdist. The id of the case that
 #: an item runs, and its outcome once it ran.
 CASE, ATTRIBUTE = "dlperf_case", "dlperf_outcome"
-_ORPHAN = "no collected test declares it (dlperf baselines prune looks at all of them)"
 
 
 def mark_report(report: pytest.TestReport, item: pytest.Item, dlperf: Dlperf | None) -> None:
@@ -238,23 +230,6 @@ def collected(config: pytest.Config, session: PerfSession, owned: Sequence[str])
     ]
 
 
-def tell(items: Sequence[pytest.Item], session: PerfSession, config: pytest.Config) -> None:
-    """Print the list of cases, or the commands, in place of running anything."""
-    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-    if session.settings.list_only:
-        rows = list_rows(items, session)
-        lines = [*listing.render(rows), "", f"{len(rows)} rows; nothing was run"]
-        if session.settings.json is not None:
-            json_.write_text(session.settings.json, json.dumps(listing.to_json(rows)))
-    else:
-        lines = dry_run(items, session)
-    for line in lines:
-        if reporter is None:  # -p no:terminal
-            sys.stdout.write(f"{line}\n")
-        else:
-            reporter.write_line(line)
-
-
 def _chosen(session: PerfSession) -> str:
     settings, devices = session.settings, session.devices
     if settings.gpus or settings.cpus:
@@ -272,100 +247,3 @@ def _relative(path: Path, config: pytest.Config) -> str:
         if path.is_relative_to(config.rootpath)
         else str(path)
     )
-
-
-def list_rows(items: Sequence[pytest.Item], session: PerfSession) -> list[listing.ListRow]:
-    """Return a row for every case that is declared, and for every stored number without one."""
-    cases = [selected.case for item in items if (selected := selected_of(item))]
-    rows = [_list_row(case, session) for case in cases]
-    families = {case.family for case in cases}
-    known = {case.id for case in cases}
-    entries, broken = session.store.readable()
-    rows += [
-        listing.ListRow(
-            case_id=str(error).partition(": ")[0].rpartition("/")[2],
-            runs_here="unknown",
-            baseline=f"broken: {error}",
-            published=figures.ABSENT,
-            declared=False,
-        )
-        for error in broken
-    ]
-    for entry in entries:
-        baseline = entry.baseline
-        published = baseline.source.kind == "published"
-        # --gpus replaces layouts: a measured number belongs to a case of its family.
-        has_case = baseline.case_id in known or (
-            not published and baseline.case_id.rpartition("-")[0] in families
-        )
-        if not has_case:
-            rows.append(
-                listing.ListRow(
-                    case_id=baseline.case_id,
-                    runs_here="no case declares it" if published else _ORPHAN,
-                    baseline="none" if published else state_text(baseline),
-                    published=published_text([baseline]) if published else figures.ABSENT,
-                    accuracy_percent=_published_fact([baseline], "accuracy_percent"),
-                    time_to_train_s=_published_fact([baseline], "time_to_train_s"),
-                    declared=False,
-                )
-            )
-    return rows
-
-
-def _list_row(case: Case, session: PerfSession) -> listing.ListRow:
-    bench = session.bench
-    try:
-        bench.check(case)
-        place = session.settings.place
-        runs_here = f"if {case.framework} is {place.words}" if place.foreign else "yes"
-    except DlperfError as error:
-        runs_here = str(error).removeprefix(f"{case.id}: ").partition(";")[0]
-    try:
-        baseline = state_text(session.store.find(bench.machine_class(case), case.suite, case.id))
-    except DlperfError as error:
-        baseline = f"broken: {error}"
-    found: Sequence[Baseline] = ()
-    try:
-        found = session.store.published(case.id, case.suite)
-        published = published_text(found)
-    except DlperfError as error:
-        published = f"broken: {error}"
-    return listing.ListRow(
-        case_id=case.id,
-        runs_here=runs_here,
-        baseline=baseline,
-        published=published,
-        accuracy_percent=_published_fact(found, "accuracy_percent"),
-        time_to_train_s=_published_fact(found, "time_to_train_s"),
-    )
-
-
-def _published_fact(published: Sequence[Baseline], name: str) -> float | None:
-    """Return the number that the first document which has it states beside its throughput."""
-    facts = (baseline.facts.get(name) for baseline in published)
-    return next((fact for fact in facts if isinstance(fact, int | float)), None)
-
-
-def dry_run(items: Sequence[pytest.Item], session: PerfSession) -> list[str]:
-    """Return the lines of ``--dlperf-dry-run``: command and environment of every case."""
-    lines = []
-    for item in items:
-        selected = selected_of(item)
-        if selected is None:
-            continue
-        case, bench = selected.case, session.bench
-        target = bench.target(case, str(item.path.parent))
-        lines += ["", case.id]
-        try:
-            bench.check(case, selected.error)
-        except DlperfError as error:
-            lines.append(f"  # not here: {str(error).removeprefix(f'{case.id}: ')}")
-        try:
-            plan = make_plan(case, target, bench.folder / case.id / "run1")
-        except DlperfError as error:
-            lines.append(f"  # no command: {error}")
-            continue
-        lines += [f"  {name}={shlex.quote(value)} \\" for name, value in sorted(plan.env.items())]
-        lines.append(f"  {shlex.join(plan.argv)}")
-    return [*lines, "", "nothing was run"]

@@ -31,5 +31,8 @@ class LocalLauncher:
         return rank_command(case, target, workdir, self.place_variables)
 
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
-        """Return the place of the only rank, against a leftover of some outer launcher."""
-        return {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
+        """Return the place of the only rank, against a leftover of some outer launcher.
+
+        Not to a program of its own: many take these variables for a launcher, and wait for it.
+        """
+        return {} if case.command else {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}

@@ -23,6 +23,15 @@ def program_command(case: Case, target: Target) -> tuple[str, ...]:
     return (target.python if first in _PYTHON else first, *rest)
 
 
+def brings_own_interpreter(case: Case) -> bool:
+    """Return whether nothing of this environment's framework is needed to start ``case``."""
+    return (
+        bool(case.command)
+        and case.command[0] not in _PYTHON
+        and (case.launcher == "none" or case.world_size == 1)
+    )
+
+
 def program_env(
     case: Case, target: Target, workdir: Path, place_variables: tuple[str, str, str]
 ) -> dict[str, str]:

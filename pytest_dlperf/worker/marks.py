@@ -126,7 +126,6 @@ class Marks:
             self._finish()
 
     def _write_failure(self, error: BaseException) -> None:
-        self._is_over = True
         self._records.write(
             "failure",
             code="exception",
@@ -134,9 +133,14 @@ class Marks:
             traceback="".join(traceback.format_exception(error)),
             time=time.time(),
         )
+        self.close()
+
+    def close(self) -> None:
+        """Record no more; the program goes on."""
+        self._is_over = True
+        self._records.close()
 
     def _finish(self) -> None:
-        self._is_over = True
         before, after = self._before, host.sample()
         assert before is not None
         self._records.write_many(
@@ -159,6 +163,7 @@ class Marks:
         self._records.write("framework", **_framework())
         self._records.write("memory", **_peak_memory())
         self._records.write("end", time=time.time())
+        self.close()
 
 
 def _place(variables: tuple[str, str, str]) -> tuple[int, int, int]:

@@ -36,6 +36,10 @@ class RecordWriter:
         """Write one record, and flush."""
         self.write_many([{"record": record, **values}])
 
+    def close(self) -> None:
+        """Write no more."""
+        self._file.close()
+
     def write_many(self, records: list[dict[str, Any]]) -> None:
         """Write several records, then flush once."""
         for values in records:

@@ -37,6 +37,7 @@ ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
         ("--dlperf-min-effect=100%", "must be below 100 %"),
         ("--dlperf-baselines=test_net.py", "is no folder"),
         ("--dlperf-json=test_net.py/r.json", "cannot be written"),
+        ("--dlperf-hosts=n1:8,n2:8", "with --dlperf-dry-run"),
     ],
 )
 def test_options_that_cannot_be_meant(suite: Suite, option: str, message: str):
@@ -422,6 +423,19 @@ def test_a_dry_run_goes_on_after_a_case_without_command(suite: Suite):
     result = suite.run("--dlperf-dry-run")
     assert result.ret == 0
     result.stdout.fnmatch_lines(["*# no command: *launcher 'local' starts one rank*"] * 2)
+
+
+def test_a_dry_run_on_hosts_prints_what_each_of_them_runs(suite: Suite):
+    result = suite.run("--dlperf-dry-run", "--gpus=16", "--dlperf-hosts=n1:8,n2:8,n3:8")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "  # on n1", "*--node-rank=0 --master-addr=n1 --master-port=29500*",
+            "  # on n2", "*--node-rank=1 --master-addr=n1 --master-port=29500*",
+        ]
+    )  # fmt: skip
+    result.stdout.no_fnmatch_line("*not here*")
+    result.stdout.no_fnmatch_line("*${*")
 
 
 def test_the_line_that_reproduces_does(suite: Suite):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shutil
 import textwrap
@@ -112,7 +113,9 @@ def write(pytester: pytest.Pytester, program: str, *words: str, **marker: Any) -
 def test_trainers_that_own_the_loop(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, name: str
 ):
-    pytest.importorskip({"huggingface": "transformers"}.get(name, name))
+    package = {"huggingface": "transformers"}.get(name, name)
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed; tox -e torch brings it")
     monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(pytester.mkdir("runtime")))
     write(pytester, TRAINERS[name], "{iterations}")
     code, [outcome] = run(pytester)
@@ -160,7 +163,7 @@ def test_ranks_whose_lines_mix_are_read_one_by_one(
     monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(pytester.mkdir("runtime")))
     program = """
         import os, sys, time
-        rate = 100 if os.environ["RANK"] == "0" else 300
+        rate = 100 if os.environ.get("RANK", "0") == "0" else 300
         for i in range(40):
             sys.stdout.write(f"it {i} "); time.sleep(0.001)
             sys.stdout.write(f"speed {rate} it/s\\n")
@@ -172,4 +175,4 @@ def test_ranks_whose_lines_mix_are_read_one_by_one(
     (pytester.path / "test_net.py").write_text(test)
     code, [outcome] = run(pytester)
     assert code == 0, outcome["judgement"]["reason"]
-    assert outcome["measurement"]["throughput"] == 200
+    assert outcome["measurement"]["throughput"] == pytest.approx(200)

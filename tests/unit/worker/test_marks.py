@@ -93,6 +93,6 @@ def test_the_place_is_the_launchers(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         monkeypatch.setenv(name, value)
     values = settings(tmp_path)._asdict()
     monkeypatch.setenv("DLPERF_MARK", json.dumps(values))
-    Marks.of_environment()
+    Marks.of_environment().close()
     [line] = (tmp_path / "rank00003.jsonl").read_text().splitlines()
     assert json.loads(line)["world_size"] == 4

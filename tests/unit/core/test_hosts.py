@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.hosts import Host, hosts_of, parse_hosts
+from pytest_dlperf.core.layout import Layout
+from pytest_dlperf.launch.on_hosts import commands_on
+
+TWO = (Host(name="n1", devices=8), Host(name="10.0.0.2", devices=8))
+
+
+def test_hosts_are_read():
+    assert parse_hosts("n1:8, 10.0.0.2:8") == TWO
+
+
+@pytest.mark.parametrize("text", ["", "n1", "n1:0", "n1:x", "n1:8,,n2:8", "n1;ls:8", "-n:8"])
+def test_what_is_no_host(text: str):
+    with pytest.raises(UsageError, match="write n1:8,n2:8"):
+        parse_hosts(text)
+
+
+def test_a_host_listed_twice():
+    with pytest.raises(UsageError, match="n1 stands twice"):
+        parse_hosts("n1:8,n2:8,n1:4")
+
+
+def test_a_layout_takes_the_first_hosts_and_what_it_needs_of_them():
+    assert hosts_of(Layout.parse("1n4g"), TWO) == (Host(name="n1", devices=4),)
+    with pytest.raises(UsageError, match="4n8g needs 4 nodes, --dlperf-hosts names 2"):
+        hosts_of(Layout.parse("4n8g"), TWO)
+    with pytest.raises(UsageError, match="16 devices on each node, n1 has 8"):
+        hosts_of(Layout.parse("2n16g"), TWO)
+
+
+def test_a_launcher_of_one_node_is_started_on_every_host():
+    argv = ("torchrun", "--node-rank=${NODE_RANK}", "--master=${MASTER_ADDR}:${MASTER_PORT}")
+    assert commands_on(TWO, argv) == [
+        (TWO[0], ("torchrun", "--node-rank=0", "--master=n1:29500")),
+        (TWO[1], ("torchrun", "--node-rank=1", "--master=n1:29500")),
+    ]
+
+
+def test_a_launcher_of_all_nodes_is_started_on_the_first():
+    [(host, argv)] = commands_on(TWO, ("horovodrun", "--hosts=${HOSTS}"))
+    assert host.name == "n1"
+    assert argv == ("horovodrun", "--hosts=n1:8,10.0.0.2:8")
