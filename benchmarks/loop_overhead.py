@@ -67,6 +67,7 @@ def main() -> None:
             loss="finite",
             options={},
             inject=0.0,
+            data=None,
             records=Path(),
             rank=0,
             local_rank=0,

@@ -79,6 +79,8 @@ class Bench:
     pinned_machine_class: str | None = None
     share_host: bool = False
     published: bool = False
+    #: Folder of real data, as the ranks see it; None for synthetic data.
+    data: str | None = None
     #: Frameworks asked for by name: their absence is an error.
     frameworks_asked: tuple[str, ...] = ()
     #: Pairs of a glob over case ids and a share: see ``--dlperf-inject``.
@@ -108,6 +110,8 @@ class Bench:
             misfit = f"{found}; {ASK_FOR_LESS}"
         if misfit:
             raise CaseError(f"{case.id}: {misfit}")
+        if self.data and not case.command and not self.place.foreign:
+            self._check_data(case, Path(self.data))
         capabilities = [g.compute_capability for g in self.devices.gpus if g.compute_capability]
         try:
             if self.place.foreign:
@@ -121,6 +125,13 @@ class Bench:
             if case.framework in self.frameworks_asked:
                 raise CaseError(f"{case.id}: {error}") from error
             raise
+
+    def _check_data(self, case: Case, folder: Path) -> None:
+        if not folder.is_dir():
+            raise CaseError(
+                f"{case.id}: --dlperf-data={folder} is no folder; name the one that has the data "
+                "sets (docs/data.md)"
+            )
 
     def _check_target(self, case: Case) -> None:
         """Raise if the target, which a probe tells of, lacks what ``case`` needs."""
@@ -216,6 +227,7 @@ class Bench:
             python_path=tuple(folder for folder in path if folder),
             threads_per_rank=max(1, self.devices.visible_cores // sharers),
             inject=self.injected(case),
+            data=None if case.command else self.data,
             prefix=self.place.prefix,
             share=self.share(case),
             shared_records=self.shared / case.id if self.share(case) else None,
@@ -243,6 +255,9 @@ class Bench:
         options = dict(case.options)
         if case.command:
             options["command"] = shlex.join(case.command_line)
+        read: Mapping[str, Any] = facts.get("data", {})
+        if "workers" in read:
+            options["data_workers"] = read["workers"]
         return Conditions(
             window=case.protocol.window,
             launcher=launcher_name(case),
@@ -250,7 +265,7 @@ class Bench:
             batch_size_per_device=case.batch_size_per_device,
             unit=case.unit,
             dtype=f"declared {case.precision}" if case.command else dtype,
-            data="own" if case.command else "synthetic",
+            data="own" if case.command else read.get("kind", "synthetic"),
             parameter_count=model.get("parameter_count"),
             input_shapes=tuple(tuple(shape) for shape in model.get("input_shapes") or ()),
             options=options,

@@ -68,6 +68,14 @@ OPTIONS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
         },
     ),
     ("python", {"metavar": "PATH", "help": "interpreter of the ranks (python3 behind a prefix)"}),
+    (
+        "data",
+        {
+            "metavar": "DIR",
+            "help": "train on real data in this folder, or in its sub-folder of the suite's name "
+            "(synthetic data); behind a prefix, as it is named there",
+        },
+    ),
     ("node-rank", {"metavar": "R", "help": "run this node's share of layouts of several nodes"}),
     (
         "hosts",
@@ -119,6 +127,8 @@ class Settings:
     workdir: Path
     rootdir: Path
     json: Path | None
+    #: Folder of real data, as the ranks see it; None for synthetic data.
+    data: str | None
     machine_class: str | None
     place: Place
     share_host: bool
@@ -176,6 +186,7 @@ class Settings:
             workdir=path("workdir", ".dlperf"),
             rootdir=config.rootpath,
             json=config.invocation_params.dir / get("json") if get("json") else None,
+            data=_data(get("data"), config.invocation_params.dir, behind=get("prefix")),
             machine_class=_machine_class(
                 os.environ.get("DLPERF_MACHINE_CLASS") or config.getini("dlperf_machine_class")
             ),
@@ -233,6 +244,13 @@ def _place(get: Any, workdir: Path, rootdir: Path) -> Place:
         folders={"workdir": str(workdir), "rootdir": str(rootdir)},
         share=Share.parse(get("node-rank"), get("master")),
     )
+
+
+def _data(text: str | None, start: Path, behind: str | None) -> str | None:
+    """Return the folder of real data: of this host in full, of another as it was written."""
+    from pathlib import Path
+
+    return text if text is None or behind else str((start / Path(text).expanduser()).resolve())
 
 
 def _hosts(get: Any) -> tuple[Host, ...]:

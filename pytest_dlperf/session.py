@@ -109,6 +109,7 @@ class PerfSession:
             pinned_machine_class=settings.machine_class,
             share_host=settings.share_host,
             published=settings.published,
+            data=settings.data,
             frameworks_asked=settings.frameworks or (),
             inject=settings.inject,
         )

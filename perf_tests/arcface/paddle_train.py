@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,9 +12,9 @@ from paddle import nn
 from paddle.nn import functional as F
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from pytest_dlperf.worker.job import Job
+    from pytest_dlperf.worker.frameworks.paddle_job import PaddleJob
 
 MARGIN = 0.5
 SCALE = 64.0
@@ -220,17 +221,31 @@ def share_overflow(gradient: paddle.Tensor) -> None:
     gradient.add_(total * 0)
 
 
-def build(job: Job) -> Callable[[], paddle.Tensor]:
-    """Return one training iteration."""
-    size = SIZES[job.size]
-    head = ShardedArcFace(size.embedding, size.classes, job.rank, job.world_size)
-    trunk = job.data_parallel(FaceResNet(size.width, size.image, size.embedding))
+def feed(job: PaddleJob, size: Size) -> Iterator[tuple[paddle.Tensor, paddle.Tensor]]:
+    """Return the batches; without real data one and the same for ever, as the loss must fall."""
+    if job.data is not None:
+        # Needs Pillow, which training on synthetic data does not.
+        from perf_tests.arcface.data import Faces
 
+        dataset = Faces(
+            job.data, classes=size.classes, image=size.image, seed=f"{job.seed} {job.rank}"
+        )
+        return job.batches(job.loader(dataset))
     batch, random = job.batch_size_per_device, job.generator()
     images = paddle.to_tensor(
         random.standard_normal((batch, 3, size.image, size.image), "float32")
     )
     labels = paddle.to_tensor(random.integers(size.classes, size=batch))
+    return itertools.repeat((images, labels))
+
+
+def build(job: PaddleJob) -> Callable[[], paddle.Tensor]:
+    """Return one training iteration."""
+    size = SIZES[job.size]
+    head = ShardedArcFace(size.embedding, size.classes, job.rank, job.world_size)
+    trunk = job.data_parallel(FaceResNet(size.width, size.image, size.embedding))
+
+    batch, batches = job.batch_size_per_device, feed(job, size)
     optimizer = paddle.optimizer.Momentum(
         size.learning_rate * batch * job.world_size / 1024,
         MOMENTUM,
@@ -240,6 +255,7 @@ def build(job: Job) -> Callable[[], paddle.Tensor]:
 
     def step() -> paddle.Tensor:
         optimizer.clear_grad()
+        images, labels = next(batches)
         with job.autocast():
             loss = head(trunk(images), labels)
         if job.scaler is None:

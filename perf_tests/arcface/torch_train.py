@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,9 +12,9 @@ from torch import nn
 from torch.nn import functional as F
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from pytest_dlperf.worker.job import Job
+    from pytest_dlperf.worker.frameworks.torch_ import TorchJob
 
 MARGIN = 0.5
 SCALE = 64.0
@@ -206,7 +207,30 @@ def share_overflow(gradient: torch.Tensor) -> None:
     gradient[0, 0] += total * 0
 
 
-def build(job: Job) -> Callable[[], torch.Tensor]:
+def feed(job: TorchJob, size: Size) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Return the batches; without real data one and the same for ever, as the loss must fall."""
+    if job.data is not None:
+        # Needs Pillow, which training on synthetic data does not.
+        from perf_tests.arcface.data import Faces
+
+        dataset = Faces(
+            job.data, classes=size.classes, image=size.image, seed=f"{job.seed} {job.rank}"
+        )
+        batches = job.batches(job.loader(dataset))
+        return (
+            (
+                images.to(job.device, job.dtype, non_blocking=True),
+                labels.to(job.device, non_blocking=True),
+            )
+            for images, labels in batches
+        )
+    batch, random = job.batch_size_per_device, {"generator": job.generator(), "device": job.device}
+    images = torch.randn(batch, 3, size.image, size.image, **random).to(job.dtype)
+    labels = torch.randint(size.classes, (batch,), **random)
+    return itertools.repeat((images, labels))
+
+
+def build(job: TorchJob) -> Callable[[], torch.Tensor]:
     """Return one training iteration."""
     size = SIZES[job.size]
     torch.backends.cudnn.benchmark = True
@@ -214,9 +238,7 @@ def build(job: Job) -> Callable[[], torch.Tensor]:
     head = head.to(device=job.device, dtype=job.dtype)
     trunk = job.data_parallel(FaceResNet(size.width, size.image, size.embedding))
 
-    batch, random = job.batch_size_per_device, {"generator": job.generator(), "device": job.device}
-    images = torch.randn(batch, 3, size.image, size.image, **random).to(job.dtype)
-    labels = torch.randint(size.classes, (batch,), **random)
+    batch, batches = job.batch_size_per_device, feed(job, size)
     optimizer = torch.optim.SGD(
         [*trunk.parameters(), head.weight],
         lr=size.learning_rate * batch * job.world_size / 1024,
@@ -226,6 +248,7 @@ def build(job: Job) -> Callable[[], torch.Tensor]:
 
     def step() -> torch.Tensor:
         optimizer.zero_grad(set_to_none=True)
+        images, labels = next(batches)
         with job.autocast():
             loss = head(trunk(images), labels)
         if job.scaler is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -10,9 +11,9 @@ from paddle import nn
 from paddle.nn import functional as F
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from pytest_dlperf.worker.job import Job
+    from pytest_dlperf.worker.frameworks.paddle_job import PaddleJob
 
 CLASSES = 19
 IGNORED = 255
@@ -193,7 +194,7 @@ def upsample(x: paddle.Tensor, shape: list[int]) -> paddle.Tensor:
     return F.interpolate(x, shape, mode="bilinear", align_corners=False)
 
 
-def street(job: Job, size: Size) -> tuple[paddle.Tensor, paddle.Tensor]:
+def street(job: PaddleJob, size: Size) -> tuple[paddle.Tensor, paddle.Tensor]:
     """Return images and labels: patches of one class, in its colour, under noise; a border.
 
     Labels of single pixels at random could not be learnt at output stride 8.
@@ -211,7 +212,21 @@ def street(job: Job, size: Size) -> tuple[paddle.Tensor, paddle.Tensor]:
     )
 
 
-def build(job: Job) -> Callable[[], paddle.Tensor]:
+def feed(job: PaddleJob, size: Size) -> Iterator[tuple[paddle.Tensor, paddle.Tensor]]:
+    """Return the batches; without real data one and the same for ever, as the loss must fall."""
+    if job.data is not None:
+        # Needs Pillow, which training on synthetic data does not.
+        from perf_tests.deeplabv3p.data import Streets
+
+        dataset = Streets(
+            job.data, height=size.height, breadth=size.breadth, seed=f"{job.seed} {job.rank}"
+        )
+        batches = job.batches(job.loader(dataset))
+        return ((images.astype(job.dtype), labels) for images, labels in batches)
+    return itertools.repeat(street(job, size))
+
+
+def build(job: PaddleJob) -> Callable[[], paddle.Tensor]:
     """Return one training iteration."""
     size = SIZES[job.size]
     model = DeepLabV3P(size.width)
@@ -225,7 +240,7 @@ def build(job: Job) -> Callable[[], paddle.Tensor]:
     optimizer = paddle.optimizer.Momentum(
         0.0, MOMENTUM, parameters=model.parameters(), weight_decay=WEIGHT_DECAY * scale
     )
-    images, labels = street(job, size)
+    batches = feed(job, size)
     iteration = 0
 
     def step() -> paddle.Tensor:
@@ -233,6 +248,7 @@ def build(job: Job) -> Callable[[], paddle.Tensor]:
         poly = max(0.0, 1 - iteration / POLY_ITERATIONS) ** POLY_POWER
         optimizer.set_lr(size.learning_rate * poly / scale)
         iteration += 1
+        images, labels = next(batches)
         with job.autocast():
             loss = F.cross_entropy(model(images), labels, axis=1, ignore_index=IGNORED)
         job.backward(loss * scale, optimizer)

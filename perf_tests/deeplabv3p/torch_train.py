@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -9,9 +10,9 @@ from torch import nn
 from torch.nn import functional as F
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from pytest_dlperf.worker.job import Job
+    from pytest_dlperf.worker.frameworks.torch_ import TorchJob
 
 CLASSES = 19
 IGNORED = 255
@@ -183,7 +184,7 @@ def upsample(x: torch.Tensor, shape: torch.Size) -> torch.Tensor:
     return F.interpolate(x, shape, mode="bilinear", align_corners=False)
 
 
-def street(job: Job, size: Size) -> tuple[torch.Tensor, torch.Tensor]:
+def street(job: TorchJob, size: Size) -> tuple[torch.Tensor, torch.Tensor]:
     """Return images and labels: patches of one class, in its colour, under noise; a border.
 
     Labels of single pixels at random could not be learnt at output stride 8.
@@ -199,7 +200,27 @@ def street(job: Job, size: Size) -> tuple[torch.Tensor, torch.Tensor]:
     return images.to(job.dtype), labels
 
 
-def build(job: Job) -> Callable[[], torch.Tensor]:
+def feed(job: TorchJob, size: Size) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Return the batches; without real data one and the same for ever, as the loss must fall."""
+    if job.data is not None:
+        # Needs Pillow, which training on synthetic data does not.
+        from perf_tests.deeplabv3p.data import Streets
+
+        dataset = Streets(
+            job.data, height=size.height, breadth=size.breadth, seed=f"{job.seed} {job.rank}"
+        )
+        batches = job.batches(job.loader(dataset))
+        return (
+            (
+                images.to(job.device, job.dtype, non_blocking=True),
+                labels.to(job.device, non_blocking=True),
+            )
+            for images, labels in batches
+        )
+    return itertools.repeat(street(job, size))
+
+
+def build(job: TorchJob) -> Callable[[], torch.Tensor]:
     """Return one training iteration."""
     size = SIZES[job.size]
     torch.backends.cudnn.benchmark = True
@@ -214,7 +235,7 @@ def build(job: Job) -> Callable[[], torch.Tensor]:
     optimizer = torch.optim.SGD(
         model.parameters(), lr=0.0, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY * scale
     )
-    images, labels = street(job, size)
+    batches = feed(job, size)
     iteration = 0
 
     def step() -> torch.Tensor:
@@ -223,6 +244,7 @@ def build(job: Job) -> Callable[[], torch.Tensor]:
         for group in optimizer.param_groups:
             group["lr"] = size.learning_rate * poly / scale
         iteration += 1
+        images, labels = next(batches)
         with job.autocast():
             loss = F.cross_entropy(model(images), labels, ignore_index=IGNORED)
         job.backward(loss * scale, optimizer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import paddle
@@ -9,9 +10,9 @@ from paddle import nn
 from paddle.nn import functional as F
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from pytest_dlperf.worker.job import Job
+    from pytest_dlperf.worker.frameworks.paddle_job import PaddleJob
 
 MOMENTUM = 0.875
 WEIGHT_DECAY = 1 / 32768
@@ -126,7 +127,25 @@ def learning_rate(size: Size, global_batch: int, iteration: int) -> float:
     return size.learning_rate * global_batch / 256 * risen
 
 
-def build(job: Job) -> Callable[[], paddle.Tensor]:
+def feed(job: PaddleJob, size: Size) -> Iterator[tuple[paddle.Tensor, paddle.Tensor]]:
+    """Return the batches; without real data one and the same for ever, as the loss must fall."""
+    if job.data is not None:
+        # Needs Pillow, which training on synthetic data does not.
+        from perf_tests.resnet50.data import Images
+
+        dataset = Images(
+            job.data, classes=size.classes, image=size.image, seed=f"{job.seed} {job.rank}"
+        )
+        return job.batches(job.loader(dataset))
+    batch, random = job.batch_size_per_device, job.generator()
+    images = paddle.to_tensor(
+        random.standard_normal((batch, 3, size.image, size.image), "float32")
+    )
+    labels = paddle.to_tensor(random.integers(size.classes, size=batch))
+    return itertools.repeat((images, labels))
+
+
+def build(job: PaddleJob) -> Callable[[], paddle.Tensor]:
     """Return one training iteration."""
     size = SIZES[job.size]
     model = ResNet50(size.width, size.classes)
@@ -135,17 +154,14 @@ def build(job: Job) -> Callable[[], paddle.Tensor]:
     )
     model = job.data_parallel(model)
 
-    batch, random = job.batch_size_per_device, job.generator()
-    images = paddle.to_tensor(
-        random.standard_normal((batch, 3, size.image, size.image), "float32")
-    )
-    labels = paddle.to_tensor(random.integers(size.classes, size=batch))
+    batch, batches = job.batch_size_per_device, feed(job, size)
     iteration = 0
 
     def step() -> paddle.Tensor:
         nonlocal iteration
         iteration += 1
         optimizer.set_lr(learning_rate(size, batch * job.world_size, iteration))
+        images, labels = next(batches)
         with job.autocast():
             loss = F.cross_entropy(model(images), labels, label_smoothing=LABEL_SMOOTHING)
         job.backward(loss, optimizer)

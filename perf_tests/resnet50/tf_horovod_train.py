@@ -6,12 +6,13 @@ gradients staying outside; ``inter_op_parallelism_threads`` is read by the worke
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pytest_dlperf.worker.frameworks.tensorflow_job import TensorflowJob
 
@@ -96,20 +97,36 @@ def learning_rate(size: Size, global_batch: int, iteration: int) -> float:
     return size.learning_rate * global_batch / 256 * risen
 
 
+def smoothed(labels: tf.Tensor, classes: int) -> tf.Tensor:
+    """Return the targets of ``labels``, of shape (batch, classes)."""
+    return tf.one_hot(labels, classes) * (1 - LABEL_SMOOTHING) + LABEL_SMOOTHING / classes
+
+
+def feed(job: TensorflowJob, size: Size) -> Iterator[tuple[tf.Tensor, tf.Tensor]]:
+    """Return images and targets; without real data the same for ever, as the loss must fall."""
+    if job.data is not None:
+        from perf_tests.resnet50.tf_data import Images
+
+        batches = job.batches(Images(job, classes=size.classes, image=size.image))
+        return ((images, smoothed(labels, size.classes)) for images, labels in batches)
+    random, batch = job.generator(), job.batch_size_per_device
+    images = random.normal((batch, size.image, size.image, 3))
+    labels = random.uniform((batch,), maxval=size.classes, dtype=tf.int32)
+    return itertools.repeat((images, smoothed(labels, size.classes)))
+
+
 def build(job: TensorflowJob) -> Callable[[], tf.Tensor]:
     """Return one training iteration."""
     size, batch = SIZES[job.size], job.batch_size_per_device
     model = job.data_parallel(resnet50(size, batch))
     optimizer = job.optimizer(tf.keras.optimizers.SGD(0.0, momentum=MOMENTUM))
     variables, decayed = model.trainable_variables, decayed_variables(model)
-    random = job.generator()
-    images = random.normal((batch, size.image, size.image, 3))
-    labels = random.uniform((batch,), maxval=size.classes, dtype=tf.int32)
-    targets = tf.one_hot(labels, size.classes) * (1 - LABEL_SMOOTHING)
-    targets += LABEL_SMOOTHING / size.classes
+    batches = feed(job, size)
 
     @tf.function(jit_compile=bool(job.options.get("xla", False)))  # type: ignore[untyped-decorator]
-    def forward_backward() -> tuple[tf.Tensor, list[tf.Tensor]]:
+    def forward_backward(
+        images: tf.Tensor, targets: tf.Tensor
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
         with tf.GradientTape() as tape:
             logits = tf.cast(model(images, training=True), tf.float32)
             losses = tf.nn.softmax_cross_entropy_with_logits(targets, logits)
@@ -118,8 +135,8 @@ def build(job: TensorflowJob) -> Callable[[], tf.Tensor]:
         return loss, job.gradients(tape, penalised, variables)
 
     @tf.function  # type: ignore[untyped-decorator]
-    def train() -> tf.Tensor:
-        loss, gradients = forward_backward()
+    def train(images: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+        loss, gradients = forward_backward(images, targets)
         job.update(optimizer, gradients, variables)
         return loss
 
@@ -129,6 +146,6 @@ def build(job: TensorflowJob) -> Callable[[], tf.Tensor]:
         nonlocal iteration
         iteration += 1
         optimizer.learning_rate = learning_rate(size, batch * job.world_size, iteration)
-        return train()
+        return train(*next(batches))
 
     return step

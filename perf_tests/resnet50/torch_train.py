@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -9,9 +10,9 @@ from torch import nn
 from torch.nn import functional as F
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from pytest_dlperf.worker.job import Job
+    from pytest_dlperf.worker.frameworks.torch_ import TorchJob
 
 MOMENTUM = 0.875
 WEIGHT_DECAY = 1 / 32768
@@ -116,7 +117,33 @@ def learning_rate(size: Size, global_batch: int, iteration: int) -> float:
     return size.learning_rate * global_batch / 256 * risen
 
 
-def build(job: Job) -> Callable[[], torch.Tensor]:
+def feed(job: TorchJob, size: Size) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Return the batches; without real data one and the same for ever, as the loss must fall."""
+    if job.data is not None:
+        # Needs Pillow, which training on synthetic data does not.
+        from perf_tests.resnet50.data import Images
+
+        dataset = Images(
+            job.data, classes=size.classes, image=size.image, seed=f"{job.seed} {job.rank}"
+        )
+        batches = job.batches(job.loader(dataset))
+        return (
+            (
+                images.to(
+                    job.device, job.dtype, non_blocking=True, memory_format=torch.channels_last
+                ),
+                labels.to(job.device, non_blocking=True),
+            )
+            for images, labels in batches
+        )
+    batch, random = job.batch_size_per_device, {"generator": job.generator(), "device": job.device}
+    images = torch.randn(batch, 3, size.image, size.image, **random)
+    images = images.to(dtype=job.dtype, memory_format=torch.channels_last)
+    labels = torch.randint(size.classes, (batch,), **random)
+    return itertools.repeat((images, labels))
+
+
+def build(job: TorchJob) -> Callable[[], torch.Tensor]:
     """Return one training iteration."""
     size = SIZES[job.size]
     torch.backends.cudnn.benchmark = True
@@ -125,10 +152,7 @@ def build(job: Job) -> Callable[[], torch.Tensor]:
     model = job.data_parallel(model)
     optimizer = torch.optim.SGD(optimizer_groups, lr=0.0, momentum=MOMENTUM)
 
-    batch, random = job.batch_size_per_device, {"generator": job.generator(), "device": job.device}
-    images = torch.randn(batch, 3, size.image, size.image, **random)
-    images = images.to(dtype=job.dtype, memory_format=torch.channels_last)
-    labels = torch.randint(size.classes, (batch,), **random)
+    batch, batches = job.batch_size_per_device, feed(job, size)
     iteration = 0
 
     def step() -> torch.Tensor:
@@ -136,6 +160,7 @@ def build(job: Job) -> Callable[[], torch.Tensor]:
         iteration += 1
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(size, batch * job.world_size, iteration)
+        images, labels = next(batches)
         with job.autocast():
             loss = F.cross_entropy(model(images), labels, label_smoothing=LABEL_SMOOTHING)
         job.backward(loss, optimizer)

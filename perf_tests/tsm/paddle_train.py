@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import paddle
@@ -9,9 +10,9 @@ from paddle import nn
 from paddle.nn import functional as F
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from pytest_dlperf.worker.job import Job
+    from pytest_dlperf.worker.frameworks.paddle_job import PaddleJob
 
 SEGMENTS = 8
 SHIFT_DIV = 8
@@ -123,7 +124,29 @@ def parameter_groups(model: TSM) -> list[dict[str, Any]]:
     ]
 
 
-def build(job: Job) -> Callable[[], paddle.Tensor]:
+def feed(job: PaddleJob, size: Size) -> Iterator[tuple[paddle.Tensor, paddle.Tensor]]:
+    """Return the batches; without real data one and the same for ever, as the loss must fall."""
+    if job.data is not None:
+        # Needs Pillow, which training on synthetic data does not.
+        from perf_tests.tsm.data import Clips
+
+        dataset = Clips(
+            job.data,
+            classes=size.classes,
+            segments=SEGMENTS,
+            image=size.image,
+            seed=f"{job.seed} {job.rank}",
+        )
+        return job.batches(job.loader(dataset))
+    batch, random = job.batch_size_per_device, job.generator()
+    clips = paddle.to_tensor(
+        random.standard_normal((batch, SEGMENTS, 3, size.image, size.image), "float32")
+    )
+    labels = paddle.to_tensor(random.integers(size.classes, size=batch))
+    return itertools.repeat((clips, labels))
+
+
+def build(job: PaddleJob) -> Callable[[], paddle.Tensor]:
     """Return one training iteration."""
     size = SIZES[job.size]
     paddle.set_flags({k: v for k, v in job.options.items() if k.startswith("FLAGS_")})
@@ -136,14 +159,11 @@ def build(job: Job) -> Callable[[], paddle.Tensor]:
     )
     model = job.data_parallel(model)
 
-    batch, random = job.batch_size_per_device, job.generator()
-    clips = paddle.to_tensor(
-        random.standard_normal((batch, SEGMENTS, 3, size.image, size.image), "float32")
-    )
-    labels = paddle.to_tensor(random.integers(size.classes, size=batch))
+    batches = feed(job, size)
 
     def step() -> paddle.Tensor:
         optimizer.clear_grad()
+        clips, labels = next(batches)
         with job.autocast():
             loss = F.cross_entropy(model(clips), labels)
         # Gradients are clipped when they have their true size again.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -9,9 +10,9 @@ from torch import nn
 from torch.nn import functional as F
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from pytest_dlperf.worker.job import Job
+    from pytest_dlperf.worker.frameworks.torch_ import TorchJob
 
 SEGMENTS = 8
 SHIFT_DIV = 8
@@ -123,7 +124,34 @@ def parameter_groups(model: TSM, rate: float) -> list[dict[str, Any]]:
     ]
 
 
-def build(job: Job) -> Callable[[], torch.Tensor]:
+def feed(job: TorchJob, size: Size) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Return the batches; without real data one and the same for ever, as the loss must fall."""
+    if job.data is not None:
+        # Needs Pillow, which training on synthetic data does not.
+        from perf_tests.tsm.data import Clips
+
+        dataset = Clips(
+            job.data,
+            classes=size.classes,
+            segments=SEGMENTS,
+            image=size.image,
+            seed=f"{job.seed} {job.rank}",
+        )
+        batches = job.batches(job.loader(dataset))
+        return (
+            (
+                clips.to(job.device, job.dtype, non_blocking=True),
+                labels.to(job.device, non_blocking=True),
+            )
+            for clips, labels in batches
+        )
+    batch, random = job.batch_size_per_device, {"generator": job.generator(), "device": job.device}
+    clips = torch.randn(batch, SEGMENTS, 3, size.image, size.image, **random).to(job.dtype)
+    labels = torch.randint(size.classes, (batch,), **random)
+    return itertools.repeat((clips, labels))
+
+
+def build(job: TorchJob) -> Callable[[], torch.Tensor]:
     """Return one training iteration."""
     size = SIZES[job.size]
     torch.backends.cudnn.benchmark = True
@@ -132,12 +160,11 @@ def build(job: Job) -> Callable[[], torch.Tensor]:
     model = job.data_parallel(model)
     optimizer = torch.optim.SGD(groups, momentum=MOMENTUM, weight_decay=0.0)
 
-    batch, random = job.batch_size_per_device, {"generator": job.generator(), "device": job.device}
-    clips = torch.randn(batch, SEGMENTS, 3, size.image, size.image, **random).to(job.dtype)
-    labels = torch.randint(size.classes, (batch,), **random)
+    batches = feed(job, size)
 
     def step() -> torch.Tensor:
         optimizer.zero_grad(set_to_none=True)
+        clips, labels = next(batches)
         with job.autocast():
             loss = F.cross_entropy(model(clips), labels)
         # The order of the report: gradients are clipped when they have their true size again.

@@ -30,9 +30,9 @@ DATA_BOUND: Final = 0.10
 def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
     """Return what ``run`` measured, and the facts that its ranks agree on.
 
-    The facts are rank 0's records ``framework``, ``model`` and ``start``; of a program that
-    marks its steps there is no ``model``. Raises ``CaseError`` if a rank failed, is missing, or
-    does not agree with the others.
+    The facts are rank 0's records ``framework``, ``model``, ``data`` and ``start``; of a
+    program that marks its steps there is no ``model``. Raises ``CaseError`` if a rank failed, is
+    missing, or does not agree with the others.
     """
     records = read_records(Path(run.plan.records))
     complete = {r.rank for r in records if "end" in r.by_kind} == set(range(case.world_size))
@@ -75,7 +75,11 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
         folder=run.plan.workdir,
     )
     known = records[0].by_kind
-    facts = {kind: dict(known[kind]) for kind in ("framework", "model", "start") if kind in known}
+    facts = {
+        kind: dict(known[kind])
+        for kind in ("framework", "model", "data", "start")
+        if kind in known
+    }
     return summary, facts
 
 
@@ -118,9 +122,24 @@ def _check_agreement(case: Case, run: Run, records: Sequence[RankRecords]) -> No
             f"{case.id}: the replicated parameters differ between ranks after training ({digests})"
             "; gradients are not averaged over the ranks, so the ranks train different models"
         )
+    _check_samples(case, records)
     counts = {rank.by_kind["model"]["parameter_count"] for rank in records}
     if len(counts) > 1:
         raise CaseError(f"{case.id}: ranks have different numbers of parameters: {sorted(counts)}")
+
+
+def _check_samples(case: Case, records: Sequence[RankRecords]) -> None:
+    """Raise ``CaseError`` if two ranks begin with the same samples, where those are known."""
+    readers: dict[int, int] = {}
+    for rank in records:
+        for sample in rank.by_kind.get("data", {}).get("first_samples") or ():
+            other = readers.setdefault(sample, rank.rank)
+            if other != rank.rank:
+                raise CaseError(
+                    f"{case.id}: ranks {other} and {rank.rank} both read sample {sample} in their "
+                    "first batch; each rank must read samples of its own, through the "
+                    "framework's distributed sampler"
+                )
 
 
 def _rank_summary(case: Case, records: RankRecords) -> RankSummary:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_dlperf.worker import arguments as command_line
 from pytest_dlperf.worker import frameworks
-from pytest_dlperf.worker.checks import check_batch, check_precision
+from pytest_dlperf.worker.checks import check_batch, check_data, check_precision
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.loop import Window, check_loss, run_loop
 from pytest_dlperf.worker.records import RECORDS_FORMAT, ProgressCounter, RecordWriter
@@ -77,12 +77,15 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     model = framework.model()
     records.write("model", **model)
     records.write("memory", **framework.peak_memory())
+    records.write("data", **framework.job.feed.record())
+    framework.job.feed.close()
     records.write("checksum", value=framework.checksum())
     records.write("canary", when="after", **framework.canary())
     dimension = int(arguments.options.get("batch_dimension", 0))
     check_batch(model["input_shapes"], arguments.batch_size_per_device, dimension)
     check_precision(model["flops_by_dtype"], arguments.precision, framework.job.scaler)
     check_loss(losses, arguments.loss)
+    check_data(arguments.data, used=framework.job.feed.used)
     records.write("end", time=time.time())
     framework.close()
 

@@ -58,3 +58,13 @@ def check_precision(flops_by_dtype: Mapping[str, int] | None, precision: str, sc
         )
     if precision == "amp" and (scaler is None or not scaler.is_enabled()):
         raise WorkerFailure("precision-mismatch", "amp without loss scaling: use job.scaler")
+
+
+def check_data(folder: str | None, *, used: bool) -> None:
+    """Raise ``WorkerFailure`` if real data were asked for, and nothing was read."""
+    if folder is not None and not used:
+        raise WorkerFailure(
+            "data-unused",
+            f"--dlperf-data={folder} was given, and the workload read nothing through "
+            "job.batches(loader), so it trained on other data; leave the option out for it",
+        )

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from pytest_dlperf.worker.feed import Feed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
+
+#: The workload option for the number of processes or threads that read data for a rank.
+DATA_WORKERS_OPTION: Final = "data_workers"
 
 
 @dataclass(kw_only=True)
@@ -33,6 +38,23 @@ class Job(abc.ABC):
     dtype: Any = None
     #: The loss scaler where the precision needs one (``amp``), else None.
     scaler: Any = None
+    #: Folder of real data (``--dlperf-data``); None: the workload makes its own.
+    data: str | None = None
+    feed: Feed = field(default_factory=Feed)
+
+    @property
+    def data_workers(self) -> int:
+        """How many read data for this rank beside it: the option, else 4 on a GPU, 0 on a CPU."""
+        default = 0 if "cpu" in str(self.device).lower() else 4
+        return int(self.options.get(DATA_WORKERS_OPTION, default))
+
+    def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
+        """Return the batches of ``loader`` (the framework's own) without end.
+
+        The host's wait in each ``next`` is measured; samplers are told of each epoch.
+        """
+        self.feed.note(workers=self.data_workers)
+        return self.feed.batches(loader)
 
     @abc.abstractmethod
     def generator(self) -> Any:

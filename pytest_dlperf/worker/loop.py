@@ -41,8 +41,9 @@ def run_loop(
     read after the last of them. Raises ``WorkerFailure`` if a step returns no number.
     """
     losses: list[Any] = []
-    keep = framework.keep_loss
-    warm = _warm_up(framework, step, losses, window, records, progress)
+    waits_s: list[float | None] = []
+    keep, waited = framework.keep_loss, framework.job.feed.take_wait
+    warm = _warm_up(framework, step, losses, waits_s, window, records, progress)
     delay = _injected_delay(framework, window, warm)
     framework.reset_peak_memory()
     timer = framework.timer()
@@ -56,11 +57,11 @@ def run_loop(
         if delay is not None:
             delay(time.perf_counter() - started_s)
         timer.lap()
+        waits_s.append(waited())
         progress.update(index + 1)
     framework.synchronise()
     after = host.sample()
-    _write_spans(records, window, 0, warm)
-    _write_spans(records, window, window.warmup, timer.read())
+    _write_spans(records, window, [*warm, *timer.read()], waits_s)
     records.write("window", **host.window_record(before, after), inject=window.inject)
     values = [framework.loss_value(loss) for loss in losses]
     records.write("loss", values=[v if math.isfinite(v) else str(v) for v in values])
@@ -71,6 +72,7 @@ def _warm_up(
     framework: Framework,
     step: Callable[[], Any],
     losses: list[Any],
+    waits_s: list[float | None],
     window: Window,
     records: RecordWriter,
     progress: ProgressCounter,
@@ -84,6 +86,7 @@ def _warm_up(
         with watches.get(index, contextlib.nullcontext)():
             losses.append(framework.keep_loss(step()))
         timer.lap()
+        waits_s.append(framework.job.feed.take_wait())
         progress.update(index + 1)
         if index == 0:
             framework.synchronise()
@@ -106,20 +109,25 @@ def _injected_delay(
 
 
 def _write_spans(
-    records: RecordWriter, window: Window, first_step: int, laps: list[tuple[float, float]]
+    records: RecordWriter,
+    window: Window,
+    laps: list[tuple[float, float]],
+    waits_s: list[float | None],
 ) -> None:
     records.write_many(
         [
             {
                 "record": "span",
-                "first_step": first_step + index,
-                "last_step": first_step + index,
+                "first_step": index,
+                "last_step": index,
                 "seconds": seconds,
                 "work": window.work_per_iteration,
                 "cpu_seconds": cpu_seconds,
-                "data_wait_seconds": None,
+                "data_wait_seconds": wait_s,
             }
-            for index, (seconds, cpu_seconds) in enumerate(laps)
+            for index, ((seconds, cpu_seconds), wait_s) in enumerate(
+                zip(laps, waits_s, strict=True)
+            )
         ]
     )
 

@@ -47,6 +47,7 @@ class Paddle:
             size=arguments.size,
             seed=arguments.seed,
             options=arguments.options,
+            data=arguments.data,
             dtype="float16" if arguments.precision == "pure_fp16" else "float32",
             scaler=LossScaler() if arguments.precision == "amp" else None,
         )

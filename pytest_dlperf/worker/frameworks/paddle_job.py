@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import paddle
 
+from pytest_dlperf.worker.frameworks import paddle_data
 from pytest_dlperf.worker.job import Job
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from contextlib import AbstractContextManager
+
+    from pytest_dlperf.worker.feed import Dataset
 
 _AUTOCAST = {
     "amp": {"dtype": "float16", "level": "O1"},
@@ -60,6 +63,14 @@ class PaddleJob(Job):
         """
         trained = [parameter for parameter in parameters if not parameter.stop_gradient]
         self.declared = [*(self.declared or []), *trained]
+
+    def loader(self, dataset: Dataset) -> Iterable[Any]:
+        """Return a ``DataLoader`` with a ``DistributedBatchSampler``; see ``batches``.
+
+        A sample is a tuple of NumPy arrays; batches are tensors on this rank's device.
+        """
+        made: Iterable[Any] = paddle_data.loader(self, dataset)
+        return made
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Return ``paddle.amp.auto_cast`` as the precision needs it; nothing for fp32."""

@@ -57,6 +57,7 @@ class Tensorflow:
             size=arguments.size,
             seed=arguments.seed,
             options=arguments.options,
+            data=arguments.data,
             dtype=tf.float32,
             ranks=self._ranks,
         )

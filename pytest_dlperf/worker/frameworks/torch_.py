@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from pytest_dlperf.worker.failure import WorkerFailure
-from pytest_dlperf.worker.frameworks import on_cpu, torch_canary, torch_watch
+from pytest_dlperf.worker.frameworks import on_cpu, torch_canary, torch_data, torch_watch
 from pytest_dlperf.worker.job import Job
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from pytest_dlperf.worker.arguments import Arguments
+    from pytest_dlperf.worker.feed import Dataset
     from pytest_dlperf.worker.frameworks.base import Timer
 
 _AUTOCAST = {"amp": torch.float16, "bf16": torch.bfloat16}
@@ -52,6 +53,14 @@ class TorchJob(Job):
     def replicated(self, parameters: Iterable[torch.Tensor]) -> None:
         """Declare parameters that must be equal on all ranks at the end."""
         self.declared = [*(self.declared or []), *parameters]
+
+    def loader(self, dataset: Dataset) -> Iterable[Any]:
+        """Return a ``DataLoader`` over ``dataset`` with a ``DistributedSampler``; see ``batches``.
+
+        A sample is a tuple of NumPy arrays or tensors; batches are tensors on the host.
+        """
+        made: Iterable[Any] = torch_data.loader(self, dataset)
+        return made
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Return ``torch.autocast`` in float16 for amp, bfloat16 for bf16; else nothing."""
@@ -113,6 +122,7 @@ class Torch:
             size=arguments.size,
             seed=arguments.seed,
             options=arguments.options,
+            data=arguments.data,
             dtype=torch.float16 if arguments.precision == "pure_fp16" else torch.float32,
             scaler=torch.amp.GradScaler(self._device.type)
             if arguments.precision == "amp"

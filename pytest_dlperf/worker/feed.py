@@ -1,0 +1,145 @@
+"""Reading data in one rank: how long the host waits for it, and what is wrong with it."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import time
+import traceback
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pytest_dlperf.worker.failure import WorkerFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from multiprocessing.queues import SimpleQueue
+
+
+class Dataset(Protocol):
+    """Samples by number, as the frameworks' own loaders read them."""
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+        ...
+
+    def __getitem__(self, index: int, /) -> Any:
+        """Return a sample: a tuple of arrays."""
+        ...
+
+
+class Feed:
+    """What a rank reads while it trains."""
+
+    def __init__(self) -> None:
+        self._waited_s: float | None = None
+        self._open: list[Iterator[Any]] = []
+        self._complaints: SimpleQueue[tuple[str, str]] | None = None
+        self._facts: dict[str, Any] = {}
+
+    @property
+    def used(self) -> bool:
+        """Whether the rank reads anything."""
+        return self._waited_s is not None
+
+    def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
+        """Return the batches of ``loader``, epoch after epoch without end; waits are timed."""
+        self._waited_s = 0.0
+        self._open.append(self._endless(loader))
+        return self._timed(self._open[-1])
+
+    def guard(self, dataset: Dataset, ranks: int, batch_size_per_device: int) -> Guarded:
+        """Return ``dataset`` such that its errors reach the rank, of equal length for all ranks.
+
+        Raises ``WorkerFailure`` if it does not have one batch for each rank.
+        """
+        if len(dataset) < ranks * batch_size_per_device:
+            raise WorkerFailure(
+                "data-too-few",
+                f"--dlperf-data has {len(dataset)} samples, and one iteration of {ranks} x "
+                f"{batch_size_per_device} takes {ranks * batch_size_per_device}; add samples, or "
+                "lower the batch size",
+            )
+        if self._complaints is None:
+            self._complaints = multiprocessing.SimpleQueue()
+        return Guarded(dataset, len(dataset) - len(dataset) % ranks, self._complaints)
+
+    def note(self, **facts: Any) -> None:
+        """Put ``facts`` of what is read into the record."""
+        self._facts |= facts
+
+    def take_wait(self) -> float | None:
+        """Return seconds waited since the last call; None if this rank reads nothing."""
+        waited_s = self._waited_s
+        if waited_s is not None:
+            self._waited_s = 0.0
+        return waited_s
+
+    def record(self) -> dict[str, Any]:
+        """Return what the record ``data`` has: its kind, and what is known of it."""
+        return {"kind": "real" if self.used else "synthetic", **self._facts}
+
+    def close(self) -> None:
+        """End what still reads ahead."""
+        while self._open:
+            self._open.pop().close()  # type: ignore[attr-defined]  # it is a generator
+
+    def _timed(self, source: Iterator[Any]) -> Iterator[Any]:
+        while True:
+            begin_s = time.perf_counter()
+            batch = next(source)
+            self._waited_s = (self._waited_s or 0.0) + time.perf_counter() - begin_s
+            yield batch
+
+    def _endless(self, loader: Iterable[Any]) -> Iterator[Any]:
+        for epoch in itertools.count():
+            for name in ("sampler", "batch_sampler"):
+                set_epoch = getattr(getattr(loader, name, None), "set_epoch", None)
+                if set_epoch is not None:
+                    set_epoch(epoch)
+            empty = True
+            try:
+                for batch in loader:
+                    empty = False
+                    yield batch
+            except Exception:
+                self._raise_complaint()
+                raise
+            self._raise_complaint()
+            if empty:
+                raise WorkerFailure(
+                    "data-too-few",
+                    "--dlperf-data has no whole batch for this rank; add samples, or lower the "
+                    "batch size",
+                )
+
+    def _raise_complaint(self) -> None:
+        if self._complaints is not None and not self._complaints.empty():
+            raise WorkerFailure(*self._complaints.get()) from None
+
+
+class Guarded:
+    """A dataset of samples by number, whose errors reach the rank from wherever it is read."""
+
+    def __init__(
+        self, dataset: Dataset, length: int, complaints: SimpleQueue[tuple[str, str]]
+    ) -> None:
+        self._dataset = dataset
+        self._length = length
+        self._complaints = complaints
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: int) -> Any:
+        # An error ends the epoch, where the rank looks for complaints: Paddle's reading thread
+        # dies of any other exception without a word, and its reader then waits for ever.
+        try:
+            return self._dataset[index]
+        except WorkerFailure as failure:
+            self._complaints.put((failure.code, str(failure)))
+            raise StopIteration from failure
+        except Exception as error:
+            traceback.print_exc()
+            message = f"sample {index} cannot be read: {type(error).__name__}: {error}"
+            self._complaints.put(("data-unreadable", message))
+            raise StopIteration from error

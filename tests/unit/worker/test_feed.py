@@ -1,0 +1,87 @@
+"""What a rank reads: endless epochs, timed waits, errors from wherever data are read."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_dlperf.worker.failure import WorkerFailure
+from pytest_dlperf.worker.feed import Feed
+
+
+class Loader:
+    """Two batches an epoch, told of each."""
+
+    def __init__(self):
+        self.epochs = []
+        self.sampler = self
+
+    def set_epoch(self, epoch):
+        self.epochs.append(epoch)
+
+    def __iter__(self):
+        return iter([(self.epochs[-1], 0), (self.epochs[-1], 1)])
+
+
+def test_epochs_without_end():
+    loader, feed = Loader(), Feed()
+    assert not feed.used
+    assert feed.take_wait() is None
+    assert feed.record() == {"kind": "synthetic"}
+    batches = feed.batches(loader)
+    assert [next(batches) for _ in range(5)] == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)]
+    assert loader.epochs == [0, 1, 2]
+    assert feed.take_wait() > 0
+    assert feed.take_wait() == 0
+    feed.note(workers=2)
+    assert feed.record() == {"kind": "real", "workers": 2}
+
+
+def test_data_without_a_batch():
+    with pytest.raises(WorkerFailure, match="no whole batch for this rank"):
+        next(Feed().batches([]))
+
+
+def test_fewer_samples_than_an_iteration_takes():
+    feed = Feed()
+    assert len(feed.guard(range(9), 2, 4)) == 8
+    with pytest.raises(WorkerFailure, match="has 7 samples, and one iteration of 2 x 4 takes 8"):
+        feed.guard(range(7), 2, 4)
+
+
+class Broken:
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        if index == 2:
+            raise WorkerFailure("data-image", "img.png cannot be read")
+        if index == 3:
+            raise KeyError("label")
+        return index
+
+
+@pytest.mark.parametrize(
+    ("index", "code", "said"),
+    [
+        (2, "data-image", "img.png cannot be read"),
+        (3, "data-unreadable", "sample 3 cannot be read: KeyError: 'label'"),
+    ],
+)
+@pytest.mark.parametrize("raises", [True, False])
+def test_what_was_wrong_is_raised_however_the_loader_ends(index, code, said, raises):
+    feed = Feed()
+    guarded = feed.guard(Broken(), 1, 1)
+
+    def loader():
+        yield guarded[0]
+        try:
+            guarded[index]
+        except StopIteration:
+            if raises:
+                raise RuntimeError("a worker ended") from None
+
+    batches = feed.batches(loader())
+    assert next(batches) == 0
+    with pytest.raises(WorkerFailure) as caught:
+        next(batches)
+    assert (caught.value.code, str(caught.value)) == (code, said)
