@@ -15,9 +15,9 @@ from pytest_dlperf.judge import judge, more_runs
 
 RULE = Rule(family=24)
 CPU = case("1n2c")
-#: Falls of the suites at tiny size on CPUs, 150 iterations: unchanged, where other roundings,
-#: thread counts and (not for DeepLabV3+ in bf16) seeds moved the losses; and with the labels
-#: shuffled at every step. Where they come from: docs/verdicts.md, "Convergence guard".
+#: Falls of the suites at tiny size on CPUs, 150 iterations: unchanged, where other seeds, thread
+#: counts and rounding moved the losses; and with the labels shuffled at every step.
+#: Where they come from: docs/verdicts.md, "Convergence guard".
 RECORDED = {
     ("resnet50", "fp32"): (
         (
@@ -41,7 +41,21 @@ RECORDED = {
         (0.335, 0.324, 0.021, 0.032, 0.024),
     ),
     ("deeplabv3p", "bf16"): (
-        (0.720, 0.680, 0.711, 0.661, 0.673, 0.671, 0.689, 0.578, 0.715, 0.714),
+        (
+            0.720,
+            0.680,
+            0.711,
+            0.661,
+            0.673,
+            0.671,
+            0.689,
+            0.578,
+            0.715,
+            0.714,
+            0.601,
+            0.572,
+            0.738,
+        ),
         (),
     ),
     ("tsm", "fp32"): (
