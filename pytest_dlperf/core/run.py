@@ -87,7 +87,8 @@ class RankSummary:
     #: Before anything was learnt: the loss of the first iteration. The few after it may
     #: overshoot, by an amount that differs from run to run.
     loss_first: float | None
-    #: The median over the last tenth of the iterations. None where a program tells no losses.
+    #: The mean over the last tenth of the iterations: where labels change at every step, a
+    #: median can miss the large ones. None where a program tells no losses.
     loss_last: float | None
     device_id: str | None = None
 

@@ -158,7 +158,7 @@ def _rank_summary(case: Case, records: RankRecords) -> RankSummary:
         cpu_seconds=None if None in cpu else sum(c for c in cpu if c is not None),
         peak_memory_bytes=records.by_kind["memory"]["bytes"] or None,
         loss_first=losses[0] if losses else None,
-        loss_last=statistics.median(losses[-count:]) if losses else None,
+        loss_last=statistics.fmean(losses[-count:]) if losses else None,
         device_id=records.by_kind["framework"]["device_id"],
     )
 

@@ -17,14 +17,53 @@ RULE = Rule(family=24)
 CPU = case("1n2c")
 #: Falls of the suites at tiny size on CPUs, 150 iterations: unchanged, where other seeds, thread
 #: counts and rounding moved the losses; and with the labels shuffled at every step.
+#: Where they come from: docs/verdicts.md, "Convergence guard".
 RECORDED = {
     ("resnet50", "fp32"): (
-        (0.791, 0.760, 0.811, 0.763, 0.782, 0.806, 0.823, 0.795, 0.803),
-        (0.195, 0.264),
+        (
+            *(0.791, 0.760, 0.811, 0.763, 0.782, 0.806, 0.823, 0.795, 0.803),
+            *(0.695, 0.813, 0.792, 0.792, 0.797, 0.754, 0.752, 0.781, 0.813, 0.767),
+        ),
+        (0.195, 0.260, 0.075, 0.170),
     ),
-    ("resnet50", "bf16"): ((0.782, 0.744, 0.740, 0.776, 0.774, 0.807), ()),
-    ("deeplabv3p", "fp32"): ((0.672, 0.656, 0.651, 0.715, 0.715), (0.335, 0.324)),
-    ("tsm", "fp32"): ((1.0, 1.0, 1.0, 1.0, 1.0), (-2.07, -4.1)),
+    ("resnet50", "bf16"): (
+        (
+            *(0.782, 0.744, 0.740, 0.776, 0.774, 0.807),
+            *(0.716, 0.816, 0.684, 0.812, 0.789, 0.803, 0.776, 0.812, 0.759, 0.771),
+        ),
+        (),
+    ),
+    ("deeplabv3p", "fp32"): (
+        (
+            *(0.672, 0.656, 0.651, 0.715, 0.715),
+            *(0.705, 0.715, 0.753, 0.700, 0.738, 0.675, 0.668, 0.671, 0.670, 0.656),
+        ),
+        (0.335, 0.324, 0.021, 0.032, 0.024),
+    ),
+    ("deeplabv3p", "bf16"): (
+        (
+            0.720,
+            0.680,
+            0.711,
+            0.661,
+            0.673,
+            0.671,
+            0.689,
+            0.578,
+            0.715,
+            0.714,
+            0.601,
+            0.572,
+            0.738,
+        ),
+        (),
+    ),
+    ("tsm", "fp32"): (
+        (1.0, 1.0, 1.0, 1.0, 1.0),
+        (-4.88, -4.15, -7.50, -5.78, -3.24, -5.01, -9.87, -7.57),
+    ),
+    ("arcface", "fp32"): ((1.0, 1.0), (0.441, 0.434)),
+    ("arcface", "bf16"): ((1.0, 1.0), ()),
 }
 
 
@@ -98,7 +137,7 @@ def test_a_small_fall_has_a_band_of_its_own_size() -> None:
 
 def test_shorter_dtypes_may_differ_more() -> None:
     for precision, verdict in (("fp32", Verdict.ERROR), ("amp", Verdict.PASSED)):
-        found = judged(measured(0.66, 0.66, 0.66), stored(0.8), precision)
+        found = judged(measured(0.56, 0.56, 0.56), stored(0.8), precision)
         assert found.verdict is verdict
 
 

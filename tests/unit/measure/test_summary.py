@@ -24,6 +24,15 @@ def test_throughput_is_the_work_of_all_ranks_over_the_time_of_the_slowest(tmp_pa
     assert facts["model"]["parameter_count"] == 10
 
 
+def test_a_median_would_miss_labels_that_are_right_every_other_time(tmp_path: Path):
+    """Two clips with their labels shuffled: over the last iterations most losses are near 0."""
+    records = rank_records(0, world_size=1)
+    [losses] = [record for record in records if record["record"] == "loss"]
+    losses["values"][-3:] = [0.0, 12.0, 0.0]
+    summary, _ = summarise(case("1n1c"), write(tmp_path, [records]))
+    assert summary.ranks[0].loss_last == pytest.approx(4.0)
+
+
 def test_rules_of_rates_are_not_the_time_weighted_rate(tmp_path: Path):
     records = rank_records(0, world_size=1)
     spans = [r for r in records if r["record"] == "span"]

@@ -1,0 +1,47 @@
+"""The suites' own trainings, with the faults of ``tests/planted_faults.py``."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional as F
+
+from perf_tests.arcface import torch_train as arcface_train
+from perf_tests.resnet50 import torch_train as resnet50_train
+from tests.planted_faults import planted
+
+
+def arcface(job):
+    plant(job)
+    return arcface_train.build(job)
+
+
+def resnet50(job):
+    plant(job)
+    return resnet50_train.build(job)
+
+
+def plant(job):
+    fault = planted(job.world_size)
+    if fault == "learning-rate-0":
+        torch.optim.SGD = Frozen
+    if fault == "shuffled-labels":
+        F.cross_entropy = shuffling(F.cross_entropy)
+        head = arcface_train.ShardedArcFace
+        loss = head.forward
+        head.forward = lambda self, x, labels: shuffling(lambda x, y: loss(self, x, y))(x, labels)
+    if fault == "not-averaged":
+        job.data_parallel = lambda module: job.replicated(module.parameters()) or module
+
+
+class Frozen(torch.optim.SGD):
+    """Whatever rate a schedule sets, nothing moves."""
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            group["lr"] = 0.0
+        return super().step(closure)
+
+
+def shuffling(loss):
+    """Return ``loss``, given the labels in another order each time."""
+    return lambda x, labels, **named: loss(x, labels[torch.randperm(len(labels))], **named)
