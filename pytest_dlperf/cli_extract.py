@@ -29,34 +29,40 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     extract.add_argument(
         "--log_dir", "--log-dir", type=Path, metavar="DIR", help="every log in this folder"
     )
-    extract.add_argument(
-        "--batch_size_per_device", "--batch-size-per-device", type=_positive, metavar="N"
-    )
-    extract.add_argument("--world_size", "--world-size", type=_positive, metavar="N")
-    extract.add_argument(
-        "--rule",
-        default="time-weighted",
-        help="time-weighted, dlperf (mean of printed speeds) or dlperf-time (from time stamps)",
-    )
-    extract.add_argument(
-        "--skip", type=_count, default=50, metavar="N", help="iterations of warm-up (50)"
-    )
-    extract.add_argument(
-        "--until", type=_positive, metavar="N", help="last iteration (seed rules: 150)"
-    )
-    extract.add_argument("--format", help="name of the format, where its look is not enough")
-    extract.add_argument(
-        "--pattern", metavar="REGEX", help="a line, with groups step and rate or seconds"
-    )
-    extract.add_argument("--scope", choices=("device", "process", "node", "global"))
-    extract.add_argument("--averaging", choices=("iteration", "window", "running"))
-    extract.add_argument("--unit", help="what --pattern counts")
+    add_reading(extract)
     extract.add_argument("--save", type=Path, metavar="FILE", help="write the JSON here as well")
     extract.add_argument("--json", action="store_true", help="JSON alone on standard output")
     extract.set_defaults(run=_extract)
 
 
-def _positive(text: str) -> int:
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how a log is read."""
+    parser.add_argument(
+        "--batch_size_per_device", "--batch-size-per-device", type=positive, metavar="N"
+    )
+    parser.add_argument("--world_size", "--world-size", type=positive, metavar="N")
+    parser.add_argument(
+        "--rule",
+        default="time-weighted",
+        help="time-weighted, dlperf (mean of printed speeds) or dlperf-time (from time stamps)",
+    )
+    parser.add_argument(
+        "--skip", type=_count, default=50, metavar="N", help="iterations of warm-up (50)"
+    )
+    parser.add_argument(
+        "--until", type=positive, metavar="N", help="last iteration (seed rules: 150)"
+    )
+    parser.add_argument("--format", help="name of the format, where its look is not enough")
+    parser.add_argument(
+        "--pattern", metavar="REGEX", help="a line, with groups step and rate or seconds"
+    )
+    parser.add_argument("--scope", choices=("device", "process", "node", "global"))
+    parser.add_argument("--averaging", choices=("iteration", "window", "running"))
+    parser.add_argument("--unit", help="what --pattern counts")
+
+
+def positive(text: str) -> int:
+    """Return a whole number, 1 or more."""
     value = _count(text)
     if value < 1:
         raise argparse.ArgumentTypeError("must be 1 or more")
@@ -73,8 +79,8 @@ def _extract(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.logs.extract import extract
     from pytest_dlperf.logs.summary import summarise
 
-    question = _question(arguments)
-    results = [extract(path, question) for path in _paths(arguments)]
+    asked = question(arguments)
+    results = [extract(path, asked) for path in _paths(arguments)]
     summary = summarise(results)
     text = json.dumps(_to_json(results, summary), indent=1, sort_keys=True, allow_nan=False)
     if arguments.save is not None:
@@ -88,7 +94,8 @@ def _extract(arguments: argparse.Namespace) -> int:
     return 1 if any(result.throughput is None for result in results) else 0
 
 
-def _question(arguments: argparse.Namespace) -> Question:
+def question(arguments: argparse.Namespace) -> Question:
+    """Return what the options ask of a log; raise ``UsageError`` if they contradict."""
     from pytest_dlperf.logs import registry, rules
     from pytest_dlperf.logs.extract import Question
 

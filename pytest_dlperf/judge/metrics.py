@@ -52,7 +52,8 @@ def check_rates(rates: Sequence[float], what: str) -> None:
             )
 
 
-def _level(values: Sequence[float], sign: int = 1) -> Level:
+def level(values: Sequence[float], sign: int = 1) -> Level:
+    """Return the level of the runs of one session; ``sign`` -1 where lower is better."""
     amount = statistics.median(values)
     return Level(
         amount=amount,
@@ -62,7 +63,7 @@ def _level(values: Sequence[float], sign: int = 1) -> Level:
 
 
 def _ratio(over: Sequence[float], under: Sequence[float]) -> Level:
-    top, bottom = _level(over), _level(under)
+    top, bottom = level(over), level(under)
     return Level(
         amount=top.amount / bottom.amount,
         value=top.value - bottom.value,
@@ -73,8 +74,8 @@ def _ratio(over: Sequence[float], under: Sequence[float]) -> Level:
 def throughput(case: Case, measurement: Measurement, stored: Sequence[Session]) -> Metric:
     """Return the metric that every case has."""
     return Metric(
-        now=_level(measurement.throughputs),
-        stored=tuple(_level(session.runs) for session in stored),
+        now=level(measurement.throughputs),
+        stored=tuple(level(session.runs) for session in stored),
         prior=priors.THROUGHPUT[case.layout.device],
         planned=MEDIAN_COST / case.protocol.runs,
     )
@@ -82,11 +83,11 @@ def throughput(case: Case, measurement: Measurement, stored: Sequence[Session]) 
 
 def parent(case: Case, measurement: Measurement, stored: Sequence[Session]) -> Metric | None:
     """Return the throughput of one device: not gated, but it explains a speedup."""
-    before = tuple(_level(session.parent_runs) for session in stored if session.parent_runs)
+    before = tuple(level(session.parent_runs) for session in stored if session.parent_runs)
     if not measurement.parent_throughputs or not before:
         return None
     return Metric(
-        now=_level(measurement.parent_throughputs),
+        now=level(measurement.parent_throughputs),
         stored=before,
         prior=priors.THROUGHPUT[case.layout.device],
         planned=MEDIAN_COST / case.protocol.runs,
@@ -107,14 +108,14 @@ def _stored_speedup(session: Session) -> Level | None:
         return None
     check_rates([session.speedup], "a stored speedup")
     return Level(
-        amount=session.speedup, value=math.log(session.speedup), arms=_level(session.runs).arms
+        amount=session.speedup, value=math.log(session.speedup), arms=level(session.runs).arms
     )
 
 
 def speedup(case: Case, measurement: Measurement, stored: Sequence[Session]) -> Metric | None:
     """Return the speedup, where both sides have it."""
     now = speedup_level(measurement)
-    before = tuple(level for session in stored if (level := _stored_speedup(session)) is not None)
+    before = tuple(found for session in stored if (found := _stored_speedup(session)) is not None)
     if now is None or not before:
         return None
     return Metric(
@@ -130,8 +131,8 @@ def peak_memory(case: Case, measurement: Measurement, stored: Sequence[Session])
     if not before or not min(now) > 0:
         return None
     return Metric(
-        now=_level(now, sign=-1),
-        stored=tuple(_level(values, sign=-1) for values in before),
+        now=level(now, sign=-1),
+        stored=tuple(level(values, sign=-1) for values in before),
         prior=priors.MEMORY[case.layout.device],
         planned=MEDIAN_COST / case.protocol.runs,
         sign=-1,

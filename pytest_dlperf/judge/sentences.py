@@ -41,15 +41,20 @@ def _interval(found: Comparison) -> str:
     return f"90 % interval {signed(low)} to {signed(high)}"
 
 
+def how_much(found: Comparison, unit: str, against: str) -> str:
+    """Return by how much a throughput differs from that of ``against``, with its interval."""
+    words = f"{change(found.change or 0.0)} than {against}"
+    words = words.replace("unchanged than", "unchanged from")
+    return f"{words} ({_rates(found, f'{unit}/s')}; {_interval(found)})"
+
+
 def throughput(found: Comparison, rule: Rule, unit: str, *, slower: bool, against: str) -> str:
     """Return the sentence of a throughput that was judged.
 
     ``slower``: the slowdown is certain, whatever the verdict. ``against`` names the baseline.
     """
     tolerance, sees = percent(found.tolerance or 0.0), percent(found.sees or 0.0)
-    how = f"{change(found.change or 0.0)} than {against}"
-    how = how.replace("unchanged than", "unchanged from")
-    how = f"{how} ({_rates(found, f'{unit}/s')}; {_interval(found)})"
+    how = how_much(found, unit, against)
     if found.verdict is Verdict.IMPROVED:
         return f"{how}; store the new level with --update-baselines"
     if found.verdict is Verdict.PASSED:

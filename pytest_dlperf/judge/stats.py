@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 MEDIAN_COST: Final = math.pi / 2
 
 
+def median_cost(count: int) -> float:
+    """Return ``MEDIAN_COST``, or 1 where the median is the mean."""
+    return MEDIAN_COST if count > 2 else 1.0
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Level:
     """What one session says of one metric."""
@@ -34,7 +39,7 @@ class Level:
     @property
     def share(self) -> float:
         """How much of the variance of one run is left in the value."""
-        return MEDIAN_COST * sum(1 / len(arm) for arm in self.arms)
+        return sum(median_cost(len(arm)) / len(arm) for arm in self.arms)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

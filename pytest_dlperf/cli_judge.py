@@ -1,0 +1,101 @@
+"""``dlperf judge BASE CURRENT``: is a training slower than another, by logs or results."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from pytest_dlperf import cli_extract
+from pytest_dlperf.core.codec import encode
+from pytest_dlperf.core.errors import CaseError, UsageError
+from pytest_dlperf.core.quantity import parse_share
+from pytest_dlperf.core.verdict import BAD, GOOD, Judgement, Rule, Verdict
+
+if TYPE_CHECKING:
+    import argparse
+
+    from pytest_dlperf.judged_sides import Training
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser of ``dlperf``."""
+    judge = commands.add_parser(
+        "judge",
+        help="the verdict on one training against another",
+        description="Each side is a log, several with commas or a glob, a folder of logs, a file "
+        "of --dlperf-json, or a baseline's file.",
+    )
+    judge.add_argument("base", metavar="BASE")
+    judge.add_argument("current", metavar="CURRENT")
+    for name in ("tolerance", "min-effect", "alpha"):
+        judge.add_argument(f"--{name}", metavar="SHARE", help="3%% or 0.03")
+    judge.add_argument("--family", type=cli_extract.positive, metavar="N")
+    judge.add_argument("--strict", action="store_true", help="fail whatever was not judged")
+    cli_extract.add_reading(judge)
+    judge.add_argument("--json", action="store_true", help="JSON alone on standard output")
+    judge.set_defaults(run=_judge)
+
+
+def _judge(arguments: argparse.Namespace) -> int:
+    from pytest_dlperf.judged_sides import pairs_of, read_side
+
+    rule = _rule(arguments)
+    question = cli_extract.question(arguments)
+    before = read_side(arguments.base, question)
+    pairs, alone = pairs_of(before, read_side(arguments.current, question))
+    found = {key: _verdict(*pair, rule, arguments) for key, pair in pairs.items()}
+    if arguments.json:
+        text = json.dumps(_to_json(found, alone=alone), indent=1, sort_keys=True, allow_nan=False)
+    else:
+        text = "\n".join(f"{key}: {_mark(one)}\n  {one.reason}" for key, one in found.items())
+    sys.stdout.write(f"{text}\n")
+    failing = set(Verdict) - GOOD if arguments.strict else BAD
+    return 1 if any(one.verdict in failing for one in found.values()) else 0
+
+
+def _rule(arguments: argparse.Namespace) -> Rule:
+    shares = {
+        name: parse_share(text, what=f"--{name.replace('_', '-')}")
+        for name in ("tolerance", "min_effect", "alpha")
+        if (text := getattr(arguments, name)) is not None
+    }
+    return Rule(**shares, family=arguments.family or 1)
+
+
+def _verdict(
+    before: Training | None, now: Training | None, rule: Rule, arguments: argparse.Namespace
+) -> Judgement:
+    from pytest_dlperf.judged_sides import judge_sides
+
+    if now is None:
+        return Judgement(verdict=Verdict.NOT_RUN, reason=f"{arguments.current} does not have it")
+    if before is None:
+        return Judgement(verdict=Verdict.NO_BASELINE, reason=f"{arguments.base} does not have it")
+    try:
+        return judge_sides(before, now, rule)
+    except CaseError as error:
+        return Judgement(verdict=Verdict.ERROR, reason=str(error))
+    except KeyError as error:
+        raise UsageError(f"{arguments.current}: {error} is missing") from error
+
+
+def _mark(judgement: Judgement) -> str:
+    """Return the verdict, marked where one session alone is all there is to compare with."""
+    return f"{judgement.verdict}" + (" (provisional)" if judgement.throughput.provisional else "")
+
+
+def _to_json(found: dict[str, Judgement], *, alone: bool) -> dict[str, Any]:
+    values = {key: _judgement(judgement) for key, judgement in found.items()}
+    if alone:
+        return {"format": 1, **next(iter(values.values()))}
+    outcomes = [
+        {"case": {"id": key}, "measurement": None, "judgement": judgement}
+        for key, judgement in values.items()
+    ]
+    return {"format": 1, "outcomes": outcomes}
+
+
+def _judgement(judgement: Judgement) -> dict[str, Any]:
+    values: dict[str, Any] = encode(judgement)
+    return {**values.pop("throughput"), **values, "verdict": judgement.verdict.value}

@@ -1,0 +1,164 @@
+"""The verdict on training logs against others: the same comparison, and what explains it."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping  # noqa: TC003 - dataclass field
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
+from pytest_dlperf.judge import sentences
+from pytest_dlperf.judge.compare import compare, learnt_tolerance, margin
+from pytest_dlperf.judge.metrics import Metric, check_rates, level
+from pytest_dlperf.judge.priors import Prior
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_dlperf.core.verdict import Rule
+
+#: Of 64 configurations of published reports, 90 % repeat within this standard deviation.
+LOG_PRIOR: Final = Prior(run_sd=0.017, session_sd=0.006)
+#: From this share on, something explains a change.
+_EXPLAINS: Final = 0.5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogRun:
+    """What one log says of one run. Rates are global, in the unit a second."""
+
+    throughput: float
+    #: By other rules as well: ``mean_of_rates``, ``median_of_rates``, ``time_weighted``.
+    estimates: Mapping[str, float]
+    data_wait_share: float | None = None
+    #: The stretch that disagrees most, in words; empty if the rules agree.
+    stall: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogArm:
+    """One side: runs of one training, or the sessions of a baseline."""
+
+    name: str
+    unit: str
+    #: Throughputs of the runs of each session.
+    sessions: tuple[tuple[float, ...], ...]
+    world_size: int | None = None
+    batch_size_per_device: int | None = None
+    precision: str | None = None
+    #: What logs say of the runs; empty where only rates are known.
+    runs: tuple[LogRun, ...] = ()
+
+
+def judge_logs(before: LogArm, now: LogArm, rule: Rule) -> Judgement:
+    """Decide whether the training of ``now`` is slower than that of ``before``.
+
+    The sides must be the same training: another world size, batch, precision or unit is
+    ``incomparable``. Where the rules by which a rate is taken from a log disagree about the
+    direction, or about being beyond the tolerance, it is ``unsteady``. Raises ``CaseError`` for
+    a rate that can be none.
+    """
+    rates = [rate for session in now.sessions for rate in session]
+    check_rates(rates, now.name)
+    for session in before.sessions:
+        check_rates(session, before.name)
+    if reason := _differs(before, now):
+        known = Comparison(now=statistics.median(rates), verdict=Verdict.INCOMPARABLE)
+        return Judgement(verdict=Verdict.INCOMPARABLE, reason=reason, throughput=known)
+    metric = Metric(
+        now=level(rates),
+        stored=tuple(level(session) for session in before.sessions),
+        prior=LOG_PRIOR,
+        planned=level(rates).share,
+    )
+    given = rule.tolerance
+    tolerance = learnt_tolerance(metric, rule, 1) if given is None else given
+    tolerance = tolerance if given is not None else min(tolerance, rule.tolerance_max)
+    found = compare(metric, tolerance, rule, 1)
+    how = sentences.how_much(found, now.unit, before.name)
+    if disagreement := _disagreement(before, now, tolerance):
+        known = replace(found, change=None, interval=None, verdict=Verdict.UNSTEADY)
+        return Judgement(
+            verdict=Verdict.UNSTEADY, reason=f"{disagreement}; by time, {how}", throughput=known
+        )
+    why = "; ".join(_attribution(before, now, found))
+    reason = f"{how}{_certainty(found, rule)}" + (f"; {why}" if why else "")
+    return Judgement(
+        verdict=found.verdict or Verdict.INCONCLUSIVE, reason=reason, throughput=found
+    )
+
+
+def _differs(before: LogArm, now: LogArm) -> str:
+    fields = [
+        f"{words}: {mine}, was {theirs}"
+        for words, mine, theirs in (
+            ("unit", now.unit, before.unit),
+            ("devices", now.world_size, before.world_size),
+            ("batch size per device", now.batch_size_per_device, before.batch_size_per_device),
+            ("precision", now.precision, before.precision),
+        )
+        if mine is not None and theirs is not None and mine != theirs
+    ]
+    return f"these are not the same training ({', '.join(fields)})" if fields else ""
+
+
+def _certainty(found: Comparison, rule: Rule) -> str:
+    tolerance, sees = (sentences.percent(share or 0.0) for share in (found.tolerance, found.sees))
+    if found.verdict is Verdict.PASSED:
+        return f", certified within the tolerance of {tolerance}"
+    if found.verdict is Verdict.REGRESSED:
+        return f", beyond {sentences.percent(rule.min_effect)} for certain"
+    if found.verdict is Verdict.INCONCLUSIVE:
+        return (
+            f": neither within the tolerance of {tolerance} nor slower for certain; only {sees} "
+            "or more shows here, and logs of more runs would show less"
+        )
+    return ""
+
+
+def _disagreement(before: LogArm, now: LogArm, tolerance: float) -> str:
+    """Say which rules of taking a rate tell different stories of the change, or nothing."""
+    if not before.runs or not now.runs:
+        return ""
+    limit = margin(tolerance)
+    changes = {}
+    for rule in ("mean_of_rates", "median_of_rates", "time_weighted"):
+        sides = [
+            statistics.median(run.estimates[rule] for run in arm.runs) for arm in (before, now)
+        ]
+        changes[rule] = math.log(sides[1] / sides[0])
+    stories = {(change > limit) - (change < -limit) for change in changes.values()}
+    if len(stories) == 1:
+        return ""
+    told = ", ".join(
+        f"{rule.replace('_', ' ')} {sentences.signed(math.expm1(change))}"
+        for rule, change in changes.items()
+    )
+    stalls = [run.stall for arm in (now, before) for run in arm.runs if run.stall]
+    return f"rates of the same log disagree about the change ({told})" + (
+        f": {stalls[0]}" if stalls else ""
+    )
+
+
+def _attribution(before: LogArm, now: LogArm, found: Comparison) -> Sequence[str]:
+    """Say what the logs themselves show of the reason."""
+    change = found.change or 0.0
+    waits = [
+        [run.data_wait_share for run in arm.runs if run.data_wait_share is not None]
+        for arm in (before, now)
+    ]
+    if change >= 0 or not all(waits) or found.before is None or found.now is None:
+        return ()
+    shares = [statistics.median(side) for side in waits]
+    times = [1 / found.before, 1 / found.now]
+    longer = times[1] - times[0]
+    waited = times[1] * shares[1] - times[0] * shares[0]
+    if waited < _EXPLAINS * longer:
+        return ()
+    part = min(1.0, waited / longer)
+    return (
+        f"waiting for data explains {part:.0%} of it: {sentences.percent(shares[1])} of the time, "
+        f"was {sentences.percent(shares[0])}",
+    )

@@ -1,0 +1,182 @@
+"""``dlperf judge``: verdicts on logs, results and baselines."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from log_lines import paddleclas, paddleseg, plsc
+
+from pytest_dlperf.cli import main
+
+ROOT = Path(__file__).parents[3]
+REAL = Path(os.environ.get("DLPERF_SHARED", ROOT.parent / "shared")) / "logs" / "paddle-perf"
+
+
+def write(
+    folder: Path, name: str, seconds: float, *, wait: float | None = None, stall_s: float = 0.0
+) -> Path:
+    """Write a PaddleSeg log of 300 iterations, each about so long."""
+    generator = random.Random(name)
+    lines = []
+    for i in range(0, 300, 10):
+        each = seconds * generator.uniform(0.99, 1.01)
+        if stall_s and i == 290:
+            each = stall_s
+        line = paddleseg(i, each)
+        if wait is not None:
+            line = line.replace(line.partition("reader_cost: ")[2][:6], f"{wait:.4f}")
+        lines.append(line)
+    path = folder / f"{name}_gpu8_bs16_fp32.log"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+def judged(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, dict[str, Any]]:
+    code = main(["judge", *map(str, arguments), "--json"])
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    values = json.loads(captured.out)
+    assert values["format"] == 1
+    return code, values
+
+
+@pytest.mark.parametrize(
+    ("seconds", "verdict", "code"),
+    [(0.5, "passed", 0), (0.8, "regressed", 1), (0.3, "improved", 0), (0.522, "inconclusive", 0)],
+)
+def test_one_log_a_side(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], seconds: float, verdict: str, code: int
+):
+    base, current = write(tmp_path, "base", 0.5), write(tmp_path, "now", seconds)
+    found, values = judged(capsys, base, current)
+    assert (found, values["verdict"]) == (code, verdict)
+    assert values["change"] == pytest.approx(0.5 / seconds - 1, abs=0.01)
+    low, high = values["interval"]
+    assert low < values["change"] < high
+    assert values["provisional"] is True
+    assert "throughput" not in values
+
+
+def test_more_logs_see_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    for side, seconds in (("base", 0.5), ("now", 0.5)):
+        (tmp_path / side).mkdir()
+        for run in range(5):
+            write(tmp_path / side, f"run{run}{side}", seconds)
+    one = [next((tmp_path / side).iterdir()) for side in ("base", "now")]
+    _, single = judged(capsys, *one)
+    _, folders = judged(capsys, tmp_path / "base", tmp_path / "now")
+    _, globbed = judged(capsys, tmp_path / "base" / "*.log", tmp_path / "now" / "*.log")
+    assert folders["sees"] < single["sees"]
+    assert globbed == folders
+
+
+def test_strict_fails_what_was_not_judged(tmp_path: Path):
+    base, current = write(tmp_path, "base", 0.5), write(tmp_path, "now", 0.522)
+    assert main(["judge", str(base), str(current)]) == 0
+    assert main(["judge", str(base), str(current), "--strict"]) == 1
+
+
+def test_waiting_for_data_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    base = write(tmp_path, "base", 0.5, wait=0.01)
+    current = write(tmp_path, "now", 0.8, wait=0.3)
+    _, values = judged(capsys, base, current)
+    assert values["verdict"] == "regressed"
+    assert "waiting for data explains 9" in values["reason"]
+
+
+def test_one_long_stall_is_unsteady_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    base = write(tmp_path, "base", 0.5)
+    current = write(tmp_path, "now", 0.5, stall_s=20.0)
+    code, values = judged(capsys, base, current)
+    assert (code, values["verdict"]) == (0, "unsteady")
+    assert values["change"] is None
+    assert (
+        "most by iterations 291 to 300" in values["reason"] or "iterations 2" in values["reason"]
+    )
+
+
+def test_another_world_size_is_incomparable(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    base = write(tmp_path, "base", 0.5)
+    current = tmp_path / "now_gpu4_bs16_fp32.log"
+    current.write_text(base.read_text())
+    _, values = judged(capsys, base, current)
+    assert values["verdict"] == "incomparable"
+    assert "devices: 4, was 8" in values["reason"]
+
+
+def test_folders_by_layout_are_judged_case_by_case(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    for side, slow in (("base", 1.0), ("now", 1.5)):
+        for layout, seconds in (("1n1g", 0.5), ("1n8g", 0.5 * slow)):
+            folder = tmp_path / side / layout
+            folder.mkdir(parents=True)
+            for run in (1, 2, 3):
+                text = "\n".join(plsc(i, seconds) for i in range(0, 200, 10))
+                (folder / f"r50_b16_fp32_{run}.log").write_text(text)
+    code, values = judged(capsys, tmp_path / "base", tmp_path / "now")
+    verdicts = {o["case"]["id"]: o["judgement"]["verdict"] for o in values["outcomes"]}
+    assert verdicts == {"r50-fp32-bs16-1n1g": "passed", "r50-fp32-bs16-1n8g": "regressed"}
+    assert code == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "no such file"),
+        ("hello\n", "no line is a record"),
+        ("{}", "neither a results file, nor a baseline"),
+        ('{"outcomes": 3}', "not a results file"),
+    ],
+)
+def test_what_cannot_be_read_is_exit_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None, message: str
+):
+    base = write(tmp_path, "base", 0.5)
+    current = tmp_path / ("now.json" if text and text[0] == "{" else "now.log")
+    if text is not None:
+        current.write_text(text)
+    assert main(["judge", str(base), str(current)]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_log_too_short_to_measure(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    base = write(tmp_path, "base", 0.5)
+    current = tmp_path / "now_gpu8_bs16.log"
+    current.write_text("\n".join(paddleclas(i, 0.5) for i in range(20)))
+    assert main(["judge", str(base), str(current)]) == 2
+    assert "a number needs 50 of warm-up" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason=f"no real logs at {REAL}")
+@pytest.mark.parametrize(
+    ("path", "verdict", "low", "high"),
+    [
+        ("ResNet50V1.5/OtherReports/PyTorch/logs/V100-LOG/pytorch_gpu8_fp32_bs256.txt",
+         "unsteady", None, None),
+        ("HRNetW18/logs/paddle/PaddleSeg_fcn_hrnetw18_bs8_fp32_DP_N1C8_log",
+         "improved", 0.18, 0.25),
+        ("HRNetW18/OtherReports/PyTorch/logs/hrnet_torch_bs8_fp16_gpu8",
+         "regressed", -0.45, -0.35),
+        ("Transformer/OtherReports/PyTorch/logs/V100_LOG/transformer_pytorch_bs5120_fp32_gpu8",
+         "passed", -0.01, 0.01),
+    ],
+)  # fmt: skip
+def test_releases_of_a_published_report(
+    capsys: pytest.CaptureFixture[str],
+    path: str,
+    verdict: str,
+    low: float | None,
+    high: float | None,
+):
+    _, values = judged(capsys, REAL / "v2.4" / path, REAL / "master" / path)
+    assert values["verdict"] == verdict
+    if low is None:
+        assert values["change"] is None
+    else:
+        assert low < values["change"] < high
