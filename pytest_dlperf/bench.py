@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.place import Place, Share
     from pytest_dlperf.core.run import RunSummary
     from pytest_dlperf.core.verdict import Rule
+    from pytest_dlperf.from_logs import LogFolder
     from pytest_dlperf.history.session_runs import SessionRuns
     from pytest_dlperf.measure.devices import Devices
 
@@ -79,6 +80,8 @@ class Bench:
     pinned_machine_class: str | None = None
     share_host: bool = False
     published: bool = False
+    #: Logs that are judged in place of training; None for training.
+    logs: LogFolder | None = None
     #: Folder of real data, as the ranks see it; None for synthetic data.
     data: str | None = None
     #: Frameworks asked for by name: their absence is an error.
@@ -185,10 +188,29 @@ class Bench:
         machine class. Raises ``BaselineError`` for a file that cannot be used.
         """
         machine_class = self.machine_class(case)
+        if self.logs is not None and self.pinned_machine_class is None:
+            return self._baseline_of_any_machine(case)
         if not self.published:
             return self.store.find(machine_class, case.suite, case.id)
         found = self.store.published(case.id, case.suite)
         return next((b for b in found if b.machine_class == machine_class), None)
+
+    def _baseline_of_any_machine(self, case: Case) -> Baseline | None:
+        """Return the only baseline of ``case``: logs do not say which machine wrote them."""
+        entries, _ = self.store.readable()
+        kind = "published" if self.published else "measured"
+        found = [
+            entry.baseline
+            for entry in entries
+            if entry.baseline.case_id == case.id and entry.baseline.source.kind == kind
+        ]
+        if len(found) > 1:
+            classes = ", ".join(sorted(baseline.machine_class for baseline in found))
+            raise CaseError(
+                f"{case.id}: logs do not say which machine wrote them, and there are baselines of "
+                f"{classes}; name one with DLPERF_MACHINE_CLASS"
+            )
+        return found[0] if found else None
 
     def published_value(self, case: Case) -> dict[str, str | float]:
         """Return the published number of ``case`` with its source; empty if there is none."""

@@ -52,7 +52,27 @@ def _selected(metafunc: pytest.Metafunc, session: PerfSession) -> Sequence[Selec
     declared = [replace(case, protocol=settings.protocol_for(case.protocol)) for case in declared]
     if settings.list_only:
         return [Selected(case=case) for case in declared]
+    if session.logs is not None:
+        return [_with_log(case, session) for case in declared]
     return select(declared, wish_of(session), machine_of(session))
+
+
+def _with_log(case: Case, session: PerfSession) -> Selected:
+    """Return ``case`` for judging its log, whatever there is to run on."""
+    assert session.logs is not None
+    wish = wish_of(session)
+    counts = wish.gpus if case.layout.device == "gpu" else wish.cpus
+    asked = counts is not None and case.world_size in counts
+    left_out = ""
+    if wish.names_devices and not asked:
+        left_out = f"{case.layout} was not asked for"
+    elif wish.frameworks is not None and case.framework not in wish.frameworks:
+        left_out = f"framework {case.framework} was not asked for"
+    elif wish.size is not None and case.size != wish.size:
+        left_out = f"size {case.size} was not asked for"
+    elif not session.logs.logs_of(case):
+        left_out = f"no log under {session.logs.folder}"
+    return Selected(case=case, left_out=left_out)
 
 
 def wish_of(session: PerfSession) -> Wish:
@@ -119,6 +139,8 @@ def deselect(config: pytest.Config, items: list[pytest.Item], session: PerfSessi
 
 def _vanished(case: Case, session: PerfSession) -> bool:
     wish = wish_of(session)
+    if session.logs is not None:
+        return False
     if wish.names_devices or wish.size is not None or case.layout.nodes > 1:
         return False
     if wish.frameworks is not None and case.framework not in wish.frameworks:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: One training of a side.
 Training = Outcome | Baseline | LogArm
 #: Words of different teams for one precision.
-_PRECISIONS: Final = {"fp16": "amp", "float16": "amp", "bfloat16": "bf16", "float32": "fp32"}
+PRECISIONS: Final = {"fp16": "amp", "float16": "amp", "bfloat16": "bf16", "float32": "fp32"}
 _JSON_BYTES: Final = 64
 
 
@@ -55,7 +55,7 @@ def judge_sides(
     if isinstance(now, Outcome) and now.measurement is not None and not isinstance(before, LogArm):
         baseline = before if isinstance(before, Baseline) else _baseline_of(before)
         return judge(now.case, now.measurement, baseline, rule)
-    return judge_logs(replace(_arm(before), name=name), _arm(now), rule)
+    return judge_logs(replace(arm_of(before), name=name), arm_of(now), rule)
 
 
 def _paths(text: str) -> list[Path]:
@@ -109,7 +109,7 @@ def _of_logs(results: Sequence[LogResult], text: str) -> dict[str, Training]:
             problems = "; ".join(problem.message for problem in result.problems)
             raise UsageError(f"{result.path}: no throughput: {problems}")
         groups[_key(result)].append(result)
-    return {key: _arm_of_logs(group, text) for key, group in groups.items()}
+    return {key: arm_of_logs(group, text) for key, group in groups.items()}
 
 
 def _key(result: LogResult) -> str:
@@ -122,7 +122,8 @@ def _key(result: LogResult) -> str:
     )
 
 
-def _arm_of_logs(results: Sequence[LogResult], name: str) -> LogArm:
+def arm_of_logs(results: Sequence[LogResult], name: str) -> LogArm:
+    """Return runs of one training, each with a throughput."""
     first = results[0]
     return LogArm(
         name=name,
@@ -130,7 +131,7 @@ def _arm_of_logs(results: Sequence[LogResult], name: str) -> LogArm:
         sessions=(tuple(r.throughput for r in results if r.throughput is not None),),
         world_size=first.world_size,
         batch_size_per_device=first.batch_size_per_device,
-        precision=_PRECISIONS.get(first.precision or "", first.precision),
+        precision=PRECISIONS.get(first.precision or "", first.precision),
         runs=tuple(_log_run(result) for result in results),
     )
 
@@ -152,7 +153,7 @@ def _log_run(result: LogResult) -> LogRun:
     )
 
 
-def _arm(training: Training) -> LogArm:
+def arm_of(training: Training) -> LogArm:
     """Return a training by its rates alone."""
     if isinstance(training, LogArm):
         return training

@@ -81,6 +81,7 @@ OPTIONS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
         "hosts",
         {"metavar": "n1:8,n2:8", "help": "hosts of several nodes; with --dlperf-dry-run only"},
     ),
+    ("from-logs", {"metavar": "DIR", "help": "judge logs in this folder in place of training"}),
     ("master", {"metavar": "ADDR:PORT", "help": "where the ranks of all nodes meet: on node 0"}),
 )
 FLAGS: Final[tuple[tuple[str, str], ...]] = (
@@ -135,6 +136,8 @@ class Settings:
     published: bool
     #: Empty if none are named.
     hosts: tuple[Host, ...]
+    #: Folder of logs to judge in place of training.
+    from_logs: Path | None
     list_only: bool
     dry_run: bool
 
@@ -194,6 +197,7 @@ class Settings:
             share_host=get("share-host"),
             published=get("published"),
             hosts=_hosts(get),
+            from_logs=_from_logs(get, config.invocation_params.dir),
             list_only=get("list"),
             dry_run=get("dry-run"),
         )
@@ -251,6 +255,21 @@ def _data(text: str | None, start: Path, behind: str | None) -> str | None:
     from pathlib import Path
 
     return text if text is None or behind else str((start / Path(text).expanduser()).resolve())
+
+
+def _from_logs(get: Any, here: Path) -> Path | None:
+    from pytest_dlperf.core.errors import UsageError
+
+    if get("from-logs") is None:
+        return None
+    folder: Path = here / get("from-logs")
+    if not folder.is_dir():
+        raise UsageError(f"--dlperf-from-logs={folder} is no folder")
+    if get("update-baselines"):
+        raise UsageError(
+            "--update-baselines stores what was measured, and --dlperf-from-logs only judges logs"
+        )
+    return folder
 
 
 def _hosts(get: Any) -> tuple[Host, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +96,18 @@ def _summary(case: Case, run: Run, result: LogResult) -> RunSummary:
             "log_format, or mark the steps with pytest_dlperf.mark.step.\n"
             f"Log: {run.log}, its last lines:\n{last_lines(Path(run.log))}"
         )
+    return replace(
+        log_run_summary(result),
+        elapsed_s=run.elapsed_s,
+        log=run.log,
+        folder=run.plan.workdir,
+    )
+
+
+def log_run_summary(result: LogResult) -> RunSummary:
+    """Return a log with a throughput as a run; a log tells neither memory nor canary."""
+    assert result.throughput is not None
+    assert result.estimates is not None
     return RunSummary(
         throughput=result.throughput,
         estimates={
@@ -113,7 +126,5 @@ def _summary(case: Case, run: Run, result: LogResult) -> RunSummary:
         others_cpu_share=None,
         data_wait_share=result.data_wait_share,
         problems=result.problems,
-        elapsed_s=run.elapsed_s,
-        log=run.log,
-        folder=run.plan.workdir,
+        log=result.path,
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pytest_dlperf.core.errors import DlperfError, NotRunError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Judgement, Verdict
+from pytest_dlperf.from_logs import judge_by_logs
 from pytest_dlperf.judge.screen import more_runs
 from pytest_dlperf.judge.verdict import judge
 from pytest_dlperf.runner import Runner, stays_disturbed
@@ -37,17 +38,24 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
     facts: dict[str, Any] = {}
     share_done = False
     try:
-        with bench.together(case):
-            bench.check(case, misfit)
+        if bench.logs is not None:
             baseline = bench.baseline(case)
-            with bench.lease(case) as lease:
-                runner = Runner(bench=bench, lease=lease, workload_folder=workload_folder)
-                share = bench.share(case)
-                if share is None or share.node_rank == 0:
-                    measurement, judgement, facts = measure_and_judge(case, runner, baseline)
-                else:
-                    runner.run_share(case, share)
-                    judgement, share_done = _left_to_node_0(case, share), True
+            hardware = bench.machine_class(case)
+            measurement, judgement = judge_by_logs(
+                case, bench.logs, baseline, bench.rule, hardware=hardware
+            )
+        else:
+            with bench.together(case):
+                bench.check(case, misfit)
+                baseline = bench.baseline(case)
+                with bench.lease(case) as lease:
+                    runner = Runner(bench=bench, lease=lease, workload_folder=workload_folder)
+                    share = bench.share(case)
+                    if share is None or share.node_rank == 0:
+                        measurement, judgement, facts = measure_and_judge(case, runner, baseline)
+                    else:
+                        runner.run_share(case, share)
+                        judgement, share_done = _left_to_node_0(case, share), True
     except NotRunError as error:
         judgement = Judgement(verdict=Verdict.NOT_RUN, reason=str(error))
     except DlperfError as error:

@@ -16,6 +16,7 @@ from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.bench import Bench
 from pytest_dlperf.core.errors import DlperfError, UsageError
 from pytest_dlperf.core.verdict import GOOD, Verdict
+from pytest_dlperf.from_logs import LogFolder
 from pytest_dlperf.history.session_folder import make_session_folder
 from pytest_dlperf.history.session_runs import SessionRuns
 from pytest_dlperf.judge.screen import family_size
@@ -91,6 +92,12 @@ class PerfSession:
         return commit_of(self.settings.rootdir, outside=self.settings.baselines)
 
     @cached_property
+    def logs(self) -> LogFolder | None:
+        """The logs to judge in place of training."""
+        folder = self.settings.from_logs
+        return None if folder is None else LogFolder(folder)
+
+    @cached_property
     def bench(self) -> Bench:
         """What the session gives to every case."""
         settings = self.settings
@@ -109,6 +116,7 @@ class PerfSession:
             pinned_machine_class=settings.machine_class,
             share_host=settings.share_host,
             published=settings.published,
+            logs=self.logs,
             data=settings.data,
             frameworks_asked=settings.frameworks or (),
             inject=settings.inject,

@@ -232,6 +232,8 @@ def collected(config: pytest.Config, session: PerfSession, owned: Sequence[str])
 
 def _chosen(session: PerfSession) -> str:
     settings, devices = session.settings, session.devices
+    if settings.from_logs is not None:
+        return f"judging logs in {settings.from_logs}, starting nothing"
     if settings.gpus or settings.cpus:
         asked = [f"{n} GPUs" for n in settings.gpus or ()]
         asked += [f"{n} CPU processes" for n in settings.cpus or ()]
