@@ -25,14 +25,19 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     extract = commands.add_parser(
         "extract", help="throughput from training logs, with what is odd about them"
     )
-    extract.add_argument("logs", nargs="*", type=Path, metavar="LOG")
-    extract.add_argument(
-        "--log_dir", "--log-dir", type=Path, metavar="DIR", help="every log in this folder"
-    )
+    add_logs(extract)
     add_reading(extract)
     extract.add_argument("--save", type=Path, metavar="FILE", help="write the JSON here as well")
     extract.add_argument("--json", action="store_true", help="JSON alone on standard output")
     extract.set_defaults(run=_extract)
+
+
+def add_logs(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that name logs."""
+    parser.add_argument("logs", nargs="*", type=Path, metavar="LOG")
+    parser.add_argument(
+        "--log_dir", "--log-dir", type=Path, metavar="DIR", help="every log in this folder"
+    )
 
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +85,7 @@ def _extract(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.logs.summary import summarise
 
     asked = question(arguments)
-    results = [extract(path, asked) for path in _paths(arguments)]
+    results = [extract(path, asked) for path in paths(arguments)]
     summary = summarise(results)
     text = json.dumps(_to_json(results, summary), indent=1, sort_keys=True, allow_nan=False)
     if arguments.save is not None:
@@ -124,16 +129,17 @@ def question(arguments: argparse.Namespace) -> Question:
     )
 
 
-def _paths(arguments: argparse.Namespace) -> list[Path]:
-    paths: list[Path] = list(arguments.logs)
+def paths(arguments: argparse.Namespace) -> list[Path]:
+    """Return the logs that the arguments name; raise ``UsageError`` for none."""
+    found: list[Path] = list(arguments.logs)
     folder: Path | None = arguments.log_dir
     if folder is not None:
         if not folder.is_dir():
             raise UsageError(f"--log_dir: {folder} is no folder")
-        paths += sorted(path for path in folder.rglob("*") if path.is_file())
-    if not paths:
+        found += sorted(path for path in folder.rglob("*") if path.is_file())
+    if not found:
         raise UsageError("no log: name files, or a folder that holds some with --log_dir")
-    return paths
+    return found
 
 
 def _save(path: Path, text: str) -> None:

@@ -54,13 +54,15 @@ class LogResult:
     #: The whole run by the program's own account, warm-up and all.
     whole_run: float | None = None
     problems: tuple[Problem, ...] = ()
+    #: All that the log tells in global terms, warm-up and all.
+    stretches: tuple[spans.Stretch, ...] = field(default=(), repr=False)
     #: The raw data behind the numbers, for a judgement.
     spans: tuple[Span, ...] = field(default=(), repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """Return what the JSON shows of a log."""
         values = asdict(self)
-        del values["spans"]
+        del values["spans"], values["stretches"]
         return values
 
 
@@ -146,6 +148,7 @@ def _result(
         unit=form.unit,
         loss_last=timeline.loss_last,
         whole_run=timeline.whole_run,
+        stretches=tuple(stretches),
         problems=(*found, *refusal),
     )
     if refusal or timeline.runs > 1:
@@ -164,6 +167,7 @@ def _result(
         data_wait_share=wait,
         loss_last=timeline.loss_last,
         whole_run=timeline.whole_run,
+        stretches=tuple(stretches),
         problems=(*found, *problems.of_stretches(kept, wait)),
         spans=spans.spans(kept, world or 1),
     )
