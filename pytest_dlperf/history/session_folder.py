@@ -23,8 +23,11 @@ def make_session_folder(base: Path, name: str) -> tuple[Path, int]:
     All but the newest nine other sessions that have ended are removed; nothing else in
     ``base`` is touched. Raises ``OSError`` if the folder cannot be made.
     """
-    if not base.exists():
+    try:
         base.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        pass  # it is the user's, or another worker has just made it
+    else:
         (base / ".gitignore").write_text("*\n", encoding="utf-8")
     folder = base / name
     folder.mkdir(mode=0o700, exist_ok=True)
