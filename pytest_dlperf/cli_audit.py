@@ -1,4 +1,4 @@
-"""``dlperf audit TABLE LOG…``: where do the numbers of a report come from?"""
+"""``dlperf audit TABLE LOG…``: where the numbers of a report come from."""
 
 from __future__ import annotations
 

@@ -16,14 +16,17 @@ if TYPE_CHECKING:
 
     from pytest_dlperf.logs.extract import LogResult
 
+#: Model, batch size per device, precision, devices.
+Key = tuple[str, int, str, "int | None"]
 #: A cell is reproduced by a value that differs by less: a report rounds, and picks its window.
 CLOSE: Final = 0.005
 _NUMBER: Final = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?")
 _RULE_LINE: Final = re.compile(r"[\s|:-]+")
 #: How tables name devices: ``8卡``, ``GPU=8,BS=2``, ``1n8g``, ``8 GPUs``, or a bare number.
 _DEVICES: Final = re.compile(
-    r"(?:GPU\s*=\s*|^\s*)(\d+)(?:\s*(?:卡|GPUs?|cards?|devices?))?\b", re.I
+    r"(?:GPU\s*=\s*|^\s*)(\d+)(?:\s*(?:卡|GPUs?|cards?|devices?))?\b", re.IGNORECASE
 )
+_SPEEDUP: Final = re.compile(r"speed-?up|加速", re.IGNORECASE)
 _LAYOUT: Final = re.compile(r"(\d+)n(\d+)[gc]")
 
 
@@ -110,9 +113,7 @@ def _devices(header: Sequence[str], words: Sequence[str]) -> int | None:
 def values_of(results: Sequence[LogResult], skip: int) -> dict[int | None, list[Found]]:
     """Return what every rule gets from the logs, by devices; of several runs their medians too."""
     found: defaultdict[int | None, list[Found]] = defaultdict(list)
-    groups: defaultdict[tuple[object, ...], list[tuple[str, Mapping[str, float]]]] = defaultdict(
-        list
-    )
+    groups: defaultdict[Key, list[tuple[str, Mapping[str, float]]]] = defaultdict(list)
     for result in results:
         values = _values(result, skip)
         for rule, value in values.items():
@@ -122,7 +123,7 @@ def values_of(results: Sequence[LogResult], skip: int) -> dict[int | None, list[
             key = (place.model, place.batch_size_per_device, place.precision, result.world_size)
             groups[key].append((result.path, values))
     for key, runs in groups.items():
-        _add_summaries(found, key[-1], runs)  # type: ignore[arg-type]
+        _add_summaries(found, key[-1], runs)
     return dict(found)
 
 
@@ -168,15 +169,36 @@ def _add_summaries(
         )
 
 
+def _speedups(rates: Mapping[int | None, Sequence[Found]]) -> dict[int | None, list[Found]]:
+    """Return every rule's rate over what the same rule gets of one device, the median of logs."""
+    alone: defaultdict[str, list[float]] = defaultdict(list)
+    for one in rates.get(1, ()):
+        alone[one.rule].append(one.value)
+    return {
+        devices: [
+            Found(
+                value=one.value / statistics.median(alone[one.rule]),
+                rule=f"{one.rule}, over that of one device",
+                logs=one.logs,
+            )
+            for one in several
+            if one.rule in alone
+        ]
+        for devices, several in rates.items()
+    }
+
+
 def audit(markdown: str, results: Sequence[LogResult], skip: int = 50) -> list[Finding]:
     """Return, for every number of the tables, the rule and the logs that come closest to it.
 
-    Only logs of the row's devices are looked at, where the row tells them. A ratio of two cells
-    of the same column (a speedup) is not looked for.
+    Only logs of the row's devices are looked at, where the row tells them. In a column of speedups
+    it is a rule's rate over that of one device.
     """
-    values = values_of(results, skip)
+    rates = values_of(results, skip)
+    speedups = _speedups(rates)
     findings = []
     for cell in cells_of(markdown):
+        values = speedups if _SPEEDUP.search(cell.column) else rates
         candidates = [
             one
             for devices, several in values.items()
