@@ -42,11 +42,10 @@ def losses(suite: str, batch_size: int, precision: str, device: str) -> list[flo
     ("suite", "batch_size"), [("arcface", 16), ("deeplabv3p", 2), ("resnet50", 32), ("tsm", 2)]
 )
 def test_mixed_precision_learns_what_fp32_learns(
-    suite: str, batch_size: int, precision: str, device: str
+    suite: str, batch_size: int, precision: str, device: str, monkeypatch: pytest.MonkeyPatch
 ):
-    # As the worker has it for fp32.
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
+    # As the worker has it for fp32; off for matrix products unless asked for.
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     fp32 = losses(suite, batch_size, "fp32", device)
     mixed = losses(suite, batch_size, precision, device)
     assert mixed != fp32, "it ran in float32"
