@@ -66,7 +66,7 @@ def test_node_0_judges_what_both_nodes_measured(folder: Folder):
     judged = by_id["net-torch-fp32-bs8-2n1c"]
     # Others may use the machine: then it is incomparable before it has no baseline.
     verdict = judged["judgement"]["verdict"]
-    assert verdict in {"no-baseline", "incomparable"}, judged["judgement"]
+    assert verdict in {"no-baseline", "incomparable", "unsteady"}, judged["judgement"]
     measurement = judged["measurement"]
     assert measurement["conditions"]["world_size"] == 2
     assert measurement["speedup"] > 0

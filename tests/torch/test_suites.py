@@ -33,7 +33,7 @@ def test_every_suite_trains_at_tiny_size(tmp_path):
     assert found == {(s, p, n) for s in SUITES for p in ("fp32", "bf16") for n in (1, 2)}
     for outcome in outcomes:
         measurement = outcome["measurement"]
-        assert outcome["judgement"]["verdict"] in {"no-baseline", "incomparable"}
+        assert outcome["judgement"]["verdict"] in {"no-baseline", "incomparable", "unsteady"}
         # What others do to this machine is no fault of the suite.
         found = {problem["code"] for problem in measurement["problems"]}
         assert found <= {"disturbed", "drift"}
