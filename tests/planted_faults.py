@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
+from tests.fault_in_environment import VARIABLE
 from tests.torch.user_folder import Folder
 
-VARIABLE = "PLANTED_FAULT"
+ROOT = Path(__file__).parents[1]
 #: A run that others disturbed teaches as much here as any other.
 ONCE = ("--dlperf-runs=1", "--dlperf-max-runs=1")
 #: Each with the sentence that must say why it is wrong.
@@ -24,13 +26,9 @@ FAULTS = {
 }
 
 
-def planted(world_size: int) -> str:
-    """Return the fault of this rank's training; the one-device parent is always right."""
-    return os.environ.get(VARIABLE, "") if world_size > 1 else ""
-
-
 def assert_caught(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Store the right training as the baseline, repeat it, and then plant every fault."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)  # the suites, in every rank
     result, [right] = folder.run(*ONCE, "--update-baselines", "--dlperf-reason=right")
     assert result.ret == 0, right["judgement"]["reason"]
     [stored] = folder.path.glob("baselines/*/net/*.json")

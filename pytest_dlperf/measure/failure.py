@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from pytest_dlperf.measure.records import RankRecords
 
 _LAST_LINES = 12
-#: What ranks say when one that they wait for is gone (gloo, NCCL, the store, MPI).
+#: What ranks say when one that they wait for is gone (gloo, NCCL, the store, MPI, Horovod,
+#: TensorFlow's collectives).
 _ANOTHER_IS_GONE = re.compile(
     r"(?i)gloo|nccl|process ?group|peer|connection|broken pipe|socket|timed? ?out|store"
+    r"|horovod has been shut down|collective|unavailable|cancell?ed"
 )
 
 

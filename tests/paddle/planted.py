@@ -6,7 +6,7 @@ import paddle
 from paddle.nn import functional as F
 
 from perf_tests.resnet50 import paddle_train as resnet50_train
-from tests.planted_faults import planted
+from tests.fault_in_environment import planted
 
 
 def resnet50(job):

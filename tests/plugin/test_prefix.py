@@ -14,7 +14,7 @@ ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
 def boxed(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Suite:
     """A suite on a machine without a framework."""
     monkeypatch.setenv("PATH", str(FAKES), prepend=":")
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(pytester.mkdir("runtime")))
+    monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(pytester.mkdir("runtime")))
     made = Suite(pytester, monkeypatch)
     made.write(TESTS.replace(", cases_placeholder=None", ""))
     return made

@@ -22,5 +22,5 @@ class TensorflowFolder(Folder):
 def folder(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> TensorflowFolder:
     path = [str(HERE), str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(pytester.mkdir("runtime")))
+    monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(pytester.mkdir("runtime")))
     return TensorflowFolder(pytester)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from perf_tests.resnet50 import tf_horovod_train as resnet50_train
-from tests.planted_faults import planted
+from tests.fault_in_environment import planted
 
 
 def resnet50(job):

@@ -11,5 +11,7 @@ pytestmark = pytest.mark.tensorflow
 
 
 def test_planted_faults_are_caught(folder: Folder, monkeypatch: pytest.MonkeyPatch):
-    folder.write(workload="planted:resnet50", batch_size_per_device=32, size="tiny", iterations=60)
+    folder.write(
+        workload="planted:resnet50", batch_size_per_device=32, size="tiny", iterations=150
+    )
     assert_caught(folder, monkeypatch)

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from perf_tests.arcface import torch_train as arcface_train
 from perf_tests.resnet50 import torch_train as resnet50_train
-from tests.planted_faults import planted
+from tests.fault_in_environment import planted
 
 
 def arcface(job):

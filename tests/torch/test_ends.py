@@ -47,6 +47,8 @@ def test_pytest_itself_ends(folder: Folder, number: signal.Signals):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env=dict(os.environ),
+        # A shell's background job ignores Ctrl-C, and hands that on.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     end_s = time.monotonic() + 60
     while not list(folder.path.glob(".dlperf/*/*/run1/asleep")):

@@ -44,8 +44,7 @@ def losses(suite: str, batch_size: int, precision: str, device: str) -> list[flo
 def test_mixed_precision_learns_what_fp32_learns(
     suite: str, batch_size: int, precision: str, device: str, monkeypatch: pytest.MonkeyPatch
 ):
-    # As the worker has it for fp32.
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
+    # As the worker has it for fp32; off for matrix products unless asked for.
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     fp32 = losses(suite, batch_size, "fp32", device)
     mixed = losses(suite, batch_size, precision, device)

@@ -21,7 +21,8 @@ def test_ranks_start_behind_the_prefix(folder: Folder, monkeypatch: pytest.Monke
     result, [outcome] = folder.run(
         "--dlperf-prefix=env -u DLPERF_TEST_FOO nice -n 5", PYTHON, "-v"
     )
-    assert outcome["judgement"]["verdict"] == "no-baseline", result.stdout.str()
+    verdict = outcome["judgement"]["verdict"]
+    assert verdict in {"no-baseline", "incomparable", "unsteady"}, result.stdout.str()
     places = sorted(folder.path.glob(".dlperf/*/net-torch-fp32-bs8-1n2c/run1/place*.json"))
     assert len(places) == 2
     for path in places:

@@ -37,11 +37,11 @@ def test_two_ranks_train_and_are_measured(folder: Folder):
 
 def test_injection_makes_steps_longer_for_real(folder: Folder):
     folder.write(layout="1n1c", options={"pace_s": 0.01})
-    _, [plain] = folder.run()
     _, [slowed] = folder.run("--dlperf-inject=100%")
-    before, after = (o["measurement"]["throughput"] for o in (plain, slowed))
-    assert after < before * 0.6
     assert slowed["measurement"]["inject"] == 1
+    # A step sleeps for its pace, and as long again; no machine wakes it earlier.
+    for run in slowed["measurement"]["runs"]:
+        assert min(run["step_seconds"][10:]) > 0.02
 
 
 @pytest.mark.parametrize(
@@ -97,9 +97,7 @@ def test_a_precision_without_kernel_is_known_before_anything_starts(folder: Fold
     folder.write(layout="1n1c", precision=["amp", "fp32"])
     result, [amp, fp32] = folder.run()
     assert result.ret == 0
-    assert (amp["judgement"]["verdict"], fp32["judgement"]["verdict"]) == (
-        "not-run",
-        "no-baseline",
-    )
+    assert amp["judgement"]["verdict"] == "not-run"
     assert amp["measurement"] is None
+    assert fp32["measurement"] is not None
     assert "CPU" in amp["judgement"]["reason"]

@@ -153,12 +153,19 @@ def test_the_error_names_the_rank_that_failed_first_with_its_traceback(tmp_path:
     assert text.endswith("last words")
 
 
-def test_a_rank_that_vanished_is_blamed_not_the_one_that_noticed(tmp_path: Path):
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Connection reset by peer",
+        "UnknownError: Horovod has been shut down. This was caused by an exception on one of the",
+    ],
+)
+def test_a_rank_that_vanished_is_blamed_not_the_one_that_noticed(tmp_path: Path, message: str):
     noticed = {
         "record": "failure",
         "rank": 0,
         "code": "exception",
-        "message": "Connection reset by peer",
+        "message": message,
         "time": 6.0,
     }
     ranks = [[*without(rank_records(0), "end"), noticed], without(rank_records(1), "end", "span")]
@@ -169,7 +176,7 @@ def test_a_rank_that_vanished_is_blamed_not_the_one_that_noticed(tmp_path: Path)
         summarise(case(), run)
     text = str(caught.value)
     assert "rank 1 stopped at iteration 13 of 20, without a word" in text
-    assert text.index("rank 1 stopped") < text.index("Connection reset")
+    assert text.index("rank 1 stopped") < text.index(message)
     assert text.endswith("last words")
 
 
