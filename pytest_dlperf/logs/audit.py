@@ -136,6 +136,8 @@ def _values(result: LogResult, skip: int) -> dict[str, float]:
         values["median of rates"] = result.estimates.median_of_rates
     for name in ("dlperf", "dlperf-time"):
         for until in (150, 600):
+            if result.stretches is None:
+                continue
             rate = rules.named(name)(result.stretches, skip, until).throughput
             if rate is not None:
                 values[f"{name}, steps {skip} to {until}"] = rate

@@ -7,12 +7,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import BinaryIO
 
 BLOCK_BYTES: Final = 1 << 20
 #: No record of any format is longer; what follows on such a line is not looked at.
 LINE_BYTES: Final = 8192
+#: A block of which more lines than this share hold an anchor is not searched for it.
+_DENSE: Final = 0.9
+_SAMPLE_BYTES: Final = 1 << 14
 
 _COLOUR: Final = re.compile(rb"\x1b\[[0-9;?]{0,32}[A-Za-z]|\x1b\][^\x07\n]{0,256}\x07")
 # mpirun --tag-output writes "[1,3]<stdout>:", horovodrun "[3]<stdout>:"; with --timestamp-output
@@ -62,19 +65,63 @@ def plain(block: bytes) -> bytes:
     return block
 
 
+class Sieve:
+    """Lets the lines through that hold an anchor, gathered to texts of about a block.
+
+    Blocks in which most lines do are let through as they are.
+    """
+
+    def __init__(self, anchors: tuple[bytes, ...]) -> None:
+        self._anchors = anchors
+        self._gathered: list[bytes] = []
+        self._size = 0
+
+    def texts(self, stream: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield plain text, whole lines, of the blocks of a log and in their order."""
+        for block in stream:
+            if self._is_dense(block):
+                yield from self._flushed()
+                yield block
+                continue
+            for line in whole_lines_with(block, self._anchors):
+                self._gathered.append(line)
+                self._size += len(line)
+            if self._size > BLOCK_BYTES:
+                yield from self._flushed()
+        yield from self._flushed()
+
+    def _flushed(self) -> Iterator[bytes]:
+        if self._gathered:
+            yield b"\n".join([*self._gathered, b""])
+        self._gathered, self._size = [], 0
+
+    def _is_dense(self, block: bytes) -> bool:
+        text = block[:_SAMPLE_BYTES]
+        hits = sum(text.count(anchor) for anchor in self._anchors)
+        return hits > _DENSE * text.count(b"\n")
+
+
 def lines_with(block: bytes, anchors: tuple[bytes, ...]) -> Iterator[Line]:
-    """Yield the lines of a plain block that hold an anchor; the others cost next to nothing."""
+    """Yield the lines of a plain block that hold an anchor, without the marks of launchers."""
+    return map(untagged, whole_lines_with(block, anchors))
+
+
+def whole_lines_with(block: bytes, anchors: tuple[bytes, ...]) -> list[bytes]:
+    """Return the lines of a plain block that hold an anchor; the others cost next to nothing."""
     here = [anchor for anchor in anchors if anchor in block]
     if not here:
-        return
+        return []
+    lines = []
     find = _finder(block, here)
     at = find(0)
     while at >= 0:
         start = block.rfind(b"\n", 0, at) + 1
         end = block.find(b"\n", at)
-        end = len(block) if end < 0 else end
-        yield untagged(block[start : min(end, start + LINE_BYTES)])
+        if end < 0:
+            end = len(block)
+        lines.append(block[start : min(end, start + LINE_BYTES)])
         at = find(end + 1)
+    return lines
 
 
 def _finder(block: bytes, anchors: Sequence[bytes]) -> Callable[[int], int]:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+import itertools
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.logs import facts, problems, rules, spans
-from pytest_dlperf.logs.clean import blocks, lines_with
+from pytest_dlperf.logs.clean import Sieve, blocks, lines_with
 from pytest_dlperf.logs.records import Reader
 from pytest_dlperf.logs.sniff import sniff
 from pytest_dlperf.logs.stamp import stamp
 from pytest_dlperf.logs.timeline import Timeline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from pytest_dlperf.core.run import Span
@@ -55,14 +56,19 @@ class LogResult:
     whole_run: float | None = None
     problems: tuple[Problem, ...] = ()
     #: All that the log tells in global terms, warm-up and all.
-    stretches: tuple[spans.Stretch, ...] = field(default=(), repr=False)
-    #: The raw data behind the numbers, for a judgement.
-    spans: tuple[Span, ...] = field(default=(), repr=False)
+    stretches: spans.Stretches | None = field(default=None, repr=False)
+    #: What of it the numbers were taken from.
+    kept: spans.Stretches | None = field(default=None, repr=False)
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """The raw data behind the numbers, for a judgement."""
+        return () if self.kept is None else spans.spans(self.kept, self.world_size or 1)
 
     def to_json(self) -> dict[str, Any]:
         """Return what the JSON shows of a log."""
-        values = asdict(self)
-        del values["spans"], values["stretches"]
+        values = asdict(replace(self, stretches=None, kept=None))
+        del values["stretches"], values["kept"]
         return values
 
 
@@ -77,33 +83,47 @@ def extract(path: Path, question: Question) -> LogResult:
 
 def of_blocks(stream: Iterable[bytes], *, path: str, question: Question) -> LogResult:
     """Read a log from plain blocks."""
-    form = question.form
     said = facts.Facts()
-    timeline: Timeline | None = None
-    reader: Reader | None = None
-    tail: tuple[bytes, ...] = ()
-    for block in stream:
-        said.look(block)
-        tail = (*tail[-1:], block)
-        form = form or sniff(block)
-        if form is None:
-            continue
-        timeline = timeline or Timeline(form)
-        reader = reader or Reader(form)
-        by_shape = form.by_shape and not rules.needs_stamps(question.rule)
-        columns = reader.columns(block) if by_shape else None
+    form, stream = _begin(_heard(stream, said), question.form, said)
+    named = facts.of_path(path)
+    if form is None:
+        return _unknown(path)
+    timeline, reader = Timeline(form), Reader(form)
+    by_shape = form.by_shape and not rules.needs_stamps(question.rule)
+    for text in Sieve(form.anchors).texts(stream):
+        columns = reader.columns(text) if by_shape else None
         if columns is not None:
             timeline.add_columns(columns)
             continue
-        for line in lines_with(block, form.anchors):
+        for line in lines_with(text, form.anchors):
             reading = form.parse(line.text)
             if reading is not None:
                 timeline.add(reading, line.rank, stamp(line.text))
-    said.look_at_end(b"".join(tail))
-    named = facts.of_path(path)
-    if form is None or timeline is None:
-        return _unknown(path)
     return _result(path, form, timeline, said, named, question)
+
+
+def _heard(stream: Iterable[bytes], said: Facts) -> Iterator[bytes]:
+    """Pass the blocks on, and take in how the log ends."""
+    tail: tuple[bytes, ...] = ()
+    for block in stream:
+        tail = (*tail[-1:], block)
+        yield block
+    said.look_at_end(b"".join(tail))
+
+
+def _begin(
+    stream: Iterator[bytes], known: Format | None, said: Facts
+) -> tuple[Format | None, Iterable[bytes]]:
+    """Return the format, and the blocks from the first with a record on.
+
+    Programs tell their configuration before they train: later blocks are not searched for it.
+    """
+    for block in stream:
+        said.look(block)
+        form = known or sniff(block)
+        if form is not None and any(anchor in block for anchor in form.anchors):
+            return form, itertools.chain([block], stream)
+    return known, ()
 
 
 def _unknown(path: str) -> LogResult:
@@ -138,7 +158,7 @@ def _result(
     )
     selection = rules.named(question.rule)(stretches, question.skip, question.until)
     kept = selection.stretches
-    refusal = _refusal(timeline, form, question.skip, bool(stretches), selection)
+    refusal = _refusal(timeline, form, question.skip, len(stretches) > 0, selection)
     known = LogResult(
         path=path,
         format=form.name,
@@ -148,7 +168,7 @@ def _result(
         unit=form.unit,
         loss_last=timeline.loss_last,
         whole_run=timeline.whole_run,
-        stretches=tuple(stretches),
+        stretches=stretches,
         problems=(*found, *refusal),
     )
     if refusal or timeline.runs > 1:
@@ -161,15 +181,15 @@ def _result(
         batch_size_per_device=batch,
         precision=known.precision,
         unit=form.unit,
-        iterations=kept[-1].last - kept[0].first + 1,
+        iterations=int(kept.last[-1] - kept.first[0]) + 1,
         throughput=selection.throughput,
         estimates=spans.estimates(kept),
         data_wait_share=wait,
         loss_last=timeline.loss_last,
         whole_run=timeline.whole_run,
-        stretches=tuple(stretches),
+        stretches=stretches,
         problems=(*found, *problems.of_stretches(kept, wait)),
-        spans=spans.spans(kept, world or 1),
+        kept=kept,
     )
 
 
@@ -201,7 +221,7 @@ def _refusal(
                 f"{what} (--batch_size_per_device, --world_size)",
             ),
         )
-    if timeline.iterations < skip + problems.LEAST_ITERATIONS or not selection.stretches:
+    if timeline.iterations < skip + problems.LEAST_ITERATIONS or not len(selection.stretches):
         return (problems.insufficient(timeline.iterations, skip),)
     if selection.throughput is None:
         return (

@@ -52,8 +52,8 @@ _PATH_PRECISION: Final = re.compile(
 )
 
 
-#: Programs tell their configuration before they train; blocks after these are not searched.
-_BLOCKS: Final = 4
+#: Of a log that begins with much else, blocks after these are not searched.
+_BLOCKS: Final = 16
 
 
 @dataclass(kw_only=True, slots=True)

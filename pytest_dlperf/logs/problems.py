@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -10,11 +9,11 @@ import numpy as np
 from pytest_dlperf.core.run import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from pytest_dlperf.logs.declare import Format
     from pytest_dlperf.logs.facts import Facts
-    from pytest_dlperf.logs.spans import Stretch
+    from pytest_dlperf.logs.spans import Stretches
     from pytest_dlperf.logs.timeline import Timeline
 
 #: So many iterations after the warm-up are a measurement.
@@ -82,31 +81,30 @@ def _interval(timeline: Timeline) -> float:
     return float(np.median(timeline.windows.iterations())) if len(timeline.windows) else 1
 
 
-def of_stretches(stretches: Sequence[Stretch], wait_share: float | None) -> Iterator[Problem]:
+def of_stretches(stretches: Stretches, wait_share: float | None) -> Iterator[Problem]:
     """Look at the rates that were kept."""
     if wait_share is not None and wait_share > DATA_BOUND:
         yield Problem(
             code="data-bound", message=f"{wait_share:.1%} of the time is waiting for data"
         )
-    rates = [stretch.rate for stretch in stretches]
-    median = statistics.median(rates)
-    weighted = sum(s.work for s in stretches) / sum(s.seconds for s in stretches)
-    three = (statistics.fmean(rates), median, weighted)
+    rates, seconds = stretches.rate, stretches.seconds
+    median, whole = float(np.median(rates)), float(np.sum(seconds))
+    three = (float(np.mean(rates)), median, float(np.sum(stretches.work)) / whole)
     if max(three) > STABLE * min(three):
-        worst = max(stretches, key=lambda s: abs(s.seconds - s.work / median))
+        worst = int(np.argmax(np.abs(seconds - stretches.work / median)))
         yield Problem(
             code="unstable",
             message=f"mean of rates {three[0]:.6g}, median {median:.6g} and time-weighted rate "
-            f"{weighted:.6g} disagree; most by iterations {worst.first} to {worst.last}, at "
-            f"{worst.rate:.6g} for {worst.seconds / sum(s.seconds for s in stretches):.0%} "
-            "of the time",
+            f"{three[2]:.6g} disagree; most by iterations {stretches.first[worst]:.0f} to "
+            f"{stretches.last[worst]:.0f}, at {rates[worst]:.6g} for "
+            f"{seconds[worst] / whole:.0%} of the time",
         )
-    stalls = [s for s in stretches if s.epoch_begins and median > STALL * s.rate]
-    if stalls:
+    stalls = rates[stretches.epoch_begins & (median > STALL * rates)]
+    if len(stalls):
         yield Problem(
             code="epoch-stalls",
-            message=f"{len(stalls)} epochs start slow: the slowest at "
-            f"{min(s.rate for s in stalls):.6g}, median {median:.6g}",
+            message=f"{len(stalls)} epochs start slow: the slowest at {min(stalls):.6g}, "
+            f"median {median:.6g}",
         )
 
 

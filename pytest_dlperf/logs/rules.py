@@ -2,66 +2,67 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from pytest_dlperf.core.lookup import lookup
 from pytest_dlperf.logs import spans
-from pytest_dlperf.logs.spans import Stretch
+from pytest_dlperf.logs.spans import Stretches
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Selection:
     """What one rule took, and the rate it gives; None where it cannot."""
 
-    stretches: tuple[Stretch, ...]
+    stretches: Stretches
     throughput: float | None
 
 
 #: Gets stretches, ``skip`` and ``until`` (None: to the end).
-Rule = Callable[[Sequence[Stretch], int, int | None], Selection]
+Rule = Callable[[Stretches, int, int | None], Selection]
 
 
-def time_weighted(stretches: Sequence[Stretch], skip: int, until: int | None) -> Selection:
+def time_weighted(stretches: Stretches, skip: int, until: int | None) -> Selection:
     """Work over time of what is left after ``skip`` iterations, by our own count."""
-    kept = tuple(
-        stretch
-        for stretch in spans.after(stretches, skip)
-        if until is None or stretch.last <= until
-    )
-    return Selection(stretches=kept, throughput=spans.time_weighted(kept) if kept else None)
+    flags = spans.after(stretches, skip)
+    kept = stretches.where(flags if until is None else flags & (stretches.last <= until))
+    return Selection(stretches=kept, throughput=spans.time_weighted(kept) if len(kept) else None)
 
 
-def dlperf(stretches: Sequence[Stretch], skip: int, until: int | None) -> Selection:
+def dlperf(stretches: Stretches, skip: int, until: int | None) -> Selection:
     """Mean of the printed speeds of steps ``skip`` to ``until`` (seed 003, 150 by default)."""
     kept = _by_label(stretches, skip, until)
-    rate = statistics.fmean(stretch.printed_rate for stretch in kept) if kept else None
+    rate = float(np.mean(kept.printed_rate)) if len(kept) else None
     return Selection(stretches=kept, throughput=rate)
 
 
-def dlperf_time(stretches: Sequence[Stretch], skip: int, until: int | None) -> Selection:
+def dlperf_time(stretches: Stretches, skip: int, until: int | None) -> Selection:
     """Work between two time stamps: of the first step kept and of the last."""
     kept = _by_label(stretches, skip, until)
-    stamped = [stretch for stretch in kept if stretch.at_s is not None]
+    stamped = ~np.isnan(stretches.at_s)
     # The window that ends where the first kept one starts has its stamp there.
-    before = [s for s in stretches if kept and s.last == kept[0].first - 1 and s.at_s is not None]
-    marks = [*before[-1:], *stamped]
+    before = stretches.where(stamped & (stretches.last == (kept.first[0] - 1 if len(kept) else 0)))
+    marks = [*_marks(before)[-1:], *_marks(kept.where(~np.isnan(kept.at_s)))]
     if len(marks) < 2:
         return Selection(stretches=kept, throughput=None)
-    seconds = (marks[-1].at_s or 0.0) - (marks[0].at_s or 0.0)
-    work = sum(s.work / s.iterations for s in kept) / len(kept) * (marks[-1].last - marks[0].last)
-    return Selection(stretches=kept, throughput=work / seconds if seconds > 0 else None)
+    (began, first), (ended, last) = marks[0], marks[-1]
+    work = float(np.mean(kept.work / kept.iterations)) * (last - first)
+    rate = work / (ended - began) if ended > began else None
+    return Selection(stretches=kept, throughput=rate)
 
 
-def _by_label(stretches: Sequence[Stretch], skip: int, until: int | None) -> tuple[Stretch, ...]:
+def _marks(stretches: Stretches) -> list[tuple[float, float]]:
+    """Return time stamp and last iteration of each."""
+    return list(zip(stretches.at_s.tolist(), stretches.last.tolist(), strict=True))
+
+
+def _by_label(stretches: Stretches, skip: int, until: int | None) -> Stretches:
     end = 150 if until is None else until
-    return tuple(
-        s
-        for s in stretches
-        if skip < s.label <= end and (s.label_start is None or s.label_start >= skip)
-    )
+    starts = np.isnan(stretches.label_start) | (stretches.label_start >= skip)
+    return stretches.where((stretches.label > skip) & (stretches.label <= end) & starts)
 
 
 RULES: Final[Mapping[str, Rule]] = {

@@ -2,40 +2,56 @@
 
 from __future__ import annotations
 
-import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from pytest_dlperf.core.run import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from numpy.typing import NDArray
 
     from pytest_dlperf.core.log_pattern import Scope
-    from pytest_dlperf.logs.windows import Window
+    from pytest_dlperf.logs.windows import Windows
+
+    Floats = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Stretch:
-    """A window in global terms. Work is in the unit; in iterations where the batch is unknown."""
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Stretches:
+    """Windows in global terms, in columns of one length; NaN is what the log does not say.
 
-    first: int
-    last: int
+    Work is in the unit; in iterations where the batch is unknown.
+    """
+
+    first: Floats
+    last: Floats
     #: Of these iterations alone.
-    rate: float
+    rate: Floats
     #: As printed, scaled.
-    printed_rate: float
-    work: float
-    seconds: float
-    wait_seconds: float | None
-    label: int
-    label_start: int | None
-    at_s: float | None
-    epoch_begins: bool
+    printed_rate: Floats
+    work: Floats
+    seconds: Floats
+    wait_seconds: Floats
+    label: Floats
+    label_start: Floats
+    at_s: Floats
+    epoch_begins: Flags
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.first)
+
+    def where(self, kept: Flags) -> Stretches:
+        """Return those that are flagged."""
+        columns = {field.name: getattr(self, field.name)[kept] for field in fields(self)}
+        return Stretches(**columns)
 
     @property
-    def iterations(self) -> int:
-        """How many iterations it holds."""
+    def iterations(self) -> Floats:
+        """How many iterations each holds."""
         return self.last - self.first + 1
 
 
@@ -49,45 +65,45 @@ class Estimates:
 
 
 def scaled(
-    windows: Iterable[Window],
+    windows: Windows,
     *,
     scope: Scope,
     world_size: int | None,
     node_devices: int | None,
     batch_size_per_device: int | None,
-) -> list[Stretch]:
+) -> Stretches:
     """Return the windows in global terms; empty where what it takes to scale is unknown."""
+    window = windows.columns()
     factor = _factor(scope, world_size, node_devices)
     batch = batch_size_per_device
-    global_batch = None if batch is None or world_size is None else batch * world_size
-    stretches = []
-    for window in windows:
-        if window.rate is not None and factor is not None:
-            rate, printed = window.rate * factor, (window.printed_rate or window.rate) * factor
-            each = window.work_each * factor if window.work_each else global_batch
-        elif window.seconds_each is not None and global_batch is not None:
-            rate = printed = global_batch / window.seconds_each
-            each = global_batch
-        else:
-            continue
-        work = float(window.iterations * (1 if each is None else each))
-        seconds = work / rate
-        stretches.append(
-            Stretch(
-                first=window.first,
-                last=window.last,
-                rate=rate,
-                printed_rate=printed,
-                work=work,
-                seconds=seconds,
-                wait_seconds=_wait(window, seconds),
-                label=window.label,
-                label_start=window.label_start,
-                at_s=window.at_s,
-                epoch_begins=window.epoch_begins,
-            )
-        )
-    return stretches
+    known_batch = batch is not None and world_size is not None
+    global_batch = float(batch * world_size) if batch and world_size else np.nan
+    # A printed rate goes before one that the batch size and the time make.
+    by_rate = ~np.isnan(window["rate"]) & (factor is not None)
+    by_time = ~by_rate & ~np.isnan(window["seconds_each"]) & known_batch
+    scale = np.nan if factor is None else factor
+    made = global_batch / window["seconds_each"]
+    printed = np.where(window["printed_rate"] > 0, window["printed_rate"], window["rate"])
+    rate = np.where(by_rate, window["rate"] * scale, made)
+    each = np.where(by_rate & (window["work_each"] > 0), window["work_each"] * scale, global_batch)
+    iterations = window["last"] - window["first"] + 1
+    work = iterations * np.where(np.isnan(each), 1.0, each)
+    seconds = work / rate
+    waits = window["seconds_each"] > 0
+    share = np.divide(window["wait_each"], window["seconds_each"], where=waits, out=rate * np.nan)
+    return Stretches(
+        first=window["first"],
+        last=window["last"],
+        rate=rate,
+        printed_rate=np.where(by_rate, printed * scale, made),
+        work=work,
+        seconds=seconds,
+        wait_seconds=seconds * share,
+        label=window["label"],
+        label_start=window["label_start"],
+        at_s=window["at_s"],
+        epoch_begins=window["epoch_begins"] > 0,
+    ).where(by_rate | by_time)
 
 
 def _factor(scope: Scope, world_size: int | None, node_devices: int | None) -> float | None:
@@ -100,49 +116,45 @@ def _factor(scope: Scope, world_size: int | None, node_devices: int | None) -> f
     return float(world_size)
 
 
-def _wait(window: Window, seconds: float) -> float | None:
-    if window.wait_each is None or not window.seconds_each:
-        return None
-    return seconds * window.wait_each / window.seconds_each
+def after(stretches: Stretches, skip: int) -> Flags:
+    """Return which stretches hold no warm-up; one that straddles its end is dropped whole."""
+    return stretches.first > skip
 
 
-def after(stretches: Sequence[Stretch], skip: int) -> list[Stretch]:
-    """Return the stretches that hold no warm-up; one that straddles its end is dropped whole."""
-    return [stretch for stretch in stretches if stretch.first > skip]
-
-
-def estimates(stretches: Sequence[Stretch]) -> Estimates:
+def estimates(stretches: Stretches) -> Estimates:
     """Return the three rates of at least one stretch; the first two are of what was printed."""
     return Estimates(
-        mean_of_rates=statistics.fmean(stretch.printed_rate for stretch in stretches),
-        median_of_rates=statistics.median(stretch.printed_rate for stretch in stretches),
+        mean_of_rates=float(np.mean(stretches.printed_rate)),
+        median_of_rates=float(np.median(stretches.printed_rate)),
         time_weighted=time_weighted(stretches),
     )
 
 
-def time_weighted(stretches: Sequence[Stretch]) -> float:
+def time_weighted(stretches: Stretches) -> float:
     """Return work over time."""
-    return sum(s.work for s in stretches) / sum(s.seconds for s in stretches)
+    return float(np.sum(stretches.work) / np.sum(stretches.seconds))
 
 
-def data_wait_share(stretches: Sequence[Stretch]) -> float | None:
+def data_wait_share(stretches: Stretches) -> float | None:
     """Return the share of the time that went into waiting for data; None where none says it."""
-    known = [s for s in stretches if s.wait_seconds is not None]
-    if not known:
+    known = ~np.isnan(stretches.wait_seconds)
+    if not known.any():
         return None
-    return sum(s.wait_seconds or 0.0 for s in known) / sum(s.seconds for s in known)
+    return float(np.sum(stretches.wait_seconds[known]) / np.sum(stretches.seconds[known]))
 
 
-def spans(stretches: Sequence[Stretch], world_size: int) -> tuple[Span, ...]:
+def spans(stretches: Stretches, world_size: int) -> tuple[Span, ...]:
     """Return the raw data that live runs have as well; a log speaks for rank 0 of all alike."""
+    waits = [None if np.isnan(wait) else float(wait) for wait in stretches.wait_seconds]
+    rows = zip(
+        stretches.first.astype(int).tolist(),
+        stretches.last.astype(int).tolist(),
+        stretches.seconds.tolist(),
+        (stretches.work / world_size).tolist(),
+        waits,
+        strict=True,
+    )
     return tuple(
-        Span(
-            rank=0,
-            first_step=stretch.first,
-            last_step=stretch.last,
-            seconds=stretch.seconds,
-            work=stretch.work / world_size,
-            data_wait_seconds=stretch.wait_seconds,
-        )
-        for stretch in stretches
+        Span(rank=0, first_step=a, last_step=b, seconds=s, work=work, data_wait_seconds=wait)
+        for a, b, s, work, wait in rows
     )

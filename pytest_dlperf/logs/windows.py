@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -49,7 +49,6 @@ class Window:
 
 
 NAMES: Final = tuple(field.name for field in fields(Window))
-_WHOLE: Final = frozenset({"first", "last", "label", "label_start", "prints"})
 
 
 class Windows:
@@ -64,18 +63,6 @@ class Windows:
     def __len__(self) -> int:
         """Return how many there are."""
         return len(self._columns["first"]) + self._chunked + len(self._latest)
-
-    def __iter__(self) -> Iterator[Window]:
-        """Yield them in the order of the log."""
-        self._flush()
-        rows = zip(*(self._columns[name].tolist() for name in NAMES), strict=True)
-        for row in rows:
-            values = {
-                name: None if value != value else int(value) if name in _WHOLE else value
-                for name, value in zip(NAMES, row, strict=True)
-            }
-            values["epoch_begins"] = bool(values["epoch_begins"])
-            yield Window(**values)  # type: ignore[arg-type]
 
     @property
     def only(self) -> Window:
@@ -97,10 +84,14 @@ class Windows:
         if len(self) > 4 * MOST_WINDOWS:
             self._flush()
 
+    def columns(self) -> Mapping[str, Floats]:
+        """Return them by field, in the order of the log; NaN is what is not known."""
+        self._flush()
+        return self._columns
+
     def iterations(self) -> Floats:
         """Return how many iterations each holds."""
-        self._flush()
-        return self._columns["last"] - self._columns["first"] + 1
+        return self.columns()["last"] - self.columns()["first"] + 1
 
     def _settle(self, keep: int) -> None:
         cut = len(self._latest) - keep

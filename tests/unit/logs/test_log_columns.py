@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from log_lines import WRITERS, Writer, paddleclas, paddlevideo
 
@@ -28,7 +29,11 @@ def both_ways(path: Path, name: str, **question: Any) -> tuple[LogResult, LogRes
 
 
 def assert_same(one: Any, other: Any, where: str = "") -> None:
-    if isinstance(one, dict):
+    if where.endswith(".at_s"):
+        return  # time stamps are read line by line alone, for the rule that needs them
+    if isinstance(one, np.ndarray):
+        np.testing.assert_allclose(one, other, rtol=1e-9, err_msg=where)
+    elif isinstance(one, dict):
         assert one.keys() == other.keys()
         for key, value in one.items():
             assert_same(value, other[key], f"{where}.{key}")
