@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.judge import priors
-from pytest_dlperf.judge.stats import MEDIAN_COST, Level
+from pytest_dlperf.judge.stats import Level, median_cost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +77,7 @@ def throughput(case: Case, measurement: Measurement, stored: Sequence[Session]) 
         now=level(measurement.throughputs),
         stored=tuple(level(session.runs) for session in stored),
         prior=priors.THROUGHPUT[case.layout.device],
-        planned=MEDIAN_COST / case.protocol.runs,
+        planned=median_cost(case.protocol.runs) / case.protocol.runs,
     )
 
 
@@ -90,7 +90,7 @@ def parent(case: Case, measurement: Measurement, stored: Sequence[Session]) -> M
         now=level(measurement.parent_throughputs),
         stored=before,
         prior=priors.THROUGHPUT[case.layout.device],
-        planned=MEDIAN_COST / case.protocol.runs,
+        planned=median_cost(case.protocol.runs) / case.protocol.runs,
     )
 
 
@@ -134,7 +134,7 @@ def peak_memory(case: Case, measurement: Measurement, stored: Sequence[Session])
         now=level(now, sign=-1),
         stored=tuple(level(values, sign=-1) for values in before),
         prior=priors.MEMORY[case.layout.device],
-        planned=MEDIAN_COST / case.protocol.runs,
+        planned=median_cost(case.protocol.runs) / case.protocol.runs,
         sign=-1,
         floor=0.02,
     )
