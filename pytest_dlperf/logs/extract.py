@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.run import Problem
@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.run import Span
     from pytest_dlperf.logs.declare import Format
     from pytest_dlperf.logs.facts import Facts
+
+
+_UNSURE: Final = Problem(
+    code="unknown-format",
+    message="a progress bar alone does not say what it counts; if this is training, name the "
+    "format with --format",
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,7 +145,10 @@ def _result(
     )
     selection = rules.named(question.rule)(stretches, question.skip, question.until)
     kept = selection.stretches
-    refusal = _refusal(timeline, form, question.skip, bool(stretches), selection)
+    sure = not form.last_resort or timeline.says_training or question.form is not None
+    refusal = (
+        _refusal(timeline, form, question.skip, bool(stretches), selection) if sure else (_UNSURE,)
+    )
     known = LogResult(
         path=path,
         format=form.name,
@@ -184,16 +194,17 @@ def _refusal(
     timeline: Timeline, form: Format, skip: int, scaled: bool, selection: rules.Selection
 ) -> tuple[Problem, ...]:
     """Say why no number is given; empty where one is."""
-    if form.averaging == "whole":
+    if form.averaging == "whole" or (timeline.whole_run and not timeline.windows):
         return (
             Problem(
                 code="insufficient-data",
-                message="this format prints one rate of the whole run, from which the warm-up "
-                "cannot be taken out",
+                message="the log has one rate of the whole run, from which the warm-up cannot be "
+                "taken out",
             ),
         )
     if timeline.windows and not scaled:
-        what = "batch size or world size" if form.scope == "process" else "world size"
+        by_time = form.scope in {"process", "global"}
+        what = "batch size or world size" if by_time else "world size"
         return (
             Problem(
                 code="unknown-scale",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: Blocks in which fewer lines than this share hold an anchor are searched for it.
 _DENSE = 0.9
 _SAMPLE = 1 << 16
-_WHOLE = frozenset({"step", "epoch", "start", "total"})
+_WHOLE = frozenset({"step", "epoch", "start", "total", "aside"})
 
 
 class Columns:

@@ -48,12 +48,18 @@ class Timeline:
         self._step: int | None = None
         self._counted = 0
         self._half: int | None = None
+        self._aside = False
         self._mean = RunningMean(form.running_since)
 
     @property
     def iterations(self) -> int:
         """Iterations that the log is known to have seen."""
         return self._counted
+
+    @property
+    def says_training(self) -> bool:
+        """Whether the log has words of training, besides its steps."""
+        return self.loss_last is not None or self.whole_run is not None
 
     @property
     def last_step(self) -> int | None:
@@ -66,11 +72,11 @@ class Timeline:
             self.whole_run = reading.whole_run
         if rank is not None:
             self.ranks.add(rank)
-        step = self._joined_step(reading)
-        if step is None:
-            return
         if reading.loss is not None:
             self.loss_last = reading.loss
+        step = self._joined_step(reading)
+        if self._is_aside(reading) or step is None:
+            return
         self.prints += 1
         if self._is_repeat(reading, step, rank):
             return
@@ -78,6 +84,10 @@ class Timeline:
         self.steps += 1
         self.total = reading.total
         window = self._window(reading, step, first, at_s)
+        if self._aside:
+            # The mean of a run has the time of what went on aside; that of an epoch is a new one.
+            window = window if self.epoch_begins else None
+            self._aside = False
         self._remember(reading.epoch, step, window)
         if window is not None:
             self.windows.append(window)
@@ -98,7 +108,7 @@ class Timeline:
         form = self._format
         if form.two_lines or form.counter == "stalls" or form.averaging == "whole" or self.ranks:
             return False
-        if "whole_run" in columns or self._step is None:
+        if "whole_run" in columns or self._step is None or form.bar:
             return False
         before = Before(
             step=self._step, epoch=self._epoch, counted=self._counted, running=self._mean.state
@@ -129,6 +139,28 @@ class Timeline:
             return None
         half, self._half = self._half, None
         return half
+
+    def _is_aside(self, reading: Reading) -> bool:
+        """Return whether a reading is none of training's: validation's bar, or one beside it."""
+        if not self._format.bar:
+            return False
+        if reading.aside:
+            self._aside = self._step is not None
+        elif reading.total is not None and self.total not in {None, reading.total}:
+            self._aside = not self._is_superseded()
+        else:
+            # Validation comes last in an epoch, or the bar goes on with it.
+            return self._aside and reading.epoch is not None and reading.epoch == self._epoch
+        return self._aside
+
+    def _is_superseded(self) -> bool:
+        """Forget a bar that came to its end without a word of training."""
+        if self._step != self.total or self.says_training:
+            return False
+        self.windows, self._counted, self._step = Windows(), 0, None
+        self._recent.clear()
+        self._mean.restart()
+        return True
 
     def _is_repeat(self, reading: Reading, step: int, rank: int | None) -> bool:
         if self._format.counter == "stalls":
@@ -162,7 +194,9 @@ class Timeline:
         if previous is None:
             self._counted = done
             return self._first_of_log(reading, done)
-        if self.epoch_begins and self._format.counter == "epoch" and _later(reading.epoch, epoch):
+        counter = self._format.counter
+        restarts = counter == "epoch" or (counter == "either" and step <= previous)
+        if self.epoch_begins and restarts and _later(reading.epoch, epoch):
             self._counted += done
             self._mean.restart()
         elif step < previous or not _later(reading.epoch, epoch):
