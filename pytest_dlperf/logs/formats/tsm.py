@@ -1,6 +1,7 @@
 """The TSM repository's own ``main.py``: like the ImageNet example, with ``, lr:`` after the step.
 
-One process drives all devices (``DataParallel``), so the time is that of the global batch.
+One process drives all devices (``DataParallel``), so the time is that of the global batch, and
+``--batch-size`` counts it.
 """
 
 from __future__ import annotations
@@ -38,4 +39,5 @@ FORMAT: Final = Format(
     anchors=(b"Epoch: [",),
     parse=parse,
     by_shape=True,
+    global_batch=True,
 )
