@@ -31,7 +31,9 @@ def assert_same(one: Any, other: Any, where: str = "") -> None:
     if isinstance(one, dict):
         assert one.keys() == other.keys()
         for key, value in one.items():
-            assert_same(value, other[key], f"{where}.{key}")
+            # Time stamps are looked at only where a rule needs them, and then line by line.
+            if key != "at_s":
+                assert_same(value, other[key], f"{where}.{key}")
     elif isinstance(one, list | tuple):
         assert len(one) == len(other), where
         for index, (mine, theirs) in enumerate(zip(one, other, strict=True)):
