@@ -212,7 +212,15 @@ def _refusal(
                 f"{what} (--batch_size_per_device, --world_size)",
             ),
         )
-    if timeline.iterations < skip + problems.LEAST_ITERATIONS or not selection.stretches:
+    enough = timeline.iterations >= skip + problems.LEAST_ITERATIONS
+    if form.bar and enough and not selection.stretches:
+        return (
+            Problem(
+                code="insufficient-data",
+                message="the bar shows whole seconds, and after the warm-up no epoch has enough",
+            ),
+        )
+    if not enough or not selection.stretches:
         return (problems.insufficient(timeline.iterations, skip),)
     if selection.throughput is None:
         return (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pytest_dlperf.logs.running import RunningState
+from pytest_dlperf.logs.running import ROUNDING, RunningState
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -125,7 +125,7 @@ def _undo(
 
     new = count - previous(count, before.count)
     grown = total - previous(total, before.seconds)
-    if not np.all((new >= 1) & (grown > 0)) or np.any(goes_on & ~warm):
+    if not np.all((new >= 1) & (grown > total * ROUNDING)) or np.any(goes_on & ~warm):
         return None
     own = grown / new
     windows["rate"] = np.where(np.isnan(rate), np.nan, 1 / own)

@@ -26,6 +26,8 @@ _RECENT: Final = 3
 _LATEST: Final = _RECENT
 #: The first readings too, since they say where the log begins.
 _EARLIEST: Final = 8
+#: A bar shows whole seconds: shorter stretches are joined.
+_BAR_SECONDS: Final = 5 - 1e-6
 
 
 class Timeline:
@@ -49,7 +51,7 @@ class Timeline:
         self._counted = 0
         self._half: int | None = None
         self._aside = False
-        self._mean = RunningMean(form.running_since)
+        self._mean = RunningMean(form.running_since, _BAR_SECONDS if form.bar else 0.0)
 
     @property
     def iterations(self) -> int:
@@ -83,11 +85,13 @@ class Timeline:
         first = self._count(reading, step)
         self.steps += 1
         self.total = reading.total
-        window = self._window(reading, step, first, at_s)
-        if self._aside:
-            # The mean of a run has the time of what went on aside; that of an epoch is a new one.
-            window = window if self.epoch_begins else None
-            self._aside = False
+        window = None
+        if self._aside and not self.epoch_begins:
+            # The mean of the run has the time of what went on aside.
+            self._mean.leave_out(step, reading.seconds or 0.0)
+        else:
+            window = self._window(reading, step, first, at_s)
+        self._aside = False
         self._remember(reading.epoch, step, window)
         if window is not None:
             self.windows.append(window)
@@ -205,7 +209,7 @@ class Timeline:
             self._mean.restart()
         else:
             self._counted += max(1, step - previous)
-            if len(self.windows) == 1:
+            if len(self.windows) == 1 and not self._format.bar:
                 self._start_where_the_log_does(step - previous)
                 before = self.windows.only.last
         self._counted = max(self._counted, before + 1)
