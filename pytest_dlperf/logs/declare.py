@@ -54,6 +54,8 @@ class Format:
     #: Whether a line is a record or not, and which number is which, is for the places of its
     #: digits to say and never for the digits themselves: then lines are read by columns.
     by_shape: bool = False
+    #: Seconds to which a printed running mean is rounded: stretches too short for it are joined.
+    resolution: float = 0.0
     #: What the first iteration is called in print.
     first_step: Literal[0, 1] = 0
     #: Step of the epoch at which a running mean starts anew.

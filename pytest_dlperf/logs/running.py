@@ -7,6 +7,8 @@ from typing import Final
 
 #: So much of a sum may come and go by rounding.
 ROUNDING: Final = 1e-12
+#: Rounding of means is to be so many times less than what is new in them.
+FINER: Final = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,9 +33,10 @@ class RunningState:
 class RunningMean:
     """The mean of one epoch's iterations from ``since`` on, as it grows."""
 
-    def __init__(self, since: int, least_seconds: float = 0.0) -> None:
+    def __init__(self, since: int, least_seconds: float = 0.0, resolution: float = 0.0) -> None:
         self._since = since
         self._least = least_seconds
+        self._resolution = resolution * FINER
         self.state = RunningState()
 
     def restart(self) -> None:
@@ -58,7 +61,8 @@ class RunningMean:
         total, waited = mean * count, (wait or 0.0) * count
         new = count - self.state.count
         grown = total - self.state.seconds
-        if new < 1 or grown <= total * ROUNDING or grown < self._least:
+        least = max(self._least, self._resolution * count)
+        if new < 1 or grown <= total * ROUNDING or grown < least:
             return None
         own = grown / new
         own_wait = max(0.0, (waited - self.state.wait) / new)

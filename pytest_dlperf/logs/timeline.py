@@ -51,7 +51,8 @@ class Timeline:
         self._counted = 0
         self._half: int | None = None
         self._aside = False
-        self._mean = RunningMean(form.running_since, _BAR_SECONDS if form.bar else 0.0)
+        least = _BAR_SECONDS if form.bar else 0.0
+        self._mean = RunningMean(form.running_since, least, form.resolution)
 
     @property
     def iterations(self) -> int:
@@ -112,7 +113,7 @@ class Timeline:
         form = self._format
         if form.two_lines or form.counter == "stalls" or form.averaging == "whole" or self.ranks:
             return False
-        if "whole_run" in columns or self._step is None or form.bar:
+        if "whole_run" in columns or self._step is None or form.bar or form.resolution:
             return False
         before = Before(
             step=self._step, epoch=self._epoch, counted=self._counted, running=self._mean.state
@@ -209,7 +210,8 @@ class Timeline:
             self._mean.restart()
         else:
             self._counted += max(1, step - previous)
-            if len(self.windows) == 1 and not self._format.bar:
+            joined = self._format.bar or self._format.resolution
+            if len(self.windows) == 1 and not joined:
                 self._start_where_the_log_does(step - previous)
                 before = self.windows.only.last
         self._counted = max(self._counted, before + 1)

@@ -1,6 +1,7 @@
 """PLSC of 2021, dynamic: ``utils/logging.py``, after insightface's ``utils_callbacks.py``.
 
-``throughput`` is that of all devices since the last print, and every rank prints it.
+``throughput`` is that of all devices since the last print, and every rank prints it. Insightface
+itself (``recognition/arcface_torch``) has ``Speed … samples/sec`` and ``Global Step:``.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from typing import Final
 
 from pytest_dlperf.logs.declare import Field, Format, Reading
 
-_STEP: Final = Field(rb", step: ", rb",")
-_RATE: Final = Field(rb", throughput: ", rb" imgs/sec")
-_LOSS: Final = Field(rb"\bloss ")
+_STEP: Final = Field(rb"(?:, step: |\bGlobal Step: {0,4})")
+_RATE: Final = Field(rb"(?:, throughput: |-Speed )", rb" (?:imgs|samples)/sec")
+_LOSS: Final = Field(rb"\b[Ll]oss ")
 
 
 def parse(line: bytes) -> Reading | None:
@@ -30,7 +31,7 @@ FORMAT: Final = Format(
     unit="images",
     first_step=1,
     counter="global",
-    anchors=(b" imgs/sec",),
+    anchors=(b" imgs/sec", b" samples/sec   Loss "),
     parse=parse,
     by_shape=True,
 )

@@ -112,6 +112,13 @@ def plsc2021(i: int, s: float) -> str:
     )
 
 
+def insightface(i: int, s: float) -> str:
+    return (
+        f"Training: 2022-05-05 03:04:06,521-Speed {BATCH / s:.4f} samples/sec   Loss 43.3935   "
+        f"LearningRate 0.1000   Epoch: 0   Global Step: {i + 1}   Required: 2244 hours"
+    )
+
+
 def plsc2022(i: int, s: float) -> str:
     return (
         f"[2022/10/12 10:00:00] plsc INFO: [Train][Epoch 1/25][Iter: {i}/5000]lr: 0.1, "
@@ -233,9 +240,7 @@ def tf2_timehistory_2019(i: int, s: float) -> str:
 
 
 def imagenet(i: int, s: float) -> str:
-    return (
-        f"Epoch: [0][{i:4d}/5005]\tTime {s:6.3f} ( 2.681)\tData  0.001 ( 1.1)\tLoss 6.9e+00 (7.0)"
-    )
+    return f"Epoch: [0][{i:4d}/5005]\tTime  0.001 ({s:6.3f})\tData  0.000 ( 0.001)\tLoss 6.9 (7.0)"
 
 
 def torchvision(i: int, s: float) -> str:
@@ -247,7 +252,7 @@ def torchvision(i: int, s: float) -> str:
 
 def tsm(i: int, s: float) -> str:
     return (
-        f"Epoch: [0][{i}/5005], lr: 0.02000\tTime {s:.3f} (2.681)\tData 0.001 (1.1)\t"
+        f"Epoch: [0][{i}/5005], lr: 0.02000\tTime 0.001 ({s:.3f})\tData 0.000 (0.001)\t"
         "Loss 5.1 (5.2)\tPrec@1 1.0 (1.0)\tPrec@5 5.0 (5.0)"
     )
 
@@ -373,6 +378,7 @@ WRITERS: tuple[tuple[str, Writer], ...] = (
     ("paddlenlp-trainer", paddlenlp_trainer),
     ("plsc", plsc),
     ("plsc2021", plsc2021),
+    ("plsc2021", insightface),
     ("plsc2022", plsc2022),
     ("ngc-pytorch", ngc_pytorch),
     ("ngc-pytorch", ngc_pytorch_json),

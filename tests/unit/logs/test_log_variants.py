@@ -179,6 +179,19 @@ def test_a_running_mean_over_epochs_whose_counter_restarts_is_refused(named: Pat
     assert "several-runs" in codes(result)
 
 
+def test_one_iteration_in_ten_does_not_hide_the_wait_for_data(named: Path) -> None:
+    lines = [
+        f"Epoch: [0][{i:4d}/5005]\tTime  0.427 ( 2.773)\tData  0.000 ( 2.393)\tLoss 6.9e+00 (7.0)"
+        for i in range(0, 400, 10)
+    ]
+
+    result = read(named, "\n".join(lines))
+
+    assert result.throughput == pytest.approx(BATCH / 2.773)
+    assert result.data_wait_share == pytest.approx(2.393 / 2.773)
+    assert "data-bound" in codes(result)
+
+
 def test_two_programs_in_one_log_are_not_mixed(nameless: Path) -> None:
     lines = [f"{deepspeed(i, 0.4)}\n{megatron(i, 0.5)}" for i in range(150)]
 
