@@ -4,40 +4,28 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import paddle
 import paddle.distributed as dist
 from paddle import nn
 from paddle.nn import functional as F
 
+from perf_tests.arcface.recipe import (
+    DEPTHS,
+    DROPOUT,
+    MARGIN,
+    MOMENTUM,
+    SCALE,
+    SIZES,
+    WEIGHT_DECAY,
+    Size,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_dlperf.worker.frameworks.paddle_job import PaddleJob
-
-MARGIN = 0.5
-SCALE = 64.0
-DROPOUT = 0.4
-MOMENTUM = 0.9
-WEIGHT_DECAY = 5e-4
-DEPTHS = (3, 4, 14, 3)
-
-
-class Size(NamedTuple):
-    """How large the model and its images are, and the learning rate of 1024 images."""
-
-    width: int
-    image: int
-    embedding: int
-    classes: int
-    learning_rate: float
-
-
-SIZES = {
-    "full": Size(width=64, image=112, embedding=512, classes=85_742, learning_rate=0.1),
-    "tiny": Size(width=8, image=32, embedding=64, classes=1_001, learning_rate=3.2),
-}
 
 
 def conv(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Conv2D:

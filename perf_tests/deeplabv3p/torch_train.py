@@ -3,43 +3,30 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from perf_tests.deeplabv3p.recipe import (
+    ASPP_RATIOS,
+    CLASSES,
+    IGNORED,
+    MOMENTUM,
+    MULTI_GRID,
+    POLY_ITERATIONS,
+    POLY_POWER,
+    PURE_FP16_SCALE,
+    SIZES,
+    WEIGHT_DECAY,
+    Size,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_dlperf.worker.frameworks.torch_ import TorchJob
-
-CLASSES = 19
-IGNORED = 255
-ASPP_RATIOS = (1, 12, 24, 36)
-MULTI_GRID = (1, 2, 4)
-MOMENTUM = 0.9
-WEIGHT_DECAY = 4e-5
-#: The poly schedule ends here in the report's logs.
-POLY_ITERATIONS, POLY_POWER = 200, 0.9
-#: Gradients of a mean over a million pixels vanish in float16; they are kept this much larger.
-PURE_FP16_SCALE = 1024.0
-
-
-class Size(NamedTuple):
-    """How large the model and its crops are, and the learning rate."""
-
-    #: Width of the first stage; the head's widths follow it.
-    width: int
-    height: int
-    breadth: int
-    learning_rate: float
-
-
-SIZES = {
-    "full": Size(width=64, height=512, breadth=1024, learning_rate=0.01),
-    "tiny": Size(width=8, height=32, breadth=64, learning_rate=0.05),
-}
 
 
 class ConvBN(nn.Sequential):  # type: ignore[misc]  # torch is Any here

@@ -3,40 +3,25 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import paddle
 from paddle import nn
 from paddle.nn import functional as F
 
+from perf_tests.resnet50.recipe import (
+    LABEL_SMOOTHING,
+    MOMENTUM,
+    SIZES,
+    WEIGHT_DECAY,
+    Size,
+    learning_rate,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_dlperf.worker.frameworks.paddle_job import PaddleJob
-
-MOMENTUM = 0.875
-WEIGHT_DECAY = 1 / 32768
-LABEL_SMOOTHING = 0.1
-
-
-class Size(NamedTuple):
-    """How large the model and its images are, and how the learning rate rises."""
-
-    width: int
-    image: int
-    classes: int
-    #: Learning rate at the end of warm-up, for a global batch of 256 images.
-    learning_rate: float
-    #: Images seen by the end of warm-up.
-    warmup_images: int
-
-
-SIZES = {
-    "full": Size(
-        width=64, image=224, classes=1000, learning_rate=0.256, warmup_images=8 * 1_281_167
-    ),
-    "tiny": Size(width=8, image=32, classes=10, learning_rate=0.8, warmup_images=16),
-}
 
 
 class ConvBN(nn.Sequential):  # type: ignore[misc]  # paddle is Any here
@@ -119,12 +104,6 @@ def parameter_groups(model: nn.Layer) -> list[dict[str, Any]]:
         },
         {"params": spared},
     ]
-
-
-def learning_rate(size: Size, global_batch: int, iteration: int) -> float:
-    """Return the rate at ``iteration``: linear in the batch, and rising during warm-up."""
-    risen = min(1.0, iteration * global_batch / size.warmup_images)
-    return size.learning_rate * global_batch / 256 * risen
 
 
 def feed(job: PaddleJob, size: Size) -> Iterator[tuple[paddle.Tensor, paddle.Tensor]]:

@@ -3,38 +3,27 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from perf_tests.tsm.recipe import (
+    CLIP_NORM,
+    DROPOUT,
+    MOMENTUM,
+    SEGMENTS,
+    SHIFT_DIV,
+    SIZES,
+    WEIGHT_DECAY,
+    Size,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_dlperf.worker.frameworks.torch_ import TorchJob
-
-SEGMENTS = 8
-SHIFT_DIV = 8
-DROPOUT = 0.5
-MOMENTUM = 0.9
-WEIGHT_DECAY = 1e-4
-CLIP_NORM = 20.0
-
-
-class Size(NamedTuple):
-    """How large the model and its frames are, and the learning rate of one device."""
-
-    width: int
-    image: int
-    classes: int
-    learning_rate: float
-
-
-SIZES = {
-    "full": Size(width=64, image=224, classes=400, learning_rate=0.0025),
-    "tiny": Size(width=8, image=32, classes=10, learning_rate=0.02),
-}
 
 
 def temporal_shift(x: torch.Tensor) -> torch.Tensor:

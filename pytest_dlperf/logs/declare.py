@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable  # noqa: TC003 - dataclass field
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pytest_dlperf.core.log_pattern import Averaging, Scope  # noqa: TC001 - dataclass fields
 
@@ -35,6 +35,8 @@ class Reading:
     total: int | None = None
     #: Work over time of the whole run, by the program's own account.
     whole_run: float | None = None
+    #: 1 where something else than training goes on, and takes its time.
+    aside: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,19 +54,33 @@ class Format:
     #: Whether a line is a record or not, and which number is which, is for the places of its
     #: digits to say and never for the digits themselves: then lines are read by columns.
     by_shape: bool = False
+    #: Seconds to which a printed running mean is rounded: stretches too short for it are joined.
+    resolution: float = 0.0
     #: What the first iteration is called in print.
     first_step: Literal[0, 1] = 0
     #: Step of the epoch at which a running mean starts anew.
     running_since: int = 0
-    #: ``epoch``: starts anew with each epoch; ``global``: runs on; ``stalls``: runs on, and may
-    #: stand still for iterations that count.
-    counter: Literal["epoch", "global", "stalls"] = "epoch"
+    #: ``epoch``: starts anew with each epoch; ``global``: runs on; ``either``: starts anew if it
+    #: does not grow with a new epoch; ``stalls``: runs on, and may stand still for iterations
+    #: that count.
+    counter: Literal["epoch", "global", "either", "stalls"] = "epoch"
     #: The step stands on one line (a reading without a rate), the rate on the next (step -1).
     two_lines: bool = False
     #: The batch size that the log prints is that of all devices.
     global_batch: bool = False
     #: Where the program itself left its warm-up out of what it prints.
     warmup_removed: bool = False
+    #: A progress bar: drawn again and again, and another ``total`` is another bar.
+    bar: bool = False
+    #: Lines that many programs print: looked for where no other format reads any.
+    last_resort: bool = False
+
+
+def finite(value: Any) -> float | None:
+    """Return a number of a JSON object, or None where it is none that can be reckoned with."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) < 1e300 else None
 
 
 class Field:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.run import Problem
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.run import Span
     from pytest_dlperf.logs.declare import Format
     from pytest_dlperf.logs.facts import Facts
+
+
+_UNSURE: Final = Problem(
+    code="unknown-format",
+    message="a progress bar alone does not say what it counts; if this is training, name the "
+    "format with --format",
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,7 +165,12 @@ def _result(
     )
     selection = rules.named(question.rule)(stretches, question.skip, question.until)
     kept = selection.stretches
-    refusal = _refusal(timeline, form, question.skip, len(stretches) > 0, selection)
+    sure = not form.last_resort or timeline.says_training or question.form is not None
+    refusal = (
+        _refusal(timeline, form, question.skip, len(stretches) > 0, selection)
+        if sure
+        else (_UNSURE,)
+    )
     known = LogResult(
         path=path,
         format=form.name,
@@ -204,16 +216,17 @@ def _refusal(
     timeline: Timeline, form: Format, skip: int, scaled: bool, selection: rules.Selection
 ) -> tuple[Problem, ...]:
     """Say why no number is given; empty where one is."""
-    if form.averaging == "whole":
+    if form.averaging == "whole" or (timeline.whole_run and not timeline.windows):
         return (
             Problem(
                 code="insufficient-data",
-                message="this format prints one rate of the whole run, from which the warm-up "
-                "cannot be taken out",
+                message="the log has one rate of the whole run, from which the warm-up cannot be "
+                "taken out",
             ),
         )
     if timeline.windows and not scaled:
-        what = "batch size or world size" if form.scope == "process" else "world size"
+        by_time = form.scope in {"process", "global"}
+        what = "batch size or world size" if by_time else "world size"
         return (
             Problem(
                 code="unknown-scale",
@@ -221,7 +234,15 @@ def _refusal(
                 f"{what} (--batch_size_per_device, --world_size)",
             ),
         )
-    if timeline.iterations < skip + problems.LEAST_ITERATIONS or not len(selection.stretches):
+    enough = timeline.iterations >= skip + problems.LEAST_ITERATIONS
+    if form.bar and enough and not len(selection.stretches):
+        return (
+            Problem(
+                code="insufficient-data",
+                message="the bar shows whole seconds, and after the warm-up no epoch has enough",
+            ),
+        )
+    if not enough or not len(selection.stretches):
         return (problems.insufficient(timeline.iterations, skip),)
     if selection.throughput is None:
         return (

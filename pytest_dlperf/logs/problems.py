@@ -41,8 +41,8 @@ def of_facts(said: Facts, path: Facts) -> Iterator[Problem]:
         )
     if said.precision and path.precision and said.precision != path.precision:
         both = {said.precision, path.precision}
-        # Two words of different teams for one thing
-        if both != {"amp", "fp16"}:
+        # Words of different teams for one thing
+        if both not in ({"amp", "fp16"}, {"amp", "bf16"}):
             yield Problem(
                 code="precision-mismatch",
                 message=f"the log says {said.precision}, its path {path.precision}",
@@ -57,7 +57,7 @@ def of_timeline(timeline: Timeline, form: Format, said: Facts) -> Iterator[Probl
             message=f"{timeline.runs} runs are in this log, their steps start over; no number is "
             "given: split it where a run starts",
         )
-    if timeline.repeats:
+    if timeline.repeats and not form.bar:
         ranks = timeline.prints / timeline.steps
         yield Problem(
             code="duplicate-ranks",

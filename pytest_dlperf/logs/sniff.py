@@ -18,7 +18,9 @@ def sniff(block: bytes) -> Format | None:
     """Return the format that reads the most lines of a block, or None where none reads one."""
     best: Format | None = None
     most = 0
-    for candidate in formats().values():
+    for candidate in sorted(formats().values(), key=lambda form: form.last_resort):
+        if best is not None and candidate.last_resort:
+            break
         count = _count(block, candidate)
         if count > most:
             best, most = candidate, count

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pytest_dlperf.logs.running import RunningState
+from pytest_dlperf.logs.running import ROUNDING, RunningState
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,7 +47,7 @@ def stride(columns: Columns, part: slice, before: Before, form: Format) -> Strid
     They do where steps and epochs rise, and a running mean's sum with them.
     """
     step = columns["step"][part]
-    if not len(step) or np.isnan(step).any():
+    if not len(step) or np.isnan(step).any() or np.any(step < 0):
         return None
     epoch = columns["epoch"][part]
     if (
@@ -58,7 +58,8 @@ def stride(columns: Columns, part: slice, before: Before, form: Format) -> Strid
     further = np.diff(step, prepend=before.step)
     later = np.zeros(len(step)) if before.epoch is None else np.diff(epoch, prepend=before.epoch)
     begins = later != 0
-    restarts = begins & (form.counter == "epoch")
+    falls = (form.counter == "either") & (further <= 0)
+    restarts = begins & ((form.counter == "epoch") | falls)
     if not np.all((later >= 0) & (restarts | (further > 0))):
         return None
     done = step + 1 - form.first_step
@@ -124,7 +125,7 @@ def _undo(
 
     new = count - previous(count, before.count)
     grown = total - previous(total, before.seconds)
-    if not np.all((new >= 1) & (grown > 0)) or np.any(goes_on & ~warm):
+    if not np.all((new >= 1) & (grown > total * ROUNDING)) or np.any(goes_on & ~warm):
         return None
     own = grown / new
     windows["rate"] = np.where(np.isnan(rate), np.nan, 1 / own)

@@ -26,6 +26,8 @@ _RECENT: Final = 3
 _LATEST: Final = _RECENT
 #: The first readings too, since they say where the log begins.
 _EARLIEST: Final = 8
+#: A bar shows whole seconds: shorter stretches are joined.
+_BAR_SECONDS: Final = 5 - 1e-6
 
 
 class Timeline:
@@ -48,12 +50,19 @@ class Timeline:
         self._step: int | None = None
         self._counted = 0
         self._half: int | None = None
-        self._mean = RunningMean(form.running_since)
+        self._aside = False
+        least = _BAR_SECONDS if form.bar else 0.0
+        self._mean = RunningMean(form.running_since, least, form.resolution)
 
     @property
     def iterations(self) -> int:
         """Iterations that the log is known to have seen."""
         return self._counted
+
+    @property
+    def says_training(self) -> bool:
+        """Whether the log has words of training, besides its steps."""
+        return self.loss_last is not None or self.whole_run is not None
 
     @property
     def last_step(self) -> int | None:
@@ -66,18 +75,24 @@ class Timeline:
             self.whole_run = reading.whole_run
         if rank is not None:
             self.ranks.add(rank)
-        step = self._joined_step(reading)
-        if step is None:
-            return
         if reading.loss is not None:
             self.loss_last = reading.loss
+        step = self._joined_step(reading)
+        if self._is_aside(reading) or step is None:
+            return
         self.prints += 1
         if self._is_repeat(reading, step, rank):
             return
         first = self._count(reading, step)
         self.steps += 1
         self.total = reading.total
-        window = self._window(reading, step, first, at_s)
+        window = None
+        if self._aside and not self.epoch_begins:
+            # The mean of the run has the time of what went on aside.
+            self._mean.leave_out(step, reading.seconds or 0.0)
+        else:
+            window = self._window(reading, step, first, at_s)
+        self._aside = False
         self._remember(reading.epoch, step, window)
         if window is not None:
             self.windows.append(window)
@@ -98,7 +113,7 @@ class Timeline:
         form = self._format
         if form.two_lines or form.counter == "stalls" or form.averaging == "whole" or self.ranks:
             return False
-        if "whole_run" in columns or self._step is None:
+        if "whole_run" in columns or self._step is None or form.bar or form.resolution:
             return False
         before = Before(
             step=self._step, epoch=self._epoch, counted=self._counted, running=self._mean.state
@@ -129,6 +144,28 @@ class Timeline:
             return None
         half, self._half = self._half, None
         return half
+
+    def _is_aside(self, reading: Reading) -> bool:
+        """Return whether a reading is none of training's: validation's bar, or one beside it."""
+        if not self._format.bar:
+            return False
+        if reading.aside:
+            self._aside = self._step is not None
+        elif reading.total is not None and self.total not in {None, reading.total}:
+            self._aside = not self._is_superseded()
+        else:
+            # Validation comes last in an epoch, or the bar goes on with it.
+            return self._aside and reading.epoch is not None and reading.epoch == self._epoch
+        return self._aside
+
+    def _is_superseded(self) -> bool:
+        """Forget a bar that came to its end without a word of training."""
+        if self._step != self.total or self.says_training:
+            return False
+        self.windows, self._counted, self._step = Windows(), 0, None
+        self._recent.clear()
+        self._mean.restart()
+        return True
 
     def _is_repeat(self, reading: Reading, step: int, rank: int | None) -> bool:
         if self._format.counter == "stalls":
@@ -162,7 +199,9 @@ class Timeline:
         if previous is None:
             self._counted = done
             return self._first_of_log(reading, done)
-        if self.epoch_begins and self._format.counter == "epoch" and _later(reading.epoch, epoch):
+        counter = self._format.counter
+        restarts = counter == "epoch" or (counter == "either" and step <= previous)
+        if self.epoch_begins and restarts and _later(reading.epoch, epoch):
             self._counted += done
             self._mean.restart()
         elif step < previous or not _later(reading.epoch, epoch):
@@ -171,7 +210,8 @@ class Timeline:
             self._mean.restart()
         else:
             self._counted += max(1, step - previous)
-            if len(self.windows) == 1:
+            joined = self._format.bar or self._format.resolution
+            if len(self.windows) == 1 and not joined:
                 self._start_where_the_log_does(step - previous)
                 before = self.windows.only.last
         self._counted = max(self._counted, before + 1)

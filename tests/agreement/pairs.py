@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import repeat
 from types import CellType
 from typing import Any
 
@@ -27,8 +28,8 @@ class Training:
     step: Callable[[], Any]
     #: What is trained, by the suite's names, which both frameworks share.
     models: dict[str, Any]
-    #: The variables of ``step`` that hold its one batch.
-    batch: dict[str, CellType]
+    #: The variable of ``step`` that holds its one batch, endlessly repeated.
+    batches: CellType
 
 
 def trainings(suite: str, batch_size: int, dtype: str) -> tuple[Training, Training]:
@@ -46,16 +47,15 @@ def trainings(suite: str, batch_size: int, dtype: str) -> tuple[Training, Traini
     left = taken_apart(import_module(f"perf_tests.{suite}.torch_train").build(ours))
     right = taken_apart(import_module(f"perf_tests.{suite}.paddle_train").build(theirs))
     assert left.models.keys() == right.models.keys()
-    assert left.batch.keys() == right.batch.keys()
     for name, model in left.models.items():
         model.to(getattr(torch, dtype))
         right.models[name].to(dtype=dtype)
         copy_weights(model, right.models[name])
-    for name, cell in left.batch.items():
-        array = cell.cell_contents.numpy()
-        array = array.astype(dtype) if array.dtype == "float32" else array
-        cell.cell_contents = torch.from_numpy(array)
-        right.batch[name].cell_contents = paddle.to_tensor(seen_by_paddle(suite, array))
+    arrays = [tensor.numpy() for tensor in next(left.batches.cell_contents)]
+    arrays = [a.astype(dtype) if a.dtype == "float32" else a for a in arrays]
+    seen = [seen_by_paddle(suite, array) for array in arrays]
+    left.batches.cell_contents = repeat([torch.from_numpy(array) for array in arrays])
+    right.batches.cell_contents = repeat([paddle.to_tensor(array) for array in seen])
     return left, right
 
 
@@ -69,8 +69,7 @@ def taken_apart(step: Callable[[], Any]) -> Training:
         for part in parts:
             if isinstance(part, torch.nn.Dropout | paddle.nn.Dropout):
                 part.p = 0.0
-    tensors = {n: c for n, c in held.items() if isinstance(kinds[n], torch.Tensor | paddle.Tensor)}
-    return Training(step, models, tensors)
+    return Training(step, models, held["batches"])
 
 
 def seen_by_paddle(suite: str, array: np.ndarray) -> np.ndarray:

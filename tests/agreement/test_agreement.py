@@ -74,10 +74,9 @@ def test_three_iterations_move_the_weights_alike(
     At the tiny sizes' own rates a rounding error that turns one ReLU grows a thousandfold with
     every step; at a ten-thousandth of them it stays small.
     """
-    for framework in ("torch", "paddle"):
-        sizes = import_module(f"perf_tests.{suite}.{framework}_train").SIZES
-        slow = sizes["tiny"]._replace(learning_rate=sizes["tiny"].learning_rate / 10_000)
-        monkeypatch.setitem(sizes, "tiny", slow)
+    sizes = import_module(f"perf_tests.{suite}.recipe").SIZES
+    slow = sizes["tiny"]._replace(learning_rate=sizes["tiny"].learning_rate / 10_000)
+    monkeypatch.setitem(sizes, "tiny", slow)
     ours, theirs = trainings(suite, batch_size, dtype)
     before = flat(weights_of_torch(ours.models))
     for _ in range(3):

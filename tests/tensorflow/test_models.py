@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from perf_tests.resnet50 import tf_horovod_train as resnet50
+from perf_tests.resnet50.recipe import SIZES
 from pytest_dlperf.worker.frameworks.tensorflow_job import TensorflowJob
 from pytest_dlperf.worker.frameworks.tensorflow_ranks import Alone
 from pytest_dlperf.worker.frameworks.tensorflow_watch import FirstCall, FlopsByDtype
@@ -19,7 +20,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def full() -> tf.keras.Model:
-    return resnet50.resnet50(resnet50.SIZES["full"], batch=1)
+    return resnet50.resnet50(SIZES["full"], batch=1)
 
 
 def job(**fields) -> TensorflowJob:

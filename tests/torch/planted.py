@@ -1,12 +1,10 @@
-"""The suites' own trainings, with the faults of ``tests/planted_faults.py``."""
+"""A suite's own training, with the faults of ``tests/planted_faults.py``."""
 
 from __future__ import annotations
 
 import torch
-from torch.nn import functional as F
 
 from perf_tests.arcface import torch_train as arcface_train
-from perf_tests.resnet50 import torch_train as resnet50_train
 from tests.fault_in_environment import planted
 
 
@@ -15,17 +13,11 @@ def arcface(job):
     return arcface_train.build(job)
 
 
-def resnet50(job):
-    plant(job)
-    return resnet50_train.build(job)
-
-
 def plant(job):
     fault = planted(job.world_size)
     if fault == "learning-rate-0":
         torch.optim.SGD = Frozen
     if fault == "shuffled-labels":
-        F.cross_entropy = shuffling(F.cross_entropy)
         head = arcface_train.ShardedArcFace
         loss = head.forward
         head.forward = lambda self, x, labels: shuffling(lambda x, y: loss(self, x, y))(x, labels)

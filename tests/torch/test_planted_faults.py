@@ -1,4 +1,7 @@
-"""Faults planted in the suites' own trainings are errors against the right ones' baselines."""
+"""Faults planted in a suite's own training are errors against the right one's baseline.
+
+ArcFace here, whose classifier is sharded; ResNet-50 in the tests of the other frameworks.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,6 @@ from tests.planted_faults import assert_caught
 pytestmark = pytest.mark.torch
 
 
-@pytest.mark.parametrize(("suite", "batch"), [("arcface", 16), ("resnet50", 32)])
-def test_planted_faults_are_caught(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch, suite: str, batch: int
-):
-    folder.write(f"planted:{suite}", batch_size_per_device=batch, size="tiny", iterations=60)
+def test_planted_faults_are_caught(folder: Folder, monkeypatch: pytest.MonkeyPatch):
+    folder.write("planted:arcface", batch_size_per_device=16, size="tiny", iterations=60)
     assert_caught(folder, monkeypatch)

@@ -1,34 +1,51 @@
-"""Hugging Face Trainer: ``speed_metrics`` of ``transformers/trainer_utils.py``.
+"""Hugging Face Trainer: its progress bar, and ``speed_metrics`` of ``trainer_utils.py``.
 
-Its log holds one rate, of the whole run; its warm-up cannot be taken out.
+The bar of ``trainer_callback.py`` has no words before it: `` 5%|#  | 50/1000 [00:25<08:03,
+1.97it/s]`` counts updates of the whole run over the time since it began, a running mean.
+Evaluation has a bar of its own. Rates are printed once, of the whole run, warm-up and all.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from pytest_dlperf.logs.declare import Field, Format, Reading
 
+_BAR: Final = re.compile(
+    rb"^(?:\d{1,5}:)?\s{0,8}\d{1,3}%\|[^|\n]{0,400}\| {0,8}(\d{1,15})/(\d{1,15}) "
+    rb"\[(?:(\d{1,6}):)?(\d\d):(\d\d)<[\d:?]{1,16}, {1,4}[\d.?]{1,9}(?:it/s|s/it)"
+)
 _WHOLE: Final = Field(rb"'?train_samples_per_second'?\s{0,32}[:=] {0,8}'?")
-_LOSS: Final = Field(rb"^{'loss': '?")
+_LOSS: Final = Field(rb"^(?:\d{1,5}: )?{'loss': '?")
 
 
 def parse(line: bytes) -> Reading | None:
-    """Read a loss, or the rate of the run; no line tells its step."""
-    whole = _WHOLE(line)
-    loss = _LOSS(line)
-    if whole is None and loss is None:
+    """Read a state of the bar, a loss, or the rate of the run; the last two tell no step."""
+    match = _BAR.match(line)
+    if match is None:
+        whole, loss = _WHOLE(line), _LOSS(line)
+        if whole is None and loss is None:
+            return None
+        return Reading(step=-1, loss=loss, whole_run=whole)
+    done = int(match[1])
+    elapsed = int(match[3] or 0) * 3600 + int(match[4]) * 60 + int(match[5])
+    if done < 1 or elapsed < 1:
         return None
-    return Reading(step=0, loss=loss, whole_run=whole)
+    return Reading(step=done, total=int(match[2]), seconds=elapsed / done)
 
 
 FORMAT: Final = Format(
     name="huggingface",
-    scope="global",
-    averaging="whole",
+    scope="process",
+    averaging="running",
+    running_since=1,
     unit="samples",
-    counter="stalls",
-    anchors=(b"train_samples_per_second", b"{'loss':"),
+    first_step=1,
+    counter="global",
+    anchors=(b"it/s", b"s/it", b"train_samples_per_second", b"{'loss':"),
     parse=parse,
     by_shape=True,
+    bar=True,
+    last_resort=True,
 )

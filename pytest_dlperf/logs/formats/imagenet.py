@@ -1,7 +1,8 @@
-"""The ImageNet example of PyTorch and torchvision's references: ``examples/imagenet/main.py``.
+"""The ImageNet example of PyTorch: ``examples/imagenet/main.py``.
 
-``Time`` is the printed iteration alone, the mean of the epoch stands in brackets; every process
-counts its own share of the batch.
+``Time`` is the printed iteration alone, the mean of the epoch so far stands in brackets. The
+mean is used: where data is short its batches come in bursts, and one iteration in ten or a
+hundred may show none of the waiting. Every process counts its own share of the batch.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Final
 from pytest_dlperf.logs.declare import Field, Format, Reading
 
 _STEP: Final = re.compile(rb"Epoch: \[(\d{1,9})\]\[\s{0,12}(\d{1,15})/\d{1,15}\]\s")
-_SECONDS: Final = Field(rb"\bTime\s{1,12}")
-_WAIT: Final = Field(rb"\bData\s{1,12}")
+_SECONDS: Final = Field(rb"\bTime\s{1,12}[\d.]{1,16} \(\s{0,12}")
+_WAIT: Final = Field(rb"\bData\s{1,12}[\d.]{1,16} \(\s{0,12}")
 _LOSS: Final = Field(rb"\bLoss\s{1,12}")
 
 
@@ -34,7 +35,8 @@ def parse(line: bytes) -> Reading | None:
 FORMAT: Final = Format(
     name="imagenet",
     scope="process",
-    averaging="iteration",
+    averaging="running",
+    resolution=0.001,
     unit="images",
     anchors=(b"Epoch: [",),
     parse=parse,

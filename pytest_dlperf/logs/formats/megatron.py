@@ -1,6 +1,9 @@
 """Megatron-LM: ``training_log`` of ``megatron/training/training.py``.
 
-Milliseconds of an iteration over the window, and the global batch on the same line.
+Milliseconds of an iteration over the window, and the global batch on the same line (``gloabl
+batch size`` in Ascend's fork). ROCm's fork and Primus print a mean of recent iterations after a
+slash, which is not used. GPT-NeoX (``megatron/logging.py``) and older Megatron-DeepSpeed name no
+batch but the samples a second of all devices.
 """
 
 from __future__ import annotations
@@ -12,8 +15,9 @@ from pytest_dlperf.logs.declare import Field, Format, Reading
 _STEP: Final = Field(rb"\biteration {1,12}", rb"/")
 _TOTAL: Final = Field(rb"\biteration {1,12}\d{1,15}/ {0,12}")
 _MILLISECONDS: Final = Field(rb"elapsed time per iteration \(ms\): {0,12}")
-_BATCH: Final = Field(rb"global batch size: {1,12}")
-_LOSS: Final = Field(rb"\blm loss: {1,12}")
+_BATCH: Final = Field(rb"\b(?:global|gloabl) batch size: {1,12}")
+_RATE: Final = Field(rb"\bsamples(?: per second|/sec): {1,12}")
+_LOSS: Final = Field(rb"\blm[ _]loss:? {1,12}")
 
 
 def parse(line: bytes) -> Reading | None:
@@ -26,7 +30,7 @@ def parse(line: bytes) -> Reading | None:
     return Reading(
         step=step,
         total=_TOTAL.whole(line),
-        rate=None if batch is None else batch / milliseconds * 1000,
+        rate=_RATE(line) if batch is None else batch / milliseconds * 1000,
         work=batch,
         seconds=milliseconds / 1000,
         loss=_LOSS(line),

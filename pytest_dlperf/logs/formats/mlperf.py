@@ -1,12 +1,15 @@
-"""MLPerf logging: ``mlperf_logging/mllog/mllog.py``; ``throughput`` is what submitters add."""
+"""MLPerf logging: ``mlperf_logging/mllog/mllog.py``; ``throughput`` is what submitters add.
+
+Its ``step`` counts epochs, samples or tokens, as the submitter likes; work is in proportion to
+it, so that work over time is right whatever it is.
+"""
 
 from __future__ import annotations
 
 import json
-import math
-from typing import Any, Final
+from typing import Final
 
-from pytest_dlperf.logs.declare import Format, Reading
+from pytest_dlperf.logs.declare import Format, Reading, finite
 
 _MARK: Final = b":::MLLOG"
 
@@ -20,20 +23,12 @@ def parse(line: bytes) -> Reading | None:
     if not isinstance(event, dict) or event.get("key") not in {"tracked_stats", "throughput"}:
         return None
     value, metadata = event.get("value"), event.get("metadata")
-    rate = _number(value.get("throughput") if isinstance(value, dict) else value)
-    step = _number(metadata.get("step")) if isinstance(metadata, dict) else None
+    rate = finite(value.get("throughput") if isinstance(value, dict) else value)
+    step = finite(metadata.get("step")) if isinstance(metadata, dict) else None
     if rate is None or step is None or not 0 <= step < 1e15:
         return None
-    loss = _number(value.get("loss")) if isinstance(value, dict) else None
+    loss = finite(value.get("loss", value.get("train_loss"))) if isinstance(value, dict) else None
     return Reading(step=int(step), rate=rate, loss=loss)
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    if abs(value) > 1e300 or not math.isfinite(value):
-        return None
-    return float(value)
 
 
 FORMAT: Final = Format(

@@ -1,4 +1,8 @@
-"""mmsegmentation: ``mmcv/runner/hooks/logger/text.py``; seconds of an iteration over a window."""
+"""mmsegmentation and its kin: seconds of an iteration over a window, validation apart.
+
+``Iter [50/40000]`` by ``mmcv/runner/hooks/logger/text.py``, and ``Iter(train) [  50/40000]`` by
+``mmengine/runner/log_processor.py``, whose window is the last ``window_size`` iterations.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,14 @@ from typing import Final
 
 from pytest_dlperf.logs.declare import Field, Format, Reading
 
-_STEP: Final = re.compile(rb"\bIter \[(\d{1,15})/\d{1,15}\]")
-_EPOCH_STEP: Final = re.compile(rb"\bEpoch \[(\d{1,9})\]\[(\d{1,15})/\d{1,15}\]")
-_TOTAL: Final = Field(rb"Iter \[\d{1,15}/", rb"\]")
+_STEP: Final = re.compile(rb"\bIter(?:\(train\))? {1,4}\[ {0,14}(\d{1,15})/\d{1,15}\]")
+_EPOCH_STEP: Final = re.compile(
+    rb"\bEpoch(?:\(train\))? {1,4}\[ {0,8}(\d{1,9})\]\[ {0,14}(\d{1,15})/\d{1,15}\]"
+)
+_TOTAL: Final = Field(rb"\bIter(?:\(train\))? {1,4}\[ {0,14}\d{1,15}/", rb"\]")
 _SECONDS: Final = Field(rb"[\s,]time: ")
 _WAIT: Final = Field(rb"\bdata_time: ")
-_LOSS: Final = Field(rb", loss: ")
+_LOSS: Final = Field(rb"[\s,]loss: ")
 
 
 def parse(line: bytes) -> Reading | None:

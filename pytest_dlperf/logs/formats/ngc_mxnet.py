@@ -1,7 +1,7 @@
 """NGC MXNet ResNet-50 (``fit.py``): DLLogger lines, and ``Epoch[1] Batch [320-339]`` of 2020.
 
 Windows of ``disp_batches`` iterations; the speed is global in both, and in 2020 every rank
-printed it.
+printed it. ``DLLL {…}`` are the first kind as JSON.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Final
 
 from pytest_dlperf.logs.declare import Field, Format, Reading
 
-_STEP: Final = re.compile(rb"Epoch: (\d{1,9}) Iteration: (\d{1,15})")
+_STEP: Final = re.compile(rb"(?:Epoch: |\"step\": ?\[)(\d{1,9})(?: Iteration: |, ?)(\d{1,15})")
 _STEP_2020: Final = re.compile(rb"Epoch\[(\d{1,9})\] Batch \[(?:\d{1,15}-)?(\d{1,15})\]")
-_RATE: Final = Field(rb"(?:\btrain\.ips : |\bSpeed: )")
-_LOSS: Final = Field(rb"\btrain\.loss : ")
+_RATE: Final = Field(rb"(?:\btrain\.ips(?: : |\": ?)|\bSpeed: )")
+_LOSS: Final = Field(rb"\btrain\.loss(?: : |\": ?)")
 
 
 def parse(line: bytes) -> Reading | None:

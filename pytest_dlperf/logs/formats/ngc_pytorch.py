@@ -1,4 +1,7 @@
-"""NGC PyTorch ResNet-50: DLLogger lines of ``image_classification/logger.py``."""
+"""NGC PyTorch ResNet-50: DLLogger lines of ``image_classification/logger.py``.
+
+``DLLL {…}`` are the same as JSON, as in ``raport.json``.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ from typing import Final
 
 from pytest_dlperf.logs.declare import Field, Format, Reading
 
-_STEP: Final = re.compile(rb"Epoch: (\d{1,9}) Iteration: (\d{1,15})")
-_RATE: Final = Field(rb"\btrain\.total_ips : ")
-_LOSS: Final = Field(rb"\btrain\.loss : ")
+_STEP: Final = re.compile(rb"(?:Epoch: |\"step\": ?\[)(\d{1,9})(?: Iteration: |, ?)(\d{1,15})")
+_RATE: Final = Field(rb"\btrain\.total_ips(?: : |\": ?)")
+_LOSS: Final = Field(rb"\btrain\.loss(?: : |\": ?)")
 
 
 def parse(line: bytes) -> Reading | None:

@@ -11,8 +11,8 @@ from typing import Final
 
 from pytest_dlperf.logs.declare import Field, Format, Reading
 
-_STEP: Final = re.compile(rb"- \((\d{1,9}), (\d{1,15})\)")
-_RATE: Final = Field(rb"\btotal_ips ?: ")
+_STEP: Final = re.compile(rb"(?:- \(|\"step\": ?\[)(\d{1,9}), ?(\d{1,15})[)\]]")
+_RATE: Final = Field(rb"\btotal_ips(?: ?: |\": ?)")
 
 
 def parse(line: bytes) -> Reading | None:
@@ -29,7 +29,7 @@ FORMAT: Final = Format(
     scope="global",
     averaging="window",
     unit="images",
-    anchors=(b") total_ips :",),
+    anchors=(b") total_ips :", b'{"total_ips":'),
     parse=parse,
     by_shape=True,
     warmup_removed=True,

@@ -9,9 +9,9 @@ from typing import Final
 
 from pytest_dlperf.logs.declare import Field, Format, Reading
 
-_STEP: Final = Field(rb"\bIteration: ", rb" ")
-_RATE: Final = Field(rb"\bthroughput_train : ")
-_LOSS: Final = Field(rb"\btotal_loss : ")
+_STEP: Final = Field(rb"(?:\bIteration: |\"step\": ?\[?)", rb"[ \]]")
+_RATE: Final = Field(rb"\bthroughput_train(?: : |\": ?)")
+_LOSS: Final = Field(rb"\btotal_loss(?: : |\": ?)")
 
 
 def parse(line: bytes) -> Reading | None:

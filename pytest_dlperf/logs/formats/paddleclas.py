@@ -1,7 +1,7 @@
 """PaddleClas from 2021: ``ppcls/static/program.py``, ``ppcls/engine/train/utils.py``.
 
 The meters are set back when step 5 of an epoch begins, so a printed ``batch_cost`` is the mean
-since then.
+since then. PLSC of 2022 prints lines of the same kind that mean something else.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LOSS: Final = Field(rb"\b(?:CELoss|[Ll]oss): {1,8}")
 def parse(line: bytes) -> Reading | None:
     """Read a record; ``END epoch`` lines average a whole epoch and are none."""
     match = _STEP.search(line) or _STEP_ITER.search(line)
-    if match is None or b"END epoch" in line:
+    if match is None or b"END epoch" in line or b"plsc " in line:
         return None
     return Reading(
         epoch=int(match[1]),

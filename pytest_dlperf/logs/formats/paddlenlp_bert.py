@@ -1,6 +1,7 @@
 """PaddleNLP BERT: ``run_pretrain.py``, static and dynamic, in three spellings.
 
-``total step``, the ``tobal step`` of 2021, and ``global step`` of 2020 with ``ips :``.
+``total step``, the ``tobal step`` of 2021, and ``global step`` of 2020 with ``ips :``. GPT's
+lines are like the last, but their ``tokens/s`` are of one device or of all by the version.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Final
 from pytest_dlperf.logs.declare import Field, Format, Reading
 
 _STEP: Final = Field(rb"\b(?:to[tb]al step:|global step) ", rb",")
-_RATE: Final = Field(rb"\bips ?: ?")
+_RATE: Final = Field(rb"\bips ?: ?", rb" sequences/s")
 _SECONDS: Final = Field(rb"\bavg_batch_cost: ")
 _WAIT: Final = Field(rb"\bavg_reader_cost: ")
 _LOSS: Final = Field(rb"\bloss: ")

@@ -1,4 +1,7 @@
-"""PaddleSeg: ``paddleseg/core/train.py``; means over ``log_iters``, ``iter`` never restarts."""
+"""PaddleSeg: ``paddleseg/core/train.py``; means over ``log_iters``, ``iter`` never restarts.
+
+Until January 2021 it printed ``iter=5/100`` and no ``ips``.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,13 @@ from typing import Final
 
 from pytest_dlperf.logs.declare import Field, Format, Reading
 
-_STEP: Final = Field(rb"\biter: ", rb"/")
-_RATE: Final = Field(rb"\bips: ")
-_SECONDS: Final = Field(rb"\bbatch_cost: ")
-_EPOCH: Final = Field(rb"\bepoch: ", rb",")
-_TOTAL: Final = Field(rb"\biter: \d{1,15}/")
-_WAIT: Final = Field(rb"\breader_cost: ")
-_LOSS: Final = Field(rb"\bloss: ")
+_STEP: Final = Field(rb"\biter(?:: |=)", rb"/")
+_RATE: Final = Field(rb"\bips(?:: |=)")
+_SECONDS: Final = Field(rb"\bbatch_cost(?:: |=)")
+_EPOCH: Final = Field(rb"\bepoch(?:: |=)", rb",")
+_TOTAL: Final = Field(rb"\biter(?:: |=)\d{1,15}/")
+_WAIT: Final = Field(rb"\breader_cost(?:: |=)")
+_LOSS: Final = Field(rb"\bloss(?:: |=)")
 
 
 def parse(line: bytes) -> Reading | None:

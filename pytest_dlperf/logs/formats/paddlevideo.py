@@ -1,7 +1,7 @@
 """PaddleVideo (TSM): ``paddlevideo/tasks/train.py``, ``paddlevideo/utils/record.py``.
 
-``batch_cost`` is the value of the printed iteration alone; ``END epoch`` lines are means of the
-whole epoch, warm-up and all.
+``batch_cost`` (``elapse`` at first) is the value of the printed iteration alone; ``END epoch``
+lines are means of the whole epoch, warm-up and all.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _STEP: Final = re.compile(
     rb"train step:\s{0,8}(\d{1,15})"
 )
 _RATE: Final = Field(rb"\bips: {1,4}")
-_SECONDS: Final = Field(rb"\bbatch_cost: {1,4}")
-_WAIT: Final = Field(rb"\breader_cost: {1,4}")
+_SECONDS: Final = Field(rb"\b(?:batch_cost|elapse): {1,4}")
+_WAIT: Final = Field(rb"\breader(?:_cost)?: {1,4}")
 _LOSS: Final = Field(rb"\bloss: {1,8}")
 
 

@@ -1,4 +1,8 @@
-"""torchtitan: ``components/metrics.py``; tokens a second of one device since the last print."""
+"""torchtitan: ``components/metrics.py``; tokens a second of one device since the last print.
+
+Called ``wps`` in ``train.py`` of 2024. Validation has a line of the same kind that begins with
+``validate step:``.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,14 @@ from typing import Final
 from pytest_dlperf.logs.declare import Field, Format, Reading
 
 _STEP: Final = Field(rb"\bstep: {1,12}")
-_RATE: Final = Field(rb"\btps: {1,12}")
+_RATE: Final = Field(rb"\b(?:tps|wps): {1,12}")
 _LOSS: Final = Field(rb"\bloss: {1,12}")
 
 
 def parse(line: bytes) -> Reading | None:
-    """Read a record."""
+    """Read a record; what validation prints is none."""
+    if b"validate step" in line:
+        return None
     step = _STEP.whole(line)
     rate = _RATE(line)
     if step is None or rate is None:
@@ -27,7 +33,7 @@ FORMAT: Final = Format(
     unit="tokens",
     first_step=1,
     counter="global",
-    anchors=(b"tps:",),
+    anchors=(b"tps:", b"wps:"),
     parse=parse,
     by_shape=True,
 )

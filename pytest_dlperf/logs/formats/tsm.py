@@ -1,6 +1,7 @@
 """The TSM repository's own ``main.py``: like the ImageNet example, with ``, lr:`` after the step.
 
-One process drives all devices (``DataParallel``), so the time is that of the global batch.
+One process drives all devices (``DataParallel``), so the time is that of the global batch, and
+``--batch-size`` counts it. The mean in brackets is used, as there.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from typing import Final
 from pytest_dlperf.logs.declare import Field, Format, Reading
 
 _STEP: Final = re.compile(rb"Epoch: \[(\d{1,9})\]\[(\d{1,15})/\d{1,15}\], lr: ")
-_SECONDS: Final = Field(rb"\bTime ")
-_WAIT: Final = Field(rb"\bData ")
+_SECONDS: Final = Field(rb"\bTime [\d.]{1,16} \(")
+_WAIT: Final = Field(rb"\bData [\d.]{1,16} \(")
 _LOSS: Final = Field(rb"\bLoss ")
 
 
@@ -33,9 +34,11 @@ def parse(line: bytes) -> Reading | None:
 FORMAT: Final = Format(
     name="tsm",
     scope="process",
-    averaging="iteration",
+    averaging="running",
+    resolution=0.001,
     unit="clips",
     anchors=(b"Epoch: [",),
     parse=parse,
     by_shape=True,
+    global_batch=True,
 )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import re
 import time
 import tracemalloc
@@ -15,6 +16,8 @@ from pytest_dlperf.logs.clean import BLOCK_BYTES, blocks
 from pytest_dlperf.logs.extract import Question, of_blocks
 from pytest_dlperf.logs.registry import formats
 
+#: About half a minute of them; ``tox -e fuzz`` sets more.
+EXAMPLES = int(os.environ.get("DLPERF_FUZZ_EXAMPLES", "8000"))
 LINES = [writer(i, 0.5).encode() for _, writer in WRITERS for i in (0, 60, 149)]
 NUMBER = re.compile(rb"\d+")
 LITERALS = [
@@ -52,7 +55,7 @@ def check(data: bytes, name: str | None, *, block: int = 256) -> None:
     assert result.throughput is not None or result.problems
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=EXAMPLES)
 @given(st.lists(mutated() | PIECES, max_size=40), st.sampled_from([None, *sorted(formats())]))
 def test_any_bytes_give_a_result(pieces: list[bytes], name: str | None) -> None:
     check(b"\n".join(pieces), name)
@@ -69,9 +72,10 @@ def test_a_hostile_line_of_10_mb_takes_no_time(name: str) -> None:
     ]
 
     for line in hostile:
-        started = time.perf_counter()
+        started = time.process_time()
         check(line, name, block=BLOCK_BYTES)
-        assert time.perf_counter() - started < 5
+        # Half a second's work; a pattern that backtracks would take longer than anybody waits.
+        assert time.process_time() - started < 10
 
 
 def test_memory_does_not_grow_with_the_log() -> None:
