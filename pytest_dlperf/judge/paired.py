@@ -1,0 +1,58 @@
+"""Interleaved pairs: what two arms differ by, from the spread of their pairs.
+
+A pair is one run of each arm, one after the other in random order: what the machine does slowly
+is in both. All values are logs; higher is better.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.judge.stats import Contrast, moderated
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_dlperf.judge.priors import Prior
+
+#: Share that is trimmed at each end where a pair lies far off: one of its runs was hit by others.
+_TRIMMED: Final = 0.2
+#: So many standard deviations off, by the median deviation, is far.
+_OUTLIER: Final = 5.0
+#: Pairs tell their own spread better than anything stored: the prior counts for little.
+PRIOR_DF: Final = 4.0
+#: Fewer pairs than this are not trimmed: there is too little left.
+_FEWEST_TO_TRIM: Final = 5
+
+
+def paired_contrast(now: Sequence[float], before: Sequence[float], prior: Prior) -> Contrast:
+    """Compare the pairs of two arms, given as logs of one value a run, in the order of pairs.
+
+    By the mean difference, and the trimmed mean with the winsorised variance (Yuen 1974) where
+    a pair lies far off; the variance is moderated by the prior (Smyth 2004).
+    """
+    found = sorted(mine - theirs for mine, theirs in zip(now, before, strict=True))
+    count = len(found)
+    cut = int(_TRIMMED * count) if count >= _FEWEST_TO_TRIM and _has_outlier(found) else 0
+    kept = found[cut : count - cut]
+    low, high = kept[0], kept[-1]
+    winsorised = [min(max(value, low), high) for value in found]
+    spread = statistics.variance(winsorised) * (count - 1) if count > 1 else 0.0
+    own_df = len(kept) - 1
+    share = len(kept) / count
+    own = spread / (own_df * share) if own_df else 0.0
+    expected = 2 * prior.run_sd**2
+    variance = moderated(expected, PRIOR_DF, own, own_df)
+    return Contrast(
+        shift=statistics.fmean(kept),
+        se=math.sqrt(variance / len(kept)),
+        df=PRIOR_DF + own_df,
+    )
+
+
+def _has_outlier(ordered: Sequence[float]) -> bool:
+    middle = statistics.median(ordered)
+    scale = 1.4826 * statistics.median(abs(value - middle) for value in ordered)
+    return max(middle - ordered[0], ordered[-1] - middle) > _OUTLIER * scale
