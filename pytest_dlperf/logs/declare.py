@@ -66,8 +66,8 @@ class Format:
     counter: Literal["epoch", "global", "either", "stalls"] = "epoch"
     #: The step stands on one line (a reading without a rate), the rate on the next (step -1).
     two_lines: bool = False
-    #: The batch size that the log prints is that of all devices.
-    global_batch: bool = False
+    #: Whose batch size the log's settings have. A path's is that of a device.
+    batch_of: Literal["device", "node", "global"] = "device"
     #: Where the program itself left its warm-up out of what it prints.
     warmup_removed: bool = False
     #: A progress bar: drawn again and again, and another ``total`` is another bar.

@@ -28,7 +28,14 @@ IMPLAUSIBLE: Final = 1.05
 
 def of_facts(said: Facts, path: Facts) -> Iterator[Problem]:
     """Compare what a log says with what its path says."""
-    world, node, named = said.world_size, said.node_devices, path.world_size
+    world, node, named = said.all_devices, said.node_devices, path.world_size
+    if said.two_worlds is not None:
+        one, other = said.two_worlds
+        yield Problem(
+            code="several-runs",
+            message=f"the log says {one} devices or nodes, and {other} in another place: runs on "
+            "both are in it; no number is given: split it where a run starts",
+        )
     if world is not None and named is not None and world != named:
         yield Problem(
             code="world-size-mismatch",
@@ -38,6 +45,12 @@ def of_facts(said: Facts, path: Facts) -> Iterator[Problem]:
         yield Problem(
             code="world-size-mismatch",
             message=f"the log says {node} devices a node, its path {named} in all",
+        )
+    elif world is None and said.data_parallel and named and named % said.data_parallel:
+        yield Problem(
+            code="world-size-mismatch",
+            message=f"the log says {said.data_parallel} data-parallel devices, its path {named} "
+            f"in all; {said.data_parallel} was taken",
         )
     if said.precision and path.precision and said.precision != path.precision:
         both = {said.precision, path.precision}
@@ -66,7 +79,7 @@ def of_timeline(timeline: Timeline, form: Format, said: Facts) -> Iterator[Probl
         )
     last, total = timeline.last_step, timeline.total
     if said.killed_by:
-        yield Problem(code="truncated", message=f"the run was killed: {said.killed_by!r}")
+        yield Problem(code="truncated", message=f"the run was broken off: {said.killed_by!r}")
     elif last is not None and total is not None and last + _interval(timeline) <= total:
         yield Problem(code="truncated", message=f"the log ends at step {last} of {total}")
     if form.averaging == "running" and timeline.windows:

@@ -8,6 +8,7 @@ running mean.
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -20,14 +21,24 @@ if TYPE_CHECKING:
     from pytest_dlperf.logs.declare import Format, Reading
     from pytest_dlperf.logs.records import Columns
 
-#: Ranks print a step at about the same time: only the last few steps can come again.
-_RECENT: Final = 3
+#: Ranks print a step at about the same time: only the last two steps can come again.
+_RECENT: Final = 2
+#: So many states of a bar, which is drawn again and again.
+_RECENT_OF_BAR: Final = 3
 #: The last readings of a block are taken in one by one, since ranks may print them again.
-_LATEST: Final = _RECENT
+_LATEST: Final = 3
 #: The first readings too, since they say where the log begins.
 _EARLIEST: Final = 8
 #: A bar shows whole seconds: shorter stretches are joined.
 _BAR_SECONDS: Final = 5 - 1e-6
+
+
+@dataclass(slots=True)
+class _Printed:
+    """One of the last steps: its window, and how many prints it had."""
+
+    window: Window | None
+    times: int = 1
 
 
 class Timeline:
@@ -43,9 +54,13 @@ class Timeline:
         self.steps = 0
         self.repeats = 0
         self.total: int | None = None
+        #: The first rank that a launcher's tag named: steps are counted by its prints.
+        self._lead: int | None = None
+        #: How often a step was printed, at most.
+        self._most_prints = 1
         self.epoch_begins = False
         self._format = form
-        self._recent: OrderedDict[tuple[int | None, int], Window | None] = OrderedDict()
+        self._recent: OrderedDict[tuple[int | None, int], _Printed] = OrderedDict()
         self._epoch: int | None = None
         self._step: int | None = None
         self._counted = 0
@@ -58,6 +73,11 @@ class Timeline:
     def iterations(self) -> int:
         """Iterations that the log is known to have seen."""
         return self._counted
+
+    @property
+    def coarse(self) -> bool:
+        """Whether prints were left out because a mean's digits do not show what is new in it."""
+        return self._mean.too_coarse > 0
 
     @property
     def says_training(self) -> bool:
@@ -170,23 +190,33 @@ class Timeline:
     def _is_repeat(self, reading: Reading, step: int, rank: int | None) -> bool:
         if self._format.counter == "stalls":
             return rank is not None and rank != min(self.ranks)
-        key = (reading.epoch, step)
-        if key not in self._recent:
-            return False
+        if rank is not None and self._lead is None:
+            self._lead = rank
+        # Written in blocks, the lines of one rank come long after those of another.
+        follows = rank is not None and rank != self._lead
+        printed = self._recent.get((reading.epoch, step))
+        if printed is None or not (follows or self._is_of_another_rank(printed)):
+            self.repeats += follows
+            return follows
         self.repeats += 1
-        window = self._recent[key]
-        if window is not None and reading.rate and window.printed_rate and reading.rate > 0:
-            # Ranks measure one speed, each with its own clock.
-            window.prints += 1
-            of_all = window.printed_rate * (window.prints - 1) + reading.rate
-            window.printed_rate = of_all / window.prints
-            if self._format.averaging != "running":
-                window.rate = window.printed_rate
+        printed.times += 1
+        self._most_prints = max(self._most_prints, printed.times)
+        if printed.window is not None and self._format.averaging != "running":
+            _take_in(printed.window, reading.rate)
         return True
 
+    def _is_of_another_rank(self, printed: _Printed) -> bool:
+        """Return whether a step comes again by a slower rank, and not by a second run.
+
+        A rank may be one print behind; then the step was not yet printed by as many as another.
+        """
+        last = next(reversed(self._recent.values()))
+        return printed is last or self._format.bar or printed.times < self._most_prints
+
     def _remember(self, epoch: int | None, step: int, window: Window | None) -> None:
-        self._recent[epoch, step] = window
-        if len(self._recent) > _RECENT:
+        self._recent.pop((epoch, step), None)
+        self._recent[epoch, step] = _Printed(window)
+        if len(self._recent) > (_RECENT_OF_BAR if self._format.bar else _RECENT):
             self._recent.popitem(last=False)
 
     def _count(self, reading: Reading, step: int) -> int:
@@ -260,6 +290,15 @@ class Timeline:
             at_s=at_s,
             epoch_begins=self.epoch_begins,
         )
+
+
+def _take_in(window: Window, rate: float | None) -> None:
+    """Take in another rank's rate: they measure one speed, each with its own clock."""
+    if rate is None or rate <= 0 or window.rate is None:
+        return
+    window.prints += 1
+    window.rate += (rate - window.rate) / window.prints
+    window.printed_rate = window.rate
 
 
 def _later(epoch: int | None, before: int | None) -> bool:

@@ -2,7 +2,8 @@
 
 ``Time`` is the printed iteration alone, the mean of the epoch so far stands in brackets. The
 mean is used: where data is short its batches come in bursts, and one iteration in ten or a
-hundred may show none of the waiting. Every process counts its own share of the batch.
+hundred may show none of the waiting. Every process counts its own share of the batch;
+``-b`` is that of the node.
 """
 
 from __future__ import annotations
@@ -41,4 +42,5 @@ FORMAT: Final = Format(
     anchors=(b"Epoch: [",),
     parse=parse,
     by_shape=True,
+    batch_of="node",
 )

@@ -36,4 +36,5 @@ FORMAT: Final = Format(
     anchors=(b"elapse:",),
     parse=parse,
     by_shape=True,
+    batch_of="global",
 )

@@ -41,4 +41,5 @@ FORMAT: Final = Format(
     anchors=(b", train step:",),
     parse=parse,
     by_shape=True,
+    batch_of="global",
 )

@@ -40,5 +40,5 @@ FORMAT: Final = Format(
     anchors=(b"Epoch: [",),
     parse=parse,
     by_shape=True,
-    global_batch=True,
+    batch_of="global",
 )
