@@ -101,7 +101,7 @@ def _extract(arguments: argparse.Namespace) -> int:
 
 def question(arguments: argparse.Namespace) -> Question:
     """Return what the options ask of a log; raise ``UsageError`` if they contradict."""
-    from pytest_dlperf.logs import registry, rules
+    from pytest_dlperf.logs import own_pattern, registry, rules
     from pytest_dlperf.logs.extract import Question
 
     rules.named(arguments.rule)
@@ -116,7 +116,7 @@ def question(arguments: argparse.Namespace) -> Question:
         raise UsageError(f"--{next(iter(meaning))} says what the rate of --pattern means")
     form = None
     if arguments.pattern is not None:
-        form = registry.of_pattern(pattern(arguments.pattern, **meaning))
+        form = own_pattern.of_pattern(pattern(arguments.pattern, **meaning))
     elif arguments.format is not None:
         form = registry.named(arguments.format)
     return Question(
@@ -144,7 +144,6 @@ def paths(arguments: argparse.Namespace) -> list[Path]:
 
 def _save(path: Path, text: str) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         partial.write_text(text, encoding="utf-8")
         partial.replace(path)

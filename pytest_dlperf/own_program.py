@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.log_pattern import LogPattern
 from pytest_dlperf.core.run import Run, RunSummary
-from pytest_dlperf.logs import registry
+from pytest_dlperf.logs import own_pattern, registry
 from pytest_dlperf.logs.extract import LogResult, Question, extract
 from pytest_dlperf.measure.failure import failure_of, last_lines
 from pytest_dlperf.measure.records import read_progress, read_records
@@ -84,7 +84,7 @@ def _check_length(case: Case, run: Run, records: Sequence[RankRecords]) -> None:
 
 def _format(case: Case) -> Format | None:
     if isinstance(case.log_format, LogPattern):
-        return registry.of_pattern(case.log_format)
+        return own_pattern.of_pattern(case.log_format)
     return registry.named(case.log_format) if case.log_format else None
 
 

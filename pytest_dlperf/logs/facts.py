@@ -53,11 +53,12 @@ _NODE: Final = (
     (b"num_gpus=", re.compile(rb"\bnum_gpus=([1-9]\d{0,5})\b")),
     (b"Num GPUs ", re.compile(rb"\bNum GPUs ([1-9]\d{0,5})\b")),
 )
-#: How many nodes; ``1:4`` is a span, which says none.
+#: How many nodes, which stands beside the devices of one; ``1:4`` is a span, and says none. The
+#: longer word is the anchor: a short one costs several times as much to look for.
 _NODES: Final = (
-    (b"nnodes", re.compile(rb"\bnnodes[ :=]{1,24}([1-9]\d{0,5})(?![\d:])")),
+    (b"nproc_per_node", re.compile(rb"\bnnodes[ :=]{1,24}([1-9]\d{0,5})(?![\d:])")),
     (
-        b"min_nodes",
+        b"nproc_per_node",
         re.compile(rb"min_nodes {1,24}: ([1-9]\d{0,5})\s{1,40}max_nodes {1,24}: \1\b"),
     ),
 )
@@ -146,8 +147,9 @@ class Facts:
         self.world_size = self.world_size or self._devices_in(block, _WORLD)
         if b"Total train batch size" in block:
             self._look_at_trainer(block)
-        self.node_devices = self.node_devices or self._devices_in(block, _NODE)
-        self.nodes = self.nodes or self._devices_in(block, _NODES)
+        keep = self.world_size is None
+        self.node_devices = self.node_devices or self._devices_in(block, _NODE, keep=keep)
+        self.nodes = self.nodes or self._devices_in(block, _NODES, keep=keep)
         self.per_replica = self.per_replica or _PER_REPLICA in block
         self.batch_size = self.batch_size or batch_words.batch_size(block)
         if self.precision is None:
@@ -161,11 +163,11 @@ class Facts:
                 other = next((other for other in others if other != value), None)
                 self.two_worlds = None if other is None else (value, other)
 
-    def _devices_in(self, block: bytes, table: Table) -> int | None:
+    def _devices_in(self, block: bytes, table: Table, *, keep: bool = True) -> int | None:
         for anchor, pattern in table:
             if anchor in block and (match := pattern.search(block)):
                 found = _devices(match[1])
-                if anchor not in _MAY_DIFFER:
+                if keep and anchor not in _MAY_DIFFER:
                     self._words.append((anchor, pattern, found))
                     self.look_again(block)
                 return found or None

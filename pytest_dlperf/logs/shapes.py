@@ -17,9 +17,10 @@ import numpy as np
 
 from pytest_dlperf.logs.clean import untagged
 from pytest_dlperf.logs.declare import Reading
+from pytest_dlperf.logs.third_party import BrokenFormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -71,12 +72,11 @@ def shape_of(line: bytes, form: Format) -> Shape | None:
     cut = len(line) - len(plain.text)  # a container's time stamp
     generator = random.Random(line)
     probes = [line, *(_with_other_digits(line, generator) for _ in range(_PROBES))]
-    readings = [form.parse(probe[cut:]) for probe in probes]
-    found = [reading for reading in readings if reading is not None]
+    found = _readings((probe[cut:] for probe in probes), form)
+    if found is None or 0 < len(found) < len(probes):
+        return None
     if not found:
         return Shape(is_record=False, numbers={}, constants={})
-    if len(found) < len(probes):
-        return None
     places = [match.span() for match in _NUMBER.finditer(line, cut)]
     numbers: dict[str, _Number] = {}
     constants: dict[str, float] = {}
@@ -94,6 +94,15 @@ def shape_of(line: bytes, form: Format) -> Shape | None:
         else:
             return None
     return Shape(is_record=True, numbers=numbers, constants=constants)
+
+
+def _readings(lines: Iterable[bytes], form: Format) -> list[Reading] | None:
+    """Return what the parser reads; None where it cannot bear digits that mean nothing."""
+    try:
+        readings = [form.parse(line) for line in lines]
+    except BrokenFormatError:
+        return None
+    return [reading for reading in readings if reading is not None]
 
 
 def _with_other_digits(line: bytes, generator: random.Random) -> bytes:

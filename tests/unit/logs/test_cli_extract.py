@@ -120,6 +120,7 @@ def test_a_log_without_a_number_exits_1_and_says_why(
         ["x.log", "--pattern=("],
         ["x.log", "--scope=global"],
         ["x.log", "--format=plsc", "--pattern=x"],
+        [str(Path(__file__)), "--save=/nonesuch/out.json"],
     ],
 )
 def test_wrong_usage_exits_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,9 +130,19 @@ def test_wrong_usage_exits_2(argv: list[str], capsys: pytest.CaptureFixture[str]
 
 def test_save_writes_the_same_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, saved = tmp_path / "a.log", tmp_path / "result/out.json"
+    saved.parent.mkdir()
     path.write_text(log(plsc))
 
     _, found = run_json(capsys, str(path), f"--save={saved}")
 
     assert json.loads(saved.read_text()) == found
     assert [file.name for file in saved.parent.iterdir()] == ["out.json"]
+
+
+def test_save_makes_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, saved = tmp_path / "a.log", tmp_path / "nonesuch/out.json"
+    path.write_text(log(plsc))
+
+    assert main(["extract", str(path), f"--save={saved}"]) == 2
+    assert str(saved) in capsys.readouterr().err
+    assert not saved.parent.exists()

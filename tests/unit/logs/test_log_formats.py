@@ -7,7 +7,7 @@ from log_lines import BATCH, WRITERS, Writer, log, paddleclas, paddlevideo, plsc
 
 from pytest_dlperf.core.errors import UnknownNameError, UsageError
 from pytest_dlperf.core.log_pattern import pattern
-from pytest_dlperf.logs import registry
+from pytest_dlperf.logs import own_pattern, registry
 from pytest_dlperf.logs.extract import LogResult, Question, extract
 
 
@@ -135,7 +135,7 @@ def test_a_rate_that_cannot_be_scaled_is_not_given(tmp_path: Path) -> None:
 
 
 def test_a_users_own_pattern(tmp_path: Path) -> None:
-    form = registry.of_pattern(
+    form = own_pattern.of_pattern(
         pattern(r"it (?P<step>\d+) (?P<rate>\S+) it/s", scope="device", unit="clips")
     )
     lines = [f"it {i} 32.0 it/s" for i in range(150)]

@@ -106,7 +106,11 @@ def test_a_batch_of_all_cards_is_shared_among_them(nameless: Path) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["PADDLE_TRAINERS_NUM      {}", "using world size: {}, data-parallel size: 1", "nnodes: {}"],
+    [
+        "PADDLE_TRAINERS_NUM      {}",
+        "using world size: {}, data-parallel size: 1",
+        "--nnodes={} --nproc_per_node=4",
+    ],
 )
 @pytest.mark.parametrize("chatter", [0, 30_000])
 def test_runs_on_other_devices_in_one_log_are_refused(
