@@ -169,6 +169,7 @@ def _result(
         world_size=size.world_size,
         node_devices=said.node_devices,
         batch=size.global_batch,
+        varies=form.unit == "tokens",
     )
     selection = rules.named(question.rule)(stretches, question.skip, question.until)
     kept = selection.stretches

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 Source = Literal["option", "log", "path", "lines"]
 #: Rate times seconds may differ from the batch by so much, of rounding.
 _ROUNDING: Final = 0.10
-#: Such a product is a batch where it is as near to a whole number.
-_WHOLE: Final = 0.25
+#: Such a product is shown as a batch where it is as near to a whole number.
+_WHOLE: Final = 0.01
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,14 +62,15 @@ def sizes(
         if batch is not None:
             odd = (*odd, _mismatch(batch, source, lines))
         if source != "option":
-            batch = lines if abs(lines - round(lines)) < _WHOLE else None
-            batch = None if batch is None else float(round(batch)) or None
-            source = None if batch is None else "lines"
-    whole = batch is not None and batch == int(batch)
+            batch, source = lines, "lines"
+    if batch is not None and (whole := abs(batch - round(batch)) <= _WHOLE * batch):
+        batch = round(batch)
+    else:
+        whole = False
     return Sizes(
         world_size=world,
         world_size_from=world_from,
-        batch_size_per_device=int(batch) if batch is not None and whole else None,
+        batch_size_per_device=int(batch) if batch and whole else None,
         batch_size_from=source if whole else None,
         global_batch=batch * world if batch and world else None,
         is_unsure=unsure and batch is None,

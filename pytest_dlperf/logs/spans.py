@@ -73,10 +73,11 @@ def scaled(
     world_size: int | None,
     node_devices: int | None,
     batch: float | None,
+    varies: bool = False,
 ) -> Stretches:
     """Return the windows in global terms; empty where what it takes to scale is unknown.
 
-    ``batch`` is the work of one iteration of all devices.
+    ``batch`` is the work of one iteration of all devices, or the most of it where it ``varies``.
     """
     window = windows.columns()
     factor = _factor(scope, world_size, node_devices)
@@ -88,9 +89,10 @@ def scaled(
     made = global_batch / window["seconds_each"]
     printed = np.where(window["printed_rate"] > 0, window["printed_rate"], window["rate"])
     rate = np.where(by_rate, window["rate"] * scale, made)
-    # Where nobody says the batch, a rate and its time do.
+    # Where nobody says the batch, or it varies, a rate and its time do.
     both = window["rate"] * window["seconds_each"] * scale
-    each = np.where(by_rate & np.isnan(global_batch), both, global_batch)
+    unsaid = varies or batch is None
+    each = np.where(by_rate & (both > 0) & unsaid, both, global_batch)
     each = np.where(by_rate & (window["work_each"] > 0), window["work_each"] * scale, each)
     iterations = window["last"] - window["first"] + 1
     work = iterations * np.where(np.isnan(each), 1.0, each)
