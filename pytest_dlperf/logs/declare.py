@@ -33,6 +33,8 @@ class Reading:
     start: int | None = None
     #: How many steps the run was to have, where the line prints it.
     total: int | None = None
+    #: How many epochs, where the line prints it; the last has that number.
+    epochs: int | None = None
     #: Work over time of the whole run, by the program's own account.
     whole_run: float | None = None
     #: 1 where something else than training goes on, and takes its time.

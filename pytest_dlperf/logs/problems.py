@@ -78,10 +78,13 @@ def of_timeline(timeline: Timeline, form: Format, said: Facts) -> Iterator[Probl
             "ranks, taken for one and not added up",
         )
     last, total = timeline.last_step, timeline.total
+    epoch, epochs = timeline.last_epoch, timeline.epochs
     if said.killed_by:
         yield Problem(code="truncated", message=f"the run was broken off: {said.killed_by!r}")
     elif last is not None and total is not None and last + _interval(timeline) <= total:
         yield Problem(code="truncated", message=f"the log ends at step {last} of {total}")
+    elif epochs is not None and epoch is not None and epoch < epochs:
+        yield Problem(code="truncated", message=f"the log ends in epoch {epoch} of {epochs}")
     if form.averaging == "running" and timeline.windows:
         yield Problem(
             code="running-mean",

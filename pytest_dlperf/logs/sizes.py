@@ -63,10 +63,9 @@ def sizes(
             odd = (*odd, _mismatch(batch, source, lines))
         if source != "option":
             batch, source = lines, "lines"
-    if batch is not None and (whole := abs(batch - round(batch)) <= _WHOLE * batch):
-        batch = round(batch)
-    else:
-        whole = False
+    whole = batch is not None and abs(batch - round(batch)) <= _WHOLE * batch
+    if batch is not None and whole:
+        batch = float(round(batch))
     return Sizes(
         world_size=world,
         world_size_from=world_from,

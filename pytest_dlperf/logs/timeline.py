@@ -54,6 +54,7 @@ class Timeline:
         self.steps = 0
         self.repeats = 0
         self.total: int | None = None
+        self.epochs: int | None = None
         #: The first rank that a launcher's tag named: steps are counted by its prints.
         self._lead: int | None = None
         #: How often a step was printed, at most.
@@ -85,6 +86,11 @@ class Timeline:
         return self.loss_last is not None or self.whole_run is not None
 
     @property
+    def last_epoch(self) -> int | None:
+        """The last printed epoch."""
+        return self._epoch
+
+    @property
     def last_step(self) -> int | None:
         """The last printed step."""
         return self._step
@@ -105,7 +111,7 @@ class Timeline:
             return
         first = self._count(reading, step)
         self.steps += 1
-        self.total = reading.total
+        self.total, self.epochs = reading.total, reading.epochs
         window = None
         if self._aside and not self.epoch_begins:
             # The mean of the run has the time of what went on aside.
@@ -146,8 +152,9 @@ class Timeline:
         self.steps += count
         self._step, self._epoch, self._counted = found.step, found.epoch, found.counted
         self.epoch_begins, self._mean.state = found.epoch_begins, found.running
-        total = columns["total"][part][-1]
-        self.total = None if np.isnan(total) else int(total)
+        ends = {name: columns[name][part][-1] for name in ("total", "epochs")}
+        of_all = {name: None if np.isnan(end) else int(end) for name, end in ends.items()}
+        self.total, self.epochs = of_all["total"], of_all["epochs"]
         losses = columns["loss"][part]
         known = losses[~np.isnan(losses)]
         if len(known):

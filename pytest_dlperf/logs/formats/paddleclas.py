@@ -13,6 +13,7 @@ from pytest_dlperf.logs.declare import Field, Format, Reading
 
 _STEP: Final = re.compile(rb"epoch:(\d{1,9})\s{1,8}train step:\s{0,8}(\d{1,15})")
 _STEP_ITER: Final = re.compile(rb"\[Train\]\[Epoch (\d{1,9})/\d{1,9}\]\[Iter: (\d{1,15})/")
+_EPOCHS: Final = Field(rb"\[Epoch \d{1,9}/")
 _RATE: Final = Field(rb"\bips: ")
 _SECONDS: Final = Field(rb"\bbatch_cost: ")
 _WAIT: Final = Field(rb"\breader_cost: ")
@@ -26,6 +27,7 @@ def parse(line: bytes) -> Reading | None:
         return None
     return Reading(
         epoch=int(match[1]),
+        epochs=_EPOCHS.whole(line),
         step=int(match[2]),
         rate=_RATE(line),
         seconds=_SECONDS(line),

@@ -15,6 +15,7 @@ _STEP: Final = re.compile(
     rb"epoch:\[\s{0,8}(\d{1,9})/\s{0,8}\d{1,9}\s{0,8}\]\s{0,8}"
     rb"train step:\s{0,8}(\d{1,15})"
 )
+_EPOCHS: Final = Field(rb"epoch:\[\s{0,8}\d{1,9}/\s{0,8}")
 _RATE: Final = Field(rb"\bips: {1,4}")
 _SECONDS: Final = Field(rb"\b(?:batch_cost|elapse): {1,4}")
 _WAIT: Final = Field(rb"\breader(?:_cost)?: {1,4}")
@@ -28,6 +29,7 @@ def parse(line: bytes) -> Reading | None:
         return None
     return Reading(
         epoch=int(match[1]),
+        epochs=_EPOCHS.whole(line),
         step=int(match[2]),
         rate=_RATE(line),
         seconds=_SECONDS(line),

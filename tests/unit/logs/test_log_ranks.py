@@ -12,8 +12,11 @@ from log_lines import (
     log,
     ngc_pytorch,
     paddleclas,
+    paddleclas_dynamic,
     paddleseg,
+    paddlevideo,
     plsc,
+    plsc2022,
     torchvision,
     tsm,
 )
@@ -119,6 +122,24 @@ def test_a_run_that_was_broken_off_is_truncated(tmp_path: Path, end: str) -> Non
 
     assert "truncated" in codes(result)
     assert result.throughput == pytest.approx(BATCH / 0.5)
+
+
+@pytest.mark.parametrize(
+    ("writer", "one", "many"),
+    [
+        (paddleclas_dynamic, "[Epoch 1/1]", "[Epoch 1/300]"),
+        (plsc2022, "[Epoch 1/1]", "[Epoch 1/300]"),
+        (paddlevideo, "[  1/1  ]", "[  1/300]"),
+    ],
+)
+def test_a_log_that_ends_epochs_before_its_last_is_truncated(
+    tmp_path: Path, writer: Callable[[int, float], str], one: str, many: str
+) -> None:
+    whole, part = read(tmp_path, log(writer)), read(tmp_path, log(writer).replace(one, many))
+
+    assert "truncated" not in codes(whole)
+    assert "epoch 1 of 300" in message(part, "truncated")
+    assert part.throughput == whole.throughput
 
 
 @pytest.mark.parametrize(
