@@ -86,19 +86,31 @@ def extract(path: Path, question: Question) -> LogResult:
     """Read a log; raise ``UsageError`` where the file cannot be read."""
     try:
         with path.open("rb") as stream:
-            return of_blocks(blocks(stream), path=str(path), question=question)
+            result, lead = _of_blocks(blocks(stream), str(path), question)
+            if lead is not None and stream.seekable():
+                # The first rank ended early, and is not the one to go by.
+                stream.seek(0)
+                result, _ = _of_blocks(blocks(stream), str(path), question, lead)
+            return result
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
 
 
 def of_blocks(stream: Iterable[bytes], *, path: str, question: Question) -> LogResult:
     """Read a log from plain blocks."""
+    return _of_blocks(stream, path, question)[0]
+
+
+def _of_blocks(
+    stream: Iterable[bytes], path: str, question: Question, lead: int | None = None
+) -> tuple[LogResult, int | None]:
+    """Return what a log gave by the prints of a rank, and the rank that has more of them."""
     said = facts.Facts()
     form, stream = _begin(_heard(stream, said), question.form, said)
     named = facts.of_path(path)
     if form is None:
-        return _unknown(path)
-    timeline, reader = Timeline(form), Reader(form)
+        return _unknown(path), None
+    timeline, reader = Timeline(form, lead), Reader(form)
     by_shape = form.by_shape and not rules.needs_stamps(question.rule)
     for text in Sieve(form.anchors).texts(stream):
         columns = reader.columns(text) if by_shape else None
@@ -109,7 +121,7 @@ def of_blocks(stream: Iterable[bytes], *, path: str, question: Question) -> LogR
             reading = form.parse(line.text)
             if reading is not None:
                 timeline.add(reading, line.rank, stamp(line.text))
-    return _result(path, form, timeline, said, named, question)
+    return _result(path, form, timeline, said, named, question), timeline.better_lead
 
 
 def _heard(stream: Iterable[bytes], said: Facts) -> Iterator[bytes]:

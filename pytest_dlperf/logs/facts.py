@@ -62,8 +62,10 @@ _NODES: Final = (
         re.compile(rb"min_nodes {1,24}: ([1-9]\d{0,5})\s{1,40}max_nodes {1,24}: \1\b"),
     ),
 )
-#: Of these a run may say several.
-_MAY_DIFFER: Final = frozenset({b"-D device mesh with [", b"num_gpus=", b"Num GPUs "})
+#: Of these a run may say several: meshes within meshes, a test on one device after training.
+_MAY_DIFFER: Final = frozenset(
+    {b"-D device mesh with [", b"registered. Starting with ", b"num_gpus=", b"Num GPUs "}
+)
 #: Hugging Face's and PaddleNLP's Trainer: samples of a device, of an update of all, and how many
 #: of the first a device adds up to one update.
 _TRAINER: Final = (

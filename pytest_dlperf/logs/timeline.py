@@ -7,7 +7,7 @@ running mean.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +29,8 @@ _RECENT_OF_BAR: Final = 3
 _LATEST: Final = 3
 #: The first readings too, since they say where the log begins.
 _EARLIEST: Final = 8
+#: A rank that wrote so many times the lines of another saw more of the run.
+_CLEARLY: Final = 1.1
 #: A bar shows whole seconds: shorter stretches are joined.
 _BAR_SECONDS: Final = 5 - 1e-6
 
@@ -44,19 +46,20 @@ class _Printed:
 class Timeline:
     """All windows of one log."""
 
-    def __init__(self, form: Format) -> None:
+    def __init__(self, form: Format, lead: int | None = None) -> None:
+        """``lead`` is the rank whose prints are counted; None is the first that a tag names."""
         self.windows = Windows()
         self.loss_last: float | None = None
         self.whole_run: float | None = None
         self.runs = 1
-        self.ranks: set[int] = set()
+        #: Those that tags named, with how many lines each wrote.
+        self.ranks: Counter[int] = Counter()
         self.prints = 0
         self.steps = 0
         self.repeats = 0
         self.total: int | None = None
         self.epochs: int | None = None
-        #: The first rank that a launcher's tag named: steps are counted by its prints.
-        self._lead: int | None = None
+        self._lead = lead
         #: How often a step was printed, at most.
         self._most_prints = 1
         self.epoch_begins = False
@@ -74,6 +77,14 @@ class Timeline:
     def iterations(self) -> int:
         """Iterations that the log is known to have seen."""
         return self._counted
+
+    @property
+    def better_lead(self) -> int | None:
+        """The rank that wrote clearly more than the one that was counted; None where none did."""
+        if self._lead is None or not self.ranks:
+            return None
+        rank, lines = self.ranks.most_common(1)[0]
+        return rank if lines > _CLEARLY * self.ranks[self._lead] else None
 
     @property
     def coarse(self) -> bool:
@@ -100,7 +111,7 @@ class Timeline:
         if reading.whole_run is not None:
             self.whole_run = reading.whole_run
         if rank is not None:
-            self.ranks.add(rank)
+            self.ranks[rank] += 1
         if reading.loss is not None:
             self.loss_last = reading.loss
         step = self._joined_step(reading)

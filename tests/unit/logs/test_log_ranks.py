@@ -80,6 +80,20 @@ def test_tagged_ranks_may_write_in_blocks(tmp_path: Path, tag: Callable[[int, st
     assert result.throughput == pytest.approx(BATCH / 0.5)
 
 
+def test_a_rank_that_ends_early_is_not_the_one_to_go_by(tmp_path: Path) -> None:
+    lines = [
+        f"[1,{rank}]<stdout>:{plsc(i, 0.5)}"
+        for i in range(150)
+        for rank in range(2)
+        if rank == 1 or i < 20
+    ]
+
+    result = read(tmp_path, "\n".join(lines))
+
+    assert result.throughput == pytest.approx(BATCH / 0.5)
+    assert result.iterations == 100
+
+
 def test_two_records_on_one_line_are_two(tmp_path: Path) -> None:
     # A line end was lost between two ranks, or one rank's record was cut in two.
     lines = [
