@@ -121,7 +121,7 @@ def _of_blocks(
             reading = form.parse(line.text)
             if reading is not None:
                 timeline.add(reading, line.rank, stamp(line.text))
-    return _result(path, form, timeline, said, named, question), timeline.better_lead
+    return _result(path, form, timeline, said, named, question), timeline.ranks.better_lead
 
 
 def _heard(stream: Iterable[bytes], said: Facts) -> Iterator[bytes]:
@@ -155,8 +155,8 @@ def _unknown(path: str) -> LogResult:
         problems=(
             Problem(
                 code="unknown-format",
-                message="no line is a record of a known format; name it with --format, or say "
-                "what a line is with --pattern",
+                message="no line is a record of a known format that has a number for its rate or "
+                "time; name the format with --format, or say what a line is with --pattern",
             ),
         ),
     )

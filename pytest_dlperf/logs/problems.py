@@ -70,7 +70,7 @@ def of_timeline(timeline: Timeline, form: Format, said: Facts) -> Iterator[Probl
             message=f"{timeline.runs} runs are in this log, their steps start over; no number is "
             "given: split it where a run starts",
         )
-    if timeline.repeats and not form.bar:
+    if timeline.ranks.repeats and not form.bar:
         ranks = timeline.prints / timeline.steps
         yield Problem(
             code="duplicate-ranks",

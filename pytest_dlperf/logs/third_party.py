@@ -85,5 +85,6 @@ def _guarded(
 def _broken(entry: EntryPoint, why: str) -> BrokenFormatError:
     text = " ".join(why.split())
     return BrokenFormatError(
-        f"log format {entry.name!r} (entry point {entry.value} of {ENTRY_POINTS}): {text}"
+        f"log format {entry.name!r} cannot be used, mend or remove its package (entry point "
+        f"{entry.value} of {ENTRY_POINTS}): {text}"
     )

@@ -7,12 +7,11 @@ running mean.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from pytest_dlperf.logs.ranks import Ranks
 from pytest_dlperf.logs.running import RunningMean
 from pytest_dlperf.logs.steady import Before, stride
 from pytest_dlperf.logs.windows import Window, Windows
@@ -21,50 +20,30 @@ if TYPE_CHECKING:
     from pytest_dlperf.logs.declare import Format, Reading
     from pytest_dlperf.logs.records import Columns
 
-#: Ranks print a step at about the same time: only the last two steps can come again.
-_RECENT: Final = 2
-#: So many states of a bar, which is drawn again and again.
-_RECENT_OF_BAR: Final = 3
 #: The last readings of a block are taken in one by one, since ranks may print them again.
 _LATEST: Final = 3
 #: The first readings too, since they say where the log begins.
 _EARLIEST: Final = 8
-#: A rank that wrote so many times the lines of another saw more of the run.
-_CLEARLY: Final = 1.1
 #: A bar shows whole seconds: shorter stretches are joined.
 _BAR_SECONDS: Final = 5 - 1e-6
-
-
-@dataclass(slots=True)
-class _Printed:
-    """One of the last steps: its window, and how many prints it had."""
-
-    window: Window | None
-    times: int = 1
 
 
 class Timeline:
     """All windows of one log."""
 
     def __init__(self, form: Format, lead: int | None = None) -> None:
-        """``lead`` is the rank whose prints are counted; None is the first that a tag names."""
+        """``lead`` is as in ``Ranks``."""
         self.windows = Windows()
         self.loss_last: float | None = None
         self.whole_run: float | None = None
         self.runs = 1
-        #: Those that tags named, with how many lines each wrote.
-        self.ranks: Counter[int] = Counter()
+        self.ranks = Ranks(form, lead)
         self.prints = 0
         self.steps = 0
-        self.repeats = 0
         self.total: int | None = None
         self.epochs: int | None = None
-        self._lead = lead
-        #: How often a step was printed, at most.
-        self._most_prints = 1
         self.epoch_begins = False
         self._format = form
-        self._recent: OrderedDict[tuple[int | None, int], _Printed] = OrderedDict()
         self._epoch: int | None = None
         self._step: int | None = None
         self._counted = 0
@@ -77,14 +56,6 @@ class Timeline:
     def iterations(self) -> int:
         """Iterations that the log is known to have seen."""
         return self._counted
-
-    @property
-    def better_lead(self) -> int | None:
-        """The rank that wrote clearly more than the one that was counted; None where none did."""
-        if self._lead is None or not self.ranks:
-            return None
-        rank, lines = self.ranks.most_common(1)[0]
-        return rank if lines > _CLEARLY * self.ranks[self._lead] else None
 
     @property
     def coarse(self) -> bool:
@@ -111,14 +82,14 @@ class Timeline:
         if reading.whole_run is not None:
             self.whole_run = reading.whole_run
         if rank is not None:
-            self.ranks[rank] += 1
+            self.ranks.lines[rank] += 1
         if reading.loss is not None:
             self.loss_last = reading.loss
         step = self._joined_step(reading)
         if self._is_aside(reading) or step is None:
             return
         self.prints += 1
-        if self._is_repeat(reading, step, rank):
+        if self.ranks.is_repeat(reading, step, rank):
             return
         first = self._count(reading, step)
         self.steps += 1
@@ -130,7 +101,7 @@ class Timeline:
         else:
             window = self._window(reading, step, first, at_s)
         self._aside = False
-        self._remember(reading.epoch, step, window)
+        self.ranks.remember(reading.epoch, step, window)
         if window is not None:
             self.windows.append(window)
 
@@ -148,7 +119,9 @@ class Timeline:
 
     def _add_stride(self, columns: Columns, part: slice) -> bool:
         form = self._format
-        if form.two_lines or form.counter == "stalls" or form.averaging == "whole" or self.ranks:
+        if form.two_lines or form.counter == "stalls" or form.averaging == "whole":
+            return False
+        if self.ranks.lines:
             return False
         if "whole_run" in columns or self._step is None or form.bar or form.resolution:
             return False
@@ -201,41 +174,9 @@ class Timeline:
         if self._step != self.total or self.says_training:
             return False
         self.windows, self._counted, self._step = Windows(), 0, None
-        self._recent.clear()
+        self.ranks.forget()
         self._mean.restart()
         return True
-
-    def _is_repeat(self, reading: Reading, step: int, rank: int | None) -> bool:
-        if self._format.counter == "stalls":
-            return rank is not None and rank != min(self.ranks)
-        if rank is not None and self._lead is None:
-            self._lead = rank
-        # Written in blocks, the lines of one rank come long after those of another.
-        follows = rank is not None and rank != self._lead
-        printed = self._recent.get((reading.epoch, step))
-        if printed is None or not (follows or self._is_of_another_rank(printed)):
-            self.repeats += follows
-            return follows
-        self.repeats += 1
-        printed.times += 1
-        self._most_prints = max(self._most_prints, printed.times)
-        if printed.window is not None and self._format.averaging != "running":
-            _take_in(printed.window, reading.rate)
-        return True
-
-    def _is_of_another_rank(self, printed: _Printed) -> bool:
-        """Return whether a step comes again by a slower rank, and not by a second run.
-
-        A rank may be one print behind; then the step was not yet printed by as many as another.
-        """
-        last = next(reversed(self._recent.values()))
-        return printed is last or self._format.bar or printed.times < self._most_prints
-
-    def _remember(self, epoch: int | None, step: int, window: Window | None) -> None:
-        self._recent.pop((epoch, step), None)
-        self._recent[epoch, step] = _Printed(window)
-        if len(self._recent) > (_RECENT_OF_BAR if self._format.bar else _RECENT):
-            self._recent.popitem(last=False)
 
     def _count(self, reading: Reading, step: int) -> int:
         """Count the reading's iterations; return the first of them."""
@@ -308,15 +249,6 @@ class Timeline:
             at_s=at_s,
             epoch_begins=self.epoch_begins,
         )
-
-
-def _take_in(window: Window, rate: float | None) -> None:
-    """Take in another rank's rate: they measure one speed, each with its own clock."""
-    if rate is None or rate <= 0 or window.rate is None:
-        return
-    window.prints += 1
-    window.rate += (rate - window.rate) / window.prints
-    window.printed_rate = window.rate
 
 
 def _later(epoch: int | None, before: int | None) -> bool:
