@@ -129,6 +129,6 @@ def _mismatch(batch: float, source: Source | None, lines: float) -> Problem:
     who = {"option": "--batch_size_per_device", "path": "the path"}.get(source or "", "the log")
     return Problem(
         code="batch-mismatch",
-        message=f"{who} says a batch of {batch:g} a device; rate and time of its lines are those "
-        f"of {lines:.4g}",
+        message=f"{who} says a batch of {batch:g} a device; rate times seconds of the lines is "
+        f"{lines:.4g}",
     )
