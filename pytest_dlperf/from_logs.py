@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Conditions, Measurement
+from pytest_dlperf.core.same import precisions, same_precision
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.judge.log_verdict import judge_logs
-from pytest_dlperf.judged_sides import PRECISIONS, arm_of, arm_of_logs
+from pytest_dlperf.judged_arms import arm_of, arm_of_logs
 from pytest_dlperf.logs.extract import LogResult, Question, extract
 from pytest_dlperf.logs.summary import Place
 from pytest_dlperf.own_program import log_run_summary
@@ -65,7 +66,7 @@ def _is_laid_out(path: Path, case: Case) -> bool:
         and place.layout == str(case.layout)
         and place.model == case.suite
         and place.batch_size_per_device == case.batch_size_per_device
-        and PRECISIONS.get(place.precision, place.precision) == case.precision
+        and case.precision in precisions(place.precision)
     )
 
 
@@ -110,9 +111,8 @@ def _check(case: Case, result: LogResult) -> None:
         for problem in result.problems
         if problem.code in {"world-size-mismatch", "precision-mismatch"}
     ]
-    precision = PRECISIONS.get(result.precision or "", result.precision)
-    if precision is not None and precision != case.precision:
-        mismatch.append(f"it trained in {precision}, the case in {case.precision}")
+    if result.precision is not None and not same_precision(result.precision, case.precision):
+        mismatch.append(f"it trained in {result.precision}, the case in {case.precision}")
     if mismatch:
         raise CaseError(f"{case.id}: {result.path}: {'; '.join(mismatch)}")
 
