@@ -78,7 +78,7 @@ def _rule(arguments: argparse.Namespace) -> Rule:
 def _verdict(
     before: Training | None, now: Training | None, rule: Rule, arguments: argparse.Namespace
 ) -> Judgement:
-    from pytest_dlperf.judge.log_verdict import LogArm
+    from pytest_dlperf.judge.log_sides import LogArm
     from pytest_dlperf.judged_sides import judge_sides
 
     if now is None:

@@ -151,7 +151,7 @@ def judge_by_logs(
             reason="no baseline to judge these logs against; a measured session stores one",
             throughput=Comparison(now=measurement.throughput, verdict=Verdict.NO_BASELINE),
         )
-    before = replace(arm_of(baseline), name="the baseline", unit=case.unit)
+    before = replace(arm_of(baseline), name="the baseline")
     now = replace(arm_of_logs(results, case.id), unit=case.unit)
     given = rule.tolerance if rule.tolerance is not None else case.tolerance
     return measurement, judge_logs(before, now, replace(rule, tolerance=given))

@@ -11,7 +11,7 @@ from pytest_dlperf.core.case_id import CaseId
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import Problem
-from pytest_dlperf.judge.log_verdict import LogArm, LogRun
+from pytest_dlperf.judge.log_sides import LogArm, LogRun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,6 +16,7 @@ from pytest_dlperf.report.judged_schema import FORMAT
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pytest_dlperf.core.baseline import Session
     from pytest_dlperf.core.verdict import Judgement
     from pytest_dlperf.judged_arms import Training
 
@@ -63,11 +64,16 @@ def _outcome(
     """Return the case with its new verdict; None where no side knows what case it is."""
     failed = judgement.verdict in BAD
     if isinstance(now, Outcome):
-        stored = baseline_of(before) if isinstance(before, Outcome) else before
-        sessions = stored.sessions if isinstance(stored, Baseline) else ()
+        sessions = _sessions(before)
         return replace(
             now, judgement=judgement, baseline_sessions=sessions, failed=failed, update=""
         )
     if now is None and isinstance(before, Outcome):
         return Outcome(case=before.case, judgement=judgement, failed=failed)
     return None
+
+
+def _sessions(before: Training | None) -> tuple[Session, ...]:
+    if isinstance(before, Outcome) and before.measurement is not None and before.measurement.runs:
+        before = baseline_of(before)
+    return before.sessions if isinstance(before, Baseline) else ()

@@ -19,7 +19,8 @@ from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.outcome_json import results_from_json
 from pytest_dlperf.core.run import Problem
-from pytest_dlperf.judge.log_verdict import LogArm, judge_logs
+from pytest_dlperf.judge.log_sides import LogArm
+from pytest_dlperf.judge.log_verdict import judge_logs
 from pytest_dlperf.judge.verdict import judge
 from pytest_dlperf.judged_arms import Training, arm_of, arm_of_logs
 from pytest_dlperf.logs.extract import LogResult, extract
@@ -158,6 +159,12 @@ def _with_problems(arm: LogArm, more: Sequence[Problem]) -> LogArm:
 
 def _of_group(group: Sequence[LogResult], named: _Named) -> list[Problem]:
     """Return what is odd about how the logs of one training were named."""
+    for result in group[1:]:
+        if result.format != group[0].format:
+            raise UsageError(
+                f"{group[0].path} is a {group[0].format} log, {result.path} one of "
+                f"{result.format}: these are no runs of one training; rename one, or move it"
+            )
     paths = {Path(result.path) for result in group}
     found = [p for p in named.problems if any(p.message.startswith(f"{one}: ") for one in paths)]
     names = list(dict.fromkeys(name_of(result.path) or Path(result.path).name for result in group))
@@ -217,7 +224,8 @@ def pairs_of(
     if not set(now) & set(before):
         raise UsageError(
             f"the two sides have no training in common: {', '.join(sorted(before)[:3])} … and "
-            f"{', '.join(sorted(now)[:3])} …"
+            f"{', '.join(sorted(now)[:3])} …; logs listed with commas are runs of one training, "
+            "whatever they are called"
         )
     return {key: (before.get(key), now.get(key)) for key in keys}, False
 
@@ -227,6 +235,11 @@ def problems_of(before: Training | None, now: Training | None) -> list[tuple[str
     return [
         (side, problem)
         for side, training in (("base", before), ("current", now))
-        if training is not None
-        for problem in arm_of(training).problems
+        for problem in _problems(training)
     ]
+
+
+def _problems(training: Training | None) -> Sequence[Problem]:
+    if isinstance(training, Outcome) and training.measurement is not None:
+        return training.measurement.problems
+    return training.problems if isinstance(training, LogArm) else ()

@@ -41,13 +41,17 @@ def name_of(path: str, root: str = "") -> str:
     Empty where nothing but run numbers, times, layout words and words like ``train`` is there.
     """
     pure = PurePath(path)
+    name = _bare(_LAYOUT.sub("-", _stem(pure).lower().replace("_", "-")))
+    return "/".join([*_folders(pure, root), name] if name else _folders(pure, root))
+
+
+def _folders(path: PurePath, root: str) -> list[str]:
+    """Return what the folders between ``root`` and ``path`` say."""
     try:
-        folders = pure.relative_to(root).parts[:-1] if root else ()
+        folders = path.relative_to(root).parts[:-1] if root else ()
     except ValueError:
-        folders = ()
-    words = [_bare(folder) for folder in folders]
-    words.append(_bare(_LAYOUT.sub("-", _stem(pure).lower().replace("_", "-"))))
-    return "/".join(word for word in words if word)
+        return []
+    return [word for folder in folders if (word := _bare(folder))]
 
 
 def key_of(result: LogResult, root: str, *, named: bool = True) -> str:
@@ -66,7 +70,9 @@ def key_of(result: LogResult, root: str, *, named: bool = True) -> str:
         return part
     place = Place.of(result.path)
     if place is not None:
-        return f"{place.model}-{place.precision}-bs{place.batch_size_per_device}-{place.layout}"
+        where = _folders(pure.parent, root) if named else ()
+        name = "/".join([*where, place.model])
+        return f"{name}-{place.precision}-bs{place.batch_size_per_device}-{place.layout}"
     name = name_of(result.path, root) if named else ""
     return (
         f"{f'{name}-' if name else ''}{result.format}-{result.precision or 'unknown precision'}-"

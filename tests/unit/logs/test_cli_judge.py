@@ -301,6 +301,33 @@ def test_an_implausible_speedup_is_unsteady(tmp_path: Path, capsys: pytest.Captu
     assert "times the devices" in verdicts["r50-fp32-bs16-1n8g"]["reason"]
 
 
+def test_logs_of_two_programs_are_no_runs_of_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    for side in ("base", "now"):
+        for program, writer in (("a", plsc), ("b", paddlevideo)):
+            path = tmp_path / side / program / "1n8g" / "tsm_b16_amp_1.log"
+            path.parent.mkdir(parents=True)
+            path.write_text("\n".join(writer(i, 0.5) for i in range(0, 200, 10)))
+    _, values = judged(capsys, tmp_path / "base", tmp_path / "now")
+    assert [one["training"] for one in values["trainings"]] == [
+        "a/tsm-amp-bs16-1n8g", "b/tsm-amp-bs16-1n8g",
+    ]  # fmt: skip
+    both = ",".join(str(path) for path in (tmp_path / "base").rglob("*.log"))
+    assert main(["judge", both, both]) == 2
+    assert "no runs of one training" in capsys.readouterr().err
+
+
+def test_listed_logs_of_several_names_are_runs_and_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    base, current = write(tmp_path, "base", 0.5), write(tmp_path, "now", 0.5)
+    other = write(tmp_path, "later", 0.5)
+    _, values = judged(capsys, base, f"{current},{other}")
+    assert values["verdict"] == "passed"
+    assert [p["code"] for p in values["problems"]] == ["several-names"]
+
+
 def test_logs_named_after_case_ids_are_runs_of_their_cases(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
