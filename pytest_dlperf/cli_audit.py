@@ -98,7 +98,7 @@ def _lines(findings: list[Finding]) -> list[str]:
 
 def _near(finding: Finding) -> str:
     if finding.best is None:
-        return "no log of its devices"
+        return "no log of its devices, batch size and precision"
     return (
         f"the column's rule is {finding.best.rule} of {finding.best.logs}, "
         f"{100 * (finding.difference or 0):+.1f} %"

@@ -143,18 +143,16 @@ def _of_logs(results: Sequence[LogResult], named: _Named, text: str) -> dict[str
             problems = "; ".join(problem.message for problem in result.problems)
             raise UsageError(f"{result.path}: no throughput: {problems}")
         groups[key_of(result, named.root, named=not named.listed)].append(result)
-    odd = _implausible(groups)
+    arms = {key: arm_of_logs(group, text) for key, group in groups.items()}
+    beyond_one, beyond_others = _implausible(groups)
     return {
-        key: _with_problems(
-            arm_of_logs(group, text),
-            [*_of_group(group, named), *odd.get(key, ())],
+        key: replace(
+            arm,
+            problems=(*arm.problems, *beyond_one[key]),
+            remarks=(*_of_group(groups[key], named), *beyond_others[key]),
         )
-        for key, group in groups.items()
+        for key, arm in arms.items()
     }
-
-
-def _with_problems(arm: LogArm, more: Sequence[Problem]) -> LogArm:
-    return replace(arm, problems=(*arm.problems, *more))
 
 
 def _of_group(group: Sequence[LogResult], named: _Named) -> list[Problem]:
@@ -178,23 +176,29 @@ def _of_group(group: Sequence[LogResult], named: _Named) -> list[Problem]:
     return found
 
 
-def _implausible(groups: Mapping[str, Sequence[LogResult]]) -> dict[str, list[Problem]]:
-    """Return the speedups that cannot be, by the key of the larger layout."""
-    families: defaultdict[tuple[str, int, str], dict[str, tuple[Place, float]]] = defaultdict(dict)
+def _implausible(
+    groups: Mapping[str, Sequence[LogResult]],
+) -> tuple[Mapping[str, list[Problem]], Mapping[str, list[Problem]]]:
+    """Return the speedups that cannot be, over one device and over other layouts.
+
+    By the key of the larger layout: as with a live case only what is too fast for one device is
+    itself in doubt; elsewhere the smaller layout may be what was slow.
+    """
+    families: defaultdict[str, dict[str, tuple[Place, float]]] = defaultdict(dict)
     for key, group in groups.items():
         place = Place.of(group[0].path)
         if place is not None:
             rate = statistics.median(r.throughput for r in group if r.throughput is not None)
-            family = (place.model, place.batch_size_per_device, place.precision)
-            families[family][key] = (place, rate)
-    found: defaultdict[str, list[Problem]] = defaultdict(list)
-    for (model, _, _), layouts in families.items():
-        for key, (large, fast) in layouts.items():
-            for small, slow in layouts.values():
-                if small.world_size < large.world_size:
-                    pair = {s.layout: (s.world_size, r) for s, r in ((small, slow), (large, fast))}
-                    found[key] += implausible(model, pair)
-    return found
+            families[key.removesuffix(place.layout)][key] = (place, rate)
+    one: defaultdict[str, list[Problem]] = defaultdict(list)
+    others: defaultdict[str, list[Problem]] = defaultdict(list)
+    for layouts in families.values():
+        for (_, (small, slow)), (key, (large, fast)) in itertools.permutations(layouts.items(), 2):
+            pair = {s.layout: (s.world_size, r) for s, r in ((small, slow), (large, fast))}
+            if small.world_size < large.world_size:
+                where = one if small.world_size == 1 else others
+                where[key] += implausible(large.model, pair)
+    return one, others
 
 
 def baseline_of(outcome: Outcome) -> Baseline:
@@ -242,4 +246,4 @@ def problems_of(before: Training | None, now: Training | None) -> list[tuple[str
 def _problems(training: Training | None) -> Sequence[Problem]:
     if isinstance(training, Outcome) and training.measurement is not None:
         return training.measurement.problems
-    return training.problems if isinstance(training, LogArm) else ()
+    return (*training.problems, *training.remarks) if isinstance(training, LogArm) else ()

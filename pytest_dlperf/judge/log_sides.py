@@ -48,6 +48,8 @@ class LogArm:
     runs: tuple[LogRun, ...] = ()
     #: What is odd about the runs.
     problems: tuple[Problem, ...] = ()
+    #: What is odd elsewhere: to be shown, and no reason against a verdict.
+    remarks: tuple[Problem, ...] = ()
     #: Where it was read from.
     files: frozenset[str] = frozenset()
 

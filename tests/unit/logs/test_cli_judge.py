@@ -288,10 +288,10 @@ def test_a_killed_run_is_judged_and_told(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_an_implausible_speedup_is_unsteady(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     for side in ("base", "now"):
-        for layout, seconds in (("1n1g", 0.5), ("1n8g", 0.05)):
+        for layout, seconds in (("1n1g", 0.5), ("1n8g", 0.05), ("2n8g", 0.2), ("4n8g", 0.05)):
             folder = tmp_path / side / layout
             folder.mkdir(parents=True)
-            # PLSC's rate is global: 10 times as much with 8 devices.
+            # PLSC's rate is global: 10 times as much with 8 devices, 4 times from 16 to 32.
             text = "\n".join(plsc(i, seconds) for i in range(0, 200, 10))
             (folder / "r50_b16_fp32_1.log").write_text(text)
     _, values = judged(capsys, tmp_path / "base", tmp_path / "now")
@@ -299,6 +299,11 @@ def test_an_implausible_speedup_is_unsteady(tmp_path: Path, capsys: pytest.Captu
     assert verdicts["r50-fp32-bs16-1n1g"]["verdict"] == "passed"
     assert verdicts["r50-fp32-bs16-1n8g"]["verdict"] == "unsteady"
     assert "times the devices" in verdicts["r50-fp32-bs16-1n8g"]["reason"]
+    # Slow is what 16 devices were: 32 are no faster than one device allows.
+    assert verdicts["r50-fp32-bs16-4n8g"]["verdict"] == "passed"
+    assert {p["code"] for p in verdicts["r50-fp32-bs16-4n8g"]["problems"]} >= {
+        "implausible-speedup"
+    }
 
 
 def test_logs_of_two_programs_are_no_runs_of_one(
