@@ -97,7 +97,7 @@ def test_logs_that_cannot_be_judged(suite: Suite, name: str, count: int, message
 @pytest.mark.parametrize(
     ("name", "head", "message"),
     [
-        (f"{TWO}.log", "PADDLE_TRAINERS_NUM   32", "the log says 32 devices"),
+        (f"{TWO}/a/b/run1/train.log", "PADDLE_TRAINERS_NUM   32", "the log says 32 devices"),
         (f"{TWO}.log", "samples_per_gpu=1", "the log says a batch of 1 a device"),
         ("1n2c/net_b4_fp32_1.log", "  fp16 ............ True", "the log says fp16"),
     ],
