@@ -70,7 +70,7 @@ def _with_log(case: Case, session: PerfSession) -> Selected:
         left_out = f"framework {case.framework} was not asked for"
     elif wish.size is not None and case.size != wish.size:
         left_out = f"size {case.size} was not asked for"
-    elif not session.logs.logs_of(case):
+    elif not session.logs.claim(case):
         left_out = f"no log under {session.logs.folder}"
     return Selected(case=case, left_out=left_out)
 

@@ -46,7 +46,7 @@ def _read(case: Case, run: Run) -> LogResult:
     One rank speaks for all; lines of several in one file may be torn.
     """
     question = Question(
-        form=_format(case),
+        form=format_of(case),
         skip=case.protocol.warmup,
         until=case.protocol.iterations,
         batch_size_per_device=case.batch_size_per_device,
@@ -82,7 +82,8 @@ def _check_length(case: Case, run: Run, records: Sequence[RankRecords]) -> None:
     )
 
 
-def _format(case: Case) -> Format | None:
+def format_of(case: Case) -> Format | None:
+    """Return the format that the case declares for its log; None where its look says."""
     if isinstance(case.log_format, LogPattern):
         return own_pattern.of_pattern(case.log_format)
     return registry.named(case.log_format) if case.log_format else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.run import Problem
-from pytest_dlperf.logs import facts, problems, refusals, rules, sizes, spans
+from pytest_dlperf.logs import declared, facts, problems, refusals, rules, sizes, spans
 from pytest_dlperf.logs.clean import Sieve, blocks, lines_with
 from pytest_dlperf.logs.records import Reader
 from pytest_dlperf.logs.sniff import sniff
@@ -41,6 +41,8 @@ class Question:
     until: int | None = None
     batch_size_per_device: int | None = None
     world_size: int | None = None
+    #: Only compared with what the log says.
+    precision: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -196,8 +198,9 @@ def _result(
         else (_UNSURE,)
     )
     found = (
-        *problems.of_facts(said, named),
+        *problems.of_facts(said, named, size.world_size),
         *size.problems,
+        *declared.of_question(said, size.batch_by_words, question),
         *problems.of_timeline(timeline, form, said),
     )
     known = LogResult(

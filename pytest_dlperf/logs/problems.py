@@ -26,8 +26,8 @@ STALL: Final = 1.5
 IMPLAUSIBLE: Final = 1.05
 
 
-def of_facts(said: Facts, path: Facts) -> Iterator[Problem]:
-    """Compare what a log says with what its path says."""
+def of_facts(said: Facts, path: Facts, taken: int | None) -> Iterator[Problem]:
+    """Compare what a log says with what its path says; ``taken`` is the world size in use."""
     world, node, named = said.all_devices, said.node_devices, path.world_size
     if said.two_worlds is not None:
         one, other = said.two_worlds
@@ -39,7 +39,7 @@ def of_facts(said: Facts, path: Facts) -> Iterator[Problem]:
     if world is not None and named is not None and world != named:
         yield Problem(
             code="world-size-mismatch",
-            message=f"the log says {world} devices, its path {named}; {world} was taken",
+            message=f"the log says {world} devices, its path {named}; {taken} was taken",
         )
     elif world is None and node is not None and named is not None and named % node:
         yield Problem(

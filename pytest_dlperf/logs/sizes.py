@@ -35,6 +35,8 @@ class Sizes:
     global_batch: float | None = None
     #: The path names a batch that may be of one device or of all.
     is_unsure: bool = False
+    #: Batch of a device by the log's words alone; None where its lines tell it as well.
+    batch_by_words: float | None = None
     problems: tuple[Problem, ...] = ()
 
 
@@ -53,7 +55,8 @@ def sizes(
     unsure = _is_unsure(form, named, path, world) and not (asked_batch or said.batch_size)
     batch: float | None = asked_batch
     source: Source | None = "option" if asked_batch else None
-    if batch is None and (of_log := _of_log(form, said, world)) is not None:
+    of_log = _of_log(form, said, world)
+    if batch is None and of_log is not None:
         batch, source = of_log, "log"
     if batch is None and named.batch_size is not None and not unsure:
         batch, source = named.batch_size, "path"
@@ -73,6 +76,7 @@ def sizes(
         batch_size_from=source if whole else None,
         global_batch=batch * world if batch and world else None,
         is_unsure=unsure and batch is None,
+        batch_by_words=of_log if lines is None else None,
         problems=odd,
     )
 
@@ -128,7 +132,7 @@ def _of_lines(form: Format, windows: Windows, world: int | None) -> float | None
 def _mismatch(batch: float, source: Source | None, lines: float) -> Problem:
     who = {"option": "--batch_size_per_device", "path": "the path"}.get(source or "", "the log")
     return Problem(
-        code="batch-mismatch",
+        code="batch-size-mismatch",
         message=f"{who} says a batch of {batch:g} a device; rate times seconds of the lines is "
         f"{lines:.4g}",
     )

@@ -91,7 +91,7 @@ def test_lines_that_contradict_a_batch_are_believed(tmp_path: Path) -> None:
 
     assert result.batch_size_per_device == BATCH
     assert (result.world_size_from, result.batch_size_from) == ("path", "lines")
-    assert "64" in message(result, "batch-mismatch")
+    assert "64" in message(result, "batch-size-mismatch")
     assert result.throughput == pytest.approx(8 * BATCH / 0.5)
 
 
@@ -101,7 +101,7 @@ def test_a_batch_of_all_cards_is_shared_among_them(nameless: Path) -> None:
     result = read(nameless, config + log(paddleclas2020), world_size=8)
 
     assert result.batch_size_per_device == BATCH
-    assert "batch-mismatch" not in codes(result)
+    assert "batch-size-mismatch" not in codes(result)
 
 
 @pytest.mark.parametrize(
