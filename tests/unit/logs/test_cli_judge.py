@@ -209,7 +209,7 @@ def published(folder: Path, case_id: str, rate: float, unit: str) -> Path:
         ("gpu8_bs16_fp32", "passed", "within"),
         ("gpu8_bs16", "passed", "the log does not say its precision"),
         ("gpu8_bs16_fp16", "incomparable", "precision: fp16, was fp32"),
-        ("gpu8_bs32_fp32", "incomparable", "batch size per device: 32, was 16"),
+        ("gpu8_bs32_fp32", "incomparable", "the path says a batch of 32 a device"),
         ("gpu32_bs16_fp32", "incomparable", "devices: 32, was 8"),
     ],
 )
