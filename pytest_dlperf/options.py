@@ -59,6 +59,7 @@ OPTIONS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ),
     ("json", {"metavar": "FILE", "help": "write the outcomes as JSON"}),
     ("workdir", {"metavar": "DIR", "help": "folder of logs and records (.dlperf/ at rootdir)"}),
+    ("launcher", {"metavar": "NAME", "help": "start ranks by this launcher, whatever cases say"}),
     (
         "prefix",
         {
@@ -130,6 +131,8 @@ class Settings:
     #: Folder of real data, as the ranks see it; None for synthetic data.
     data: str | None
     machine_class: str | None
+    #: Of all cases; None: what each of them names.
+    launcher: str | None
     place: Place
     share_host: bool
     published: bool
@@ -190,6 +193,7 @@ class Settings:
             machine_class=_machine_class(
                 os.environ.get("DLPERF_MACHINE_CLASS") or config.getini("dlperf_machine_class")
             ),
+            launcher=get("launcher"),
             place=_place(get, path("workdir", ".dlperf"), config.rootpath),
             share_host=get("share-host"),
             published=get("published"),

@@ -98,11 +98,14 @@ class Runner:
         drifting = sum(any(p.code == "drift" for p in run.problems) for run, _ in runs)
         if drifting * 2 <= len(runs):
             problems.pop("drift", None)
-        for whose, several in (("", runs), ("the one-device parent: ", parents)):
-            if stays_disturbed(case, several):
-                problems["disturbed"] = Problem(
-                    code="disturbed", message=f"{whose}{_last_disturbed(several).disturbed}"
-                )
+        disturbed = [
+            f"{whose}{_last_disturbed(several).disturbed}"
+            for whose, several in (("", runs), ("the one-device parent: ", parents))
+            if stays_disturbed(case, several)
+        ]
+        if disturbed:
+            message = "; ".join(disturbed)
+            problems["disturbed"] = Problem(code="disturbed", message=message)
         counting = _counting(runs)
         return Measurement(
             case_id=case.id,
