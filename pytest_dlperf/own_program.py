@@ -12,15 +12,13 @@ from pytest_dlperf.core.run import Run, RunSummary
 from pytest_dlperf.logs import registry
 from pytest_dlperf.logs.extract import LogResult, Question, extract
 from pytest_dlperf.measure.failure import failure_of, last_lines
-from pytest_dlperf.measure.records import read_progress, read_records
+from pytest_dlperf.measure.program import check_program
+from pytest_dlperf.measure.records import read_records
 from pytest_dlperf.measure.summary import summarise
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.logs.declare import Format
-    from pytest_dlperf.measure.records import RankRecords
 
 
 def summarise_program(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
@@ -29,13 +27,12 @@ def summarise_program(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]
     A named ``log_format`` is read; without one, marks count before a log of a known look.
     Raises ``CaseError`` if the program failed, or tells nothing that can be measured.
     """
-    records = read_records(Path(run.plan.records))
-    if records and not case.log_format:
-        if run.exit_code == 0:
-            _check_length(case, run, records)
-        return summarise(case, run)
+    records = () if case.log_format else read_records(Path(run.plan.records))
     if run.exit_code != 0 or run.timed_out:
-        raise failure_of(case, run, ())
+        raise failure_of(case, run, records)
+    if records:
+        check_program(case, run, records)
+        return summarise(case, run)
     return _summary(case, run, _read(case, run)), {}
 
 
@@ -66,19 +63,6 @@ def _rank_logs(run: Run) -> list[Path]:
         return [int(digits) for digits in re.findall(r"\d+", f"{path.parent.name}/{path.name}")]
 
     return sorted(Path(run.plan.workdir).glob(run.plan.rank_logs), key=numbers)
-
-
-def _check_length(case: Case, run: Run, records: Sequence[RankRecords]) -> None:
-    """Raise if the program ended in good order, before it had marked enough steps."""
-    if all("end" in rank.by_kind or "failure" in rank.by_kind for rank in records):
-        return
-    done = min(progress.iterations for progress in read_progress(Path(run.plan.records)))
-    raise CaseError(
-        f"{case.id}: the program ended after {done} marked steps, and {case.protocol.iterations} "
-        "are measured; let it train longer ({iterations} in a word of the command is that "
-        f"number), or lower iterations.\nLog: {run.log}, its last lines:\n"
-        f"{last_lines(Path(run.log))}"
-    )
 
 
 def _format(case: Case) -> Format | None:

@@ -145,6 +145,17 @@ def test_trainers_that_own_the_loop(
             "no finite number",
         ),
         ("import time; time.sleep(60)", "timed out after 3 s"),
+        (
+            f"import numpy\n{MARK}for i in range(40):\n    with step(): pass\nraise SystemExit(3)",
+            "the program ended with exit code 3; every rank had trained its 30 iterations before",
+        ),
+        (f"{MARK}for i in range(40):\n    with step(): pass", "the program trained nothing"),
+        (
+            f"import numpy, subprocess, sys, time\n{MARK}for i in range(40):\n"
+            "    with step(): time.sleep(0.001)\n"
+            "if len(sys.argv) == 1: subprocess.run([sys.executable, __file__, 'child'])",
+            "2 processes marked as rank 0 (pid ",
+        ),
     ],
 )
 def test_programs_that_cannot_be_measured(
