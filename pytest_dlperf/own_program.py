@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.log_pattern import LogPattern
 from pytest_dlperf.core.run import Run, RunSummary
-from pytest_dlperf.logs import registry
+from pytest_dlperf.logs import problems, registry
 from pytest_dlperf.logs.extract import LogResult, Question, extract
 from pytest_dlperf.measure.failure import failure_of, last_lines
 from pytest_dlperf.measure.program import check_program
@@ -32,8 +32,30 @@ def summarise_program(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]
         raise failure_of(case, run, records)
     if records:
         check_program(case, run, records)
-        return summarise(case, run)
-    return _summary(case, run, _read(case, run)), {}
+        summary, facts = summarise(case, run)
+        return summary, {**facts, "unit": case.unit or registry.SAMPLES}
+    result = _read(case, run)
+    # A pattern that names no unit counts in the case's.
+    said = case.log_format.unit if isinstance(case.log_format, LogPattern) else result.unit
+    _check_unit(case, said)
+    return _summary(case, run, result), {"unit": said or case.unit or registry.SAMPLES}
+
+
+def check_unit(case: Case) -> None:
+    """Raise ``CaseError`` if the log that ``case`` names counts in another unit than it does."""
+    form = _format(case)
+    if isinstance(case.log_format, LogPattern):
+        _check_unit(case, case.log_format.unit)
+    elif form is not None:
+        _check_unit(case, form.unit)
+
+
+def _check_unit(case: Case, said: str | None) -> None:
+    if case.unit and said and case.unit != said:
+        raise CaseError(
+            f"{case.id}: the marker counts in {case.unit!r}, and the log that it reads in "
+            f"{said!r}; say unit={said!r} in the marker, or leave it out there"
+        )
 
 
 def _read(case: Case, run: Run) -> LogResult:
@@ -47,6 +69,7 @@ def _read(case: Case, run: Run) -> LogResult:
         until=case.protocol.iterations,
         batch_size_per_device=case.batch_size_per_device,
         world_size=case.world_size,
+        devices_per_node=case.layout.devices_per_node,
     )
     for path in _rank_logs(run):
         result = extract(path, question)
@@ -73,12 +96,10 @@ def _format(case: Case) -> Format | None:
 
 def _summary(case: Case, run: Run, result: LogResult) -> RunSummary:
     if result.throughput is None or result.estimates is None:
-        problems = "; ".join(problem.message for problem in result.problems)
-        raise CaseError(
-            f"{case.id}: the program ended, and its log gives no throughput: {problems}. Name "
-            "log_format, or mark the steps with pytest_dlperf.mark.step.\n"
-            f"Log: {run.log}, its last lines:\n{last_lines(Path(run.log))}"
-        )
+        raise _unreadable(case, run, result)
+    for problem in result.problems:
+        if problem.code == problems.LOSS_LOST:
+            raise CaseError(f"{case.id}: {problem.message}.\n{_log(run)}")
     return RunSummary(
         throughput=result.throughput,
         estimates={
@@ -101,3 +122,18 @@ def _summary(case: Case, run: Run, result: LogResult) -> RunSummary:
         log=run.log,
         folder=run.plan.workdir,
     )
+
+
+def _unreadable(case: Case, run: Run, result: LogResult) -> CaseError:
+    why = "; ".join(problem.message for problem in result.problems)
+    if result.format is not None and not case.log_format:
+        why += f" (it looks like the format {result.format!r})"
+    return CaseError(
+        f"{case.id}: the program ended, and its log gives no throughput: {why}. Say in the marker "
+        'what a line of it is (log_format=pattern(r"…"), or the name of a format), or mark the '
+        f"steps with pytest_dlperf.mark.step.\n{_log(run)}"
+    )
+
+
+def _log(run: Run) -> str:
+    return f"Log: {run.log}, its last lines:\n{last_lines(Path(run.log))}"

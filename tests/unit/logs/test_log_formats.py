@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -170,3 +171,30 @@ def test_one_rate_of_a_whole_run_is_shown_and_not_taken(tmp_path: Path) -> None:
     assert result.format == "huggingface"
     assert result.throughput is None
     assert result.whole_run == 12.5
+
+
+#: The loss of each writer's lines, where its format reads one.
+LOSSES = re.compile(r"((?:loss|Loss)[=: ]{1,3})\d[\d.eE+]*")
+
+
+@pytest.mark.parametrize("loss", ["nan", "inf", "NaN"])
+@pytest.mark.parametrize(
+    ("name", "writer"), WRITERS, ids=lambda value: getattr(value, "__name__", value)
+)
+def test_a_last_loss_that_is_no_number_is_a_problem(
+    tmp_path: Path, name: str, writer: Writer, loss: str
+) -> None:
+    text = log(writer, seconds=1.0)
+    if read(tmp_path, text).loss_last is None:
+        pytest.skip(f"{name} has no loss here")
+    lines = text.replace("\r", "").splitlines()
+    lost = [
+        LOSSES.sub(rf"\g<1>{loss}", entry) if i > 90 else entry for i, entry in enumerate(lines)
+    ]
+
+    result = read(tmp_path, "\n".join(lost))
+
+    assert "loss-not-finite" in codes(result)
+    assert result.loss_last is None, "it must fit into JSON"
+    assert result.throughput == pytest.approx(BATCH, rel=2e-3)
+    assert "loss-not-finite" not in codes(read(tmp_path, "\n".join([*lost, *lines[-1:]])))
