@@ -98,13 +98,16 @@ class Field:
 class Loss(Field):
     """A labelled loss: infinite where the log prints one that is no finite number."""
 
-    __slots__ = ("_lost",)
+    __slots__ = ()
 
     def __init__(self, before: bytes, after: bytes = b"") -> None:
-        super().__init__(before, after)
-        self._lost = re.compile(before + NOT_FINITE).search
+        self._search = re.compile(
+            before + b"(?:" + NUMBER + b"|" + NOT_FINITE + b")" + after
+        ).search
 
     def __call__(self, line: bytes) -> float | None:
         """Return the loss, or None where it is absent."""
-        value = super().__call__(line)
-        return math.inf if value is None and self._lost(line) else value
+        match = self._search(line)
+        if match is None:
+            return None
+        return math.inf if match[1] is None else float(match[1].replace(b",", b""))

@@ -205,3 +205,9 @@ def test_mlperfs_loss_may_be_the_nan_of_pythons_json(tmp_path: Path) -> None:
 
     assert "loss-not-finite" in codes(result)
     assert result.throughput == pytest.approx(BATCH / 0.5)
+
+
+def test_the_first_loss_of_a_line_counts(tmp_path: Path) -> None:
+    text = log(paddleclas).replace("loss:  5.08", "CELoss: nan, loss: 5.08")
+
+    assert "loss-not-finite" in codes(read(tmp_path, text))
