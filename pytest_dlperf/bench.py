@@ -263,7 +263,7 @@ class Bench:
             launcher=launcher_name(case),
             world_size=case.world_size,
             batch_size_per_device=case.batch_size_per_device,
-            unit=case.unit,
+            unit=facts.get("unit", case.unit),
             dtype=f"declared {case.precision}" if case.command else dtype,
             data="own" if case.command else read.get("kind", "synthetic"),
             parameter_count=model.get("parameter_count"),

@@ -33,6 +33,7 @@ class Question:
     until: int | None = None
     batch_size_per_device: int | None = None
     world_size: int | None = None
+    devices_per_node: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,8 +111,7 @@ def _unknown(path: str) -> LogResult:
         problems=(
             Problem(
                 code="unknown-format",
-                message="no line is a record of a known format; name it with --format, or say "
-                "what a line is with --pattern",
+                message="no line is a record of a known format",
             ),
         ),
     )
@@ -131,12 +131,15 @@ def _result(
         timeline.windows,
         scope=form.scope,
         world_size=world,
-        node_devices=said.node_devices,
+        node_devices=question.devices_per_node or said.node_devices,
         batch_size_per_device=batch,
     )
     selection = rules.named(question.rule)(stretches, question.skip, question.until)
     kept = selection.stretches
-    refusal = _refusal(timeline, form, question.skip, bool(stretches), selection)
+    refusal = _refusal(timeline, form, question, scaled=bool(stretches), selection=selection)
+    lost = tuple(problems.of_loss(timeline.loss_last))
+    found += lost
+    loss_last = None if lost else timeline.loss_last
     known = LogResult(
         path=path,
         format=form.name,
@@ -144,7 +147,7 @@ def _result(
         batch_size_per_device=batch,
         precision=named.precision or said.precision,
         unit=form.unit,
-        loss_last=timeline.loss_last,
+        loss_last=loss_last,
         whole_run=timeline.whole_run,
         problems=(*found, *refusal),
     )
@@ -162,7 +165,7 @@ def _result(
         throughput=selection.throughput,
         estimates=spans.estimates(kept),
         data_wait_share=wait,
-        loss_last=timeline.loss_last,
+        loss_last=loss_last,
         whole_run=timeline.whole_run,
         problems=(*found, *problems.of_stretches(kept, wait)),
         spans=spans.spans(kept, world or 1),
@@ -177,7 +180,12 @@ def _said_batch(form: Format, said: Facts, world: int | None) -> int | None:
 
 
 def _refusal(
-    timeline: Timeline, form: Format, skip: int, scaled: bool, selection: rules.Selection
+    timeline: Timeline,
+    form: Format,
+    question: Question,
+    *,
+    scaled: bool,
+    selection: rules.Selection,
 ) -> tuple[Problem, ...]:
     """Say why no number is given; empty where one is."""
     if form.averaging == "whole":
@@ -189,16 +197,20 @@ def _refusal(
             ),
         )
     if timeline.windows and not scaled:
-        what = "batch size or world size" if form.scope == "process" else "world size"
+        what = {"process": "batch size or world size", "node": "devices of a node"}.get(
+            form.scope, "world size"
+        )
         return (
             Problem(
                 code="unknown-scale",
                 message=f"rates are per {form.scope}, and neither the log nor its path says the "
-                f"{what} (--batch_size_per_device, --world_size)",
+                f"{what}",
             ),
         )
-    if timeline.iterations < skip + problems.LEAST_ITERATIONS or not selection.stretches:
-        return (problems.insufficient(timeline.iterations, skip),)
+    if few := problems.insufficient(form, timeline, question.skip):
+        return (few,)
+    if not selection.stretches:
+        return (problems.straddling(question.skip, question.until),)
     if selection.throughput is None:
         return (
             Problem(code="insufficient-data", message="two time stamps are not in what is kept"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 #: So many iterations after the warm-up are a measurement.
 LEAST_ITERATIONS: Final = 10
+#: The last loss is NaN, or infinite.
+LOSS_LOST: Final = "loss-not-finite"
 #: The rules may differ by so much.
 STABLE: Final = 1.10
 DATA_BOUND: Final = 0.10
@@ -48,6 +51,15 @@ def of_facts(said: Facts, path: Facts) -> Iterator[Problem]:
                 code="precision-mismatch",
                 message=f"the log says {said.precision}, its path {path.precision}",
             )
+
+
+def of_loss(loss_last: float | None) -> Iterator[Problem]:
+    """Look at the last loss of a log: a rate means nothing if it is no finite number."""
+    if loss_last is not None and not math.isfinite(loss_last):
+        yield Problem(
+            code=LOSS_LOST,
+            message="the last loss in the log is no finite number, so its speed means nothing",
+        )
 
 
 def of_timeline(timeline: Timeline, form: Format, said: Facts) -> Iterator[Problem]:
@@ -110,12 +122,33 @@ def of_stretches(stretches: Sequence[Stretch], wait_share: float | None) -> Iter
         )
 
 
-def insufficient(iterations: int, skip: int) -> Problem:
-    """Say that too few iterations are left to give a number."""
+def insufficient(form: Format, timeline: Timeline, skip: int) -> Problem | None:
+    """Say why what is left after the warm-up gives no number; None if it is enough to try."""
+    iterations = timeline.iterations
+    least = skip + LEAST_ITERATIONS
+    message = ""
+    if not timeline.steps:
+        message = f"no line is a record of the format {form.name!r}"
+    elif iterations < least:
+        message = (
+            f"{iterations} iterations are in the log; a number needs {skip} of warm-up and "
+            f"{LEAST_ITERATIONS} more"
+        )
+    elif not timeline.windows:
+        message = (
+            f"{iterations} iterations are in the log, and none has a rate or a time that is a "
+            "number above 0"
+        )
+    return Problem(code="insufficient-data", message=message) if message else None
+
+
+def straddling(skip: int, until: int | None) -> Problem:
+    """Say that no printed stretch of iterations lies within those that count."""
+    end = "the end" if until is None else f"iteration {until}"
     return Problem(
         code="insufficient-data",
-        message=f"{iterations} iterations are in the log; a number needs {skip} of warm-up and "
-        f"{LEAST_ITERATIONS} more (--skip)",
+        message=f"no stretch from one print to the next lies between iteration {skip + 1} and "
+        f"{end}; print more often",
     )
 
 

@@ -107,6 +107,8 @@ def _stopped(case: Case, run: Run, records: Sequence[RankRecords], silent: Seque
     if not started:
         return "what it did stands in its log" if case.command else "no rank has started"
     total = case.protocol.iterations
+    if len(started) == case.world_size and all("end" in r.by_kind for r in records):
+        return f"every rank had trained its {total} iterations before"
 
     def place(rank: int) -> str:
         if rank not in started:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from pytest_dlperf.logs.declare import Field, Format, Reading
+from pytest_dlperf.logs.declare import Field, Format, Loss, Reading
 
 _WHOLE: Final = Field(rb"'?train_samples_per_second'?\s{0,32}[:=] {0,8}'?")
-_LOSS: Final = Field(rb"^{'loss': '?")
+_LOSS: Final = Loss(rb"^{'loss': '?")
 
 
 def parse(line: bytes) -> Reading | None:

@@ -24,8 +24,14 @@ def parse(line: bytes) -> Reading | None:
     step = _number(metadata.get("step")) if isinstance(metadata, dict) else None
     if rate is None or step is None or not 0 <= step < 1e15:
         return None
-    loss = _number(value.get("loss")) if isinstance(value, dict) else None
+    loss = _loss(value.get("loss")) if isinstance(value, dict) else None
     return Reading(step=int(step), rate=rate, loss=loss)
+
+
+def _loss(value: Any) -> float | None:
+    # Python's JSON has NaN and Infinity.
+    is_lost = isinstance(value, float) and not math.isfinite(value)
+    return math.inf if is_lost else _number(value)
 
 
 def _number(value: Any) -> float | None:

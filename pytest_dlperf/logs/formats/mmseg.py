@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pytest_dlperf.logs.declare import Field, Format, Reading
+from pytest_dlperf.logs.declare import Field, Format, Loss, Reading
 
 _STEP: Final = re.compile(rb"\bIter \[(\d{1,15})/\d{1,15}\]")
 _EPOCH_STEP: Final = re.compile(rb"\bEpoch \[(\d{1,9})\]\[(\d{1,15})/\d{1,15}\]")
 _TOTAL: Final = Field(rb"Iter \[\d{1,15}/", rb"\]")
 _SECONDS: Final = Field(rb"[\s,]time: ")
 _WAIT: Final = Field(rb"\bdata_time: ")
-_LOSS: Final = Field(rb", loss: ")
+_LOSS: Final = Loss(rb", loss: ")
 
 
 def parse(line: bytes) -> Reading | None:
