@@ -6,8 +6,10 @@ import sys
 from typing import Any
 
 from pytest_dlperf import runtime
-from pytest_dlperf.cases.possible import DISTRIBUTIONS, framework_version
+from pytest_dlperf.cases.possible import DISTRIBUTIONS, framework_version, legacy_keras
+from pytest_dlperf.cases.versions import check_version
 from pytest_dlperf.core.case import GPU_PRECISIONS
+from pytest_dlperf.core.errors import NotRunError
 from pytest_dlperf.launch.base import find_program
 from pytest_dlperf.launch.lease import lease_holder
 from pytest_dlperf.measure.devices import detect
@@ -57,11 +59,17 @@ def examine() -> dict[str, Any]:
 
 
 def _missing(versions: dict[str, str | None], *, has_gpu: bool) -> list[str]:
-    lines = [
-        f"cases of framework {name} are not-run: pip install 'pytest-dlperf[{name}]'"
-        for name, version in versions.items()
-        if version is None
-    ]
+    lines = []
+    for name, version in versions.items():
+        if version is None:
+            lines.append(
+                f"cases of framework {name} are not-run: pip install 'pytest-dlperf[{name}]'"
+            )
+            continue
+        try:
+            check_version(name, version, keras_2=legacy_keras())
+        except NotRunError as error:
+            lines.append(f"cases of framework {name} are not-run: {error}")
     if not has_gpu:
         lines.append(
             "no usable GPU: cases run on CPU processes at size tiny; those of precision "

@@ -37,6 +37,13 @@ def _version_of(distribution: str) -> str | None:
         return None
 
 
+def legacy_keras() -> bool:
+    """Return whether this environment makes a new TensorFlow use Keras 2."""
+    # The values are those that TensorFlow itself looks for.
+    wished = os.environ.get("TF_USE_LEGACY_KERAS") in {"1", "true", "True"}
+    return wished and _version_of("tf_keras") is not None
+
+
 def _needs_horovod(case: Case) -> bool:
     return (
         case.framework == "tensorflow"
@@ -93,7 +100,7 @@ def _check_framework(case: Case) -> None:
     if version is None:
         raise NotRunError(f"{case.framework} is not installed; {_remedy(case)}")
     if not case.command:
-        check_version(case.framework, version, keras_2=_legacy_keras())
+        check_version(case.framework, version, keras_2=legacy_keras())
 
 
 def _remedy(case: Case) -> str:
@@ -104,9 +111,3 @@ def _remedy(case: Case) -> str:
         here = ".".join(map(str, sys.version_info[:2]))
         return f"{install} on Python 3.11 or lower, and this is {here}"
     return install
-
-
-def _legacy_keras() -> bool:
-    # The values are those that TensorFlow itself looks for.
-    wished = os.environ.get("TF_USE_LEGACY_KERAS") in {"1", "true", "True"}
-    return wished and _version_of("tf_keras") is not None
