@@ -161,6 +161,7 @@ class Torch:
             "device": str(self._device),
             "device_name": torch.cuda.get_device_name(self._device) if self._on_gpu else None,
             "device_id": _device_uuid(self._device) if self._on_gpu else None,
+            "timing": on_cpu.DEVICE_EVENTS if self._on_gpu else on_cpu.HOST_CLOCK,
             "tf32_default": self._tf32_defaults,
             "threads": torch.get_num_threads(),
         }
