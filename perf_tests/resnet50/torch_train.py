@@ -21,7 +21,7 @@ from perf_tests.resnet50.recipe import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_dlperf.worker.frameworks.torch_ import TorchJob
+    from pytest_dlperf.worker.frameworks.torch_job import TorchJob
 
 
 class ConvBN(nn.Sequential):  # type: ignore[misc]  # torch is Any here

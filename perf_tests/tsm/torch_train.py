@@ -23,7 +23,7 @@ from perf_tests.tsm.recipe import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_dlperf.worker.frameworks.torch_ import TorchJob
+    from pytest_dlperf.worker.frameworks.torch_job import TorchJob
 
 
 def temporal_shift(x: torch.Tensor) -> torch.Tensor:

@@ -14,7 +14,7 @@ from fake_suite import TESTS, Suite
 def test_a_missing_launcher_is_found_before_the_parent_runs(
     suite: Suite, asked: tuple[str, ...], verdict: str
 ):
-    text = TESTS.replace(", cases_placeholder=None", "").replace("torchrun", "mpirun")
+    text = TESTS.replace("torchrun", "mpirun")
     suite.write(text)
     # Without the interpreters' folder and the system's: no launcher is there.
     (suite.path / "bin").mkdir()

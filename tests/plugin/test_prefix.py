@@ -16,7 +16,7 @@ def boxed(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Suite:
     monkeypatch.setenv("PATH", str(FAKES), prepend=":")
     monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(pytester.mkdir("runtime")))
     made = Suite(pytester, monkeypatch)
-    made.write(TESTS.replace(", cases_placeholder=None", ""))
+    made.write(TESTS)
     return made
 
 
