@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_dlperf.core.case import Case
-    from pytest_dlperf.options import Settings
     from pytest_dlperf.session import PerfSession
+    from pytest_dlperf.settings import Settings
 
 #: The marker, and the fixture that runs its case.
 NAME = "dlperf"
