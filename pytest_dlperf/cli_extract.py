@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.log_pattern import pattern
@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 
     from pytest_dlperf.logs.extract import LogResult, Question
     from pytest_dlperf.logs.summary import Summary
+
+
+#: The options that mend a problem.
+_ADVICE: Final = {
+    "unknown-format": "; name it with --format, or say what a line is with --pattern",
+    "insufficient-data": " (--skip, --until)",
+    "unknown-scale": " (--batch_size_per_device, --world_size)",
+}
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -183,7 +191,8 @@ def _table(results: Sequence[LogResult], summary: Summary | None) -> str:
     ]
     for result in results:
         lines += [
-            f"{result.path}: {problem.code}: {problem.message}" for problem in result.problems
+            f"{result.path}: {problem.code}: {problem.message}{_ADVICE.get(problem.code, '')}"
+            for problem in result.problems
         ]
     if summary is not None:
         lines += ["", *_summary_lines(summary)]

@@ -19,6 +19,8 @@ from pytest_dlperf.logs.clean import blocks
 from pytest_dlperf.logs.declared import MISMATCHES
 from pytest_dlperf.logs.extract import LogResult, Question, extract
 from pytest_dlperf.logs.frameworks import framework_of
+from pytest_dlperf.logs.problems import LOSS_LOST
+from pytest_dlperf.logs.registry import SAMPLES
 from pytest_dlperf.logs.sniff import sniff
 from pytest_dlperf.logs.summary import Place
 from pytest_dlperf.own_program import format_of, log_run_summary
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.verdict import Rule
 
+#: Problems of a log that is not the training of the case, or came to nothing.
+_REFUSED: Final = MISMATCHES | {LOSS_LOST}
 #: Files of our own run folders that are no training log.
 _OWN: Final = frozenset({"supervisor.log", "output.log"})
 
@@ -144,7 +148,8 @@ def judge_by_logs(
     results = [extract(path, question) for path in paths]
     for result in results:
         _check(case, result)
-    measurement = _measurement(case, results, hardware)
+    unit = case.unit or results[0].unit or SAMPLES
+    measurement = _measurement(case, results, unit, hardware)
     if baseline is None:
         return measurement, Judgement(
             verdict=Verdict.NO_BASELINE,
@@ -152,7 +157,7 @@ def judge_by_logs(
             throughput=Comparison(now=measurement.throughput, verdict=Verdict.NO_BASELINE),
         )
     before = replace(arm_of(baseline), name="the baseline")
-    now = replace(arm_of_logs(results, case.id), unit=case.unit)
+    now = replace(arm_of_logs(results, case.id), unit=unit)
     given = rule.tolerance if rule.tolerance is not None else case.tolerance
     return measurement, judge_logs(before, now, replace(rule, tolerance=given))
 
@@ -161,30 +166,33 @@ def _check(case: Case, result: LogResult) -> None:
     if result.throughput is None:
         problems = "; ".join(problem.message for problem in result.problems)
         raise CaseError(f"{case.id}: {result.path}: no throughput: {problems}")
-    mismatch = [problem.message for problem in result.problems if problem.code in MISMATCHES]
+    mismatch = [problem.message for problem in result.problems if problem.code in _REFUSED]
     if result.precision is not None and not same_precision(result.precision, case.precision):
         mismatch.append(f"its path says {result.precision}, the case is {case.precision}")
     framework = None if case.command else framework_of(result.format)
     if framework is not None and framework != case.framework:
         mismatch.append(f"a {result.format} log is of {framework}, the case of {case.framework}")
     # Our own records count what the case counts.
-    if result.format != "dlperf" and not same_unit(result.unit or "samples", case.unit):
+    known = case.unit and result.format != "dlperf"
+    if known and not same_unit(result.unit or SAMPLES, case.unit):
         mismatch.append(f"it counts {result.unit}, the case {case.unit}")
     if mismatch:
         raise CaseError(f"{case.id}: {result.path}: {'; '.join(mismatch)}")
 
 
-def _measurement(case: Case, results: Sequence[LogResult], hardware: str) -> Measurement:
+def _measurement(
+    case: Case, results: Sequence[LogResult], unit: str, hardware: str
+) -> Measurement:
     problems = {problem.code: problem for result in results for problem in result.problems}
     return Measurement(
         case_id=case.id,
-        unit=case.unit,
+        unit=unit,
         conditions=Conditions(
             window=case.protocol.window,
             launcher="log",
             world_size=case.world_size,
             batch_size_per_device=case.batch_size_per_device,
-            unit=case.unit,
+            unit=unit,
             dtype=f"declared {case.precision}",
             data="log",
             parameter_count=None,

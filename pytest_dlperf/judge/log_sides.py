@@ -19,6 +19,8 @@ DOUBTFUL: Final = (
     | refusals.UNCHECKED
     | refusals.DISTURBED
 )
+#: A training that came to nothing, whose speed means nothing.
+LOST: Final = frozenset({"loss-not-finite"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

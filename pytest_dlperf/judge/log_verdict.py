@@ -31,15 +31,16 @@ def judge_logs(before: LogArm, now: LogArm, rule: Rule) -> Judgement:
 
     The sides must be the same training: another world size, batch, precision or unit is
     ``incomparable``, and so is a log that contradicts itself there; what one side does not say is
-    told. Where the rules by which a rate is taken from a log disagree about the direction, or
-    about being beyond the tolerance, it is ``unsteady``. Raises ``CaseError`` for a rate that can
-    be none.
+    told. A loss that is no finite number is an ``error``. Where the rules by which a rate is taken
+    from a log disagree about the direction, or about being beyond the tolerance, it is
+    ``unsteady``. Raises ``CaseError`` for a rate that can be none.
     """
     rates = [rate for session in now.sessions for rate in session]
     check_rates(rates, now.name)
     for session in before.sessions:
         check_rates(session, before.name)
     for verdict, reason in (
+        (Verdict.ERROR, log_sides.problems(before, now, log_sides.LOST)),
         (Verdict.INCOMPARABLE, log_sides.differs(before, now)),
         (Verdict.INCOMPARABLE, log_sides.problems(before, now, log_sides.DOUBTFUL)),
         (Verdict.UNSTEADY, log_sides.problems(before, now, refusals.UNSTEADY)),

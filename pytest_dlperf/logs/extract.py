@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _UNSURE: Final = Problem(
     code="unknown-format",
     message="a progress bar alone does not say what it counts; if this is training, name the "
-    "format with --format",
+    "format",
 )
 
 
@@ -43,6 +43,7 @@ class Question:
     world_size: int | None = None
     #: Only compared with what the log says.
     precision: str | None = None
+    devices_per_node: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,7 +159,7 @@ def _unknown(path: str) -> LogResult:
             Problem(
                 code="unknown-format",
                 message="no line is a record of a known format that has a number for its rate or "
-                "time; name the format with --format, or say what a line is with --pattern",
+                "time",
             ),
         ),
     )
@@ -181,7 +182,7 @@ def _result(
         timeline.windows,
         scope=form.scope,
         world_size=size.world_size,
-        node_devices=said.node_devices,
+        node_devices=question.devices_per_node or said.node_devices,
         batch=size.global_batch,
         varies=form.unit == "tokens",
     )
@@ -203,6 +204,8 @@ def _result(
         *declared.of_question(said, size.batch_by_words, question),
         *problems.of_timeline(timeline, form, said),
     )
+    lost = tuple(problems.of_loss(timeline.loss_last))
+    found += lost
     known = LogResult(
         path=path,
         format=form.name,
@@ -212,7 +215,7 @@ def _result(
         batch_size_from=size.batch_size_from,
         precision=named.precision or said.precision,
         unit=form.unit,
-        loss_last=timeline.loss_last,
+        loss_last=None if lost else timeline.loss_last,
         whole_run=timeline.whole_run,
         stretches=stretches,
         problems=(*found, *refusal),

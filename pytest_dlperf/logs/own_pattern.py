@@ -7,12 +7,14 @@ are first read in part, and more and more of them, while that is quick.
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.logs.declare import NUMBER, Format, Reading
+from pytest_dlperf.logs.declare import NOT_FINITE, NUMBER, Format, Reading
+from pytest_dlperf.logs.registry import SAMPLES
 from pytest_dlperf.logs.shapes import DIGITS_TO_0
 
 if TYPE_CHECKING:
@@ -32,12 +34,18 @@ def of_pattern(declared: LogPattern) -> Format:
     compiled = re.compile(declared.regex.encode())
     groups = set(compiled.groupindex)
     number = re.compile(NUMBER)
+    not_finite = re.compile(rb"(?<![A-Za-z0-9_])" + NOT_FINITE).search
     search = _Bounded(compiled, declared.regex)
 
     def value(match: re.Match[bytes], group: str) -> float | None:
         text = match[group] if group in groups else None
         found = number.fullmatch(text) if text is not None else None
         return float(found[1].replace(b",", b"")) if found else None
+
+    def lost(match: re.Match[bytes]) -> bool:
+        # Whatever stands around it, as in tensor(nan, device='cuda:0')
+        text = match["loss"] if "loss" in groups else None
+        return text is not None and not_finite(text) is not None
 
     def parse(line: bytes) -> Reading | None:
         match = search(line)
@@ -51,14 +59,14 @@ def of_pattern(declared: LogPattern) -> Format:
             rate=value(match, "rate"),
             seconds=value(match, "seconds"),
             data_wait_seconds=value(match, "data"),
-            loss=value(match, "loss"),
+            loss=math.inf if lost(match) else value(match, "loss"),
         )
 
     return Format(
         name="pattern",
         scope=declared.scope,
         averaging=declared.averaging,
-        unit=declared.unit,
+        unit=declared.unit or SAMPLES,
         anchors=(b"\n",),
         parse=parse,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 #: So many iterations after the warm-up are a measurement.
 LEAST_ITERATIONS: Final = 10
+#: The last loss is NaN, or infinite.
+LOSS_LOST: Final = "loss-not-finite"
 #: The rules may differ by so much.
 STABLE: Final = 1.10
 DATA_BOUND: Final = 0.10
@@ -60,6 +63,15 @@ def of_facts(said: Facts, path: Facts, taken: int | None) -> Iterator[Problem]:
                 code="precision-mismatch",
                 message=f"the log says {said.precision}, its path {path.precision}",
             )
+
+
+def of_loss(loss_last: float | None) -> Iterator[Problem]:
+    """Look at the last loss of a log: a rate means nothing if it is no finite number."""
+    if loss_last is not None and not math.isfinite(loss_last):
+        yield Problem(
+            code=LOSS_LOST,
+            message="the last loss in the log is no finite number, so its speed means nothing",
+        )
 
 
 def of_timeline(timeline: Timeline, form: Format, said: Facts) -> Iterator[Problem]:
@@ -122,15 +134,6 @@ def of_stretches(stretches: Stretches, wait_share: float | None) -> Iterator[Pro
             message=f"{len(stalls)} epochs start slow: the slowest at {min(stalls):.6g}, "
             f"median {median:.6g}",
         )
-
-
-def insufficient(iterations: int, skip: int) -> Problem:
-    """Say that too few iterations are left to give a number."""
-    return Problem(
-        code="insufficient-data",
-        message=f"{iterations} iterations are in the log; a number needs {skip} of warm-up and "
-        f"{LEAST_ITERATIONS} more (--skip)",
-    )
 
 
 def implausible(model: str, medians: Mapping[str, tuple[int, float]]) -> Iterator[Problem]:

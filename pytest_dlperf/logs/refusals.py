@@ -34,8 +34,13 @@ def refusal(
         )
     if timeline.windows and not len(stretches):
         return (_unknown_scale(timeline, form, size),)
+    if not timeline.steps:
+        return _insufficient(f"no line is a record of the format {form.name!r}")
     if timeline.iterations < skip + problems.LEAST_ITERATIONS:
-        return (problems.insufficient(timeline.iterations, skip),)
+        return _insufficient(
+            f"{timeline.iterations} iterations are in the log; a number needs {skip} of warm-up "
+            f"and {problems.LEAST_ITERATIONS} more"
+        )
     if not len(selection.stretches):
         return _insufficient(_nothing_left(timeline, form, stretches, skip, until))
     if selection.throughput is None:
@@ -44,8 +49,7 @@ def refusal(
                 Problem(
                     code="unknown-scale",
                     message="what is done between two time stamps takes the work of an iteration, "
-                    "and neither the log nor its path says it (--batch_size_per_device, "
-                    "--world_size)",
+                    "and neither the log nor its path says it",
                 ),
             )
         return _insufficient("two time stamps are not in what is kept")
@@ -61,7 +65,7 @@ def _nothing_left(
 ) -> str:
     """Say why enough iterations were counted, and none of them measured."""
     if until is not None and len(stretches) and np.any(stretches.first > skip):
-        return f"no print lies wholly within steps {skip + 1} to {until} (--skip, --until)"
+        return f"no print lies wholly within steps {skip + 1} to {until}; print more often"
     if form.bar:
         return "the bar shows whole seconds, and after the warm-up no epoch has enough"
     if timeline.coarse:
@@ -70,10 +74,13 @@ def _nothing_left(
             "short as these: the rounding would be more than 2.5 % of the rate"
         )
     if not len(stretches):
-        return "no line has a rate or a time that is a number above 0"
+        return (
+            f"{timeline.iterations} iterations are in the log, and none has a rate or a time that "
+            "is a number above 0"
+        )
     return (
         f"{timeline.iterations} iterations are in the log, and no print that has a rate lies "
-        f"wholly after the {skip} of warm-up (--skip)"
+        f"wholly after the {skip} of warm-up"
     )
 
 
@@ -82,16 +89,16 @@ def _unknown_scale(timeline: Timeline, form: Format, size: Sizes) -> Problem:
         return Problem(
             code="unknown-scale",
             message="the path's batch size may be of one device or of all, and the time of an "
-            "iteration is that of all (--batch_size_per_device, --world_size)",
+            "iteration is that of all",
         )
     columns = timeline.windows.columns()
     by_rate = form.scope != "process" and not np.isnan(columns["rate"]).all()
     has_batch = by_rate or size.batch_size_per_device is not None
     missing = [
-        f"the {word} ({option})"
-        for word, option, known in (
-            ("batch size", "--batch_size_per_device", has_batch),
-            ("world size", "--world_size", size.world_size is not None),
+        f"the {word}"
+        for word, known in (
+            ("batch size", has_batch),
+            ("world size", size.world_size is not None),
         )
         if not known
     ]

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pytest_dlperf.logs.declare import Format
     from pytest_dlperf.logs.third_party import BrokenFormatError
 
+#: What is counted where nobody says.
+SAMPLES: Final = "samples"
 #: Where two formats read as many lines of a log, the first one here has it.
 BUILT_IN: Final[Mapping[str, str]] = {
     name: f"pytest_dlperf.logs.formats.{name.replace('-', '_')}"

@@ -8,6 +8,7 @@ this way, the parser reads line by line.
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from dataclasses import dataclass, fields
@@ -113,6 +114,8 @@ def _find(
     values: Sequence[float], probes: Sequence[bytes], places: Sequence[tuple[int, int]]
 ) -> _Number | None:
     """Return the number of the line that a field is made of, by a factor or an offset."""
+    if not all(map(math.isfinite, values)):
+        return None  # a lost loss has no digits
     for start, end in places:
         if end - start > _MOST_DIGITS:
             continue

@@ -112,6 +112,31 @@ def test_a_log_that_says_it_is_of_another_training(
     assert message in outcome["judgement"]["reason"]
 
 
+def test_a_loss_that_came_to_nothing_is_an_error(suite: Suite):
+    write_log(suite, f"{ONE}.log", 0.5, line=MMSEG.replace("7.6343", "nan"))
+    result, [outcome] = run(suite)
+    assert result.ret == 1
+    assert outcome["judgement"]["verdict"] == "error"
+    assert "is no finite number" in outcome["judgement"]["reason"]
+
+
+def test_what_a_program_without_a_unit_counts_its_log_says(suite: Suite):
+    suite.write(
+        """
+        import pytest
+
+        @pytest.mark.dlperf(command=["python", "train.py"], framework="torch", layout="1n1c",
+                            batch_size_per_device=4, suite="own", log_format="mmseg")
+        def test_own(dlperf):
+            dlperf.run()
+        """
+    )
+    write_log(suite, "own-torch-fp32-bs4-1n1c.log", 0.5)
+    _, [outcome] = run(suite)
+    assert outcome["judgement"]["verdict"] == "no-baseline"
+    assert outcome["measurement"]["unit"] == "images"
+
+
 TWO_FRAMEWORKS = """
 import pytest
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pytest_dlperf.logs.declare import Field, Format, Reading
+from pytest_dlperf.logs.declare import Field, Format, Loss, Reading
 
 _STEP: Final = re.compile(rb"Epoch: \[(\d{1,9})\]\[\s{0,12}(\d{1,15})/\d{1,15}\]\s")
 _SECONDS: Final = Field(rb"\bTime\s{1,12}[\d.]{1,16} \(\s{0,12}")
 _WAIT: Final = Field(rb"\bData\s{1,12}[\d.]{1,16} \(\s{0,12}")
-_LOSS: Final = Field(rb"\bLoss\s{1,12}")
+_LOSS: Final = Loss(rb"\bLoss\s{1,12}")
 
 
 def parse(line: bytes) -> Reading | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,16 @@ def test_a_log_too_short_to_measure(tmp_path: Path, capsys: pytest.CaptureFixtur
     current.write_text("\n".join(paddleclas(i, 0.5) for i in range(20)))
     assert main(["judge", str(base), str(current)]) == 2
     assert "a number needs 50 of warm-up" in capsys.readouterr().err
+
+
+def test_a_loss_that_came_to_nothing_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    base, current = write(tmp_path, "base", 0.5), write(tmp_path, "now", 0.5)
+    current.write_text(re.sub(r"\bloss: [\d.]+", "loss: nan", current.read_text()))
+    code, values = judged(capsys, base, current)
+    assert (code, values["verdict"]) == (1, "error")
+    assert "the last loss in the log is no finite number" in values["reason"]
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason=f"no real logs at {REAL}")
