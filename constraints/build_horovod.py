@@ -20,6 +20,8 @@ from pathlib import Path
 HOROVOD = "0.28.1"
 #: What its build needs, each with the programs of which one will do.
 _PROGRAMS = {"cmake": ("cmake",), "a C++ compiler": ("g++", "c++", "clang++"), "make": ("make",)}
+#: The first Python that the TensorFlow of constraints/cpu.txt has no wheels for.
+_TOO_NEW = (3, 12)
 _BUILD = {
     "HOROVOD_WITH_TENSORFLOW": "1",
     "HOROVOD_WITHOUT_PYTORCH": "1",
@@ -31,6 +33,12 @@ _BUILD = {
 
 def main() -> None:
     """Install Horovod, or end with the sentence that says what it lacks."""
+    if sys.version_info >= _TOO_NEW:
+        raise SystemExit(
+            "TensorFlow 2.15, the newest that Horovod compiles against, needs Python 3.11 or "
+            f"lower; this is {platform.python_version()}. Install one beside it where tox finds "
+            "it: on PATH, or with pyenv install 3.11"
+        )
     if _version_of("horovod") == HOROVOD:
         return
     folder = _cache_folder()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_dlperf.cases.possible import check_possible
 from pytest_dlperf.cases.selection import ASK_FOR_LESS, Machine, fits
+from pytest_dlperf.cases.versions import check_version
 from pytest_dlperf.core.errors import CaseError, NotRunError
 from pytest_dlperf.core.measurement import Conditions
 from pytest_dlperf.launch.base import Target
@@ -20,6 +21,7 @@ from pytest_dlperf.launch.lease import host_lease
 from pytest_dlperf.launch.plan import launcher_name
 from pytest_dlperf.launch.probe import Probes
 from pytest_dlperf.launch.program import brings_own_interpreter
+from pytest_dlperf.launch.programs import check_program
 from pytest_dlperf.launch.share import SharedFolder
 from pytest_dlperf.measure.environment import collect
 from pytest_dlperf.measure.target import with_target
@@ -124,6 +126,8 @@ class Bench:
                 compute_capability=min(capabilities, default=None),
                 framework_known=self.place.foreign or brings_own_interpreter(case),
             )
+            if not self.place.prefix:
+                check_program(case, self.place.python)
         except NotRunError as error:
             if case.framework in self.frameworks_asked:
                 raise CaseError(f"{case.id}: {error}") from error
@@ -144,6 +148,13 @@ class Bench:
         if facts["framework_version"] is None:
             raise NotRunError(
                 f"{case.framework} is not installed {self.place.words} ({facts['executable']})"
+            )
+        if not case.command:
+            check_version(
+                case.framework,
+                facts["framework_version"],
+                where=self.place.words,
+                keras_2=facts.get("keras", "3").startswith("2"),
             )
         needed = case.layout.devices_per_node
         if case.layout.device == "gpu" and facts["gpus"] < needed:
@@ -277,6 +288,10 @@ class Bench:
         options = dict(case.options)
         if case.command:
             options["command"] = shlex.join(case.command_line)
+        timing = facts.get("framework", {}).get("timing")
+        if case.layout.device == "gpu" and timing == "host clock":
+            # Steps that wait for each other are slower than those that queue.
+            options["timing"] = timing
         read: Mapping[str, Any] = facts.get("data", {})
         if "workers" in read:
             options["data_workers"] = read["workers"]
@@ -285,7 +300,7 @@ class Bench:
             launcher=launcher_name(case),
             world_size=case.world_size,
             batch_size_per_device=case.batch_size_per_device,
-            unit=case.unit,
+            unit=facts.get("unit", case.unit),
             dtype=f"declared {case.precision}" if case.command else dtype,
             data="own" if case.command else read.get("kind", "synthetic"),
             parameter_count=model.get("parameter_count"),

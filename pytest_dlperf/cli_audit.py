@@ -53,8 +53,9 @@ def _audit(arguments: argparse.Namespace) -> int:
 
 
 def _to_json(finding: Finding) -> dict[str, Any]:
-    best = finding.best
+    best, other = finding.best, finding.other
     return {
+        "table": finding.cell.table,
         "row": finding.cell.row,
         "column": finding.cell.column,
         "value": finding.cell.value,
@@ -64,6 +65,9 @@ def _to_json(finding: Finding) -> dict[str, Any]:
         "logs": best.logs if best else None,
         "found": best.value if best else None,
         "difference": finding.difference,
+        "other": None
+        if other is None
+        else {"rule": other.rule, "logs": other.logs, "found": other.value},
     }
 
 
@@ -76,18 +80,29 @@ def _lines(findings: list[Finding]) -> list[str]:
                 f"({figures.rate(finding.best.value)}, {100 * (finding.difference or 0):+.2f} %) "
                 f"from {finding.best.logs}"
             )
-    missing = [finding for finding in findings if not finding.is_reproduced]
+    others = [f for f in findings if not f.is_reproduced and f.other is not None]
+    if others:
+        lines += ["", "another rule than that of their column gets these, which may be chance:"]
+    for finding in others:
+        assert finding.other is not None
+        lines.append(
+            f"{_name(finding)}: {finding.other.rule} ({figures.rate(finding.other.value)}) from "
+            f"{finding.other.logs}; {_near(finding)}"
+        )
+    missing = [f for f in findings if not f.is_reproduced and f.other is None]
     if missing:
         lines += ["", "no rule gets these from the logs:"]
-    for finding in missing:
-        near = "no log of its devices"
-        if finding.best is not None:
-            near = (
-                f"closest is {finding.best.rule} of {finding.best.logs}, "
-                f"{100 * (finding.difference or 0):+.1f} %"
-            )
-        lines.append(f"{_name(finding)}: {near}")
+    lines += [f"{_name(finding)}: {_near(finding)}" for finding in missing]
     return lines
+
+
+def _near(finding: Finding) -> str:
+    if finding.best is None:
+        return "no log of its devices, batch size and precision"
+    return (
+        f"the column's rule is {finding.best.rule} of {finding.best.logs}, "
+        f"{100 * (finding.difference or 0):+.1f} %"
+    )
 
 
 def _name(finding: Finding) -> str:

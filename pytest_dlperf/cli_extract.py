@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.log_pattern import pattern
@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 
     from pytest_dlperf.logs.extract import LogResult, Question
     from pytest_dlperf.logs.summary import Summary
+
+
+#: The options that mend a problem.
+_ADVICE: Final = {
+    "unknown-format": "; name it with --format, or say what a line is with --pattern",
+    "insufficient-data": " (--skip, --until)",
+    "unknown-scale": " (--batch_size_per_device, --world_size)",
+}
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -101,7 +109,7 @@ def _extract(arguments: argparse.Namespace) -> int:
 
 def question(arguments: argparse.Namespace) -> Question:
     """Return what the options ask of a log; raise ``UsageError`` if they contradict."""
-    from pytest_dlperf.logs import registry, rules
+    from pytest_dlperf.logs import own_pattern, registry, rules
     from pytest_dlperf.logs.extract import Question
 
     rules.named(arguments.rule)
@@ -116,7 +124,7 @@ def question(arguments: argparse.Namespace) -> Question:
         raise UsageError(f"--{next(iter(meaning))} says what the rate of --pattern means")
     form = None
     if arguments.pattern is not None:
-        form = registry.of_pattern(pattern(arguments.pattern, **meaning))
+        form = own_pattern.of_pattern(pattern(arguments.pattern, **meaning))
     elif arguments.format is not None:
         form = registry.named(arguments.format)
     return Question(
@@ -144,7 +152,6 @@ def paths(arguments: argparse.Namespace) -> list[Path]:
 
 def _save(path: Path, text: str) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         partial.write_text(text, encoding="utf-8")
         partial.replace(path)
@@ -184,7 +191,8 @@ def _table(results: Sequence[LogResult], summary: Summary | None) -> str:
     ]
     for result in results:
         lines += [
-            f"{result.path}: {problem.code}: {problem.message}" for problem in result.problems
+            f"{result.path}: {problem.code}: {problem.message}{_ADVICE.get(problem.code, '')}"
+            for problem in result.problems
         ]
     if summary is not None:
         lines += ["", *_summary_lines(summary)]

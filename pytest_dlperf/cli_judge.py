@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pytest_dlperf import cli_extract
-from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import CaseError, UsageError
 from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.verdict import BAD, GOOD, Judgement, Rule, Verdict
@@ -15,7 +16,7 @@ from pytest_dlperf.core.verdict import BAD, GOOD, Judgement, Rule, Verdict
 if TYPE_CHECKING:
     import argparse
 
-    from pytest_dlperf.judged_sides import Training
+    from pytest_dlperf.judged_arms import Training
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -38,7 +39,8 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def _judge(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.judged_sides import pairs_of, read_side
+    from pytest_dlperf.judged_json import judged_to_json
+    from pytest_dlperf.judged_sides import pairs_of, problems_of, read_side
 
     rule = _rule(arguments)
     question = cli_extract.question(arguments)
@@ -46,10 +48,20 @@ def _judge(arguments: argparse.Namespace) -> int:
     pairs, alone = pairs_of(before, read_side(arguments.current, question))
     found = {key: _verdict(*pair, rule, arguments) for key, pair in pairs.items()}
     if arguments.json:
-        text = json.dumps(_to_json(found, alone=alone), indent=1, sort_keys=True, allow_nan=False)
+        values = judged_to_json(pairs, found, alone=alone)
+        text = json.dumps(values, indent=1, sort_keys=True, allow_nan=False)
     else:
-        text = "\n".join(f"{key}: {_mark(one)}\n  {one.reason}" for key, one in found.items())
-    sys.stdout.write(f"{text}\n")
+        text = "\n".join(
+            line
+            for key, one in found.items()
+            for line in (
+                f"{key}: {_mark(one)}",
+                f"  {one.reason}",
+                *(f"  {side}: {p.code}: {p.message}" for side, p in problems_of(*pairs[key])),
+            )
+        )
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
     failing = set(Verdict) - GOOD if arguments.strict else BAD
     return 1 if any(one.verdict in failing for one in found.values()) else 0
 
@@ -66,6 +78,7 @@ def _rule(arguments: argparse.Namespace) -> Rule:
 def _verdict(
     before: Training | None, now: Training | None, rule: Rule, arguments: argparse.Namespace
 ) -> Judgement:
+    from pytest_dlperf.judge.log_sides import LogArm
     from pytest_dlperf.judged_sides import judge_sides
 
     if now is None:
@@ -73,29 +86,19 @@ def _verdict(
     if before is None:
         return Judgement(verdict=Verdict.NO_BASELINE, reason=f"{arguments.base} does not have it")
     try:
-        return judge_sides(before, now, rule)
+        judgement = judge_sides(before, now, rule)
     except CaseError as error:
         return Judgement(verdict=Verdict.ERROR, reason=str(error))
     except KeyError as error:
         raise UsageError(f"{arguments.current}: {error} is missing") from error
+    if not isinstance(now, LogArm) and os.path.realpath(arguments.base) == os.path.realpath(
+        arguments.current
+    ):
+        same = f"{judgement.reason}; both sides are the very same file"
+        return replace(judgement, reason=same)
+    return judgement
 
 
 def _mark(judgement: Judgement) -> str:
     """Return the verdict, marked where one session alone is all there is to compare with."""
     return f"{judgement.verdict}" + (" (provisional)" if judgement.throughput.provisional else "")
-
-
-def _to_json(found: dict[str, Judgement], *, alone: bool) -> dict[str, Any]:
-    values = {key: _judgement(judgement) for key, judgement in found.items()}
-    if alone:
-        return {"format": 1, **next(iter(values.values()))}
-    outcomes = [
-        {"case": {"id": key}, "measurement": None, "judgement": judgement}
-        for key, judgement in values.items()
-    ]
-    return {"format": 1, "outcomes": outcomes}
-
-
-def _judgement(judgement: Judgement) -> dict[str, Any]:
-    values: dict[str, Any] = encode(judgement)
-    return {**values.pop("throughput"), **values, "verdict": judgement.verdict.value}

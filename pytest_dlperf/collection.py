@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.session import PerfSession
+    from pytest_dlperf.settings import Settings
 
 #: The marker, and the fixture that runs its case.
 NAME = "dlperf"
@@ -49,12 +50,38 @@ def _selected(metafunc: pytest.Metafunc, session: PerfSession) -> Sequence[Selec
         if case.log_format and isinstance(case.log_format, str):
             log_formats.named(case.log_format)
     settings = session.settings
-    declared = [replace(case, protocol=settings.protocol_for(case.protocol)) for case in declared]
+    declared, unfit = _as_asked(declared, settings)
     if settings.list_only:
         return [Selected(case=case) for case in declared]
     if session.logs is not None:
         return [_with_log(case, session) for case in declared]
-    return select(declared, wish_of(session), machine_of(session))
+    return [
+        replace(selected, error=unfit.get(selected.case.family, selected.error))
+        for selected in select(declared, wish_of(session), machine_of(session))
+    ]
+
+
+def _as_asked(declared: Sequence[Case], settings: Settings) -> tuple[list[Case], dict[str, str]]:
+    """Return the cases with what the command line sets of all, and why some cannot have it.
+
+    Raises ``UsageError`` if none can.
+    """
+    if settings.launcher is not None and settings.launcher not in LAUNCHERS:
+        known = ", ".join(LAUNCHERS)
+        raise UsageError(f"--dlperf-launcher={settings.launcher}: known are {known}")
+    cases, unfit = [], {}
+    for declared_case in declared:
+        case = declared_case
+        if settings.launcher and case.launcher != "none":
+            case = replace(case, launcher=settings.launcher)
+        try:
+            case = replace(case, protocol=settings.protocol_for(case.protocol))
+        except UsageError as error:
+            unfit[case.family] = str(error)
+        cases.append(case)
+    if unfit and len(unfit) == len({case.family for case in cases}):
+        raise UsageError(next(iter(unfit.values())))
+    return cases, unfit
 
 
 def _with_log(case: Case, session: PerfSession) -> Selected:
@@ -70,7 +97,7 @@ def _with_log(case: Case, session: PerfSession) -> Selected:
         left_out = f"framework {case.framework} was not asked for"
     elif wish.size is not None and case.size != wish.size:
         left_out = f"size {case.size} was not asked for"
-    elif not session.logs.logs_of(case):
+    elif not session.logs.claim(case):
         left_out = f"no log under {session.logs.folder}"
     return Selected(case=case, left_out=left_out)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-from pathlib import Path
 from typing import Any
 
 from pytest_dlperf import runtime
-from pytest_dlperf.cases.possible import DISTRIBUTIONS, framework_version
+from pytest_dlperf.cases.possible import DISTRIBUTIONS, framework_version, legacy_keras
+from pytest_dlperf.cases.versions import check_version
 from pytest_dlperf.core.case import GPU_PRECISIONS
+from pytest_dlperf.core.errors import NotRunError
+from pytest_dlperf.launch.base import find_program
 from pytest_dlperf.launch.lease import lease_holder
 from pytest_dlperf.measure.devices import detect
 from pytest_dlperf.measure.memory_limits import memory_limits, size_text
@@ -46,7 +47,7 @@ def examine() -> dict[str, Any]:
         "shared_memory_bytes": limits.shared_bytes,
         "locked_memory": {"bytes": limits.locked_bytes, "unlimited": limits.locked_unlimited},
         "frameworks": versions,
-        "programs": {name: _program(name) for name in _PROGRAMS},
+        "programs": {name: find_program(sys.executable, name) for name in _PROGRAMS},
         "runtime_folder": str(runtime.folder()),
         "lease_holder": lease_holder(),
         "missing": [
@@ -57,17 +58,18 @@ def examine() -> dict[str, Any]:
     }
 
 
-def _program(name: str) -> str | None:
-    beside = Path(sys.executable).with_name(name)
-    return str(beside) if beside.exists() else shutil.which(name)
-
-
 def _missing(versions: dict[str, str | None], *, has_gpu: bool) -> list[str]:
-    lines = [
-        f"cases of framework {name} are not-run: pip install 'pytest-dlperf[{name}]'"
-        for name, version in versions.items()
-        if version is None
-    ]
+    lines = []
+    for name, version in versions.items():
+        if version is None:
+            lines.append(
+                f"cases of framework {name} are not-run: pip install 'pytest-dlperf[{name}]'"
+            )
+            continue
+        try:
+            check_version(name, version, keras_2=legacy_keras())
+        except NotRunError as error:
+            lines.append(f"cases of framework {name} are not-run: {error}")
     if not has_gpu:
         lines.append(
             "no usable GPU: cases run on CPU processes at size tiny; those of precision "

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import glob
+import itertools
 import json
+import os
 import statistics
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,9 +18,14 @@ from pytest_dlperf.core.codec import DecodeError, decode
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.outcome_json import results_from_json
-from pytest_dlperf.judge.log_verdict import LogArm, LogRun, judge_logs
+from pytest_dlperf.core.run import Problem
+from pytest_dlperf.judge.log_sides import LogArm
+from pytest_dlperf.judge.log_verdict import judge_logs
 from pytest_dlperf.judge.verdict import judge
+from pytest_dlperf.judged_arms import Training, arm_of, arm_of_logs
 from pytest_dlperf.logs.extract import LogResult, extract
+from pytest_dlperf.logs.naming import key_of, name_of
+from pytest_dlperf.logs.problems import implausible
 from pytest_dlperf.logs.summary import Place
 
 if TYPE_CHECKING:
@@ -27,11 +34,20 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.verdict import Judgement, Rule
     from pytest_dlperf.logs.extract import Question
 
-#: One training of a side.
-Training = Outcome | Baseline | LogArm
-#: Words of different teams for one precision.
-PRECISIONS: Final = {"fp16": "amp", "float16": "amp", "bfloat16": "bf16", "float32": "fp32"}
 _JSON_BYTES: Final = 64
+_MAGIC: Final = "*?["
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Named:
+    """The files that an argument names, and what is odd about how it names them."""
+
+    paths: tuple[Path, ...]
+    #: Folder below which names tell trainings apart.
+    root: str
+    #: Whether they were listed one by one: then they are runs of one training, by declaration.
+    listed: bool = False
+    problems: tuple[Problem, ...] = ()
 
 
 def read_side(text: str, question: Question) -> dict[str, Training]:
@@ -39,10 +55,11 @@ def read_side(text: str, question: Question) -> dict[str, Training]:
 
     Raises ``UsageError`` for what is not there, cannot be read, or gives no throughput.
     """
-    paths = _paths(text)
-    if len(paths) == 1 and paths[0].suffix == ".json" and _is_json(paths[0]):
-        return _of_json(paths[0])
-    return _of_logs([extract(path, question) for path in paths], text)
+    named = _named(text)
+    [first, *others] = named.paths
+    if not others and first.suffix == ".json" and _is_json(first):
+        return _of_json(first)
+    return _of_logs([extract(path, question) for path in named.paths], named, text)
 
 
 def judge_sides(
@@ -53,27 +70,40 @@ def judge_sides(
     By the whole judge where both were measured by this tool, by their rates elsewhere.
     """
     if isinstance(now, Outcome) and now.measurement is not None and not isinstance(before, LogArm):
-        baseline = before if isinstance(before, Baseline) else _baseline_of(before)
+        baseline = before if isinstance(before, Baseline) else baseline_of(before)
         return judge(now.case, now.measurement, baseline, rule)
     return judge_logs(replace(arm_of(before), name=name), arm_of(now), rule)
 
 
-def _paths(text: str) -> list[Path]:
+def _named(text: str) -> _Named:
     path = Path(text)
+    listed = False
+    root = path.parent
     if path.is_dir():
         found = sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
+        root = path
     elif path.exists():
         found = [path]
-    elif any(character in text for character in "*?["):
+    elif any(character in text for character in _MAGIC):
         found = sorted(Path(name) for name in glob.glob(text, recursive=True))
+        root = Path(*itertools.takewhile(lambda part: not set(_MAGIC) & set(part), path.parts))
     else:
-        found = [Path(part) for part in text.split(",")]
+        found, listed = [Path(part) for part in text.split(",")], True
     for one in found:
         if not one.is_file():
             raise UsageError(f"{one}: no such file")
     if not found:
         raise UsageError(f"{text}: no file")
-    return found
+    by_file: defaultdict[str, list[Path]] = defaultdict(list)
+    for one in found:
+        by_file[os.path.realpath(one)].append(one)
+    problems = tuple(
+        Problem(code="named-twice", message=f"{same[0]}: named more than once, it counts once")
+        for same in by_file.values()
+        if len(same) > 1
+    )
+    kept = [same[0] for same in by_file.values()]
+    return _Named(paths=tuple(kept), root=str(root), listed=listed, problems=problems)
 
 
 def _is_json(path: Path) -> bool:
@@ -99,100 +129,80 @@ def _of_json(path: Path) -> dict[str, Training]:
         except DecodeError as error:
             raise UsageError(f"{path}: {error}") from error
         return {baseline.case_id: baseline}
+    if {"verdict", "reason"} <= set(values) or "trainings" in values:
+        raise UsageError(
+            f"{path}: verdicts of dlperf judge on logs, without their runs; name the logs"
+        )
     raise UsageError(f"{path}: neither a results file, nor a baseline, nor a log")
 
 
-def _of_logs(results: Sequence[LogResult], text: str) -> dict[str, Training]:
+def _of_logs(results: Sequence[LogResult], named: _Named, text: str) -> dict[str, Training]:
     groups: defaultdict[str, list[LogResult]] = defaultdict(list)
     for result in results:
         if result.throughput is None:
             problems = "; ".join(problem.message for problem in result.problems)
             raise UsageError(f"{result.path}: no throughput: {problems}")
-        groups[_key(result)].append(result)
-    return {key: arm_of_logs(group, text) for key, group in groups.items()}
-
-
-def _key(result: LogResult) -> str:
-    place = Place.of(result.path)
-    if place is not None:
-        return f"{place.model}-{place.precision}-bs{place.batch_size_per_device}-{place.layout}"
-    return (
-        f"{result.format}-{result.precision}-bs{result.batch_size_per_device}-"
-        f"{result.world_size} devices"
-    )
-
-
-def arm_of_logs(results: Sequence[LogResult], name: str) -> LogArm:
-    """Return runs of one training, each with a throughput."""
-    first = results[0]
-    return LogArm(
-        name=name,
-        unit=first.unit or "samples",
-        sessions=(tuple(r.throughput for r in results if r.throughput is not None),),
-        world_size=first.world_size,
-        batch_size_per_device=first.batch_size_per_device,
-        precision=PRECISIONS.get(first.precision or "", first.precision),
-        runs=tuple(_log_run(result) for result in results),
-    )
-
-
-def _log_run(result: LogResult) -> LogRun:
-    estimates = result.estimates
-    stall = next((p.message for p in result.problems if p.code == "unstable"), "")
-    return LogRun(
-        throughput=result.throughput or 0.0,
-        estimates={}
-        if estimates is None
-        else {
-            "mean_of_rates": estimates.mean_of_rates,
-            "median_of_rates": estimates.median_of_rates,
-            "time_weighted": estimates.time_weighted,
-        },
-        data_wait_share=result.data_wait_share,
-        stall=f"{Path(result.path).name}: {stall}" if stall else "",
-    )
-
-
-def arm_of(training: Training) -> LogArm:
-    """Return a training by its rates alone."""
-    if isinstance(training, LogArm):
-        return training
-    if isinstance(training, Baseline):
-        conditions = training.conditions
-        return LogArm(
-            name=training.case_id,
-            unit=training.unit,
-            sessions=tuple(session.runs for session in training.sessions if session.runs),
-            world_size=conditions.world_size if conditions else None,
-            batch_size_per_device=conditions.batch_size_per_device if conditions else None,
+        groups[key_of(result, named.root, named=not named.listed)].append(result)
+    arms = {key: arm_of_logs(group, text) for key, group in groups.items()}
+    beyond_one, beyond_others = _implausible(groups)
+    return {
+        key: replace(
+            arm,
+            problems=(*arm.problems, *beyond_one[key]),
+            remarks=(*_of_group(groups[key], named), *beyond_others[key]),
         )
-    assert training.measurement is not None
-    waits = [
-        run.data_wait_share for run in training.measurement.runs if run.data_wait_share is not None
-    ]
-    return LogArm(
-        name=training.case.id,
-        unit=training.case.unit,
-        sessions=(training.measurement.throughputs,),
-        world_size=training.case.world_size,
-        batch_size_per_device=training.case.batch_size_per_device,
-        precision=training.case.precision,
-        runs=tuple(
-            LogRun(
-                throughput=run.throughput,
-                estimates={
-                    "mean_of_rates": run.estimates["mean_of_rates"],
-                    "median_of_rates": run.estimates["median_step"],
-                    "time_weighted": run.throughput,
-                },
-                data_wait_share=statistics.median(waits) if waits else None,
+        for key, arm in arms.items()
+    }
+
+
+def _of_group(group: Sequence[LogResult], named: _Named) -> list[Problem]:
+    """Return what is odd about how the logs of one training were named."""
+    for result in group[1:]:
+        if result.format != group[0].format:
+            raise UsageError(
+                f"{group[0].path} is a {group[0].format} log, {result.path} one of "
+                f"{result.format}: these are no runs of one training; rename one, or move it"
             )
-            for run in training.measurement.runs
-        ),
-    )
+    paths = {Path(result.path) for result in group}
+    found = [p for p in named.problems if any(p.message.startswith(f"{one}: ") for one in paths)]
+    names = list(dict.fromkeys(name_of(result.path) or Path(result.path).name for result in group))
+    if named.listed and len({name_of(result.path) for result in group}) > 1:
+        found.append(
+            Problem(
+                code="several-names",
+                message=f"{', '.join(names)} are taken for runs of one training, as listed",
+            )
+        )
+    return found
 
 
-def _baseline_of(outcome: Outcome) -> Baseline:
+def _implausible(
+    groups: Mapping[str, Sequence[LogResult]],
+) -> tuple[Mapping[str, list[Problem]], Mapping[str, list[Problem]]]:
+    """Return the speedups that cannot be, over one device and over other layouts.
+
+    By the key of the larger layout: as with a live case only what is too fast for one device is
+    itself in doubt; elsewhere the smaller layout may be what was slow.
+    """
+    families: defaultdict[str, dict[str, tuple[Place, float]]] = defaultdict(dict)
+    for key, group in groups.items():
+        place = Place.of(group[0].path)
+        if place is not None:
+            rate = statistics.median(r.throughput for r in group if r.throughput is not None)
+            families[key.removesuffix(place.layout)][key] = (place, rate)
+    one: defaultdict[str, list[Problem]] = defaultdict(list)
+    others: defaultdict[str, list[Problem]] = defaultdict(list)
+    for layouts in families.values():
+        for (_, (small, slow)), (key, (large, fast)) in itertools.permutations(layouts.items(), 2):
+            pair = {s.layout: (s.world_size, r) for s, r in ((small, slow), (large, fast))}
+            if small.world_size < large.world_size:
+                where = one if small.world_size == 1 else others
+                where[key] += implausible(large.model, pair)
+    return one, others
+
+
+def baseline_of(outcome: Outcome) -> Baseline:
+    """Return a measured case as the only session of a baseline."""
     assert outcome.measurement is not None
     return Baseline(
         case_id=outcome.case.id,
@@ -218,6 +228,22 @@ def pairs_of(
     if not set(now) & set(before):
         raise UsageError(
             f"the two sides have no training in common: {', '.join(sorted(before)[:3])} … and "
-            f"{', '.join(sorted(now)[:3])} …"
+            f"{', '.join(sorted(now)[:3])} …; logs listed with commas are runs of one training, "
+            "whatever they are called"
         )
     return {key: (before.get(key), now.get(key)) for key in keys}, False
+
+
+def problems_of(before: Training | None, now: Training | None) -> list[tuple[str, Problem]]:
+    """Return what is odd about the two sides, each with ``base`` or ``current``."""
+    return [
+        (side, problem)
+        for side, training in (("base", before), ("current", now))
+        for problem in _problems(training)
+    ]
+
+
+def _problems(training: Training | None) -> Sequence[Problem]:
+    if isinstance(training, Outcome) and training.measurement is not None:
+        return training.measurement.problems
+    return (*training.problems, *training.remarks) if isinstance(training, LogArm) else ()

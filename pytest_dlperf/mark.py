@@ -40,7 +40,8 @@ class _Nothing:
 
 
 _NOTHING = _Nothing()
-#: The recorder under ``marks``, once a step has asked for it: False outside a case.
+#: The recorder under ``marks``, once a step has asked for it. False outside a case; None where
+#: another process marks as this rank.
 _FOUND: dict[str, Any] = {}
 
 
@@ -55,8 +56,12 @@ def step(work: float | None = None) -> Step:
 
         _FOUND["marks"] = False
         if "DLPERF_MARK" in environ:
+            from os import register_at_fork
+
             from pytest_dlperf.worker.marks import Marks
 
             _FOUND["marks"] = Marks.of_environment()
+            # A forked child that marks is a process of its own, perhaps with a rank of its own.
+            register_at_fork(after_in_child=_FOUND.clear)
     marks = _FOUND["marks"]
     return marks.step(work) if marks else _NOTHING

@@ -151,6 +151,7 @@ def _dry_run_case(selected: Selected, target: Target, session: PerfSession) -> l
         lines.append(f"  cd {shlex.quote(plan.cwd)}")
     if not several:
         return [*lines, *environment, f"  {shlex.join(plan.argv)}"]
+    lines.append("  # threads per rank as this machine's cores allow, not those of the hosts")
     for host, argv in commands_on(chosen, plan.argv):
         lines += [f"  # on {host.name}", *environment, f"  {shlex.join(argv)}"]
     return lines

@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.log_pattern import LogPattern
 from pytest_dlperf.core.run import Run, RunSummary
-from pytest_dlperf.logs import registry
+from pytest_dlperf.logs import own_pattern, problems, registry
 from pytest_dlperf.logs.extract import LogResult, Question, extract
 from pytest_dlperf.measure.failure import failure_of, last_lines
-from pytest_dlperf.measure.records import read_progress, read_records
+from pytest_dlperf.measure.program import check_program
+from pytest_dlperf.measure.records import read_records
 from pytest_dlperf.measure.summary import summarise
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.logs.declare import Format
-    from pytest_dlperf.measure.records import RankRecords
 
 
 def summarise_program(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
@@ -30,14 +28,35 @@ def summarise_program(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]
     A named ``log_format`` is read; without one, marks count before a log of a known look.
     Raises ``CaseError`` if the program failed, or tells nothing that can be measured.
     """
-    records = read_records(Path(run.plan.records))
-    if records and not case.log_format:
-        if run.exit_code == 0:
-            _check_length(case, run, records)
-        return summarise(case, run)
+    records = () if case.log_format else read_records(Path(run.plan.records))
     if run.exit_code != 0 or run.timed_out:
-        raise failure_of(case, run, ())
-    return _summary(case, run, _read(case, run)), {}
+        raise failure_of(case, run, records)
+    if records:
+        check_program(case, run, records)
+        summary, facts = summarise(case, run)
+        return summary, {**facts, "unit": case.unit or registry.SAMPLES}
+    result = _read(case, run)
+    # A pattern that names no unit counts in the case's.
+    said = case.log_format.unit if isinstance(case.log_format, LogPattern) else result.unit
+    _check_unit(case, said)
+    return _summary(case, run, result), {"unit": said or case.unit or registry.SAMPLES}
+
+
+def check_unit(case: Case) -> None:
+    """Raise ``CaseError`` if the log that ``case`` names counts in another unit than it does."""
+    form = format_of(case)
+    if isinstance(case.log_format, LogPattern):
+        _check_unit(case, case.log_format.unit)
+    elif form is not None:
+        _check_unit(case, form.unit)
+
+
+def _check_unit(case: Case, said: str | None) -> None:
+    if case.unit and said and case.unit != said:
+        raise CaseError(
+            f"{case.id}: the marker counts in {case.unit!r}, and the log that it reads in "
+            f"{said!r}; say unit={said!r} in the marker, or leave it out there"
+        )
 
 
 def _read(case: Case, run: Run) -> LogResult:
@@ -46,11 +65,12 @@ def _read(case: Case, run: Run) -> LogResult:
     One rank speaks for all; lines of several in one file may be torn.
     """
     question = Question(
-        form=_format(case),
+        form=format_of(case),
         skip=case.protocol.warmup,
         until=case.protocol.iterations,
         batch_size_per_device=case.batch_size_per_device,
         world_size=case.world_size,
+        devices_per_node=case.layout.devices_per_node,
     )
     for path in _rank_logs(run):
         result = extract(path, question)
@@ -69,33 +89,19 @@ def _rank_logs(run: Run) -> list[Path]:
     return sorted(Path(run.plan.workdir).glob(run.plan.rank_logs), key=numbers)
 
 
-def _check_length(case: Case, run: Run, records: Sequence[RankRecords]) -> None:
-    """Raise if the program ended in good order, before it had marked enough steps."""
-    if all("end" in rank.by_kind or "failure" in rank.by_kind for rank in records):
-        return
-    done = min(progress.iterations for progress in read_progress(Path(run.plan.records)))
-    raise CaseError(
-        f"{case.id}: the program ended after {done} marked steps, and {case.protocol.iterations} "
-        "are measured; let it train longer ({iterations} in a word of the command is that "
-        f"number), or lower iterations.\nLog: {run.log}, its last lines:\n"
-        f"{last_lines(Path(run.log))}"
-    )
-
-
-def _format(case: Case) -> Format | None:
+def format_of(case: Case) -> Format | None:
+    """Return the format that the case declares for its log; None where its look says."""
     if isinstance(case.log_format, LogPattern):
-        return registry.of_pattern(case.log_format)
+        return own_pattern.of_pattern(case.log_format)
     return registry.named(case.log_format) if case.log_format else None
 
 
 def _summary(case: Case, run: Run, result: LogResult) -> RunSummary:
     if result.throughput is None or result.estimates is None:
-        problems = "; ".join(problem.message for problem in result.problems)
-        raise CaseError(
-            f"{case.id}: the program ended, and its log gives no throughput: {problems}. Name "
-            "log_format, or mark the steps with pytest_dlperf.mark.step.\n"
-            f"Log: {run.log}, its last lines:\n{last_lines(Path(run.log))}"
-        )
+        raise _unreadable(case, run, result)
+    for problem in result.problems:
+        if problem.code == problems.LOSS_LOST:
+            raise CaseError(f"{case.id}: {problem.message}.\n{_log(run)}")
     return replace(
         log_run_summary(result),
         elapsed_s=run.elapsed_s,
@@ -128,3 +134,18 @@ def log_run_summary(result: LogResult) -> RunSummary:
         problems=result.problems,
         log=result.path,
     )
+
+
+def _unreadable(case: Case, run: Run, result: LogResult) -> CaseError:
+    why = "; ".join(problem.message for problem in result.problems)
+    if result.format is not None and not case.log_format:
+        why += f" (it looks like the format {result.format!r})"
+    return CaseError(
+        f"{case.id}: the program ended, and its log gives no throughput: {why}. Say in the marker "
+        'what a line of it is (log_format=pattern(r"…"), or the name of a format), or mark the '
+        f"steps with pytest_dlperf.mark.step.\n{_log(run)}"
+    )
+
+
+def _log(run: Run) -> str:
+    return f"Log: {run.log}, its last lines:\n{last_lines(Path(run.log))}"

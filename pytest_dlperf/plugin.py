@@ -190,7 +190,7 @@ class _Taker:
         """Write the results; fail a session that measured nothing."""
         options = self._config.option
         tells = options.dlperf_list or options.dlperf_dry_run or options.collectonly
-        asked = options.dlperf_json and not tells
+        asked = (options.dlperf_json or options.dlperf_from_logs) and not tells
         if asked or _COLLECTOR in self._config.stash:
             self._collector().finish(_session(self._config), session)
 

@@ -13,7 +13,7 @@ from pytest_dlperf.launch.plan import make_plan
 from pytest_dlperf.launch.process import execute
 from pytest_dlperf.measure.nodes import await_other_nodes, check_share
 from pytest_dlperf.measure.summary import summarise
-from pytest_dlperf.own_program import summarise_program
+from pytest_dlperf.own_program import check_unit, summarise_program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,6 +74,7 @@ class Runner:
         return run, facts
 
     def _execute(self, case: Case, number: int) -> Run:
+        check_unit(case)
         workdir = self.bench.folder / case.id / f"run{number}"
         shutil.rmtree(workdir, ignore_errors=True)  # of an attempt that failed
         plan = make_plan(case, self.bench.target(case, self.workload_folder), workdir)
@@ -98,15 +99,18 @@ class Runner:
         drifting = sum(any(p.code == "drift" for p in run.problems) for run, _ in runs)
         if drifting * 2 <= len(runs):
             problems.pop("drift", None)
-        for whose, several in (("", runs), ("the one-device parent: ", parents)):
-            if stays_disturbed(case, several):
-                problems["disturbed"] = Problem(
-                    code="disturbed", message=f"{whose}{_last_disturbed(several).disturbed}"
-                )
+        disturbed = [
+            f"{whose}{_last_disturbed(several).disturbed}"
+            for whose, several in (("", runs), ("the one-device parent: ", parents))
+            if stays_disturbed(case, several)
+        ]
+        if disturbed:
+            message = "; ".join(disturbed)
+            problems["disturbed"] = Problem(code="disturbed", message=message)
         counting = _counting(runs)
         return Measurement(
             case_id=case.id,
-            unit=case.unit,
+            unit=runs[0][1].get("unit", case.unit),
             conditions=self.bench.conditions(
                 case, runs[0][1], self.bench.target(case, self.workload_folder)
             ),

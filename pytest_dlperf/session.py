@@ -23,8 +23,8 @@ from pytest_dlperf.judge.screen import family_size
 from pytest_dlperf.live import Live, Silent
 from pytest_dlperf.measure.devices import detect
 from pytest_dlperf.measure.environment import commit_of
-from pytest_dlperf.options import Settings
 from pytest_dlperf.pipeline import judge_again, run_case
+from pytest_dlperf.settings import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -129,9 +129,10 @@ class Collector:
 
     @property
     def measured_nothing(self) -> bool:
-        """Whether cases were to run and none was measured."""
+        """Whether cases were to run, or logs to be judged, and nothing was measured."""
         measured = any(o.measurement is not None or o.share_done for o in self.outcomes)
-        return bool(self.selected) and not measured
+        asked = bool(self.selected) or bool(self._config.option.dlperf_from_logs)
+        return asked and not measured
 
     def finish(self, session: PerfSession, pytest_session: pytest.Session) -> None:
         """Write the results file; fail the session if nothing at all was measured."""
@@ -143,12 +144,13 @@ class Collector:
                     f"results NOT written: {session.settings.json}: {error.strerror}"
                 )
                 pytest_session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
-        if self.measured_nothing and pytest_session.exitstatus == pytest.ExitCode.OK:
+        fine = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+        if self.measured_nothing and pytest_session.exitstatus in fine:
             pytest_session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def write_summary(self, reporter: pytest.TerminalReporter, session: PerfSession) -> None:
         """Print the table, the sentences, and what was not judged."""
-        if not self.selected:
+        if not self.selected and not self.measured_nothing:
             return
         reporter.section("dlperf", sep="=")
         for line in terminal.render(self.outcomes, self._reproduce):
@@ -159,6 +161,8 @@ class Collector:
         if self.measured_nothing:
             reporter.write_line(
                 f"nothing was measured of {len(self.selected)} selected cases: exit code 1"
+                if self.selected
+                else f"no case has a log under {session.settings.from_logs}: exit code 1"
             )
         if session.settings.observe:
             reporter.write_line("mode observe: only errors fail")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 
 import torch
@@ -36,6 +37,9 @@ def main():
             optimizer.step()
             step_mark.loss(loss)
     if distributed:
+        # The wrapped model holds the process group; gloo's threads must end before Python does.
+        del net, optimizer, loss
+        gc.collect()
         dist.destroy_process_group()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import time
 
@@ -40,6 +41,9 @@ def main():
             print(f"step {step}: loss {loss.item():.3f}, {args.batch_size / seconds:.1f} images/s")
             began = time.perf_counter()
     if distributed:
+        # The wrapped model holds the process group; gloo's threads must end before Python does.
+        del net, optimizer, loss
+        gc.collect()
         dist.destroy_process_group()
 
 

@@ -205,8 +205,10 @@ def share_overflow(gradient: paddle.Tensor) -> None:
 
     A shard's gradient is its rank's own; without this one rank would skip a step alone.
     """
-    total = over_ranks(gradient.sum().reshape([1]), dist.ReduceOp.SUM)
-    gradient.add_(total * 0)
+    # Paddle refuses to change a gradient in place where gradients are recorded.
+    with paddle.no_grad():
+        total = over_ranks(gradient.sum().reshape([1]), dist.ReduceOp.SUM)
+        gradient.add_(total * 0)
 
 
 def feed(job: PaddleJob, size: Size) -> Iterator[tuple[paddle.Tensor, paddle.Tensor]]:

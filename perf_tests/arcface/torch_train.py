@@ -21,11 +21,12 @@ from perf_tests.arcface.recipe import (
     WEIGHT_DECAY,
     Size,
 )
+from perf_tests.torch_batches import batches_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_dlperf.worker.frameworks.torch_ import TorchJob
+    from pytest_dlperf.worker.frameworks.torch_job import TorchJob
 
 
 def conv(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Conv2d:
@@ -204,14 +205,7 @@ def feed(job: TorchJob, size: Size) -> Iterator[tuple[torch.Tensor, torch.Tensor
         dataset = Faces(
             job.data, classes=size.classes, image=size.image, seed=f"{job.seed} {job.rank}"
         )
-        batches = job.batches(job.loader(dataset))
-        return (
-            (
-                images.to(job.device, job.dtype, non_blocking=True),
-                labels.to(job.device, non_blocking=True),
-            )
-            for images, labels in batches
-        )
+        return batches_of(job, dataset)
     batch, random = job.batch_size_per_device, {"generator": job.generator(), "device": job.device}
     images = torch.randn(batch, 3, size.image, size.image, **random).to(job.dtype)
     labels = torch.randint(size.classes, (batch,), **random)

@@ -22,11 +22,12 @@ from perf_tests.deeplabv3p.recipe import (
     WEIGHT_DECAY,
     Size,
 )
+from perf_tests.torch_batches import batches_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_dlperf.worker.frameworks.torch_ import TorchJob
+    from pytest_dlperf.worker.frameworks.torch_job import TorchJob
 
 
 class ConvBN(nn.Sequential):  # type: ignore[misc]  # torch is Any here
@@ -196,14 +197,7 @@ def feed(job: TorchJob, size: Size) -> Iterator[tuple[torch.Tensor, torch.Tensor
         dataset = Streets(
             job.data, height=size.height, breadth=size.breadth, seed=f"{job.seed} {job.rank}"
         )
-        batches = job.batches(job.loader(dataset))
-        return (
-            (
-                images.to(job.device, job.dtype, non_blocking=True),
-                labels.to(job.device, non_blocking=True),
-            )
-            for images, labels in batches
-        )
+        return batches_of(job, dataset)
     return itertools.repeat(street(job, size))
 
 

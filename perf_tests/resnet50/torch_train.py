@@ -17,11 +17,12 @@ from perf_tests.resnet50.recipe import (
     Size,
     learning_rate,
 )
+from perf_tests.torch_batches import batches_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_dlperf.worker.frameworks.torch_ import TorchJob
+    from pytest_dlperf.worker.frameworks.torch_job import TorchJob
 
 
 class ConvBN(nn.Sequential):  # type: ignore[misc]  # torch is Any here
@@ -105,16 +106,7 @@ def feed(job: TorchJob, size: Size) -> Iterator[tuple[torch.Tensor, torch.Tensor
         dataset = Images(
             job.data, classes=size.classes, image=size.image, seed=f"{job.seed} {job.rank}"
         )
-        batches = job.batches(job.loader(dataset))
-        return (
-            (
-                images.to(
-                    job.device, job.dtype, non_blocking=True, memory_format=torch.channels_last
-                ),
-                labels.to(job.device, non_blocking=True),
-            )
-            for images, labels in batches
-        )
+        return batches_of(job, dataset, memory_format=torch.channels_last)
     batch, random = job.batch_size_per_device, {"generator": job.generator(), "device": job.device}
     images = torch.randn(batch, 3, size.image, size.image, **random)
     images = images.to(dtype=job.dtype, memory_format=torch.channels_last)

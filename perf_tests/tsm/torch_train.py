@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from perf_tests.torch_batches import batches_of
 from perf_tests.tsm.recipe import (
     CLIP_NORM,
     DROPOUT,
@@ -23,7 +24,7 @@ from perf_tests.tsm.recipe import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_dlperf.worker.frameworks.torch_ import TorchJob
+    from pytest_dlperf.worker.frameworks.torch_job import TorchJob
 
 
 def temporal_shift(x: torch.Tensor) -> torch.Tensor:
@@ -126,14 +127,7 @@ def feed(job: TorchJob, size: Size) -> Iterator[tuple[torch.Tensor, torch.Tensor
             image=size.image,
             seed=f"{job.seed} {job.rank}",
         )
-        batches = job.batches(job.loader(dataset))
-        return (
-            (
-                clips.to(job.device, job.dtype, non_blocking=True),
-                labels.to(job.device, non_blocking=True),
-            )
-            for clips, labels in batches
-        )
+        return batches_of(job, dataset)
     batch, random = job.batch_size_per_device, {"generator": job.generator(), "device": job.device}
     clips = torch.randn(batch, SEGMENTS, 3, size.image, size.image, **random).to(job.dtype)
     labels = torch.randint(size.classes, (batch,), **random)

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback
 
 from pytest_dlperf.mark import step
 
+if TYPE_CHECKING:
+    from pytest_dlperf.mark import Step
+
 
 class StepCallback(TrainerCallback):  # type: ignore[misc]  # transformers has no types here
     """Marks every optimizer step; outside a case it does nothing.
 
+    The loss is told where the Trainer logs it (``logging_steps``), before the last measured step.
     Gradient accumulation is part of a step: ``work`` is the samples (or whatever the case
     counts) of this rank in one optimizer step, by default batch size times accumulation steps.
     """
 
     def __init__(self, work: float | None = None) -> None:
         self._work = work
+        self._step: Step | None = None
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begin a step."""
@@ -29,4 +35,24 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]  # transformers has n
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """End it."""
-        self._step.__exit__(None, None, None)
+        if self._step is not None:
+            self._step.__exit__(None, None, None)
+
+    def on_log(
+        self,
+        args: Any,
+        state: Any,
+        control: Any,
+        logs: dict[str, float] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Tell the loss that the Trainer logs; it has waited for the GPU already.
+
+        By default the Trainer leaves NaN out of that loss (``logging_nan_inf_filter``); then the
+        norm of the gradients shows it. That of fp16 may overflow: such a step is skipped.
+        """
+        if self._step is None or not logs or "loss" not in logs:
+            return
+        norm = logs.get("grad_norm", 0.0)
+        hidden = not math.isfinite(norm) and not args.fp16
+        self._step.loss(norm if hidden else logs["loss"])

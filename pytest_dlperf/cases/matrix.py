@@ -53,6 +53,7 @@ def expand(**keys: Any) -> tuple[Case, ...]:
         values["tolerance"] = parse_share(values["tolerance"], what="tolerance")
     if "command" in values:
         values["command"] = _command(values["command"])
+        values.setdefault("unit", "")  # its log may say
     if "launcher" in values and values["launcher"] is None:
         values["launcher"] = "none"
     values["options"] = _options(values.get("options", {}))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
+import sys
 from typing import Final
 
+from pytest_dlperf.cases.versions import check_version
 from pytest_dlperf.core.case import GPU_PRECISIONS, Case
 from pytest_dlperf.core.errors import NotRunError
 
@@ -17,6 +20,8 @@ DISTRIBUTIONS: Final = {
 #: First CUDA compute capability with bfloat16 and TF32 tensor cores (Ampere; NVIDIA Ampere
 #: GA100 whitepaper).
 _AMPERE: Final = 8.0
+#: The first Python that no TensorFlow with Keras 2 has wheels for.
+_PYTHON_WITHOUT_TENSORFLOW: Final = (3, 12)
 
 
 def framework_version(framework: str) -> str | None:
@@ -30,6 +35,13 @@ def _version_of(distribution: str) -> str | None:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+def legacy_keras() -> bool:
+    """Return whether this environment makes a new TensorFlow use Keras 2."""
+    # The values are those that TensorFlow itself looks for.
+    wished = os.environ.get("TF_USE_LEGACY_KERAS") in {"1", "true", "True"}
+    return wished and _version_of("tf_keras") is not None
 
 
 def _needs_horovod(case: Case) -> bool:
@@ -48,11 +60,8 @@ def check_possible(
     ``compute_capability`` is that of this machine's GPUs, None if unknown. With
     ``framework_known`` this environment is not asked for the framework: another has it.
     """
-    if not framework_known and framework_version(case.framework) is None:
-        raise NotRunError(
-            f"{case.framework} is not installed; pip install 'pytest-dlperf[{case.framework}]' "
-            "brings it"
-        )
+    if not framework_known:
+        _check_framework(case)
     if _needs_horovod(case) and _version_of("horovod") is None:
         raise NotRunError(
             f"Horovod is not installed, and {case.world_size} ranks of tensorflow need it; "
@@ -60,8 +69,10 @@ def check_possible(
             "launcher='tf-multiworker' does without"
         )
     if case.layout.device == "cpu" and case.precision in GPU_PRECISIONS:
+        # Paddle has no bf16 on a CPU either: see below.
+        other = "fp32" if case.framework == "paddle" else "bf16"
         raise NotRunError(
-            f"precision {case.precision} has no CPU kernels; name bf16, or run it on a GPU"
+            f"precision {case.precision} has no CPU kernels; name {other}, or run it on a GPU"
         )
     if case.layout.device == "cpu" and case.framework == "paddle" and case.precision == "bf16":
         raise NotRunError(
@@ -78,3 +89,25 @@ def check_possible(
             f"precision {case.precision} needs a GPU of compute capability {_AMPERE} or more, "
             f"this one has {compute_capability}"
         )
+
+
+def _check_framework(case: Case) -> None:
+    """Raise ``NotRunError`` if this environment lacks the framework, or has one that won't do.
+
+    A program of the user's own runs on whatever version it likes.
+    """
+    version = framework_version(case.framework)
+    if version is None:
+        raise NotRunError(f"{case.framework} is not installed; {_remedy(case)}")
+    if not case.command:
+        check_version(case.framework, version, keras_2=legacy_keras())
+
+
+def _remedy(case: Case) -> str:
+    on_gpu = case.framework == "paddle" and case.layout.device == "gpu"
+    extra = "paddle-gpu" if on_gpu else case.framework
+    install = f"pip install 'pytest-dlperf[{extra}]' brings it"
+    if case.framework == "tensorflow" and sys.version_info >= _PYTHON_WITHOUT_TENSORFLOW:
+        here = ".".join(map(str, sys.version_info[:2]))
+        return f"{install} on Python 3.11 or lower, and this is {here}"
+    return install

@@ -104,6 +104,8 @@ class Case:
     log_format: str | LogPattern = ""
     size: str = "full"
     launcher: str = "auto"
+    #: What is counted. Empty for a program that did not declare it: then its log says, else it
+    #: is samples.
     unit: str = "samples"
     protocol: Protocol = field(default_factory=Protocol)
     tolerance: float | None = None

@@ -22,7 +22,8 @@ class LogPattern:
     regex: str
     scope: Scope = "global"
     averaging: Averaging = "window"
-    unit: str = "samples"
+    #: Empty: the case's.
+    unit: str = ""
 
     def __post_init__(self) -> None:
         try:
@@ -43,12 +44,12 @@ class LogPattern:
 
 
 def pattern(
-    regex: str, *, scope: Scope = "global", averaging: Averaging = "window", unit: str = "samples"
+    regex: str, *, scope: Scope = "global", averaging: Averaging = "window", unit: str = ""
 ) -> LogPattern:
     """Return the format of a user's own log.
 
-    ``regex`` has the named groups ``step`` and ``rate`` (in ``unit`` a second) or ``seconds`` (of
-    one iteration), and may have ``epoch``, ``data`` (seconds of waiting) and ``loss``. Raises
-    ``UsageError`` for a pattern that cannot be used.
+    ``regex`` has the named groups ``step`` and ``rate`` (in ``unit`` a second; the case's unit if
+    it is left out) or ``seconds`` (of one iteration), and may have ``epoch``, ``data`` (seconds of
+    waiting) and ``loss``. Raises ``UsageError`` for a pattern that cannot be used.
     """
     return LogPattern(regex=regex, scope=scope, averaging=averaging, unit=unit)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.masking import masked
 
 #: Begins the name of a folder that several nodes share.
 SHARED: Final = "nodes-"
@@ -55,7 +56,8 @@ class Place:
     python: str
     #: Before the launcher: a container's, numactl's ... command, its placeholders filled in.
     prefix: tuple[str, ...] = ()
-    #: The prefix as it was given: without this session's folders, so that two can be compared.
+    #: The prefix for people and files: without the values of variables that it sets, and without
+    #: this session's folders, so that two can be compared.
     prefix_text: str = ""
     #: Whether the interpreter is another than pytest's, or may be: only a launch can tell then.
     foreign: bool = False
@@ -75,9 +77,9 @@ class Place:
 
         ``folders`` are the placeholders: ``{workdir}`` and ``{rootdir}``.
         """
-        text = (prefix or "").strip()
         try:
-            words = shlex.split(text)
+            words = shlex.split(prefix or "")
+            text = masked(prefix or "")
         except ValueError as error:
             raise UsageError(
                 f"--dlperf-prefix={prefix}: {error}; quote it as in a shell"

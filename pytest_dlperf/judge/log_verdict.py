@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
-from collections.abc import Mapping  # noqa: TC003 - dataclass field
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
-from pytest_dlperf.judge import sentences
+from pytest_dlperf.judge import log_sides, refusals, sentences
 from pytest_dlperf.judge.compare import compare, learnt_tolerance, margin
 from pytest_dlperf.judge.metrics import Metric, check_rates, level
 from pytest_dlperf.judge.priors import Prior
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_dlperf.core.verdict import Rule
+    from pytest_dlperf.judge.log_sides import LogArm
 
 #: Of 64 configurations of published reports, 90 % repeat within this standard deviation.
 LOG_PRIOR: Final = Prior(run_sd=0.017, session_sd=0.006)
@@ -25,48 +26,28 @@ LOG_PRIOR: Final = Prior(run_sd=0.017, session_sd=0.006)
 _EXPLAINS: Final = 0.5
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LogRun:
-    """What one log says of one run. Rates are global, in the unit a second."""
-
-    throughput: float
-    #: By other rules as well: ``mean_of_rates``, ``median_of_rates``, ``time_weighted``.
-    estimates: Mapping[str, float]
-    data_wait_share: float | None = None
-    #: The stretch that disagrees most, in words; empty if the rules agree.
-    stall: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LogArm:
-    """One side: runs of one training, or the sessions of a baseline."""
-
-    name: str
-    unit: str
-    #: Throughputs of the runs of each session.
-    sessions: tuple[tuple[float, ...], ...]
-    world_size: int | None = None
-    batch_size_per_device: int | None = None
-    precision: str | None = None
-    #: What logs say of the runs; empty where only rates are known.
-    runs: tuple[LogRun, ...] = ()
-
-
 def judge_logs(before: LogArm, now: LogArm, rule: Rule) -> Judgement:
     """Decide whether the training of ``now`` is slower than that of ``before``.
 
     The sides must be the same training: another world size, batch, precision or unit is
-    ``incomparable``. Where the rules by which a rate is taken from a log disagree about the
-    direction, or about being beyond the tolerance, it is ``unsteady``. Raises ``CaseError`` for
-    a rate that can be none.
+    ``incomparable``, and so is a log that contradicts itself there; what one side does not say is
+    told. A loss that is no finite number is an ``error``. Where the rules by which a rate is taken
+    from a log disagree about the direction, or about being beyond the tolerance, it is
+    ``unsteady``. Raises ``CaseError`` for a rate that can be none.
     """
     rates = [rate for session in now.sessions for rate in session]
     check_rates(rates, now.name)
     for session in before.sessions:
         check_rates(session, before.name)
-    if reason := _differs(before, now):
-        known = Comparison(now=statistics.median(rates), verdict=Verdict.INCOMPARABLE)
-        return Judgement(verdict=Verdict.INCOMPARABLE, reason=reason, throughput=known)
+    for verdict, reason in (
+        (Verdict.ERROR, log_sides.problems(before, now, log_sides.LOST)),
+        (Verdict.INCOMPARABLE, log_sides.differs(before, now)),
+        (Verdict.INCOMPARABLE, log_sides.problems(before, now, log_sides.DOUBTFUL)),
+        (Verdict.UNSTEADY, log_sides.problems(before, now, refusals.UNSTEADY)),
+    ):
+        if reason:
+            known = Comparison(now=statistics.median(rates), verdict=verdict)
+            return Judgement(verdict=verdict, reason=reason, throughput=known)
     metric = Metric(
         now=level(rates),
         stored=tuple(level(session) for session in before.sessions),
@@ -83,25 +64,16 @@ def judge_logs(before: LogArm, now: LogArm, rule: Rule) -> Judgement:
         return Judgement(
             verdict=Verdict.UNSTEADY, reason=f"{disagreement}; by time, {how}", throughput=known
         )
-    why = "; ".join(_attribution(before, now, found))
+    notes = (
+        _attribution(before, now, found),
+        log_sides.unknown(before, now),
+        log_sides.same_files(before, now),
+    )
+    why = "; ".join(itertools.chain.from_iterable(notes))
     reason = f"{how}{_certainty(found, rule)}" + (f"; {why}" if why else "")
     return Judgement(
         verdict=found.verdict or Verdict.INCONCLUSIVE, reason=reason, throughput=found
     )
-
-
-def _differs(before: LogArm, now: LogArm) -> str:
-    fields = [
-        f"{words}: {mine}, was {theirs}"
-        for words, mine, theirs in (
-            ("unit", now.unit, before.unit),
-            ("devices", now.world_size, before.world_size),
-            ("batch size per device", now.batch_size_per_device, before.batch_size_per_device),
-            ("precision", now.precision, before.precision),
-        )
-        if mine is not None and theirs is not None and mine != theirs
-    ]
-    return f"these are not the same training ({', '.join(fields)})" if fields else ""
 
 
 def _certainty(found: Comparison, rule: Rule) -> str:

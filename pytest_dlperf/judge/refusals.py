@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.core.same import same_unit
 from pytest_dlperf.judge import canary, priors, sentences
 from pytest_dlperf.judge.metrics import speedup_level
 from pytest_dlperf.judge.stats import quantile, run_variance
@@ -50,7 +51,7 @@ def unchecked(measurement: Measurement) -> str:
 
 def differs(measurement: Measurement, baseline: Baseline) -> str:
     """Return what makes the stored numbers another quantity than the measured, or nothing."""
-    if measurement.unit != baseline.unit:
+    if not same_unit(measurement.unit, baseline.unit):
         fields = f"unit: {measurement.unit}, was {baseline.unit}"
     elif baseline.conditions is not None:
         fields = ", ".join(measurement.conditions.differences(baseline.conditions))

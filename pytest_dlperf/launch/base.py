@@ -63,8 +63,13 @@ def program_beside(target: Target, name: str) -> str:
     """Return the program of the target's environment, else the one on PATH."""
     if target.prefix:
         return name  # where programs lie behind a prefix cannot be seen from here
-    beside = Path(target.python).with_name(name)
-    return str(beside) if beside.exists() else shutil.which(name) or name
+    return find_program(target.python, name) or name
+
+
+def find_program(python: str, name: str) -> str | None:
+    """Return the program beside ``python``, else the one on PATH; None if there is neither."""
+    beside = Path(python).with_name(name)
+    return str(beside) if beside.exists() else shutil.which(name)
 
 
 def rank_command(

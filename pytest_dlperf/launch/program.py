@@ -45,6 +45,7 @@ def program_env(
         "work": case.batch_size_per_device,
         "world_size": case.world_size,
         "place": place_variables,
+        "framework": case.framework,
     }
     found = {MARK_VARIABLE: json.dumps(mark)}
     if case.layout.device == "gpu":

@@ -1,212 +1,168 @@
-"""Which rule reproduces the cells of a report's table from its logs, and how well."""
+"""Which rule reproduces the columns of a report's tables from its logs, and how well."""
 
 from __future__ import annotations
 
-import re
-import statistics
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.logs import rules
-from pytest_dlperf.logs.summary import Place
+from pytest_dlperf.logs.audit_rules import LOSS, groups_of, rules_of
+from pytest_dlperf.logs.audit_table import cells_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from pytest_dlperf.logs.audit_rules import Found, Group, Rule
+    from pytest_dlperf.logs.audit_table import Cell
     from pytest_dlperf.logs.extract import LogResult
 
-#: Model, batch size per device, precision, devices.
-Key = tuple[str, int, str, "int | None"]
 #: A cell is reproduced by a value that differs by less: a report rounds, and picks its window.
 CLOSE: Final = 0.005
-_NUMBER: Final = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?")
-_RULE_LINE: Final = re.compile(r"[\s|:-]+")
-#: How tables name devices: ``8卡``, ``GPU=8,BS=2``, ``1n8g``, ``8 GPUs``, or a bare number.
-_DEVICES: Final = re.compile(
-    r"(?:GPU\s*=\s*|^\s*)(\d+)(?:\s*(?:卡|GPUs?|cards?|devices?))?\b", re.IGNORECASE
-)
-_SPEEDUP: Final = re.compile(r"speed-?up|加速", re.IGNORECASE)
-_LAYOUT: Final = re.compile(r"(\d+)n(\d+)[gc]")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cell:
-    """A number of a table, with the words of its row and column."""
-
-    row: str
-    column: str
-    text: str
-    value: float
-    #: Devices of its row, where the row tells.
-    devices: int | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
-    """A value that a rule gets from logs."""
-
-    value: float
-    rule: str
-    logs: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """The rule that comes closest to a cell; None where no log is of its devices."""
+    """What the rule of its column gets for a cell; None where it gets nothing of its devices."""
 
     cell: Cell
     best: Found | None
+    #: Where the column's rule does not reproduce it: another rule that does, or None.
+    other: Found | None = None
 
     @property
     def difference(self) -> float | None:
-        """How far the best value is from the cell, as a share of it."""
-        return None if self.best is None else self.best.value / self.cell.value - 1
+        """How far the value is from the cell, as a share of it."""
+        return None if self.best is None else _distance(self.best, self.cell)
 
     @property
     def is_reproduced(self) -> bool:
-        """Whether the best value is close."""
+        """Whether the rule of its column gets it."""
         return self.difference is not None and abs(self.difference) < CLOSE
 
 
-def cells_of(markdown: str) -> Iterator[Cell]:
-    """Yield the numbers of every Markdown table in a text; empty cells and words are none."""
-    header: list[str] = []
-    for line in markdown.splitlines():
-        if "|" not in line:
-            header = []
-            continue
-        words = [word.strip().strip("*`") for word in line.strip().strip("|").split("|")]
-        if not header:
-            header = words
-            continue
-        if _RULE_LINE.fullmatch(line):
-            continue
-        yield from _cells_of_row(header, words)
-
-
-def _cells_of_row(header: Sequence[str], words: Sequence[str]) -> Iterator[Cell]:
-    devices = _devices(header, words)
-    for column, text in list(zip(header, words, strict=False))[1:]:
-        match = _NUMBER.fullmatch(text)
-        if match is None or column.lower() in _COUNTS:
-            continue
-        value = float(text.replace(",", ""))
-        if value > 0:
-            yield Cell(row=words[0], column=column, text=text, value=value, devices=devices)
-
-
-#: Columns that describe a row, and measure nothing.
-_COUNTS: Final = frozenset({"gpu_num", "node_num", "batch_size", "gpus", "nodes"})
-
-
-def _devices(header: Sequence[str], words: Sequence[str]) -> int | None:
-    for column, word in zip(header, words, strict=False):
-        if column.lower() in {"gpu_num", "gpus"} and word.isdecimal():
-            return int(word)
-    if layout := _LAYOUT.search(words[0]):
-        return int(layout[1]) * int(layout[2])
-    match = _DEVICES.search(words[0])
-    return int(match[1]) if match else None
-
-
-def values_of(results: Sequence[LogResult], skip: int) -> dict[int | None, list[Found]]:
-    """Return what every rule gets from the logs, by devices; of several runs their medians too."""
-    found: defaultdict[int | None, list[Found]] = defaultdict(list)
-    groups: defaultdict[Key, list[tuple[str, Mapping[str, float]]]] = defaultdict(list)
-    for result in results:
-        values = _values(result, skip)
-        for rule, value in values.items():
-            found[result.world_size].append(Found(value=value, rule=rule, logs=result.path))
-        place = Place.of(result.path)
-        if place is not None:
-            key = (place.model, place.batch_size_per_device, place.precision, result.world_size)
-            groups[key].append((result.path, values))
-    for key, runs in groups.items():
-        _add_summaries(found, key[-1], runs)
-    return dict(found)
-
-
-def _values(result: LogResult, skip: int) -> dict[str, float]:
-    """Return the rate by each rule, whole and of one device."""
-    values: dict[str, float] = {}
-    if result.estimates is not None and result.throughput is not None:
-        values["time-weighted"] = result.estimates.time_weighted
-        values["mean of rates"] = result.estimates.mean_of_rates
-        values["median of rates"] = result.estimates.median_of_rates
-    for name in ("dlperf", "dlperf-time"):
-        for until in (150, 600):
-            if result.stretches is None:
-                continue
-            rate = rules.named(name)(result.stretches, skip, until).throughput
-            if rate is not None:
-                values[f"{name}, steps {skip} to {until}"] = rate
-    if result.whole_run is not None:
-        values["the program's own mean of the whole run"] = result.whole_run
-    if result.loss_last is not None:
-        values["the last loss"] = result.loss_last
-    each = (
-        {}
-        if not result.world_size or result.world_size == 1
-        else {f"{rule}, a device": value / result.world_size for rule, value in values.items()}
-    )
-    return values | each
-
-
-def _add_summaries(
-    found: dict[int | None, list[Found]],
-    devices: int | None,
-    runs: Sequence[tuple[str, Mapping[str, float]]],
-) -> None:
-    if len(runs) < 2:
-        return
-    for rule in set.intersection(*(set(values) for _, values in runs)):
-        rates = [values[rule] for _, values in runs]
-        logs = f"{len(runs)} logs like {runs[0][0]}"
-        found[devices].append(
-            Found(value=statistics.median(rates), rule=f"median over runs of {rule}", logs=logs)
-        )
-        found[devices].append(
-            Found(value=statistics.fmean(rates), rule=f"mean over runs of {rule}", logs=logs)
-        )
-
-
-def _speedups(rates: Mapping[int | None, Sequence[Found]]) -> dict[int | None, list[Found]]:
-    """Return every rule's rate over what the same rule gets of one device, the median of logs."""
-    alone: defaultdict[str, list[float]] = defaultdict(list)
-    for one in rates.get(1, ()):
-        alone[one.rule].append(one.value)
-    return {
-        devices: [
-            Found(
-                value=one.value / statistics.median(alone[one.rule]),
-                rule=f"{one.rule}, over that of one device",
-                logs=one.logs,
-            )
-            for one in several
-            if one.rule in alone
-        ]
-        for devices, several in rates.items()
-    }
-
-
 def audit(markdown: str, results: Sequence[LogResult], skip: int = 50) -> list[Finding]:
-    """Return, for every number of the tables, the rule and the logs that come closest to it.
+    """Return, for every number of the tables, what the rule of its column gets from the logs.
 
-    Only logs of the row's devices are looked at, where the row tells them. In a column of speedups
-    it is a rule's rate over that of one device.
+    A column has one rule: the one that reproduces most of its cells, summaries over runs before
+    single runs, else the one that comes closest. Only logs that nothing around a cell speaks
+    against are looked at.
     """
-    rates = values_of(results, skip)
-    speedups = _speedups(rates)
-    findings = []
-    for cell in cells_of(markdown):
-        values = speedups if _SPEEDUP.search(cell.column) else rates
-        candidates = [
-            one
-            for devices, several in values.items()
-            if cell.devices is None or devices is None or devices == cell.devices
-            for one in several
-        ]
-        best = min(candidates, key=lambda one: abs(one.value / cell.value - 1), default=None)
-        findings.append(Finding(cell=cell, best=best))
-    return findings
+    groups = groups_of(results, skip)
+    rule_list = rules_of(groups)
+    columns: defaultdict[tuple[int, int], list[Cell]] = defaultdict(list)
+    cells = list(cells_of(markdown))
+    for cell in cells:
+        columns[cell.table, cell.at].append(cell)
+    found = {
+        cell: finding
+        for column in columns.values()
+        for cell, finding in zip(column, _audit_column(column, groups, rule_list), strict=True)
+    }
+    return [found[cell] for cell in cells]
+
+
+def _distance(found: Found, cell: Cell) -> float:
+    return found.value / cell.value - 1
+
+
+def _audit_column(
+    cells: Sequence[Cell], groups: Sequence[Group], rule_list: Sequence[Rule]
+) -> list[Finding]:
+    """Return the findings of the cells of one column, in their order."""
+    kind = cells[0].kind
+    fit = [rule for rule in rule_list if (rule.base == LOSS) == (kind == "loss")]
+    tries = [
+        (rule, found)
+        for rule in fit
+        for found in _assignments(cells, groups, rule)
+        if any(one is not None for one in found)
+    ]
+    best = min(tries, key=lambda one: _rank(one[0], one[1], cells), default=None)
+    if best is None:
+        return [Finding(cell=cell, best=None) for cell in cells]
+    findings = [Finding(cell=c, best=f) for c, f in zip(cells, best[1], strict=True)]
+    return [
+        one if one.is_reproduced else replace(one, other=_other(one.cell, groups, fit))
+        for one in findings
+    ]
+
+
+def _rank(
+    rule: Rule, found: Sequence[Found | None], cells: Sequence[Cell]
+) -> tuple[int, bool, float]:
+    """Return what makes a rule better for a column, smallest first."""
+    far = [abs(_distance(f, c)) for f, c in zip(found, cells, strict=True) if f is not None]
+    hits = [one for one in far if one < CLOSE]
+    # Where it gets some, how well; else what it does not get counts as wholly wrong.
+    return -len(hits), not rule.is_summary, sum(hits or far) + (not hits) * (len(cells) - len(far))
+
+
+def _assignments(
+    cells: Sequence[Cell], groups: Sequence[Group], rule: Rule
+) -> Iterator[list[Found | None]]:
+    """Yield what a rule gets for the cells: of one family, where their devices tell them apart."""
+    told = [cell.devices for cell in cells]
+    if None not in told and len(set(told)) == len(told):
+        for family in dict.fromkeys(group.family for group in groups):
+            mine = [group for group in groups if group.family == family]
+            yield [next(iter(_candidates(cell, mine, groups, rule)), None) for cell in cells]
+        return
+    yield _one_each(cells, groups, rule)
+
+
+def _one_each(cells: Sequence[Cell], groups: Sequence[Group], rule: Rule) -> list[Found | None]:
+    """Return the closest values, each cell by logs of its own."""
+    pairs = sorted(
+        (
+            (abs(_distance(found, cell)), index, found)
+            for index, cell in enumerate(cells)
+            for found in _candidates(cell, _named_in(cell, groups), groups, rule)
+        ),
+        key=lambda pair: pair[:2],
+    )
+    chosen: dict[int, Found] = {}
+    taken: set[str] = set()
+    for _, index, found in pairs:
+        if index not in chosen and found.logs not in taken:
+            chosen[index] = found
+            taken.add(found.logs)
+    return [chosen.get(index) for index in range(len(cells))]
+
+
+def _named_in(cell: Cell, groups: Sequence[Group]) -> Sequence[Group]:
+    """Return the groups whose name stands in the cell's row or column; all where none does."""
+    words = f"{cell.row} {cell.column}".lower()
+    named = [g for g in groups if (name := PurePath(g.family.name).name.lower()) and name in words]
+    return named or groups
+
+
+def _candidates(
+    cell: Cell, mine: Iterable[Group], groups: Iterable[Group], rule: Rule
+) -> Iterator[Found]:
+    """Yield what a rule gets from the groups that may be of a cell."""
+    for group in mine:
+        if not group.may_be_of(cell):
+            continue
+        found = group.get(rule)
+        if found is None:
+            continue
+        if cell.kind != "speedup":
+            yield found
+            continue
+        alone = next((g for g in groups if g.family == group.family and g.devices == 1), None)
+        one = None if alone is None else alone.get(rule)
+        if one is not None:
+            words = f"{found.rule}, over that of one device"
+            yield replace(found, value=found.value / one.value, rule=words)
+
+
+def _other(cell: Cell, groups: Sequence[Group], fit: Sequence[Rule]) -> Found | None:
+    """Return the closest value of any rule that reproduces a cell, or None."""
+    near = [
+        found
+        for rule in fit
+        for found in _candidates(cell, _named_in(cell, groups), groups, rule)
+        if abs(_distance(found, cell)) < CLOSE
+    ]
+    return min(near, key=lambda found: abs(_distance(found, cell)), default=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -17,7 +18,9 @@ LINE_BYTES: Final = 8192
 _DENSE: Final = 0.9
 _SAMPLE_BYTES: Final = 1 << 14
 
-_COLOUR: Final = re.compile(rb"\x1b\[[0-9;?]{0,32}[A-Za-z]|\x1b\][^\x07\n]{0,256}\x07")
+_COLOUR: Final = re.compile(
+    rb"\x1b\[[0-9;:?]{0,48}[A-Za-z]|\x1b[()][A-Z0-9]|\x1b\][^\x07\n]{0,256}\x07"
+)
 # mpirun --tag-output writes "[1,3]<stdout>:", horovodrun "[3]<stdout>:"; with --timestamp-output
 # a date stands before it. Both break lines of several writers anywhere.
 _RANK_TAG: Final = re.compile(
@@ -103,7 +106,24 @@ class Sieve:
 
 def lines_with(block: bytes, anchors: tuple[bytes, ...]) -> Iterator[Line]:
     """Yield the lines of a plain block that hold an anchor, without the marks of launchers."""
-    return map(untagged, whole_lines_with(block, anchors))
+    for text in whole_lines_with(block, anchors):
+        if text.count(b"]<std") < 2:
+            yield untagged(text)
+        else:
+            yield from map(untagged, _records_in(text, anchors))
+
+
+def _records_in(text: bytes, anchors: tuple[bytes, ...]) -> Iterator[bytes]:
+    """Yield the records of a line that several ranks wrote, one where only one has an anchor."""
+    cuts = [match.start() for match in _RANK_TAG.finditer(text)]
+    begin, seen = 0, any(anchor in text[: cuts[0]] for anchor in anchors) if cuts else False
+    for cut, end in pairwise([*cuts, len(text)]):
+        has_one = any(anchor in text[cut:end] for anchor in anchors)
+        if has_one and seen:
+            yield text[begin:cut]
+            begin = cut
+        seen = seen or has_one
+    yield text[begin:]
 
 
 def whole_lines_with(block: bytes, anchors: tuple[bytes, ...]) -> list[bytes]:

@@ -26,6 +26,7 @@ class Reading:
     seconds: float | None = None
     #: Of one iteration, within ``seconds``.
     data_wait_seconds: float | None = None
+    #: Infinite stands for any loss that is printed and is no finite number.
     loss: float | None = None
     #: Work of one iteration in the rate's scope, where it varies (tokens).
     work: float | None = None
@@ -33,6 +34,8 @@ class Reading:
     start: int | None = None
     #: How many steps the run was to have, where the line prints it.
     total: int | None = None
+    #: How many epochs, where the line prints it; the last has that number.
+    epochs: int | None = None
     #: Work over time of the whole run, by the program's own account.
     whole_run: float | None = None
     #: 1 where something else than training goes on, and takes its time.
@@ -66,8 +69,8 @@ class Format:
     counter: Literal["epoch", "global", "either", "stalls"] = "epoch"
     #: The step stands on one line (a reading without a rate), the rate on the next (step -1).
     two_lines: bool = False
-    #: The batch size that the log prints is that of all devices.
-    global_batch: bool = False
+    #: Whose batch size the log's settings have. A path's is that of a device.
+    batch_of: Literal["device", "node", "global"] = "device"
     #: Where the program itself left its warm-up out of what it prints.
     warmup_removed: bool = False
     #: A progress bar: drawn again and again, and another ``total`` is another bar.
@@ -81,6 +84,16 @@ def finite(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if abs(value) < 1e300 else None
+
+
+def json_loss(value: Any) -> float | None:
+    """Return a loss of a JSON object: infinite for the NaN and Infinity of Python's JSON."""
+    is_lost = isinstance(value, float) and not math.isfinite(value)
+    return math.inf if is_lost else finite(value)
+
+
+#: How a loss that is no finite number is printed.
+NOT_FINITE: Final = rb"[+-]?(?:[nN][aA][nN]|[iI][nN][fF](?:inity)?)\b"
 
 
 class Field:
@@ -104,3 +117,21 @@ class Field:
         """Return the number as a count, or None where it is none."""
         value = self(line)
         return None if value is None or not 0 <= value < 1e15 else int(value)
+
+
+class Loss(Field):
+    """A labelled loss: infinite where the log prints one that is no finite number."""
+
+    __slots__ = ()
+
+    def __init__(self, before: bytes, after: bytes = b"") -> None:
+        self._search = re.compile(
+            before + b"(?:" + NUMBER + b"|" + NOT_FINITE + b")" + after
+        ).search
+
+    def __call__(self, line: bytes) -> float | None:
+        """Return the loss, or None where it is absent."""
+        match = self._search(line)
+        if match is None:
+            return None
+        return math.inf if match[1] is None else float(match[1].replace(b",", b""))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.run import Problem
-from pytest_dlperf.logs import facts, problems, rules, spans
+from pytest_dlperf.logs import declared, facts, problems, refusals, rules, sizes, spans
 from pytest_dlperf.logs.clean import Sieve, blocks, lines_with
 from pytest_dlperf.logs.records import Reader
 from pytest_dlperf.logs.sniff import sniff
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _UNSURE: Final = Problem(
     code="unknown-format",
     message="a progress bar alone does not say what it counts; if this is training, name the "
-    "format with --format",
+    "format",
 )
 
 
@@ -41,6 +41,9 @@ class Question:
     until: int | None = None
     batch_size_per_device: int | None = None
     world_size: int | None = None
+    #: Only compared with what the log says.
+    precision: str | None = None
+    devices_per_node: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,7 +53,10 @@ class LogResult:
     path: str
     format: str | None = None
     world_size: int | None = None
+    #: Who says it: ``option``, ``log``, ``path``, or ``lines`` by their rate and time.
+    world_size_from: str | None = None
     batch_size_per_device: int | None = None
+    batch_size_from: str | None = None
     precision: str | None = None
     unit: str | None = None
     #: How many were measured, warm-up left out.
@@ -83,19 +89,31 @@ def extract(path: Path, question: Question) -> LogResult:
     """Read a log; raise ``UsageError`` where the file cannot be read."""
     try:
         with path.open("rb") as stream:
-            return of_blocks(blocks(stream), path=str(path), question=question)
+            result, lead = _of_blocks(blocks(stream), str(path), question)
+            if lead is not None and stream.seekable():
+                # The first rank ended early, and is not the one to go by.
+                stream.seek(0)
+                result, _ = _of_blocks(blocks(stream), str(path), question, lead)
+            return result
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
 
 
 def of_blocks(stream: Iterable[bytes], *, path: str, question: Question) -> LogResult:
     """Read a log from plain blocks."""
+    return _of_blocks(stream, path, question)[0]
+
+
+def _of_blocks(
+    stream: Iterable[bytes], path: str, question: Question, lead: int | None = None
+) -> tuple[LogResult, int | None]:
+    """Return what a log gave by the prints of a rank, and the rank that has more of them."""
     said = facts.Facts()
     form, stream = _begin(_heard(stream, said), question.form, said)
     named = facts.of_path(path)
     if form is None:
-        return _unknown(path)
-    timeline, reader = Timeline(form), Reader(form)
+        return _unknown(path), None
+    timeline, reader = Timeline(form, lead), Reader(form)
     by_shape = form.by_shape and not rules.needs_stamps(question.rule)
     for text in Sieve(form.anchors).texts(stream):
         columns = reader.columns(text) if by_shape else None
@@ -106,16 +124,17 @@ def of_blocks(stream: Iterable[bytes], *, path: str, question: Question) -> LogR
             reading = form.parse(line.text)
             if reading is not None:
                 timeline.add(reading, line.rank, stamp(line.text))
-    return _result(path, form, timeline, said, named, question)
+    return _result(path, form, timeline, said, named, question), timeline.ranks.better_lead
 
 
 def _heard(stream: Iterable[bytes], said: Facts) -> Iterator[bytes]:
-    """Pass the blocks on, and take in how the log ends."""
-    tail: tuple[bytes, ...] = ()
+    """Pass the blocks on, keep how the log ends, and look for another world size in each."""
     for block in stream:
-        tail = (*tail[-1:], block)
+        said.tail = (said.tail + block if len(block) < facts.TAIL_BYTES else block)[
+            -facts.TAIL_BYTES :
+        ]
+        said.look_again(block)
         yield block
-    said.look_at_end(b"".join(tail))
 
 
 def _begin(
@@ -139,8 +158,8 @@ def _unknown(path: str) -> LogResult:
         problems=(
             Problem(
                 code="unknown-format",
-                message="no line is a record of a known format; name it with --format, or say "
-                "what a line is with --pattern",
+                message="no line is a record of a known format that has a number for its rate or "
+                "time",
             ),
         ),
     )
@@ -149,103 +168,67 @@ def _unknown(path: str) -> LogResult:
 def _result(
     path: str, form: Format, timeline: Timeline, said: Facts, named: Facts, question: Question
 ) -> LogResult:
-    world = question.world_size or said.world_size or named.world_size or said.node_devices
-    batch = (
-        question.batch_size_per_device
-        or _said_batch(form, said, world)
-        or named.batch_size_per_device
+    said.look_at_end(form.anchors)
+    size = sizes.sizes(
+        form,
+        timeline.windows,
+        said=said,
+        named=named,
+        path=path,
+        asked_world=question.world_size,
+        asked_batch=question.batch_size_per_device,
     )
-    found = [*problems.of_facts(said, named), *problems.of_timeline(timeline, form, said)]
     stretches = spans.scaled(
         timeline.windows,
         scope=form.scope,
-        world_size=world,
-        node_devices=said.node_devices,
-        batch_size_per_device=batch,
+        world_size=size.world_size,
+        node_devices=question.devices_per_node or said.node_devices,
+        batch=size.global_batch,
+        varies=form.unit == "tokens",
     )
     selection = rules.named(question.rule)(stretches, question.skip, question.until)
     kept = selection.stretches
+    by_label = question.rule in rules.BY_LABEL
+    until = rules.last_step(question.until) if by_label else question.until
     sure = not form.last_resort or timeline.says_training or question.form is not None
     refusal = (
-        _refusal(timeline, form, question.skip, len(stretches) > 0, selection)
+        refusals.refusal(
+            timeline, form, size, selection, stretches, skip=question.skip, until=until
+        )
         if sure
         else (_UNSURE,)
     )
+    found = (
+        *problems.of_facts(said, named, size.world_size),
+        *size.problems,
+        *declared.of_question(said, size.batch_by_words, question),
+        *problems.of_timeline(timeline, form, said),
+    )
+    lost = tuple(problems.of_loss(timeline.loss_last))
+    found += lost
     known = LogResult(
         path=path,
         format=form.name,
-        world_size=world,
-        batch_size_per_device=batch,
+        world_size=size.world_size,
+        world_size_from=size.world_size_from,
+        batch_size_per_device=size.batch_size_per_device,
+        batch_size_from=size.batch_size_from,
         precision=named.precision or said.precision,
         unit=form.unit,
-        loss_last=timeline.loss_last,
+        loss_last=None if lost else timeline.loss_last,
         whole_run=timeline.whole_run,
         stretches=stretches,
         problems=(*found, *refusal),
     )
-    if refusal or timeline.runs > 1:
+    if refusal or timeline.runs > 1 or said.two_worlds is not None:
         return known
     wait = spans.data_wait_share(kept)
-    return LogResult(
-        path=known.path,
-        format=known.format,
-        world_size=world,
-        batch_size_per_device=batch,
-        precision=known.precision,
-        unit=form.unit,
+    return replace(
+        known,
         iterations=int(kept.last[-1] - kept.first[0]) + 1,
         throughput=selection.throughput,
         estimates=spans.estimates(kept),
         data_wait_share=wait,
-        loss_last=timeline.loss_last,
-        whole_run=timeline.whole_run,
-        stretches=stretches,
         problems=(*found, *problems.of_stretches(kept, wait)),
         kept=kept,
     )
-
-
-def _said_batch(form: Format, said: Facts, world: int | None) -> int | None:
-    batch = said.batch_size_per_device
-    if batch is None or not form.global_batch:
-        return batch
-    return None if world is None or batch % world else batch // world
-
-
-def _refusal(
-    timeline: Timeline, form: Format, skip: int, scaled: bool, selection: rules.Selection
-) -> tuple[Problem, ...]:
-    """Say why no number is given; empty where one is."""
-    if form.averaging == "whole" or (timeline.whole_run and not timeline.windows):
-        return (
-            Problem(
-                code="insufficient-data",
-                message="the log has one rate of the whole run, from which the warm-up cannot be "
-                "taken out",
-            ),
-        )
-    if timeline.windows and not scaled:
-        by_time = form.scope in {"process", "global"}
-        what = "batch size or world size" if by_time else "world size"
-        return (
-            Problem(
-                code="unknown-scale",
-                message=f"rates are per {form.scope}, and neither the log nor its path says the "
-                f"{what} (--batch_size_per_device, --world_size)",
-            ),
-        )
-    enough = timeline.iterations >= skip + problems.LEAST_ITERATIONS
-    if form.bar and enough and not len(selection.stretches):
-        return (
-            Problem(
-                code="insufficient-data",
-                message="the bar shows whole seconds, and after the warm-up no epoch has enough",
-            ),
-        )
-    if not enough or not len(selection.stretches):
-        return (problems.insufficient(timeline.iterations, skip),)
-    if selection.throughput is None:
-        return (
-            Problem(code="insufficient-data", message="two time stamps are not in what is kept"),
-        )
-    return ()

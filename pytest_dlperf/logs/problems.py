@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 #: So many iterations after the warm-up are a measurement.
 LEAST_ITERATIONS: Final = 10
+#: The last loss is NaN, or infinite.
+LOSS_LOST: Final = "loss-not-finite"
 #: The rules may differ by so much.
 STABLE: Final = 1.10
 DATA_BOUND: Final = 0.10
@@ -26,18 +29,31 @@ STALL: Final = 1.5
 IMPLAUSIBLE: Final = 1.05
 
 
-def of_facts(said: Facts, path: Facts) -> Iterator[Problem]:
-    """Compare what a log says with what its path says."""
-    world, node, named = said.world_size, said.node_devices, path.world_size
+def of_facts(said: Facts, path: Facts, taken: int | None) -> Iterator[Problem]:
+    """Compare what a log says with what its path says; ``taken`` is the world size in use."""
+    world, node, named = said.all_devices, said.node_devices, path.world_size
+    if said.two_worlds is not None:
+        one, other = said.two_worlds
+        yield Problem(
+            code="several-runs",
+            message=f"the log says {one} devices or nodes, and {other} in another place: runs on "
+            "both are in it; no number is given: split it where a run starts",
+        )
     if world is not None and named is not None and world != named:
         yield Problem(
             code="world-size-mismatch",
-            message=f"the log says {world} devices, its path {named}; {world} was taken",
+            message=f"the log says {world} devices, its path {named}; {taken} was taken",
         )
     elif world is None and node is not None and named is not None and named % node:
         yield Problem(
             code="world-size-mismatch",
             message=f"the log says {node} devices a node, its path {named} in all",
+        )
+    elif world is None and said.data_parallel and named and named % said.data_parallel:
+        yield Problem(
+            code="world-size-mismatch",
+            message=f"the log says {said.data_parallel} data-parallel devices, its path {named} "
+            f"in all; {said.data_parallel} was taken",
         )
     if said.precision and path.precision and said.precision != path.precision:
         both = {said.precision, path.precision}
@@ -49,6 +65,15 @@ def of_facts(said: Facts, path: Facts) -> Iterator[Problem]:
             )
 
 
+def of_loss(loss_last: float | None) -> Iterator[Problem]:
+    """Look at the last loss of a log: a rate means nothing if it is no finite number."""
+    if loss_last is not None and not math.isfinite(loss_last):
+        yield Problem(
+            code=LOSS_LOST,
+            message="the last loss in the log is no finite number, so its speed means nothing",
+        )
+
+
 def of_timeline(timeline: Timeline, form: Format, said: Facts) -> Iterator[Problem]:
     """Look at the course of a log."""
     if timeline.runs > 1:
@@ -57,7 +82,7 @@ def of_timeline(timeline: Timeline, form: Format, said: Facts) -> Iterator[Probl
             message=f"{timeline.runs} runs are in this log, their steps start over; no number is "
             "given: split it where a run starts",
         )
-    if timeline.repeats and not form.bar:
+    if timeline.ranks.repeats and not form.bar:
         ranks = timeline.prints / timeline.steps
         yield Problem(
             code="duplicate-ranks",
@@ -65,10 +90,13 @@ def of_timeline(timeline: Timeline, form: Format, said: Facts) -> Iterator[Probl
             "ranks, taken for one and not added up",
         )
     last, total = timeline.last_step, timeline.total
+    epoch, epochs = timeline.last_epoch, timeline.epochs
     if said.killed_by:
-        yield Problem(code="truncated", message=f"the run was killed: {said.killed_by!r}")
+        yield Problem(code="truncated", message=f"the run was broken off: {said.killed_by!r}")
     elif last is not None and total is not None and last + _interval(timeline) <= total:
         yield Problem(code="truncated", message=f"the log ends at step {last} of {total}")
+    elif epochs is not None and epoch is not None and epoch < epochs:
+        yield Problem(code="truncated", message=f"the log ends in epoch {epoch} of {epochs}")
     if form.averaging == "running" and timeline.windows:
         yield Problem(
             code="running-mean",
@@ -106,15 +134,6 @@ def of_stretches(stretches: Stretches, wait_share: float | None) -> Iterator[Pro
             message=f"{len(stalls)} epochs start slow: the slowest at {min(stalls):.6g}, "
             f"median {median:.6g}",
         )
-
-
-def insufficient(iterations: int, skip: int) -> Problem:
-    """Say that too few iterations are left to give a number."""
-    return Problem(
-        code="insufficient-data",
-        message=f"{iterations} iterations are in the log; a number needs {skip} of warm-up and "
-        f"{LEAST_ITERATIONS} more (--skip)",
-    )
 
 
 def implausible(model: str, medians: Mapping[str, tuple[int, float]]) -> Iterator[Problem]:

@@ -1,23 +1,22 @@
-"""Every format by its name: built in, from an entry point, or a user's own pattern."""
+"""Every format by its name: built in, or from an entry point."""
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.lookup import lookup
-from pytest_dlperf.logs.declare import NUMBER, Format, Reading
+from pytest_dlperf.logs import third_party
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_dlperf.core.log_pattern import LogPattern
+    from pytest_dlperf.logs.declare import Format
+    from pytest_dlperf.logs.third_party import BrokenFormatError
 
-ENTRY_POINTS: Final = "pytest_dlperf.log_formats"
+#: What is counted where nobody says.
+SAMPLES: Final = "samples"
 #: Where two formats read as many lines of a log, the first one here has it.
 BUILT_IN: Final[Mapping[str, str]] = {
     name: f"pytest_dlperf.logs.formats.{name.replace('-', '_')}"
@@ -60,54 +59,31 @@ BUILT_IN: Final[Mapping[str, str]] = {
 
 @cache
 def formats() -> Mapping[str, Format]:
-    """Return every known format; an entry point may replace a built-in one."""
+    """Return every known format; an entry point may replace a built-in one.
+
+    One that is broken is left out, and named once on standard error.
+    """
     found: dict[str, Format] = {
         name: import_module(module).FORMAT for name, module in BUILT_IN.items()
     }
-    for entry in entry_points(group=ENTRY_POINTS):
-        declared = entry.load()
-        if not isinstance(declared, Format):
-            raise UsageError(f"entry point {entry.value}: {entry.name} is no log format")
-        found[entry.name] = declared
-    return found
+    declared, broken = _third_party()
+    for error in broken.values():
+        third_party.warn(error)
+    return {**found, **declared}
+
+
+@cache
+def _third_party() -> tuple[Mapping[str, Format], Mapping[str, BrokenFormatError]]:
+    return third_party.load()
 
 
 def named(name: str) -> Format:
-    """Return a format; raise ``UnknownNameError`` that lists what is known."""
+    """Return a format.
+
+    Raises ``UnknownNameError``, which lists what is known, and ``BrokenFormatError`` for one of an
+    entry point that cannot be used.
+    """
+    _, broken = _third_party()
+    if name in broken:
+        raise broken[name]
     return lookup("log format", name, formats())
-
-
-def of_pattern(declared: LogPattern) -> Format:
-    """Return the format that a user's pattern declares."""
-    compiled = re.compile(declared.regex.encode())
-    groups = set(compiled.groupindex)
-    number = re.compile(NUMBER)
-
-    def value(match: re.Match[bytes], group: str) -> float | None:
-        text = match[group] if group in groups else None
-        found = number.fullmatch(text) if text is not None else None
-        return float(found[1].replace(b",", b"")) if found else None
-
-    def parse(line: bytes) -> Reading | None:
-        match = compiled.search(line)
-        step = value(match, "step") if match else None
-        if match is None or step is None or not 0 <= step < 1e15:
-            return None
-        epoch = value(match, "epoch")
-        return Reading(
-            step=int(step),
-            epoch=None if epoch is None else int(epoch),
-            rate=value(match, "rate"),
-            seconds=value(match, "seconds"),
-            data_wait_seconds=value(match, "data"),
-            loss=value(match, "loss"),
-        )
-
-    return Format(
-        name="pattern",
-        scope=declared.scope,
-        averaging=declared.averaging,
-        unit=declared.unit,
-        anchors=(b"\n",),
-        parse=parse,
-    )

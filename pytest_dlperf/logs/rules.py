@@ -40,7 +40,10 @@ def dlperf(stretches: Stretches, skip: int, until: int | None) -> Selection:
 
 
 def dlperf_time(stretches: Stretches, skip: int, until: int | None) -> Selection:
-    """Work between two time stamps: of the first step kept and of the last."""
+    """Work between two time stamps: of the first step kept and of the last.
+
+    None where there are no two, or where the work of an iteration is unknown.
+    """
     kept = _by_label(stretches, skip, until)
     stamped = ~np.isnan(stretches.at_s)
     # The window that ends where the first kept one starts has its stamp there.
@@ -49,6 +52,8 @@ def dlperf_time(stretches: Stretches, skip: int, until: int | None) -> Selection
     if len(marks) < 2:
         return Selection(stretches=kept, throughput=None)
     (began, first), (ended, last) = marks[0], marks[-1]
+    if not kept.knows_work.all():
+        return Selection(stretches=kept, throughput=None)
     work = float(np.mean(kept.work / kept.iterations)) * (last - first)
     rate = work / (ended - began) if ended > began else None
     return Selection(stretches=kept, throughput=rate)
@@ -59,11 +64,19 @@ def _marks(stretches: Stretches) -> list[tuple[float, float]]:
     return list(zip(stretches.at_s.tolist(), stretches.last.tolist(), strict=True))
 
 
+def last_step(until: int | None) -> int:
+    """Return the last step of the rules that go by printed steps; 150, as in the reports."""
+    return 150 if until is None else until
+
+
 def _by_label(stretches: Stretches, skip: int, until: int | None) -> Stretches:
-    end = 150 if until is None else until
+    end = last_step(until)
     starts = np.isnan(stretches.label_start) | (stretches.label_start >= skip)
     return stretches.where((stretches.label > skip) & (stretches.label <= end) & starts)
 
+
+#: Rules whose ``skip`` and ``until`` are printed steps.
+BY_LABEL: Final = frozenset({"dlperf", "dlperf-time"})
 
 RULES: Final[Mapping[str, Rule]] = {
     "time-weighted": time_weighted,

@@ -37,6 +37,8 @@ class RunningMean:
         self._since = since
         self._least = least_seconds
         self._resolution = resolution * FINER
+        #: How many prints added too little to the mean for its digits.
+        self.too_coarse = 0
         self.state = RunningState()
 
     def restart(self) -> None:
@@ -62,6 +64,7 @@ class RunningMean:
         new = count - self.state.count
         grown = total - self.state.seconds
         least = max(self._least, self._resolution * count)
+        self.too_coarse += grown < self._resolution * count
         if new < 1 or grown <= total * ROUNDING or grown < least:
             return None
         own = grown / new

@@ -8,6 +8,7 @@ this way, the parser reads line by line.
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from dataclasses import dataclass, fields
@@ -17,9 +18,10 @@ import numpy as np
 
 from pytest_dlperf.logs.clean import untagged
 from pytest_dlperf.logs.declare import Reading
+from pytest_dlperf.logs.third_party import BrokenFormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -71,12 +73,11 @@ def shape_of(line: bytes, form: Format) -> Shape | None:
     cut = len(line) - len(plain.text)  # a container's time stamp
     generator = random.Random(line)
     probes = [line, *(_with_other_digits(line, generator) for _ in range(_PROBES))]
-    readings = [form.parse(probe[cut:]) for probe in probes]
-    found = [reading for reading in readings if reading is not None]
+    found = _readings((probe[cut:] for probe in probes), form)
+    if found is None or 0 < len(found) < len(probes):
+        return None
     if not found:
         return Shape(is_record=False, numbers={}, constants={})
-    if len(found) < len(probes):
-        return None
     places = [match.span() for match in _NUMBER.finditer(line, cut)]
     numbers: dict[str, _Number] = {}
     constants: dict[str, float] = {}
@@ -96,6 +97,15 @@ def shape_of(line: bytes, form: Format) -> Shape | None:
     return Shape(is_record=True, numbers=numbers, constants=constants)
 
 
+def _readings(lines: Iterable[bytes], form: Format) -> list[Reading] | None:
+    """Return what the parser reads; None where it cannot bear digits that mean nothing."""
+    try:
+        readings = [form.parse(line) for line in lines]
+    except BrokenFormatError:
+        return None
+    return [reading for reading in readings if reading is not None]
+
+
 def _with_other_digits(line: bytes, generator: random.Random) -> bytes:
     return _DIGIT.sub(lambda _: str(generator.randint(1, 9)).encode(), line)
 
@@ -104,6 +114,8 @@ def _find(
     values: Sequence[float], probes: Sequence[bytes], places: Sequence[tuple[int, int]]
 ) -> _Number | None:
     """Return the number of the line that a field is made of, by a factor or an offset."""
+    if not all(map(math.isfinite, values)):
+        return None  # a lost loss has no digits
     for start, end in places:
         if end - start > _MOST_DIGITS:
             continue

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_dlperf.logs.clean import lines_with
 from pytest_dlperf.logs.registry import formats
+from pytest_dlperf.logs.third_party import BrokenFormatError, warn
 
 if TYPE_CHECKING:
     from pytest_dlperf.logs.declare import Format
@@ -17,13 +18,20 @@ _ENOUGH = 20
 def sniff(block: bytes) -> Format | None:
     """Return the format that reads the most lines of a block, or None where none reads one."""
     best: Format | None = None
+    broken: BrokenFormatError | None = None
     most = 0
     for candidate in sorted(formats().values(), key=lambda form: form.last_resort):
         if best is not None and candidate.last_resort:
             break
-        count = _count(block, candidate)
+        try:
+            count = _count(block, candidate)
+        except BrokenFormatError as error:
+            broken = error
+            continue
         if count > most:
             best, most = candidate, count
+    if broken is not None:
+        warn(broken)
     return best
 
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class Stretches:
     """Windows in global terms, in columns of one length; NaN is what the log does not say.
 
-    Work is in the unit; in iterations where the batch is unknown.
+    Work is in the unit. Where ``knows_work`` is not set it is in iterations, and seconds are only
+    in proportion to them.
     """
 
     first: Floats
@@ -39,6 +40,7 @@ class Stretches:
     label_start: Floats
     at_s: Floats
     epoch_begins: Flags
+    knows_work: Flags
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -70,22 +72,28 @@ def scaled(
     scope: Scope,
     world_size: int | None,
     node_devices: int | None,
-    batch_size_per_device: int | None,
+    batch: float | None,
+    varies: bool = False,
 ) -> Stretches:
-    """Return the windows in global terms; empty where what it takes to scale is unknown."""
+    """Return the windows in global terms; empty where what it takes to scale is unknown.
+
+    ``batch`` is the work of one iteration of all devices, or the most of it where it ``varies``.
+    """
     window = windows.columns()
     factor = _factor(scope, world_size, node_devices)
-    batch = batch_size_per_device
-    known_batch = batch is not None and world_size is not None
-    global_batch = float(batch * world_size) if batch and world_size else np.nan
+    global_batch = np.nan if batch is None else batch
     # A printed rate goes before one that the batch size and the time make.
     by_rate = ~np.isnan(window["rate"]) & (factor is not None)
-    by_time = ~by_rate & ~np.isnan(window["seconds_each"]) & known_batch
+    by_time = ~by_rate & ~np.isnan(window["seconds_each"]) & (batch is not None)
     scale = np.nan if factor is None else factor
     made = global_batch / window["seconds_each"]
     printed = np.where(window["printed_rate"] > 0, window["printed_rate"], window["rate"])
     rate = np.where(by_rate, window["rate"] * scale, made)
-    each = np.where(by_rate & (window["work_each"] > 0), window["work_each"] * scale, global_batch)
+    # Where nobody says the batch, or it varies, a rate and its time do.
+    both = window["rate"] * window["seconds_each"] * scale
+    unsaid = varies or batch is None
+    each = np.where(by_rate & (both > 0) & unsaid, both, global_batch)
+    each = np.where(by_rate & (window["work_each"] > 0), window["work_each"] * scale, each)
     iterations = window["last"] - window["first"] + 1
     work = iterations * np.where(np.isnan(each), 1.0, each)
     seconds = work / rate
@@ -103,6 +111,7 @@ def scaled(
         label_start=window["label_start"],
         at_s=window["at_s"],
         epoch_begins=window["epoch_begins"] > 0,
+        knows_work=each > 0,
     ).where(by_rate | by_time)
 
 

@@ -7,11 +7,11 @@ running mean.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from pytest_dlperf.logs.ranks import Ranks
 from pytest_dlperf.logs.running import RunningMean
 from pytest_dlperf.logs.steady import Before, stride
 from pytest_dlperf.logs.windows import Window, Windows
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from pytest_dlperf.logs.declare import Format, Reading
     from pytest_dlperf.logs.records import Columns
 
-#: Ranks print a step at about the same time: only the last few steps can come again.
-_RECENT: Final = 3
 #: The last readings of a block are taken in one by one, since ranks may print them again.
-_LATEST: Final = _RECENT
+_LATEST: Final = 3
 #: The first readings too, since they say where the log begins.
 _EARLIEST: Final = 8
 #: A bar shows whole seconds: shorter stretches are joined.
@@ -33,19 +31,19 @@ _BAR_SECONDS: Final = 5 - 1e-6
 class Timeline:
     """All windows of one log."""
 
-    def __init__(self, form: Format) -> None:
+    def __init__(self, form: Format, lead: int | None = None) -> None:
+        """``lead`` is as in ``Ranks``."""
         self.windows = Windows()
         self.loss_last: float | None = None
         self.whole_run: float | None = None
         self.runs = 1
-        self.ranks: set[int] = set()
+        self.ranks = Ranks(form, lead)
         self.prints = 0
         self.steps = 0
-        self.repeats = 0
         self.total: int | None = None
+        self.epochs: int | None = None
         self.epoch_begins = False
         self._format = form
-        self._recent: OrderedDict[tuple[int | None, int], Window | None] = OrderedDict()
         self._epoch: int | None = None
         self._step: int | None = None
         self._counted = 0
@@ -60,9 +58,19 @@ class Timeline:
         return self._counted
 
     @property
+    def coarse(self) -> bool:
+        """Whether prints were left out because a mean's digits do not show what is new in it."""
+        return self._mean.too_coarse > 0
+
+    @property
     def says_training(self) -> bool:
         """Whether the log has words of training, besides its steps."""
         return self.loss_last is not None or self.whole_run is not None
+
+    @property
+    def last_epoch(self) -> int | None:
+        """The last printed epoch."""
+        return self._epoch
 
     @property
     def last_step(self) -> int | None:
@@ -74,18 +82,18 @@ class Timeline:
         if reading.whole_run is not None:
             self.whole_run = reading.whole_run
         if rank is not None:
-            self.ranks.add(rank)
+            self.ranks.lines[rank] += 1
         if reading.loss is not None:
             self.loss_last = reading.loss
         step = self._joined_step(reading)
         if self._is_aside(reading) or step is None:
             return
         self.prints += 1
-        if self._is_repeat(reading, step, rank):
+        if self.ranks.is_repeat(reading, step, rank):
             return
         first = self._count(reading, step)
         self.steps += 1
-        self.total = reading.total
+        self.total, self.epochs = reading.total, reading.epochs
         window = None
         if self._aside and not self.epoch_begins:
             # The mean of the run has the time of what went on aside.
@@ -93,7 +101,7 @@ class Timeline:
         else:
             window = self._window(reading, step, first, at_s)
         self._aside = False
-        self._remember(reading.epoch, step, window)
+        self.ranks.remember(reading.epoch, step, window)
         if window is not None:
             self.windows.append(window)
 
@@ -111,7 +119,9 @@ class Timeline:
 
     def _add_stride(self, columns: Columns, part: slice) -> bool:
         form = self._format
-        if form.two_lines or form.counter == "stalls" or form.averaging == "whole" or self.ranks:
+        if form.two_lines or form.counter == "stalls" or form.averaging == "whole":
+            return False
+        if self.ranks.lines:
             return False
         if "whole_run" in columns or self._step is None or form.bar or form.resolution:
             return False
@@ -126,8 +136,9 @@ class Timeline:
         self.steps += count
         self._step, self._epoch, self._counted = found.step, found.epoch, found.counted
         self.epoch_begins, self._mean.state = found.epoch_begins, found.running
-        total = columns["total"][part][-1]
-        self.total = None if np.isnan(total) else int(total)
+        ends = {name: columns[name][part][-1] for name in ("total", "epochs")}
+        of_all = {name: None if np.isnan(end) else int(end) for name, end in ends.items()}
+        self.total, self.epochs = of_all["total"], of_all["epochs"]
         losses = columns["loss"][part]
         known = losses[~np.isnan(losses)]
         if len(known):
@@ -163,31 +174,9 @@ class Timeline:
         if self._step != self.total or self.says_training:
             return False
         self.windows, self._counted, self._step = Windows(), 0, None
-        self._recent.clear()
+        self.ranks.forget()
         self._mean.restart()
         return True
-
-    def _is_repeat(self, reading: Reading, step: int, rank: int | None) -> bool:
-        if self._format.counter == "stalls":
-            return rank is not None and rank != min(self.ranks)
-        key = (reading.epoch, step)
-        if key not in self._recent:
-            return False
-        self.repeats += 1
-        window = self._recent[key]
-        if window is not None and reading.rate and window.printed_rate and reading.rate > 0:
-            # Ranks measure one speed, each with its own clock.
-            window.prints += 1
-            of_all = window.printed_rate * (window.prints - 1) + reading.rate
-            window.printed_rate = of_all / window.prints
-            if self._format.averaging != "running":
-                window.rate = window.printed_rate
-        return True
-
-    def _remember(self, epoch: int | None, step: int, window: Window | None) -> None:
-        self._recent[epoch, step] = window
-        if len(self._recent) > _RECENT:
-            self._recent.popitem(last=False)
 
     def _count(self, reading: Reading, step: int) -> int:
         """Count the reading's iterations; return the first of them."""

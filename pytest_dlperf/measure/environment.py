@@ -33,6 +33,8 @@ def collect(
         "cudnn": _cudnn(framework.get("cudnn")),
         "nccl": framework.get("nccl"),
         "backend": framework.get("backend"),
+        "horovod": framework.get("horovod"),
+        "timing": framework.get("timing"),
         "tf32 by default": framework.get("tf32_default"),
         "driver": devices.gpus[0].driver if devices.gpus else None,
         "kernel": platform.release(),

@@ -28,11 +28,13 @@ _ANOTHER_IS_GONE = re.compile(
 def failure_of(case: Case, run: Run, records: Sequence[RankRecords]) -> CaseError:
     """Return the error of a run that did not train to its end: cause, log, last lines."""
     text = f"{case.id}: {_cause(case, run, records)}.\n"
-    culprits = _culprits(records)
+    culprits, log = _culprits(records), last_lines(Path(run.log))
     if culprits and culprits[0].get("traceback"):
         words = _last(str(culprits[0]["traceback"]))
-        text += f"Rank {culprits[0]['rank']}'s traceback ends:\n{words}\n"
-    return CaseError(f"{text}Log: {run.log}, its last lines:\n{last_lines(Path(run.log))}")
+        # Mostly the log ends with it, and once is enough.
+        if words.rpartition("\n")[2].strip() not in log:
+            text += f"Rank {culprits[0]['rank']}'s traceback ends:\n{words}\n"
+    return CaseError(f"{text}Log: {run.log}, its last lines:\n{log}")
 
 
 def last_lines(log: Path, count: int = _LAST_LINES) -> str:
@@ -105,6 +107,8 @@ def _stopped(case: Case, run: Run, records: Sequence[RankRecords], silent: Seque
     if not started:
         return "what it did stands in its log" if case.command else "no rank has started"
     total = case.protocol.iterations
+    if len(started) == case.world_size and all("end" in r.by_kind for r in records):
+        return f"every rank had trained its {total} iterations before"
 
     def place(rank: int) -> str:
         if rank not in started:

@@ -45,10 +45,14 @@ def await_other_nodes(case: Case, run: Run, *, seen_after_s: float = _SEEN_AFTER
 
 
 def check_share(case: Case, run: Run, node_rank: int) -> None:
-    """Raise ``CaseError`` unless every rank of this node trained to its end."""
+    """Raise ``CaseError`` unless every rank of this node trained to its end.
+
+    A program of its own must end in good order as well.
+    """
     records = read_records(Path(run.plan.records))
     ended = {r.rank for r in records if "end" in r.by_kind}
-    if not set(ranks_of(case, node_rank)) <= ended:
+    failed = bool(case.command) and run.exit_code != 0
+    if failed or not set(ranks_of(case, node_rank)) <= ended:
         raise failure_of(case, run, records)
 
 

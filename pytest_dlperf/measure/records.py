@@ -64,6 +64,23 @@ def read_progress(folder: Path) -> tuple[Progress, ...]:
     return tuple(found)
 
 
+def read_conflicts(folder: Path) -> dict[int, tuple[str, ...]]:
+    """Return the processes that had the number of another process's rank, by rank.
+
+    As ``pid 12 on host``; that other process is not among them.
+    """
+    found: dict[int, tuple[str, ...]] = {}
+    for path in sorted(folder.glob("rank*.conflict")):
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        found[int(path.stem[4:])] = tuple(dict.fromkeys(process_of(json.loads(n)) for n in lines))
+    return found
+
+
+def process_of(values: Mapping[str, Any]) -> str:
+    """Return the process that a record names."""
+    return f"pid {values.get('pid', '?')} on {values.get('node', '?')}"
+
+
 def _read_rank(path: Path) -> RankRecords:
     reading = _Reading()
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():

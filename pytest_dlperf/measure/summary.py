@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 #: within-run scatter of short CPU steps (11 to 20 % per iteration, 2 % for a median of 50).
 _DRIFT: Final = 0.20
 _FEWEST_TO_DRIFT: Final = 5
+_HOROVOD_ON_THE_HOST: Final = frozenset({"horovod-gloo", "horovod-mpi"})
 #: Share of waiting above which a run measures its data more than its training.
 DATA_BOUND: Final = 0.10
 
@@ -68,6 +69,7 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
             *_steadiness(measured),
             *_ending(run),
             *_data_bound(waited),
+            *_without_nccl(case, records),
             *([] if case.command else _unchecked(records)),
         ),
         elapsed_s=run.elapsed_s,
@@ -201,6 +203,18 @@ def _data_bound(waited: float | None) -> list[Problem]:
         return []
     message = f"{waited:.0%} of the time went into waiting for data"
     return [Problem(code="data-bound", message=message)]
+
+
+def _without_nccl(case: Case, records: Sequence[RankRecords]) -> list[Problem]:
+    told = records[0].by_kind.get("framework", {})
+    if case.layout.device != "gpu" or told.get("backend") not in _HOROVOD_ON_THE_HOST:
+        return []
+    message = (
+        f"Horovod {told.get('horovod', '')} does not use NCCL: gradients of the GPUs go through "
+        f"{told['backend'].removeprefix('horovod-')}; build it again with "
+        "HOROVOD_GPU_OPERATIONS=NCCL (docs/tensorflow.md)"
+    )
+    return [Problem(code="all-reduce-without-nccl", message=message)]
 
 
 def _unchecked(records: Sequence[RankRecords]) -> list[Problem]:

@@ -84,7 +84,24 @@ def measured_cell(
         time_to_train_s=None if samples is None else samples / measurement.throughput,
         published=published,
         notes=tuple(told),
-        speedup_notes=() if speedup is not None else (_NO_PARENT,),
+        speedup_notes=tuple(_doubts(outcome)) if speedup is not None else (_NO_PARENT,),
+        time_to_train_notes=() if samples is not None else (_NO_LENGTH,),
+    )
+
+
+def parent_cell(
+    outcome: Outcome, published: tuple[Published, ...], *, field: str, usual: dict[str, Any]
+) -> Cell:
+    """Return the cell of one device that ``outcome``, of several, was compared with."""
+    assert outcome.measurement is not None
+    rate = statistics.median(outcome.measurement.parent_throughputs)
+    samples = outcome.case.training_samples
+    return Cell(
+        throughput=rate,
+        speedup=1.0,
+        time_to_train_s=None if samples is None else samples / rate,
+        published=published,
+        notes=(*_doubts(outcome), *differences(outcome, usual, field)),
         time_to_train_notes=() if samples is not None else (_NO_LENGTH,),
     )
 
@@ -105,13 +122,18 @@ def _warnings(outcome: Outcome, found: Sequence[Outcome], field: str) -> list[st
     notes = []
     if len(found) > 1:
         notes.append(f"the latest of {len(found)} results, {outcome.time}{_differ(found, field)}")
-    if outcome.judgement.verdict in {Verdict.UNSTEADY, Verdict.INCOMPARABLE}:
-        notes.append(f"{outcome.judgement.verdict}: {outcome.judgement.reason}")
+    notes += _doubts(outcome)
     measurement = outcome.measurement
     if measurement is not None and measurement.inject:
         share = figures.percent(measurement.inject, sign=False)
         notes.append(f"steps were made {share} longer on purpose")
     return notes
+
+
+def _doubts(outcome: Outcome) -> list[str]:
+    if outcome.judgement.verdict in {Verdict.UNSTEADY, Verdict.INCOMPARABLE}:
+        return [f"{outcome.judgement.verdict}: {outcome.judgement.reason}"]
+    return []
 
 
 def _differ(found: Sequence[Outcome], field: str) -> str:

@@ -10,6 +10,7 @@ from pytest_dlperf.report.compared_cell import (
     Published,
     counts,
     measured_cell,
+    parent_cell,
     published_cell,
 )
 from pytest_dlperf.report.recorded_field import UNKNOWN, fields_of
@@ -72,6 +73,8 @@ class TableMaker:
         self._columns: dict[str, None] = {}
         self._rows: set[tuple[Layout, int]] = set()
         self._outcomes: dict[tuple[Layout, int, str], list[Outcome]] = {}
+        #: The latest outcome that measured this case of one device beside its own.
+        self._parents: dict[tuple[Layout, int, str], Outcome] = {}
         # By column as well where it is part of the id, else for all columns (None).
         self._published: dict[tuple[Layout, int, str | None], list[Baseline]] = {}
 
@@ -82,6 +85,14 @@ class TableMaker:
         self._columns[column] = None
         self._rows.add((layout, batch_size))
         self._outcomes.setdefault((layout, batch_size, column), []).append(outcome)
+        parent = outcome.case.parent()
+        measured = outcome.measurement is not None and outcome.measurement.parent_throughputs
+        if parent is not None and measured and counts(outcome):
+            self._rows.add((parent.layout, batch_size))
+            key = parent.layout, batch_size, column
+            known = self._parents.get(key)
+            if known is None or known.time < outcome.time:
+                self._parents[key] = outcome
 
     def add_published(self, case_id: CaseId, baseline: Baseline) -> None:
         """Take a published number."""
@@ -98,12 +109,12 @@ class TableMaker:
         usual = usual_conditions(outcomes)
 
         def cell(layout: Layout, batch_size: int, column: str) -> Cell:
-            return measured_cell(
-                self._outcomes.get((layout, batch_size, column), ()),
-                self._beside(layout, batch_size, column),
-                field=self._field,
-                usual=usual,
-            )
+            found = self._outcomes.get((layout, batch_size, column), ())
+            beside = self._beside(layout, batch_size, column)
+            parent_of = self._parents.get((layout, batch_size, column))
+            if parent_of is not None and not found:
+                return parent_cell(parent_of, beside, field=self._field, usual=usual)
+            return measured_cell(found, beside, field=self._field, usual=usual)
 
         suite, size, framework, precision, device = key
         return Table(

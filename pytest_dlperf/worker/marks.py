@@ -11,11 +11,28 @@ import sys
 import time
 import traceback
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytest_dlperf.worker import host
-from pytest_dlperf.worker.frameworks import on_cpu
-from pytest_dlperf.worker.records import RECORDS_FORMAT, ProgressCounter, RecordWriter
+from pytest_dlperf.worker.mark_devices import device_of
+from pytest_dlperf.worker.records import (
+    RECORDS_FORMAT,
+    ProgressCounter,
+    RecordWriter,
+    write_conflict,
+)
+
+if TYPE_CHECKING:
+    from pytest_dlperf.worker.mark_devices import Device
+
+#: What trains, or holds the numbers of something that does: one of them is in every program
+#: that trains within its own process.
+_LIBRARIES: Final = (
+    "torch", "paddle", "tensorflow", "jax", "numpy", "cupy", "keras", "megengine", "mindspore",
+    "mlx", "mxnet", "oneflow", "jittor", "tinygrad",
+)  # fmt: skip
+#: Frameworks of a case.
+_FRAMEWORKS: Final = ("torch", "paddle", "tensorflow")
 
 
 class Settings(NamedTuple):
@@ -29,6 +46,8 @@ class Settings(NamedTuple):
     world_size: int
     #: Variables of a rank's number, its number on its node, and how many there are.
     place: tuple[str, str, str]
+    #: The case's.
+    framework: str
 
 
 class _Lap(NamedTuple):
@@ -42,14 +61,15 @@ class Marks:
     """The iterations of this rank; they are timed like the worker's own.
 
     A step lasts from the end of the one before to its own end, so that waiting for data is in
-    it. The device is waited for at the edges of the measured window, never within.
+    it. The device is waited for at the edges of the measured window, never within. Raises
+    ``FileExistsError`` if another process marks as this rank.
     """
 
     def __init__(self, settings: Settings) -> None:
         rank, local_rank, world_size = _place(settings.place)
         folder = Path(settings.records)
         self._settings = settings
-        self._records = RecordWriter(folder, rank)
+        self._records = RecordWriter(folder, rank, exclusive=True)
         self._records.write(
             "start",
             format=RECORDS_FORMAT,
@@ -70,12 +90,22 @@ class Marks:
         self._cpu_s = time.process_time()
         self._work = settings.work
         self._is_over = False
+        # The files are this process's: a forked child begins anew, see ``mark.step``.
+        os.register_at_fork(after_in_child=self._leave)
 
     @classmethod
-    def of_environment(cls) -> Marks:
-        """Return the marks of this rank, as the launch plan set them up."""
+    def of_environment(cls) -> Marks | None:
+        """Return the marks of this rank, as the launch plan set them up.
+
+        None if another process marks as this rank; that it does is recorded.
+        """
         values = json.loads(os.environ["DLPERF_MARK"])
-        return cls(Settings(**{**values, "place": tuple(values["place"])}))
+        settings = Settings(**{**values, "place": tuple(values["place"])})
+        try:
+            return cls(settings)
+        except FileExistsError:
+            write_conflict(Path(settings.records), _place(settings.place)[0])
+            return None
 
     def step(self, work: float | None) -> Marks:
         """Return the context of the next iteration."""
@@ -103,7 +133,7 @@ class Marks:
         done = len(self._laps) + 1
         at_edge = done in {1, self._settings.warmup, self._settings.iterations}
         if at_edge:
-            _synchronise()
+            self._device().synchronise()
         now_s, cpu_s = time.perf_counter(), time.process_time()
         self._laps.append(
             _Lap(now_s - self._ended_s, cpu_s - self._cpu_s, self._entered_s - self._ended_s,
@@ -118,7 +148,7 @@ class Marks:
         if done == 1:
             self._records.write("first_step", time=time.time())
         if done == self._settings.warmup:
-            _reset_peak_memory()
+            self._device().reset_peak_memory()
             self._before = host.sample()
             # What was just done is no part of the next step.
             self._ended_s, self._cpu_s = time.perf_counter(), time.process_time()
@@ -134,6 +164,13 @@ class Marks:
             time=time.time(),
         )
         self.close()
+
+    def _device(self) -> Device:
+        # Looked for each time: the first step may be what takes the GPU.
+        return device_of(self._settings.framework)
+
+    def _leave(self) -> None:
+        self._is_over = True
 
     def close(self) -> None:
         """Record no more; the program goes on."""
@@ -160,8 +197,9 @@ class Marks:
         self._records.write("window", **host.window_record(before, after), inject=0.0)
         losses = [float(loss) for loss in self._losses]
         self._records.write("loss", values=[v if math.isfinite(v) else str(v) for v in losses])
-        self._records.write("framework", **_framework())
-        self._records.write("memory", **_peak_memory())
+        self._records.write("framework", **_framework(self._settings.framework))
+        self._records.write("libraries", imported=[n for n in _LIBRARIES if n in sys.modules])
+        self._records.write("memory", **self._device().peak_memory())
         self._records.write("end", time=time.time())
         self.close()
 
@@ -178,42 +216,12 @@ def _place(variables: tuple[str, str, str]) -> tuple[int, int, int]:
     return 0, 0, 1
 
 
-def _cuda() -> Any:
-    """Return ``torch.cuda`` or ``paddle.device.cuda`` if the program uses it; else None."""
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
-        return torch.cuda
-    paddle = sys.modules.get("paddle")
-    if paddle is not None and paddle.device.get_device().startswith("gpu"):
-        return paddle.device.cuda
-    return None
+def _framework(of_case: str) -> dict[str, Any]:
+    """Return which framework the program has imported, the case's before others.
 
-
-def _synchronise() -> None:
-    cuda = _cuda()
-    if cuda is not None:
-        cuda.synchronize()
-
-
-def _reset_peak_memory() -> None:
-    cuda = _cuda()
-    reset = getattr(cuda, "reset_peak_memory_stats", None) or getattr(
-        cuda, "reset_max_memory_allocated", None
-    )
-    if reset is not None:
-        reset()
-
-
-def _peak_memory() -> dict[str, Any]:
-    cuda = _cuda()
-    if cuda is not None:
-        return {"bytes": int(cuda.max_memory_allocated()), "kind": "gpu-allocated"}
-    return {"bytes": on_cpu.peak_resident_set_bytes(), "kind": "resident-set"}
-
-
-def _framework() -> dict[str, Any]:
-    """Return which framework the program has imported; ``program`` if none is known."""
-    for name in ("torch", "paddle", "tensorflow"):
+    ``program`` if none is known.
+    """
+    for name in (of_case, *_FRAMEWORKS):
         module = sys.modules.get(name)
         if module is not None:
             version = getattr(module, "__version__", None)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pytest_dlperf.worker.nccl import nccl_of_paddle, nccl_version
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -39,7 +41,7 @@ def _paddle() -> dict[str, Any]:
         # The CPU build answers "False" where others answer a version.
         "cuda": paddle.version.cuda() if with_cuda else None,
         "cudnn": paddle.version.cudnn() if with_cuda else None,
-        "nccl": None,
+        "nccl": nccl_of_paddle(paddle.version) if with_cuda else None,
         "gpus": paddle.device.cuda.device_count() if with_cuda else 0,
     }
 
@@ -52,9 +54,20 @@ def _tensorflow() -> dict[str, Any]:
         "framework_version": tensorflow.__version__,
         "cuda": build.get("cuda_version"),
         "cudnn": build.get("cudnn_version"),
-        "nccl": None,
+        "nccl": _nccl_of_horovod(),
+        # Without __version__ it is Keras 2, within TensorFlow.
+        "keras": getattr(tensorflow.keras, "__version__", "2"),
         "gpus": len(tensorflow.config.list_physical_devices("GPU")),
     }
+
+
+def _nccl_of_horovod() -> str | None:
+    # TensorFlow does not tell its own.
+    try:
+        import horovod.tensorflow as hvd
+    except Exception:  # noqa: BLE001 - a rank that needs it says what is wrong with it
+        return None
+    return nccl_version(hvd.nccl_built())
 
 
 #: Frameworks by their name in ``Case.framework``.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import socket
 import struct
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -23,12 +24,16 @@ PROGRESS: Final = struct.Struct("<qd")
 
 
 class RecordWriter:
-    """Appends JSON lines to ``rank<N>.jsonl``; every line is on its way to the disk at once."""
+    """Appends JSON lines to ``rank<N>.jsonl``; every line is on its way to the disk at once.
 
-    def __init__(self, folder: Path, rank: int) -> None:
+    ``exclusive``: raises ``FileExistsError`` if another process has the rank's file.
+    """
+
+    def __init__(self, folder: Path, rank: int, *, exclusive: bool = False) -> None:
         self.rank = rank
+        how = os.O_EXCL if exclusive else os.O_TRUNC
         descriptor = os.open(
-            folder / f"rank{rank:05d}.jsonl", os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600
+            folder / f"rank{rank:05d}.jsonl", os.O_CREAT | os.O_WRONLY | how, 0o600
         )
         self._file = os.fdopen(descriptor, "w", encoding="utf-8")
 
@@ -45,6 +50,21 @@ class RecordWriter:
         for values in records:
             self._file.write(json.dumps({"rank": self.rank, **values}) + "\n")
         self._file.flush()
+
+
+def write_conflict(folder: Path, rank: int) -> None:
+    """Record that this process has the number of a rank whose file is another process's.
+
+    In a file beside it: a line amid those of the other process could tear them.
+    """
+    line = json.dumps({"rank": rank, "pid": os.getpid(), "node": socket.gethostname()}) + "\n"
+    descriptor = os.open(
+        folder / f"rank{rank:05d}.conflict", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600
+    )
+    try:
+        os.write(descriptor, line.encode())
+    finally:
+        os.close(descriptor)
 
 
 class ProgressCounter:

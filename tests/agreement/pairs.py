@@ -14,7 +14,7 @@ import paddle
 import torch
 
 from pytest_dlperf.worker.frameworks.paddle_job import PaddleJob
-from pytest_dlperf.worker.frameworks.torch_ import TorchJob
+from pytest_dlperf.worker.frameworks.torch_job import TorchJob
 
 #: PyTorch's names of what Paddle names otherwise; Paddle's PReLU alone hides its weight.
 NAMES = {"_mean": "running_mean", "_variance": "running_var", "_weight": "weight"}

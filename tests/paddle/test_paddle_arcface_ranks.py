@@ -12,6 +12,7 @@ import pytest
 
 pytestmark = pytest.mark.paddle
 SCRIPT = Path(__file__).with_name("paddle_arcface_ranks.py")
+OVERFLOW = Path(__file__).with_name("paddle_overflow_ranks.py")
 
 
 def test_two_ranks_give_the_loss_of_one_on_the_same_global_batch(tmp_path):
@@ -32,3 +33,19 @@ def test_two_ranks_give_the_loss_of_one_on_the_same_global_batch(tmp_path):
     assert (first["classes"], second["classes"], alone["classes"]) == (50, 51, 101)
     sharded = first["classifier"] + second["classifier"]
     assert sharded == pytest.approx(alone["classifier"], rel=1e-8)
+
+
+def test_an_overflow_in_one_shard_makes_both_ranks_skip_the_step(tmp_path):
+    launch = [sys.executable, "-m", "paddle.distributed.launch", "--nproc_per_node=2"]
+    environment = os.environ | {"PYTHONPATH": str(SCRIPT.parents[2]), "OMP_NUM_THREADS": "1"}
+    subprocess.run(
+        [*launch, f"--log_dir={tmp_path / 'logs'}", str(OVERFLOW), str(tmp_path)],
+        env=environment, check=True, timeout=120,
+    )  # fmt: skip
+    first, second = (
+        json.loads((tmp_path / name).read_text(encoding="utf-8")) for name in ("0.json", "1.json")
+    )
+    assert first == second
+    scales = first["scales"]
+    assert scales == [scales[0], scales[0], scales[0] / 2, scales[0] / 2]
+    assert first["losses"][1] < first["losses"][0]

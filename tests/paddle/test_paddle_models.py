@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import paddle
 import pytest
 
@@ -10,7 +12,7 @@ from perf_tests.deeplabv3p import paddle_train as deeplabv3p
 from perf_tests.resnet50 import paddle_train as resnet50
 from perf_tests.tsm import cases
 from perf_tests.tsm import paddle_train as tsm
-from pytest_dlperf.worker.frameworks.paddle_job import PaddleJob
+from pytest_dlperf.worker.frameworks.paddle_job import LossScaler, PaddleJob
 
 pytestmark = pytest.mark.paddle
 
@@ -101,3 +103,51 @@ def test_a_suite_learns_its_one_batch(suite):
     step = suite.build(job(batch=4))
     losses = [step().item() for _ in range(40)]
     assert sum(losses[-5:]) < 0.9 * sum(losses[:5])
+
+
+@pytest.fixture
+def scaler(monkeypatch: pytest.MonkeyPatch) -> LossScaler:
+    """A true loss scaler: Paddle makes none on a CPU, though what it does has kernels there."""
+    place = SimpleNamespace(is_gpu_place=lambda: True)
+    with monkeypatch.context() as patched:
+        tracer = SimpleNamespace(_expected_place=place)
+        patched.setattr(paddle.amp.grad_scaler, "_dygraph_tracer", lambda: tracer)
+        return LossScaler()
+
+
+@pytest.mark.filterwarnings("ignore:amp_guard can only be enabled")
+@pytest.mark.parametrize("suite", [arcface, deeplabv3p, resnet50, tsm])
+def test_a_suite_steps_with_amp_as_without(suite, scaler: LossScaler):
+    """In float32, since a CPU has no other kernels; with the loss scaled, as on a GPU."""
+    mixed, plain = (suite.build(job(**f)) for f in ({"precision": "amp", "scaler": scaler}, {}))
+    # Dropout draws alike for both.
+    losses = [[seeded(step, seed) for seed in range(3)] for step in (mixed, plain)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+    assert losses[0][0] != losses[0][2]
+    assert scaler.is_enabled()
+
+
+def seeded(step, seed: int) -> float:
+    paddle.seed(seed)
+    return step().item()
+
+
+@pytest.mark.filterwarnings("ignore:amp_guard can only be enabled")
+def test_deeplabv3p_steps_with_gradients_that_are_kept_larger(monkeypatch):
+    """In float32, as a CPU has no convolution in float16."""
+    monkeypatch.setattr(paddle.amp, "decorate", lambda model, **_: model)
+    larger = deeplabv3p.build(job(precision="pure_fp16"))
+    plain = deeplabv3p.build(job())
+    losses = [[seeded(step, seed) for seed in range(3)] for step in (larger, plain)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+
+
+@pytest.mark.parametrize(("value", "finite"), [(2.0, True), (float("inf"), False)])
+def test_arcface_shares_an_overflow_and_nothing_else(value: float, finite: bool):
+    weight = paddle.ones([3, 2])
+    weight.stop_gradient = False
+    (weight * value).sum().backward()
+    arcface.share_overflow(weight.grad)
+    assert weight.grad.isfinite().all().item() is finite
+    if finite:
+        assert weight.grad.flatten().tolist() == [value] * 6

@@ -18,7 +18,7 @@ def test_every_suite_trains_at_tiny_size(tmp_path):
     results = tmp_path / "r.json"
     command = [
         sys.executable, "-m", "pytest", "perf_tests", "-p", "no:cacheprovider", "-k", "paddle",
-        "--cpus=1,2", "--dlperf-runs=1", f"--dlperf-json={results}",
+        "--cpus=1,2", "--dlperf-runs=2", f"--dlperf-json={results}",
         f"--dlperf-workdir={tmp_path / 'work'}", f"--dlperf-baselines={tmp_path / 'baselines'}",
     ]  # fmt: skip
     done = subprocess.run(

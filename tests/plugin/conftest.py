@@ -22,5 +22,5 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Suite:
     monkeypatch.setenv("PATH", f"{FAKES}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(pytester.mkdir("runtime")))
     made = Suite(pytester, monkeypatch)
-    made.write(TESTS.replace(", cases_placeholder=None", ""))
+    made.write(TESTS)
     return made

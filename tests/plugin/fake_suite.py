@@ -12,7 +12,7 @@ TESTS = """
 import pytest
 
 @pytest.mark.dlperf("w:build", launcher="torchrun", layout=["1n1c", "1n2c"],
-                    batch_size_per_device=4, cases_placeholder=None)
+                    batch_size_per_device=4)
 def test_net(dlperf):
     outcome = dlperf.run()
     assert outcome.case.id.startswith("net-torch")

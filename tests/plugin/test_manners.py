@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
@@ -12,63 +11,6 @@ import pytest
 from fake_suite import Suite
 
 ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
-
-
-@pytest.mark.parametrize(
-    ("option", "message"),
-    [
-        ("--gpus=0", "--gpus=0: give a whole number, 1 or more"),
-        ("--gpus=eight", "--gpus=eight"),
-        ("--gpus=1,,2", "--gpus="),
-        ("--cpus=-1", "--cpus=-1"),
-        ("--dlperf-size=huge", "known are full, tiny"),
-        ("--dlperf-framework=jax", "known are torch, paddle, tensorflow"),
-        ("--dlperf-tolerance=x", "--dlperf-tolerance: 'x' is not a number"),
-        ("--dlperf-tolerance=5", "write 5% instead"),
-        ("--dlperf-inject=abc", "--dlperf-inject"),
-        ("--dlperf-mode=maybe", "known are gate, observe"),
-        ("--dlperf-runs=0", "--dlperf-runs=0"),
-        ("--dlperf-timeout=0", "seconds above 0"),
-        ("--dlperf-warmup=150", "not below the 150 iterations"),
-        ("--dlperf-warmup=1", "2 or more"),
-        ("--dlperf-alpha=0", "alpha 0"),
-        ("--dlperf-alpha=500%", "must be below 100 %"),
-        ("--dlperf-tolerance=200%", "must be below 100 %"),
-        ("--dlperf-min-effect=100%", "must be below 100 %"),
-        ("--dlperf-baselines=test_net.py", "is no folder"),
-        ("--dlperf-json=test_net.py/r.json", "cannot be written"),
-        ("--dlperf-hosts=n1:8,n2:8", "with --dlperf-dry-run"),
-    ],
-)
-def test_options_that_cannot_be_meant(suite: Suite, option: str, message: str):
-    result = suite.run(option)
-    assert result.ret not in {0, 1}
-    result.stdout.no_fnmatch_line("*Traceback*")
-    assert message in result.stdout.str() + result.stderr.str()
-
-
-@pytest.mark.parametrize("ini", ["dlperf_fail_on = garbage", "dlperf_machine_class = A b/c"])
-def test_an_ini_file_that_cannot_be_meant(suite: Suite, ini: str):
-    suite.pytester.makeini(f"[pytest]\n{ini}")
-    result = suite.run()
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    [line] = [line for line in result.stderr.lines if line]
-    assert ini.split(" ")[0] in line
-
-
-def test_more_devices_than_there_are_is_an_error_for_each_case(suite: Suite):
-    result, outcomes = suite.outcomes("--cpus=4096", "--dlperf-runs=1")
-    assert result.ret == 1
-    (outcome,) = outcomes.values()
-    assert outcome["judgement"]["verdict"] == "error"
-    assert "4096 cores" in outcome["judgement"]["reason"]
-
-
-def test_gpus_that_are_not_there(suite: Suite):
-    result, outcomes = suite.outcomes("--gpus=1")
-    assert result.ret == 1
-    assert {o["judgement"]["verdict"] for o in outcomes.values()} == {"error"}
-    result.stdout.fnmatch_lines(["*needs 1 GPUs, this machine has 0*"])
 
 
 def test_a_framework_that_is_not_installed(suite: Suite):
@@ -125,46 +67,6 @@ def test_a_session_without_perf_cases_is_left_alone(suite: Suite):
     result, outcomes = suite.outcomes()
     assert (result.ret, outcomes) == (0, {})
     result.stdout.no_fnmatch_line("*= dlperf =*")
-
-
-@pytest.mark.parametrize("extra", [(), ("-n1",)])
-@pytest.mark.parametrize("where", [".", "sub"])
-def test_a_conftest_with_its_own_gpus(suite: Suite, extra: tuple[str, ...], where: str):
-    folder = suite.path / where
-    folder.mkdir(exist_ok=True)
-    (folder / "conftest.py").write_text(
-        "def pytest_addoption(parser):\n    parser.addoption('--gpus', default='mine')\n"
-        "def pytest_report_header(config):\n    return f'theirs: {config.option.gpus}'\n",
-        encoding="utf-8",
-    )
-    (folder / "test_own.py").write_text("def test_own(): pass\n", encoding="utf-8")
-    files = ("test_net.py", f"{where}/test_own.py")
-    result = suite.run("--gpus=7", "--cpus=1", "--dlperf-runs=1", *files, *extra)
-    assert result.ret == 0
-    for line in ("theirs: 7", "*--gpus belongs to another plugin or conftest*", f"{ONE} *"):
-        result.stdout.fnmatch_lines([line])
-
-
-def test_short_options_take_their_value_either_way(suite: Suite):
-    result = suite.run("--cpus", "1", "--dlperf-runs=1")
-    assert result.ret == 0
-    result.stdout.fnmatch_lines(["*1 case: 1 no-baseline*"])
-
-
-def test_pytest_still_keeps_its_options_where_we_look_for_them():
-    """Fails when pytest moves the private names that ``pytest_private`` leans on."""
-    from _pytest.config import get_config
-
-    parser = get_config()._parser
-    parser.addoption("--theirs")
-    parser.getgroup("some").addoption("--grouped")
-    names = {
-        name
-        for group in [parser._anonymous, *parser._groups]
-        for option in group.options
-        for name in option.names()
-    }
-    assert {"--theirs", "--grouped"} <= names
 
 
 def test_two_items_with_one_id_are_a_collection_error(suite: Suite):
@@ -245,57 +147,6 @@ def test_last_failed_and_exitfirst(suite: Suite):
     suite.env(FAKE_FAIL="*")
     result = suite.run("--dlperf-runs=1", "-x")
     result.stdout.fnmatch_lines(["*1 case: 1 error*"])
-
-
-def test_collect_only_starts_nothing(suite: Suite):
-    log = suite.path / "launches"
-    suite.env(FAKE_LOG=log)
-    result = suite.run("--collect-only", "-q")
-    assert result.ret == 0
-    result.stdout.fnmatch_lines([f"test_net.py::test_net?{ONE}?", f"test_net.py::test_net?{TWO}?"])
-    assert not log.exists()
-    assert not (suite.path / ".dlperf").exists()
-
-
-def test_list_shows_every_case_and_why_it_does_not_run(suite: Suite):
-    suite.run("--update-baselines", "--cpus=1")
-    suite.write(
-        """
-        import pytest
-        @pytest.mark.dlperf("w:build", layout=["1n1c", "1n1g", "4n8g"], batch_size_per_device=4)
-        def test_net(dlperf):
-            dlperf.run()
-        """
-    )
-    result = suite.run("--dlperf-list", "--dlperf-json=list.json")
-    assert result.ret == 0
-    result.stdout.fnmatch_lines(
-        [
-            f"{ONE} *1 session* -- *yes",
-            "net-torch-fp32-bs4-1n1g *none* -- *needs 1 GPUs*",
-            "net-torch-fp32-bs4-4n8g *none* -- *4 nodes*",
-        ]
-    )
-    listed = json.loads((suite.path / "list.json").read_text(encoding="utf-8"))
-    assert listed["cases"][0]["id"] == ONE
-
-
-def test_dry_run_prints_commands_and_starts_nothing(suite: Suite):
-    log = suite.path / "launches"
-    suite.env(FAKE_LOG=log)
-    result = suite.run("--dlperf-dry-run", "--gpus=8,32")
-    assert result.ret == 0
-    result.stdout.fnmatch_lines(
-        [
-            "net-torch-fp32-bs4-1n8g",
-            "*# not here: *8 GPUs*",
-            "*OMP_NUM_THREADS=*",
-            "*torchrun *--nproc-per-node=8*-m pytest_dlperf.worker*--workload=w:build*",
-            "net-torch-fp32-bs4-4n8g",
-            "*torchrun *--nnodes=4*--nproc-per-node=8*",
-        ]
-    )
-    assert not log.exists()
 
 
 def test_a_run_without_perf_cases_imports_nothing_of_ours(suite: Suite):
@@ -401,41 +252,6 @@ def test_a_shared_host_measures_a_parent_once(suite: Suite):
     result, outcomes = suite.outcomes("--dlperf-share-host", "-n2", "--dlperf-runs=2")
     assert result.ret == 0
     assert {o["judgement"]["verdict"] for o in outcomes.values()} == {"no-baseline"}
-
-
-def test_looking_does_not_touch_a_results_file(suite: Suite):
-    suite.outcomes("--dlperf-runs=1")
-    before = (suite.path / "r.json").read_bytes()
-    suite.run("--collect-only", "--dlperf-json=r.json")
-    assert (suite.path / "r.json").read_bytes() == before
-
-
-def test_a_dry_run_goes_on_after_a_case_without_command(suite: Suite):
-    suite.write(
-        """
-        import pytest
-        @pytest.mark.dlperf("w:build", framework=["paddle", "torch"], launcher="local",
-                            layout="1n2c", batch_size_per_device=4)
-        def test_net(dlperf):
-            dlperf.run()
-        """
-    )
-    result = suite.run("--dlperf-dry-run")
-    assert result.ret == 0
-    result.stdout.fnmatch_lines(["*# no command: *launcher 'local' starts one rank*"] * 2)
-
-
-def test_a_dry_run_on_hosts_prints_what_each_of_them_runs(suite: Suite):
-    result = suite.run("--dlperf-dry-run", "--gpus=16", "--dlperf-hosts=n1:8,n2:8,n3:8")
-    assert result.ret == 0
-    result.stdout.fnmatch_lines(
-        [
-            "  # on n1", "*--node-rank=0 --master-addr=n1 --master-port=29500*",
-            "  # on n2", "*--node-rank=1 --master-addr=n1 --master-port=29500*",
-        ]
-    )  # fmt: skip
-    result.stdout.no_fnmatch_line("*not here*")
-    result.stdout.no_fnmatch_line("*${*")
 
 
 def test_the_line_that_reproduces_does(suite: Suite):

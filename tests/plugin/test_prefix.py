@@ -16,7 +16,7 @@ def boxed(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Suite:
     monkeypatch.setenv("PATH", str(FAKES), prepend=":")
     monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(pytester.mkdir("runtime")))
     made = Suite(pytester, monkeypatch)
-    made.write(TESTS.replace(", cases_placeholder=None", ""))
+    made.write(TESTS)
     return made
 
 
@@ -52,6 +52,7 @@ def test_a_session_probes_once_and_runs_in_the_container(boxed: Suite, extra: tu
         ("--broken", "error", "exit code 1, and no answer"),
         ("--python=3.8.10", "error", "Python 3.8.10 behind the prefix"),
         ("--empty", "not-run", "torch is not installed behind the prefix"),
+        ("--torch=1.13.1", "not-run", "torch 1.13.1 behind the prefix"),
     ],
 )
 def test_a_target_that_cannot_be_used(boxed: Suite, flags: str, verdict: str, message: str):

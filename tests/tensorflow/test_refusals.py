@@ -46,6 +46,29 @@ def test_ranks_of_another_launcher():
         tensorflow_ranks.join(arguments())
 
 
+def hvd_of(nccl: int) -> SimpleNamespace:
+    built = dict.fromkeys(["mpi_built", "cuda_built", "rocm_built"], lambda: False)
+    always = dict.fromkeys(["gloo_built", "gloo_enabled"], lambda: True)
+    return SimpleNamespace(
+        init=lambda: None, size=lambda: 2, nccl_built=lambda: nccl, **built, **always
+    )
+
+
+@pytest.mark.parametrize(
+    ("nccl", "backend", "version", "operations"),
+    [(0, "horovod-gloo", None, "gloo"), (21805, "horovod-nccl", "2.18.5", "nccl, gloo")],
+)
+def test_a_rank_tells_what_its_horovod_was_built_with(
+    nccl: int, backend: str, version: str | None, operations: str, monkeypatch: pytest.MonkeyPatch
+):
+    horovod = SimpleNamespace(__version__="0.28.1", tensorflow=hvd_of(nccl))
+    monkeypatch.setitem(sys.modules, "horovod", horovod)
+    monkeypatch.setitem(sys.modules, "horovod.tensorflow", horovod.tensorflow)
+    ranks = tensorflow_ranks.join(arguments(device="gpu"))
+    assert ranks.backend == backend
+    assert ranks.facts() == {"nccl": version, "horovod": f"0.28.1 with {operations}"}
+
+
 def test_one_rank_joins_nobody(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "horovod.tensorflow", None)
     alone = tensorflow_ranks.join(arguments(world_size=1))

@@ -17,7 +17,7 @@ def test_resnet50_trains_at_tiny_size(tmp_path):
     results = tmp_path / "r.json"
     command = [
         sys.executable, "-m", "pytest", "perf_tests", "-p", "no:cacheprovider",
-        "-k", "resnet50 and tensorflow", "--cpus=1,2", "--dlperf-runs=1",
+        "-k", "resnet50 and tensorflow", "--cpus=1,2", "--dlperf-runs=2",
         f"--dlperf-json={results}", f"--dlperf-workdir={tmp_path / 'work'}",
         f"--dlperf-baselines={tmp_path / 'baselines'}",
     ]  # fmt: skip

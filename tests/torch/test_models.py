@@ -10,7 +10,7 @@ from perf_tests.arcface import torch_train as arcface
 from perf_tests.deeplabv3p import torch_train as deeplabv3p
 from perf_tests.resnet50 import torch_train as resnet50
 from perf_tests.tsm import torch_train as tsm
-from pytest_dlperf.worker.frameworks.torch_ import TorchJob
+from pytest_dlperf.worker.frameworks.torch_job import TorchJob
 
 pytestmark = pytest.mark.torch
 

@@ -61,12 +61,13 @@ TRAINERS = {
                 self.linear = torch.nn.Linear(8, 1)
             def forward(self, x, labels):
                 y = self.linear(x)
-                return {"loss": (y - labels).square().mean(), "logits": y}
+                loss = (y - labels).square().mean() * float(sys.argv[2])
+                return {"loss": loss, "logits": y}
 
         data = [{"x": torch.randn(8), "labels": torch.randn(1)} for _ in range(64)]
         arguments = transformers.TrainingArguments(
             output_dir="out", max_steps=int(sys.argv[1]), per_device_train_batch_size=4,
-            report_to=[], save_strategy="no", use_cpu=True, disable_tqdm=True,
+            report_to=[], save_strategy="no", use_cpu=True, disable_tqdm=True, logging_steps=5,
         )
         transformers.Trainer(
             Net(), arguments, train_dataset=data, callbacks=[StepCallback()]
@@ -81,7 +82,7 @@ TRAINERS = {
                 super().__init__()
                 self.linear = torch.nn.Linear(8, 1)
             def training_step(self, batch, index):
-                return self.linear(batch).square().mean()
+                return self.linear(batch).square().mean() * float(sys.argv[2])
             def configure_optimizers(self):
                 return torch.optim.SGD(self.parameters(), lr=0.01)
 
@@ -110,19 +111,25 @@ def write(pytester: pytest.Pytester, program: str, *words: str, **marker: Any) -
     )
 
 
+@pytest.mark.parametrize("factor", ["1", "nan"])
 @pytest.mark.parametrize("name", TRAINERS)
 def test_trainers_that_own_the_loop(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, name: str
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, name: str, factor: str
 ):
     package = {"huggingface": "transformers"}.get(name, name)
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed; tox -e torch brings it")
     monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(pytester.mkdir("runtime")))
-    write(pytester, TRAINERS[name], "{iterations}")
+    write(pytester, TRAINERS[name], "{iterations}", factor)
     code, [outcome] = run(pytester)
+    if factor == "nan":
+        assert code == 1
+        assert "told a loss that is no finite number" in outcome["judgement"]["reason"]
+        return
     assert code == 0, outcome["judgement"]["reason"]
     measured = outcome["measurement"]["runs"][0]
     assert len(measured["step_seconds"]) == 30
+    assert measured["ranks"][0]["loss_first"] > 0
     assert outcome["environment"]["software"]["torch"]
 
 
@@ -145,6 +152,17 @@ def test_trainers_that_own_the_loop(
             "no finite number",
         ),
         ("import time; time.sleep(60)", "timed out after 3 s"),
+        (
+            f"import numpy\n{MARK}for i in range(40):\n    with step(): pass\nraise SystemExit(3)",
+            "the program ended with exit code 3; every rank had trained its 30 iterations before",
+        ),
+        (f"{MARK}for i in range(40):\n    with step(): pass", "the program trained nothing"),
+        (
+            f"import numpy, subprocess, sys, time\n{MARK}for i in range(40):\n"
+            "    with step(): time.sleep(0.001)\n"
+            "if len(sys.argv) == 1: subprocess.run([sys.executable, __file__, 'child'])",
+            "2 processes marked as rank 0 (pid ",
+        ),
     ],
 )
 def test_programs_that_cannot_be_measured(

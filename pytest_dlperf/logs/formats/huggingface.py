@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pytest_dlperf.logs.declare import Field, Format, Reading
+from pytest_dlperf.logs.declare import Field, Format, Loss, Reading
 
 _BAR: Final = re.compile(
     rb"^(?:\d{1,5}:)?\s{0,8}\d{1,3}%\|[^|\n]{0,400}\| {0,8}(\d{1,15})/(\d{1,15}) "
     rb"\[(?:(\d{1,6}):)?(\d\d):(\d\d)<[\d:?]{1,16}, {1,4}[\d.?]{1,9}(?:it/s|s/it)"
 )
 _WHOLE: Final = Field(rb"'?train_samples_per_second'?\s{0,32}[:=] {0,8}'?")
-_LOSS: Final = Field(rb"^(?:\d{1,5}: )?{'loss': '?")
+_LOSS: Final = Loss(rb"^(?:\d{1,5}: )?{'loss': '?")
 
 
 def parse(line: bytes) -> Reading | None:

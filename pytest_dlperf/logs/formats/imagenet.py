@@ -2,7 +2,8 @@
 
 ``Time`` is the printed iteration alone, the mean of the epoch so far stands in brackets. The
 mean is used: where data is short its batches come in bursts, and one iteration in ten or a
-hundred may show none of the waiting. Every process counts its own share of the batch.
+hundred may show none of the waiting. Every process counts its own share of the batch;
+``-b`` is that of the node.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pytest_dlperf.logs.declare import Field, Format, Reading
+from pytest_dlperf.logs.declare import Field, Format, Loss, Reading
 
 _STEP: Final = re.compile(rb"Epoch: \[(\d{1,9})\]\[\s{0,12}(\d{1,15})/\d{1,15}\]\s")
 _SECONDS: Final = Field(rb"\bTime\s{1,12}[\d.]{1,16} \(\s{0,12}")
 _WAIT: Final = Field(rb"\bData\s{1,12}[\d.]{1,16} \(\s{0,12}")
-_LOSS: Final = Field(rb"\bLoss\s{1,12}")
+_LOSS: Final = Loss(rb"\bLoss\s{1,12}")
 
 
 def parse(line: bytes) -> Reading | None:
@@ -41,4 +42,5 @@ FORMAT: Final = Format(
     anchors=(b"Epoch: [",),
     parse=parse,
     by_shape=True,
+    batch_of="node",
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pytest_dlperf.logs.declare import Field, Format, Reading
+from pytest_dlperf.logs.declare import Format, Loss, Reading
 
 _BAR: Final = re.compile(
     rb"\bEpoch (\d{1,9}):(?: :)? {1,8}\d{1,3}%\|[^|\n]{0,400}\| {0,8}(\d{1,15})/\d{1,15} "
@@ -21,7 +21,7 @@ _RICH: Final = re.compile(
     rb"(\d{1,6}):(\d\d):(\d\d) \xe2\x80\xa2 "
 )
 _VALIDATION: Final = re.compile(rb"^\s{0,8}Validat(?:ing|ion)\b")
-_LOSS: Final = Field(rb"\b(?:train_)?loss(?:_step)?(?:=|: )")
+_LOSS: Final = Loss(rb"\b(?:train_)?loss(?:_step)?(?:=|: )")
 
 
 def parse(line: bytes) -> Reading | None:

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from pytest_dlperf.logs.declare import Field, Format, Reading
+from pytest_dlperf.logs.declare import Field, Format, Loss, Reading
 
 _STEP: Final = Field(rb"\biteration {1,12}", rb"/")
 _TOTAL: Final = Field(rb"\biteration {1,12}\d{1,15}/ {0,12}")
 _MILLISECONDS: Final = Field(rb"elapsed time per iteration \(ms\): {0,12}")
 _BATCH: Final = Field(rb"\b(?:global|gloabl) batch size: {1,12}")
 _RATE: Final = Field(rb"\bsamples(?: per second|/sec): {1,12}")
-_LOSS: Final = Field(rb"\blm[ _]loss:? {1,12}")
+_LOSS: Final = Loss(rb"\blm[ _]loss:? {1,12}")
 
 
 def parse(line: bytes) -> Reading | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from pytest_dlperf.logs.declare import Format, Reading, finite
+from pytest_dlperf.logs.declare import Format, Reading, finite, json_loss
 
 _MARK: Final = b":::MLLOG"
 
@@ -27,8 +27,8 @@ def parse(line: bytes) -> Reading | None:
     step = finite(metadata.get("step")) if isinstance(metadata, dict) else None
     if rate is None or step is None or not 0 <= step < 1e15:
         return None
-    loss = finite(value.get("loss", value.get("train_loss"))) if isinstance(value, dict) else None
-    return Reading(step=int(step), rate=rate, loss=loss)
+    found = value.get("loss", value.get("train_loss")) if isinstance(value, dict) else None
+    return Reading(step=int(step), rate=rate, loss=json_loss(found))
 
 
 FORMAT: Final = Format(

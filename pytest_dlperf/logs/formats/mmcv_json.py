@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from pytest_dlperf.logs.declare import Format, Reading, finite
+from pytest_dlperf.logs.declare import Format, Reading, finite, json_loss
 
 
 def parse(line: bytes) -> Reading | None:
@@ -21,7 +21,7 @@ def parse(line: bytes) -> Reading | None:
         return None
     if not isinstance(record, dict) or record.get("mode", "train") != "train":
         return None
-    seconds, loss = finite(record.get("time")), finite(record.get("loss"))
+    seconds, loss = finite(record.get("time")), json_loss(record.get("loss"))
     runs_on = "step" in record
     step = finite(record.get("step" if runs_on else "iter"))
     if seconds is None or step is None or "iter" not in record or "loss" not in record:

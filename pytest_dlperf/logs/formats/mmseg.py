@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pytest_dlperf.logs.declare import Field, Format, Reading
+from pytest_dlperf.logs.declare import Field, Format, Loss, Reading
 
 _STEP: Final = re.compile(rb"\bIter(?:\(train\))? {1,4}\[ {0,14}(\d{1,15})/\d{1,15}\]")
 _EPOCH_STEP: Final = re.compile(
@@ -18,7 +18,7 @@ _EPOCH_STEP: Final = re.compile(
 _TOTAL: Final = Field(rb"\bIter(?:\(train\))? {1,4}\[ {0,14}\d{1,15}/", rb"\]")
 _SECONDS: Final = Field(rb"[\s,]time: ")
 _WAIT: Final = Field(rb"\bdata_time: ")
-_LOSS: Final = Field(rb"[\s,]loss: ")
+_LOSS: Final = Loss(rb"[\s,]loss: ")
 
 
 def parse(line: bytes) -> Reading | None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pytest_dlperf.logs.declare import Field, Format, Reading
+from pytest_dlperf.logs.declare import Field, Format, Loss, Reading
 
 _STEP: Final = re.compile(rb"(?:Epoch: |\"step\": ?\[)(\d{1,9})(?: Iteration: |, ?)(\d{1,15})")
 _RATE: Final = Field(rb"\btrain\.total_ips(?: : |\": ?)")
-_LOSS: Final = Field(rb"\btrain\.loss(?: : |\": ?)")
+_LOSS: Final = Loss(rb"\btrain\.loss(?: : |\": ?)")
 
 
 def parse(line: bytes) -> Reading | None:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from pytest_dlperf.logs.declare import Field, Format, Reading
+from pytest_dlperf.logs.declare import Field, Format, Loss, Reading
 
 _STEP: Final = Field(rb"\bTraining Iteration: ", rb" ")
 _WHOLE: Final = Field(rb"\btraining_sequences_per_second(?: :|['\"]:) ?")
-_LOSS: Final = Field(rb"\baverage_loss : ")
+_LOSS: Final = Loss(rb"\baverage_loss : ")
 
 
 def parse(line: bytes) -> Reading | None:

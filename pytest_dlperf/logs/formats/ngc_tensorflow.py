@@ -1,7 +1,6 @@
-"""NGC TensorFlow 1 ResNet-50: ``runtime/runner_utils.py`` hooks, DLLogger and older NVLOG.
+"""NGC TensorFlow 1 ResNet-50: ``runtime/runner_utils.py`` hooks, as text of DLLogger and as JSON.
 
-The first 200 iterations are not printed: warm-up of its own. NVLOG has the iteration on one
-line and the rate on the next.
+The first 200 iterations are not printed: warm-up of its own.
 """
 
 from __future__ import annotations

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from pytest_dlperf.logs.declare import Field, Format, Reading
+from pytest_dlperf.logs.declare import Field, Format, Loss, Reading
 
 _STEP: Final = Field(rb"(?:\bIteration: |\"step\": ?\[?)", rb"[ \]]")
 _RATE: Final = Field(rb"\bthroughput_train(?: : |\": ?)")
-_LOSS: Final = Field(rb"\btotal_loss(?: : |\": ?)")
+_LOSS: Final = Loss(rb"\btotal_loss(?: : |\": ?)")
 
 
 def parse(line: bytes) -> Reading | None:

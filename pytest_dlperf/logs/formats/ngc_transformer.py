@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pytest_dlperf.logs.declare import Field, Format, Reading
+from pytest_dlperf.logs.declare import Field, Format, Loss, Reading
 
 _STEP: Final = re.compile(rb"Transformer \| epoch (\d{1,9}) \| step (\d{1,15}) \|")
 _RATE: Final = Field(rb"\|tokens/s ")
 _WORK: Final = Field(rb"\|avg tokens ")
-_LOSS: Final = Field(rb"\|avg loss ")
+_LOSS: Final = Loss(rb"\|avg loss ")
 
 
 def parse(line: bytes) -> Reading | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pytest_dlperf.logs.declare import Field, Format, Reading
+from pytest_dlperf.logs.declare import Field, Format, Loss, Reading
 
 _STEP: Final = re.compile(rb"epoch:(\d{1,9})\s{1,8}train step:\s{0,8}(\d{1,15})")
 _RATE: Final = Field(rb"\bips: ")
 _SECONDS: Final = Field(rb"\belapse: ")
-_LOSS: Final = Field(rb"\bloss: {1,8}")
+_LOSS: Final = Loss(rb"\bloss: {1,8}")
 
 
 def parse(line: bytes) -> Reading | None:
@@ -36,4 +36,5 @@ FORMAT: Final = Format(
     anchors=(b"elapse:",),
     parse=parse,
     by_shape=True,
+    batch_of="global",
 )

@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pytest_dlperf.logs.declare import Field, Format, Reading
+from pytest_dlperf.logs.declare import Field, Format, Loss, Reading
 
 _STEP: Final = re.compile(rb"epoch:(\d{1,9}) {0,8}, train step:(\d{1,15}) {0,8},")
 _RATE: Final = Field(rb"\bips: ")
 _SECONDS: Final = Field(rb"\bbatch_cost: ")
 _WAIT: Final = Field(rb"\breader_cost: ")
-_LOSS: Final = Field(rb"\bloss: {1,8}")
+_LOSS: Final = Loss(rb"\bloss: {1,8}")
 
 
 def parse(line: bytes) -> Reading | None:
@@ -41,4 +41,5 @@ FORMAT: Final = Format(
     anchors=(b", train step:",),
     parse=parse,
     by_shape=True,
+    batch_of="global",
 )

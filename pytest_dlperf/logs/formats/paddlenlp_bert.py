@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from pytest_dlperf.logs.declare import Field, Format, Reading
+from pytest_dlperf.logs.declare import Field, Format, Loss, Reading
 
 _STEP: Final = Field(rb"\b(?:to[tb]al step:|global step) ", rb",")
 _RATE: Final = Field(rb"\bips ?: ?", rb" sequences/s")
 _SECONDS: Final = Field(rb"\bavg_batch_cost: ")
 _WAIT: Final = Field(rb"\bavg_reader_cost: ")
-_LOSS: Final = Field(rb"\bloss: ")
+_LOSS: Final = Loss(rb"\bloss: ")
 
 
 def parse(line: bytes) -> Reading | None:

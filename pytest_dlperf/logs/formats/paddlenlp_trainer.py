@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from pytest_dlperf.logs.declare import Field, Format, Reading
+from pytest_dlperf.logs.declare import Field, Format, Loss, Reading
 
 _STEP: Final = Field(rb"\bglobal_step: ", rb",")
 _RUNTIME: Final = Field(rb"\binterval_runtime: ")
 _STEPS_A_SECOND: Final = Field(rb"\binterval_steps_per_second: ")
-_LOSS: Final = Field(rb"\bloss: ")
+_LOSS: Final = Loss(rb"\bloss: ")
 
 
 def parse(line: bytes) -> Reading | None:

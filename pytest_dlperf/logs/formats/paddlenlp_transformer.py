@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from pytest_dlperf.logs.declare import Field, Format, Reading
+from pytest_dlperf.logs.declare import Field, Format, Loss, Reading
 
 _STEP: Final = Field(rb"\bstep_idx: ", rb",")
 _RATE: Final = Field(rb"\bips: ")
 _SECONDS: Final = Field(rb"\bbatch_cost: ")
 _EPOCH: Final = Field(rb"\bepoch: ", rb",")
 _WAIT: Final = Field(rb"\breader_cost: ")
-_LOSS: Final = Field(rb"\bavg loss: ")
+_LOSS: Final = Loss(rb"\bavg loss: ")
 
 
 def parse(line: bytes) -> Reading | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pytest_dlperf.logs.declare import Field, Format, Reading
+from pytest_dlperf.logs.declare import Field, Format, Loss, Reading
 
 _STEP: Final = Field(rb"\biter(?:: |=)", rb"/")
 _RATE: Final = Field(rb"\bips(?:: |=)")
@@ -15,7 +15,7 @@ _SECONDS: Final = Field(rb"\bbatch_cost(?:: |=)")
 _EPOCH: Final = Field(rb"\bepoch(?:: |=)", rb",")
 _TOTAL: Final = Field(rb"\biter(?:: |=)\d{1,15}/")
 _WAIT: Final = Field(rb"\breader_cost(?:: |=)")
-_LOSS: Final = Field(rb"\bloss(?:: |=)")
+_LOSS: Final = Loss(rb"\bloss(?:: |=)")
 
 
 def parse(line: bytes) -> Reading | None:

@@ -9,16 +9,17 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pytest_dlperf.logs.declare import Field, Format, Reading
+from pytest_dlperf.logs.declare import Field, Format, Loss, Reading
 
 _STEP: Final = re.compile(
     rb"epoch:\[\s{0,8}(\d{1,9})/\s{0,8}\d{1,9}\s{0,8}\]\s{0,8}"
     rb"train step:\s{0,8}(\d{1,15})"
 )
+_EPOCHS: Final = Field(rb"epoch:\[\s{0,8}\d{1,9}/\s{0,8}")
 _RATE: Final = Field(rb"\bips: {1,4}")
 _SECONDS: Final = Field(rb"\b(?:batch_cost|elapse): {1,4}")
 _WAIT: Final = Field(rb"\breader(?:_cost)?: {1,4}")
-_LOSS: Final = Field(rb"\bloss: {1,8}")
+_LOSS: Final = Loss(rb"\bloss: {1,8}")
 
 
 def parse(line: bytes) -> Reading | None:
@@ -28,6 +29,7 @@ def parse(line: bytes) -> Reading | None:
         return None
     return Reading(
         epoch=int(match[1]),
+        epochs=_EPOCHS.whole(line),
         step=int(match[2]),
         rate=_RATE(line),
         seconds=_SECONDS(line),

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pytest_dlperf.logs.declare import Field, Format, Reading
+from pytest_dlperf.logs.declare import Field, Format, Loss, Reading
 
 _STEP: Final = re.compile(rb"Pass:(\d{1,9}) batch:(\d{1,15})")
 _RATE: Final = Field(rb"\b(?:qps|avg_samples/s):\s?")
-_LOSS: Final = Field(rb"\bloss:\s?")
+_LOSS: Final = Loss(rb"\bloss:\s?")
 
 
 def parse(line: bytes) -> Reading | None:

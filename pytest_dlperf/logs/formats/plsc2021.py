@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from pytest_dlperf.logs.declare import Field, Format, Reading
+from pytest_dlperf.logs.declare import Field, Format, Loss, Reading
 
 _STEP: Final = Field(rb"(?:, step: |\bGlobal Step: {0,4})")
 _RATE: Final = Field(rb"(?:, throughput: |-Speed )", rb" (?:imgs|samples)/sec")
-_LOSS: Final = Field(rb"\b[Ll]oss ")
+_LOSS: Final = Loss(rb"\b[Ll]oss ")
 
 
 def parse(line: bytes) -> Reading | None:

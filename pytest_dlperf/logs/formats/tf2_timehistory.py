@@ -35,4 +35,5 @@ FORMAT: Final = Format(
     anchors=(b"TimeHistory:", b"BenchmarkMetric:"),
     parse=parse,
     by_shape=True,
+    batch_of="global",
 )

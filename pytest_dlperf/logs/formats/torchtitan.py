@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from pytest_dlperf.logs.declare import Field, Format, Reading
+from pytest_dlperf.logs.declare import Field, Format, Loss, Reading
 
 _STEP: Final = Field(rb"\bstep: {1,12}")
 _RATE: Final = Field(rb"\b(?:tps|wps): {1,12}")
-_LOSS: Final = Field(rb"\bloss: {1,12}")
+_LOSS: Final = Loss(rb"\bloss: {1,12}")
 
 
 def parse(line: bytes) -> Reading | None:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pytest_dlperf.logs.declare import Field, Format, Reading
+from pytest_dlperf.logs.declare import Field, Format, Loss, Reading
 
 _STEP: Final = re.compile(
     rb"\bEpoch: \[(\d{1,9})\] {1,4}\[ {0,14}(\d{1,15})/\d{1,15}\] {1,4}eta: "
 )
 _SECONDS: Final = Field(rb" time: ")
 _WAIT: Final = Field(rb" data: ")
-_LOSS: Final = Field(rb" loss: ")
+_LOSS: Final = Loss(rb" loss: ")
 
 
 def parse(line: bytes) -> Reading | None:

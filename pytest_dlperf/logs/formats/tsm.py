@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pytest_dlperf.logs.declare import Field, Format, Reading
+from pytest_dlperf.logs.declare import Field, Format, Loss, Reading
 
 _STEP: Final = re.compile(rb"Epoch: \[(\d{1,9})\]\[(\d{1,15})/\d{1,15}\], lr: ")
 _SECONDS: Final = Field(rb"\bTime [\d.]{1,16} \(")
 _WAIT: Final = Field(rb"\bData [\d.]{1,16} \(")
-_LOSS: Final = Field(rb"\bLoss ")
+_LOSS: Final = Loss(rb"\bLoss ")
 
 
 def parse(line: bytes) -> Reading | None:
@@ -40,5 +40,5 @@ FORMAT: Final = Format(
     anchors=(b"Epoch: [",),
     parse=parse,
     by_shape=True,
-    global_batch=True,
+    batch_of="global",
 )

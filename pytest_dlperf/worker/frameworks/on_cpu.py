@@ -1,10 +1,18 @@
-"""What every framework needs of a CPU: a timer, a delay, the peak of memory."""
+"""What every framework needs of the host: timers, a delay, the peak of memory."""
 
 from __future__ import annotations
 
 import resource
 import sys
 import time
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: How laps are timed, as ``facts()`` tells it: on the device's own clock, or on the host's.
+DEVICE_EVENTS: Final = "device events"
+HOST_CLOCK: Final = "host clock"
 
 
 class CpuTimer:
@@ -26,6 +34,27 @@ class CpuTimer:
     def read(self) -> list[tuple[float, float]]:
         """Return wall and CPU seconds of every lap."""
         return self._laps
+
+
+class WaitingTimer(CpuTimer):
+    """Laps on the host's clock that end when a GPU is done, where events tell no time.
+
+    Each step then waits for the one before, so that nothing is queued ahead.
+    """
+
+    def __init__(self, wait: Callable[[], None]) -> None:
+        super().__init__()
+        self._wait = wait
+
+    def start(self) -> None:
+        """Begin a lap, once the device is idle."""
+        self._wait()
+        super().start()
+
+    def lap(self) -> None:
+        """End the lap when the device is done, and begin the next."""
+        self._wait()
+        super().lap()
 
 
 def spin(seconds: float) -> None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-import resource
-import sys
 from typing import TYPE_CHECKING, Any
 
 import paddle
 import paddle.distributed as dist
 
 from pytest_dlperf.worker.failure import WorkerFailure
-from pytest_dlperf.worker.frameworks import paddle_canary, paddle_timer, paddle_watch
+from pytest_dlperf.worker.frameworks import on_cpu, paddle_canary, paddle_timer, paddle_watch
 from pytest_dlperf.worker.frameworks.paddle_job import LossScaler, PaddleJob
+from pytest_dlperf.worker.nccl import nccl_of_paddle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +33,7 @@ class Paddle:
         self._on_gpu = arguments.device == "gpu"
         self._threads = arguments.threads_per_rank
         paddle.set_device(_device(arguments))
+        self._events = self._on_gpu and paddle_timer.events_tell_time()
         if arguments.world_size > 1:
             _join(arguments)
         paddle.seed(arguments.seed)
@@ -63,11 +63,12 @@ class Paddle:
             "framework_version": paddle.__version__,
             "cuda": paddle.version.cuda() if paddle.is_compiled_with_cuda() else None,
             "cudnn": paddle.version.cudnn() if self._on_gpu else None,
-            "nccl": paddle.version.nccl() if self._on_gpu else None,
+            "nccl": nccl_of_paddle(paddle.version) if self._on_gpu else None,
             "backend": dist.get_backend().lower() if dist.is_initialized() else None,
             "device": self.job.device,
             "device_name": properties.name if properties else None,
             "device_id": None if uuid is None else str(uuid),
+            "timing": on_cpu.DEVICE_EVENTS if self._events else on_cpu.HOST_CLOCK,
             "tf32_default": {"NVIDIA_TF32_OVERRIDE": os.environ.get("NVIDIA_TF32_OVERRIDE")}
             if self._on_gpu
             else None,
@@ -75,8 +76,8 @@ class Paddle:
         }
 
     def timer(self) -> Timer:
-        """Return a timer on CUDA events, or on the host's clock."""
-        return paddle_timer.CudaTimer() if self._on_gpu else paddle_timer.HostTimer()
+        """Return a timer on CUDA events where they tell time, else on the host's clock."""
+        return paddle_timer.gpu_timer(events=self._events) if self._on_gpu else on_cpu.CpuTimer()
 
     def synchronise(self) -> None:
         """Wait for the GPU; a CPU has nothing to wait for."""
@@ -150,16 +151,13 @@ class Paddle:
                 "reserved_bytes": paddle.device.cuda.max_memory_reserved(),
                 "kind": "gpu-allocated",
             }
-        # getrusage(2): kilobytes on Linux, bytes on macOS.
-        scale = 1 if sys.platform == "darwin" else 1024
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return {"bytes": peak * scale, "kind": "resident-set"}
+        return {"bytes": on_cpu.peak_resident_set_bytes(), "kind": "resident-set"}
 
     def delay(self, share: float, typical_s: float) -> Callable[[float], None]:
         """Keep the device that trains busy: products on the GPU, or spinning on the CPU."""
         if self._on_gpu:
-            return paddle_timer.gpu_delay(share * typical_s)
-        return lambda step_s: paddle_timer.spin(share * step_s)
+            return paddle_timer.gpu_delay(share * typical_s, events=self._events)
+        return lambda step_s: on_cpu.spin(share * step_s)
 
     def close(self) -> None:
         """Leave together: gloo aborts a rank whose peer left before it."""

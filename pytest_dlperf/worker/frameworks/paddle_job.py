@@ -28,6 +28,15 @@ _AUTOCAST = {
 class LossScaler(paddle.amp.GradScaler):  # type: ignore[misc]  # paddle is Any here
     """Paddle's scaler, which also answers to the name that the worker's checks know."""
 
+    _scale: Any
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        if self._scale is not None:
+            # At the first overflow Paddle (3.3.1 too) makes a Python number of its scale, which is
+            # an array of one element; NumPy 2.4 refuses that, but for arrays without dimensions.
+            self._scale = self._scale.reshape([])
+
     def is_enabled(self) -> bool:
         """Return whether losses are scaled; on a CPU Paddle disables its scaler silently."""
         return bool(self.is_enable())

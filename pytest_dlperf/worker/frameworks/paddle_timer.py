@@ -1,4 +1,4 @@
-"""Laps of a Paddle training, and work of a given length, on the device that trains."""
+"""Laps of a Paddle training on a GPU, and work of a given length there."""
 
 from __future__ import annotations
 
@@ -7,32 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import paddle
 
+from pytest_dlperf.worker.frameworks import on_cpu
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pytest_dlperf.worker.frameworks.base import Timer
 
-class HostTimer:
-    """Laps on the host's clock; on a CPU a step is over when it returns."""
-
-    def __init__(self) -> None:
-        self._laps: list[tuple[float, float]] = []
-
-    def start(self) -> None:
-        """Begin a lap."""
-        self._wall_s, self._cpu_s = time.perf_counter(), time.process_time()
-
-    def lap(self) -> None:
-        """End the lap, and begin the next."""
-        wall_s, cpu_s = time.perf_counter(), time.process_time()
-        self._laps.append((wall_s - self._wall_s, cpu_s - self._cpu_s))
-        self._wall_s, self._cpu_s = wall_s, cpu_s
-
-    def read(self) -> list[tuple[float, float]]:
-        """Return wall and CPU seconds of every lap."""
-        return self._laps
+_PRODUCTS = 100
 
 
-class CudaTimer:
+class EventTimer:
     """Laps on the GPU's clock: events in the stream, read when all is done."""
 
     def __init__(self) -> None:
@@ -54,29 +39,43 @@ class CudaTimer:
         return [(begin.elapsed_time(end) / 1000, cpu_s) for begin, end, cpu_s in self._laps]
 
 
+def events_tell_time() -> bool:
+    """Return whether the time between two events can be read; asked once, on the GPU.
+
+    Found by trying: in Paddle 2.6 ``elapsed_time`` is there, and is 0 whatever lies between.
+    """
+    square = paddle.ones([256, 256])
+    begin = _event()
+    paddle.matmul(square, square)
+    end = _event()
+    paddle.device.synchronize()
+    try:
+        return bool(begin.elapsed_time(end) > 0)
+    except (AttributeError, TypeError):
+        return False  # an event of some version that was never asked for its time
+
+
+def gpu_timer(*, events: bool) -> Timer:
+    """Return a timer on ``events``, else on the host's clock, which waits at each lap."""
+    return EventTimer() if events else on_cpu.WaitingTimer(paddle.device.synchronize)
+
+
 def _event() -> Any:
     event = paddle.device.Event(enable_timing=True)
     event.record()
     return event
 
 
-def spin(seconds: float) -> None:
-    """Keep the CPU busy."""
-    end_s = time.perf_counter() + seconds
-    while time.perf_counter() < end_s:
-        pass
-
-
-def gpu_delay(seconds: float) -> Callable[[float], None]:
+def gpu_delay(seconds: float, *, events: bool) -> Callable[[float], None]:
     """Return a function that keeps the GPU busy for about ``seconds``: Paddle has no sleep."""
     square = paddle.ones([1024, 1024])
-    timer = CudaTimer()
-    for _ in range(2):  # the first lap is not timed: it sets the product up
+    timer = gpu_timer(events=events)
+    for _ in range(2):  # the first time is not timed: it sets the product up
         timer.start()
-        for _ in range(100):
+        for _ in range(_PRODUCTS):
             paddle.matmul(square, square)
     timer.lap()
-    products = round(seconds / (timer.read()[0][0] / 100))
+    products = round(seconds / (timer.read()[0][0] / _PRODUCTS))
 
     def delay(_step_s: float) -> None:
         for _ in range(products):

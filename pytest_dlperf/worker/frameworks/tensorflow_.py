@@ -76,17 +76,23 @@ class Tensorflow:
             "cudnn": build.get("cudnn_version"),
             "nccl": None,
             "backend": self._ranks.backend,
+            **self._ranks.facts(),
             "device": self.job.device,
             "device_name": details.get("device_name"),
             "device_id": None,
+            "timing": on_cpu.HOST_CLOCK,
             "tf32_default": self._tf32_default,
             "threads": tf.config.threading.get_intra_op_parallelism_threads(),
             "inter_op_threads": tf.config.threading.get_inter_op_parallelism_threads(),
         }
 
     def timer(self) -> Timer:
-        """Return a timer on the host's clock, which waits for a GPU at each lap."""
-        return on_cpu.CpuTimer() if self._gpu is None else _GpuTimer()
+        """Return a timer on the host's clock, which waits for a GPU at each lap.
+
+        TensorFlow shows no events of its streams. The source report's sessions waited as well:
+        they returned the loss of every step.
+        """
+        return on_cpu.CpuTimer() if self._gpu is None else on_cpu.WaitingTimer(self.synchronise)
 
     def synchronise(self) -> None:
         """Wait for the GPU; a CPU has nothing to wait for."""
@@ -175,18 +181,6 @@ class Tensorflow:
         """Leave together: a rank whose peer left before it sees an error."""
         self.barrier()
         self._ranks.close()
-
-
-class _GpuTimer(on_cpu.CpuTimer):
-    """Laps that end when the GPU is done: TensorFlow shows no events of its streams.
-
-    So each step waits for the one before, as in the source report, whose sessions returned
-    the loss of every step.
-    """
-
-    def lap(self) -> None:
-        tf.test.experimental.sync_devices()
-        super().lap()
 
 
 def _check_keras() -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import tensorflow as tf
 
 from pytest_dlperf.worker.failure import WorkerFailure
+from pytest_dlperf.worker.nccl import horovod_operations, nccl_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,6 +27,10 @@ class Ranks(Protocol):
     @property
     def backend(self) -> str | None:
         """Return what carries the collectives; None for a single rank."""
+        ...
+
+    def facts(self) -> dict[str, Any]:
+        """Return what is known of that: ``nccl``, its version, and ``horovod``, with its build."""
         ...
 
     def average(self, tensors: Sequence[Any]) -> list[Any]:
@@ -45,6 +50,10 @@ class Alone:
     """One rank: nothing to agree on."""
 
     backend = None
+
+    def facts(self) -> dict[str, Any]:
+        """Return nothing."""
+        return {}
 
     def average(self, tensors: Sequence[Any]) -> list[Any]:
         """Return them as they are."""
@@ -70,6 +79,7 @@ class HorovodRanks:
             "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", str(max(2, int(arguments.collective_timeout_s)))
         )
         try:
+            import horovod
             import horovod.tensorflow as hvd
         except (ImportError, tf.errors.NotFoundError) as error:
             raise WorkerFailure(
@@ -81,10 +91,19 @@ class HorovodRanks:
         hvd.init()
         _check_size(hvd.size(), arguments)
         self._hvd = hvd
+        built = [name for name, there in horovod_operations(hvd).items() if there]
+        self._facts = {
+            "nccl": nccl_version(hvd.nccl_built()),
+            "horovod": f"{horovod.__version__} with {', '.join(built) or 'nothing'}",
+        }
         if arguments.device == "gpu" and hvd.nccl_built():
             self.backend = "horovod-nccl"
         else:
             self.backend = "horovod-gloo" if hvd.gloo_enabled() else "horovod-mpi"
+
+    def facts(self) -> dict[str, Any]:
+        """Return Horovod's version and operations, and the NCCL that it was built with."""
+        return self._facts
 
     def average(self, tensors: Sequence[Any]) -> list[Any]:
         """Average each tensor by itself: Horovod fuses those that are ready together."""
@@ -115,6 +134,10 @@ class StrategyRanks:
         _check_size(self._strategy.num_replicas_in_sync, arguments)
         self._is_first = arguments.rank == 0
         self.backend = "multi-worker-nccl" if nccl else "multi-worker-ring"
+
+    def facts(self) -> dict[str, Any]:
+        """Return nothing: TensorFlow does not tell which NCCL it holds."""
+        return {}
 
     def average(self, tensors: Sequence[Any]) -> list[Any]:
         """Average all of them in one packed all-reduce."""

@@ -18,6 +18,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     monkeypatch.setattr(module, "_version_of", {"tensorflow": "2.15.1"}.get)
+    monkeypatch.setattr(module, "_TOO_NEW", (4, 0))  # whatever Python runs these tests
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return module
@@ -35,6 +36,15 @@ def test_what_the_build_lacks_is_named(script, tmp_path: Path):
     with pytest.raises(SystemExit, match="must be compiled, and cmake cannot be found on PATH"):
         script.main()
     assert not (tmp_path / "cache").exists()
+
+
+def test_a_python_without_a_tensorflow_is_told_before_anything_else(
+    script, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(script, "_TOO_NEW", (3, 10))
+    monkeypatch.setattr(script, "_version_of", {}.get)
+    with pytest.raises(SystemExit, match=r"needs Python 3\.11 or lower; this is 3.*pyenv install"):
+        script.main()
 
 
 def test_without_tensorflow_it_says_so(script, monkeypatch: pytest.MonkeyPatch):

@@ -20,7 +20,7 @@ def paddleclas(i: int, s: float) -> str:
 
 def paddleclas_dynamic(i: int, s: float) -> str:
     return (
-        f"[2022/08/05 01:28:59] ppcls INFO: [Train][Epoch 1/120][Iter: {i}/626]"
+        f"[2022/08/05 01:28:59] ppcls INFO: [Train][Epoch 1/1][Iter: {i}/626]"
         f"lr(LinearWarmup): 0.32, top1: 0.22, CELoss: 4.46, loss: 4.46, batch_cost: {s:.5f}s, "
         f"reader_cost: {s / 100:.5f}, ips: {BATCH / s:.5f} samples/s, eta: 11 days, 22:45:05"
     )
@@ -57,7 +57,7 @@ def paddleseg_2020(i: int, s: float) -> str:
 
 def paddlevideo(i: int, s: float) -> str:
     return (
-        f"[04/12 10:00:00] epoch:[  1/80 ] \x1b[95mtrain step:{i:<4d}\x1b[0m loss: 5.9 lr: 0.02 "
+        f"[04/12 10:00:00] epoch:[  1/1  ] \x1b[95mtrain step:{i:<4d}\x1b[0m loss: 5.9 lr: 0.02 "
         f"\x1b[92mbatch_cost: {s:.5f} sec,\x1b[0m reader_cost: 0.00100 sec, "
         f"ips: {BATCH / s:.5f} instance/sec."
     )
@@ -65,7 +65,7 @@ def paddlevideo(i: int, s: float) -> str:
 
 def paddlevideo_2020(i: int, s: float) -> str:
     return (
-        f"[12/04 10:00:00] epoch:[  1/80 ] train step:{i:<4d} loss: 5.9 lr: 0.02 elapse: {s:.3f} "
+        f"[12/04 10:00:00] epoch:[  1/1  ] train step:{i:<4d} loss: 5.9 lr: 0.02 elapse: {s:.3f} "
         f"reader: 0.001 top1: 0.1s ips: {BATCH / s:.5f} instance/sec."
     )
 
@@ -121,7 +121,7 @@ def insightface(i: int, s: float) -> str:
 
 def plsc2022(i: int, s: float) -> str:
     return (
-        f"[2022/10/12 10:00:00] plsc INFO: [Train][Epoch 1/25][Iter: {i}/5000]lr: 0.1, "
+        f"[2022/10/12 10:00:00] plsc INFO: [Train][Epoch 1/1][Iter: {i}/5000]lr: 0.1, "
         f"loss: 12.5, batch_cost: {s:.5f}s, reader_cost: 0.00010, "
         f"ips: {BATCH / s:.5f} images/sec, eta: 3:21:00"
     )

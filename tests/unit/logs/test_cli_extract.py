@@ -120,6 +120,7 @@ def test_a_log_without_a_number_exits_1_and_says_why(
         ["x.log", "--pattern=("],
         ["x.log", "--scope=global"],
         ["x.log", "--format=plsc", "--pattern=x"],
+        [str(Path(__file__)), "--save=/nonesuch/out.json"],
     ],
 )
 def test_wrong_usage_exits_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,9 +130,33 @@ def test_wrong_usage_exits_2(argv: list[str], capsys: pytest.CaptureFixture[str]
 
 def test_save_writes_the_same_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, saved = tmp_path / "a.log", tmp_path / "result/out.json"
+    saved.parent.mkdir()
     path.write_text(log(plsc))
 
     _, found = run_json(capsys, str(path), f"--save={saved}")
 
     assert json.loads(saved.read_text()) == found
     assert [file.name for file in saved.parent.iterdir()] == ["out.json"]
+
+
+def test_save_makes_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, saved = tmp_path / "a.log", tmp_path / "nonesuch/out.json"
+    path.write_text(log(plsc))
+
+    assert main(["extract", str(path), f"--save={saved}"]) == 2
+    assert str(saved) in capsys.readouterr().err
+    assert not saved.parent.exists()
+
+
+def test_what_a_log_says_is_compared_with_the_options(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "train.log"
+    head = "PADDLE_TRAINERS_NUM   32\nTrain.sampler.batch_size=64\n"
+    path.write_text(head + log(plsc))
+    _, values = run_json(capsys, str(path), "--world_size=8", "--batch_size_per_device=128")
+    problems = {p["code"]: p["message"] for p in values["logs"][0]["problems"]}
+    assert problems["world-size-mismatch"].startswith("the log says 32 devices, 8 were declared")
+    assert problems["batch-size-mismatch"].startswith("the log says a batch of 64 a device, 128")
+    _, values = run_json(capsys, str(path), "--world_size=32", "--batch_size_per_device=64")
+    assert not any("mismatch" in p["code"] for p in values["logs"][0]["problems"])

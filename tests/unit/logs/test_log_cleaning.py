@@ -26,6 +26,7 @@ def read(data: bytes, size: int = 1 << 20) -> LogResult:
             f"2024-01-02T03:04:05.1+00:00 stdout F {t}" for t in text.split("\n")
         ),
         lambda text: "\n".join(f"[1,0]<stdout>:{line}" for line in text.split("\n")),
+        lambda text: text.replace("batch:", "\x1b[38:5:208mbatch:\x1b(B\x1b[m"),
         lambda text: text.replace(" lr", " [1,0]<stdout>:lr"),
         lambda text: "\n".join(
             f"Tue Jun 14 15:40:18 2022[1,0]<stderr>:{t}" for t in text.split("\n")

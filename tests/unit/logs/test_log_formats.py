@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
-from log_lines import BATCH, WRITERS, Writer, log, paddleclas, paddlevideo, plsc
+from log_lines import BATCH, WRITERS, Writer, log, mlperf, paddleclas, paddlevideo, plsc
 
 from pytest_dlperf.core.errors import UnknownNameError, UsageError
 from pytest_dlperf.core.log_pattern import pattern
-from pytest_dlperf.logs import registry
+from pytest_dlperf.logs import own_pattern, registry
 from pytest_dlperf.logs.extract import LogResult, Question, extract
 
 
@@ -135,7 +136,7 @@ def test_a_rate_that_cannot_be_scaled_is_not_given(tmp_path: Path) -> None:
 
 
 def test_a_users_own_pattern(tmp_path: Path) -> None:
-    form = registry.of_pattern(
+    form = own_pattern.of_pattern(
         pattern(r"it (?P<step>\d+) (?P<rate>\S+) it/s", scope="device", unit="clips")
     )
     lines = [f"it {i} 32.0 it/s" for i in range(150)]
@@ -170,3 +171,43 @@ def test_one_rate_of_a_whole_run_is_shown_and_not_taken(tmp_path: Path) -> None:
     assert result.format == "huggingface"
     assert result.throughput is None
     assert result.whole_run == 12.5
+
+
+#: The loss of a writer's lines, where its format reads one.
+LOSS = re.compile(r"((?:loss|Loss)[=: ]{1,3})\d[\d.eE+]*")
+
+
+@pytest.mark.parametrize("loss", ["nan", "inf", "NaN"])
+@pytest.mark.parametrize(
+    ("name", "writer"),
+    [(name, writer) for name, writer in WRITERS if LOSS.search(writer(0, 1.0))],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_a_last_loss_that_is_no_number_is_a_problem(
+    tmp_path: Path, name: str, writer: Writer, loss: str
+) -> None:
+    lines = log(writer, seconds=1.0).replace("\r", "").splitlines()
+    lost = [LOSS.sub(rf"\g<1>{loss}", line) if i > 90 else line for i, line in enumerate(lines)]
+
+    result = read(tmp_path, "\n".join(lost))
+
+    assert result.format == name
+    assert "loss-not-finite" in codes(result)
+    assert result.loss_last is None, "it must fit into JSON"
+    assert result.throughput == pytest.approx(BATCH, rel=2e-3)
+    assert "loss-not-finite" not in codes(read(tmp_path, "\n".join([*lost, *lines[-1:]])))
+
+
+def test_mlperfs_loss_may_be_the_nan_of_pythons_json(tmp_path: Path) -> None:
+    lines = log(mlperf).replace('"throughput"', '"loss": NaN, "throughput"')
+
+    result = read(tmp_path, lines)
+
+    assert "loss-not-finite" in codes(result)
+    assert result.throughput == pytest.approx(BATCH / 0.5)
+
+
+def test_the_first_loss_of_a_line_counts(tmp_path: Path) -> None:
+    text = log(paddleclas).replace("loss:  5.08", "CELoss: nan, loss: 5.08")
+
+    assert "loss-not-finite" in codes(read(tmp_path, text))

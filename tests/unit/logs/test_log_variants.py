@@ -205,7 +205,7 @@ def test_megatron_without_a_batch_is_not_guessed(nameless: Path) -> None:
     result = read(nameless, log(megatron).replace("global batch size:    16 |", ""))
 
     assert result.throughput is None
-    assert [p.message for p in result.problems if "batch size or world size" in p.message]
+    assert [p.message for p in result.problems if "says the batch size" in p.message]
 
 
 @pytest.mark.parametrize(

@@ -35,9 +35,13 @@ FORMATS = {
 #: Where our time-weighted rate is another, and why it is right.
 OURS = {
     # The index averages running means; undone, reader stalls of the last 250 steps show.
-    "PaddleClas_ResNet50_bs256_fp32_DP_N1C8_log": 2948.655,
+    "master/ResNet50V1.5/logs/V100-LOG/PaddleClas_ResNet50_bs256_fp32_DP_N1C8_log": 2948.655,
     # The index weighs windows alike; tokens vary, and 9042.42 is tokens over the log's walltime.
-    "transformer_pytorch_bs5120_fp32_gpu1": 9042.423,
+    "master/Transformer/OtherReports/PyTorch/logs/V100_LOG/transformer_pytorch_bs5120_fp32_gpu1": (
+        9042.423
+    ),
+    "master/Transformer/logs/V100_LOG/PaddleNLP_transformer_big_bs5120_fp32_DP_N1C1_log": 8760.578,
+    "v2.4/Transformer/logs/V100_LOG/PaddleNLP_transformer_big_bs5120_fp32_DP_N1C1_log": 8771.153,
 }
 
 
@@ -55,9 +59,7 @@ def test_a_real_log_agrees_with_its_index(entry: dict[str, Any]) -> None:
         return
     assert result.estimates is not None
     expected = entry["skip50"]
-    weighted = OURS.get(Path(entry["path"]).name, expected["time_weighted"])
-    if entry["path"].startswith("paddle-perf/v2.4"):
-        weighted = expected["time_weighted"]
+    weighted = OURS.get(entry["path"].removeprefix("paddle-perf/"), expected["time_weighted"])
     assert result.estimates.mean_of_rates == pytest.approx(expected["mean_of_rates"], rel=1e-3)
     assert result.estimates.median_of_rates == pytest.approx(expected["median_of_rates"], rel=1e-3)
     assert result.throughput == pytest.approx(weighted, rel=1e-3)

@@ -14,7 +14,7 @@ from pytest_dlperf.core.run import LaunchPlan, Run
 def case(layout: str = "1n2c", **keys: Any) -> Case:
     return expand(
         suite="tsm",
-        workload="m:build",
+        **({} if "command" in keys else {"workload": "m:build"}),
         batch_size_per_device=4,
         layout=layout,
         iterations=20,
@@ -84,6 +84,14 @@ def rank_records(rank: int, *, seconds: float = 0.1, world_size: int = 2) -> lis
         for i in range(20)
     ]
     return [{"rank": rank, **record} for record in [*records, *spans]]
+
+
+def marked_records(rank: int = 0, **values: Any) -> list[dict[str, Any]]:
+    """What the marks of a program write; it tells no loss unless ``losses`` says some."""
+    losses, imported = values.pop("losses", []), values.pop("imported", ["numpy"])
+    records = without(rank_records(rank, **values), "model", "checksum", "canary")
+    records.append({"rank": rank, "record": "libraries", "imported": imported})
+    return changed(records, "loss", values=losses)
 
 
 def write(folder: Path, ranks: list[list[dict[str, Any]]], **run: Any) -> Run:

@@ -189,3 +189,24 @@ def test_a_timeout_says_where_ranks_were(tmp_path: Path):
 def test_a_launcher_that_says_all_is_well_is_not_believed(tmp_path: Path):
     with pytest.raises(CaseError, match="exit code 0, but the training did not end"):
         summarise(case(), write(tmp_path, [without(rank_records(0), "end")]))
+
+
+@pytest.mark.parametrize(
+    ("layout", "backend", "problems"),
+    [
+        ("1n2g", "horovod-gloo", ["all-reduce-without-nccl"]),
+        ("1n2g", "horovod-nccl", []),
+        ("1n2c", "horovod-gloo", []),
+        ("1n2g", "nccl", []),
+    ],
+)
+def test_gpus_whose_horovod_has_no_nccl_are_a_problem(
+    tmp_path: Path, layout: str, backend: str, problems: list[str]
+):
+    told = {"backend": backend, "horovod": "0.28.1 with gloo"}
+    ranks = [changed(rank_records(r), "framework", **told) for r in (0, 1)]
+    summary, _ = summarise(case(layout), write(tmp_path, ranks))
+    assert [problem.code for problem in summary.problems] == problems
+    if problems:
+        assert "Horovod 0.28.1 with gloo does not use NCCL" in summary.problems[0].message
+        assert "HOROVOD_GPU_OPERATIONS=NCCL" in summary.problems[0].message

@@ -44,8 +44,11 @@ def test_shards_of_three_frameworks_make_one_table(tmp_path, capsys):
     assert "framework      paddle 2.6.2" in out
     lines = out.splitlines()
     row = next(line for line in lines if "1n8g" in line and "16" in line.split())
-    assert row.split() == ["8", "1n8g", "16", "385.0", "7.00", "--[1]", "--[1]", "550.0", "6.88"]
-    assert "[1] not-run: 没有安装 tensorflow" in lines
+    assert row.split() == ["8", "1n8g", "16", "385.0", "7.00", "--[2]", "--[2]", "550.0", "6.88"]
+    assert "[2] not-run: 没有安装 tensorflow" in lines
+    # One device was measured for the speedup.
+    row = next(line for line in lines if "1n1g" in line)
+    assert row.split() == ["1", "1n1g", "16", "55.00", "1.00", "--[1]", "--[1]", "80.00", "1.00"]
     assert not out.endswith("\n\n")
 
 
@@ -60,18 +63,18 @@ def test_three_frameworks_as_text_and_as_html(tmp_path, capsys):
     file = results(tmp_path / "all.json", TORCH, PADDLE, third)
     BaselineStore(tmp_path / "baselines").write(published(case("paddle", "1n8g"), 549.176))
     assert main(["report", file]) == 0
-    figures = ["385.0", "7.00", "--", "550.0", "6.88", "549.176[1]", "300.0[2]", "7.50", "--"]
+    figures = ["385.0", "7.00", "--", "550.0", "6.88", "549.176[2]", "300.0[1]", "7.50", "--"]
     lines = capsys.readouterr().out.splitlines()
     assert ["8", "1n8g", "16", *figures] in [line.split() for line in lines]
     told = "measured iterations: 200 to 700 here, 50 to 150 in the other cells of this table"
-    assert f"[2] {told}" in lines
+    assert f"[1] {told}" in lines
 
     assert main(["report", file, "-o", "all.html"]) == 0
     page = (tmp_path / "all.html").read_text(encoding="utf-8")
     for framework in ("torch", "paddle", "tensorflow"):
         assert f'<th scope="col">{framework} samples/s</th>' in page
-    assert '<td>300.0<sup><a href="#note2">2</a></sup></td><td>7.50</td>' in page
-    assert f'<li id="note2">{told}</li>' in page
+    assert '<td>300.0<sup><a href="#note1">1</a></sup></td><td>7.50</td>' in page
+    assert f'<li id="note1">{told}</li>' in page
 
 
 def test_the_same_outcome_given_twice_counts_once(tmp_path, capsys):
@@ -115,7 +118,8 @@ def test_json_has_numbers_and_nulls(tmp_path, capsys):
     jsonschema.Draft202012Validator(json.loads(schema)).validate(values)
     assert (values["format"], values["field"]) == (1, "framework")
     assert values["environments"][0]["facts"]["image"] is None
-    (row,) = values["tables"][0]["rows"]
+    alone, row = values["tables"][0]["rows"]
+    assert [cell["throughput"] for cell in alone["cells"]] == [55.0, None]
     torch, tensorflow = row["cells"]
     assert (torch["throughput"], torch["speedup"]) == (385.0, 7.0)
     assert (tensorflow["throughput"], tensorflow["speedup"]) == (None, None)

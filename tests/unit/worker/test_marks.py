@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
+from pytest_dlperf.measure.records import read_conflicts
+from pytest_dlperf.worker.mark_devices import device_of
 from pytest_dlperf.worker.marks import Marks, Settings
 
 PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
@@ -22,7 +28,15 @@ def settings(folder: Path, iterations: int = 12, warmup: int = 2) -> Settings:
         work=4,
         world_size=1,
         place=PLACE,
+        framework="torch",
     )
+
+
+def program(folder: Path, text: str, **env: str) -> None:
+    """Run a program inside a case whose records go to ``folder``."""
+    variables = {**os.environ, "DLPERF_MARK": json.dumps(settings(folder)._asdict()), **env}
+    head = "from pytest_dlperf.mark import step\nimport os\n"
+    subprocess.run([sys.executable, "-c", head + textwrap.dedent(text)], env=variables, check=True)
 
 
 def records(folder: Path) -> dict[str, list[dict[str, object]]]:
@@ -93,6 +107,110 @@ def test_the_place_is_the_launchers(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         monkeypatch.setenv(name, value)
     values = settings(tmp_path)._asdict()
     monkeypatch.setenv("DLPERF_MARK", json.dumps(values))
-    Marks.of_environment().close()
+    marks = Marks.of_environment()
+    assert marks is not None
+    marks.close()
     [line] = (tmp_path / "rank00003.jsonl").read_text().splitlines()
     assert json.loads(line)["world_size"] == 4
+
+
+LOOP = "for _ in range(20):\n    with step(): pass\n"
+
+
+def test_a_second_process_of_a_rank_leaves_the_first_ones_records_alone(tmp_path: Path):
+    program(tmp_path, LOOP)
+    before = records(tmp_path)
+    program(tmp_path, LOOP + "print(os.getpid())")
+    assert records(tmp_path) == before
+    [[other]] = read_conflicts(tmp_path).values()
+    assert other.startswith("pid ")
+    assert other.split()[1] != str(before["start"][0]["pid"])
+
+
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_a_forked_child_that_marks_is_a_process_of_its_own(tmp_path: Path, rank: str):
+    program(
+        tmp_path,
+        f"""
+        with step() as held: pass
+        if os.fork() == 0:
+            os.environ["RANK"] = "{rank}"
+            held.loss(1.0)
+            held.__exit__(ValueError, ValueError("the child's"), None)
+            for _ in range(12):
+                with step(): pass
+            os._exit(0)
+        os.wait()
+        for _ in range(19):
+            with step() as held: held.loss(2.0)
+        """,
+        RANK="0",
+    )
+    found = records(tmp_path)
+    assert len(found["span"]) == 12
+    assert found["loss"][0]["values"] == [2.0] * 11
+    assert "failure" not in found
+    if rank == "0":
+        assert list(read_conflicts(tmp_path)) == [0]
+    else:
+        assert read_conflicts(tmp_path) == {}
+        assert (tmp_path / "rank00001.jsonl").exists()
+
+
+def fake(monkeypatch: pytest.MonkeyPatch, name: str, **values: Any) -> None:
+    module = ModuleType(name)
+    module.__dict__.update(values)
+    monkeypatch.setitem(sys.modules, name, module)
+
+
+@pytest.mark.parametrize("framework", ["torch", "paddle", "tensorflow"])
+def test_the_cases_own_framework_comes_before_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, framework: str
+):
+    no_gpu = SimpleNamespace(is_available=lambda: False)
+    fake(monkeypatch, "torch", __version__="9.1", cuda=no_gpu)
+    fake(
+        monkeypatch,
+        "paddle",
+        __version__="9.2",
+        device=SimpleNamespace(get_device=lambda: "cpu"),
+    )
+    config = SimpleNamespace(list_logical_devices=lambda kind: [])
+    fake(monkeypatch, "tensorflow", __version__="9.3", config=config)
+    marks = Marks(settings(tmp_path)._replace(framework=framework))
+    for _ in range(12):
+        with marks.step(None):
+            pass
+    assert records(tmp_path)["framework"][0]["framework"] == framework
+    assert set(records(tmp_path)["libraries"][0]["imported"]) >= {"torch", "paddle"}
+
+
+def test_tensorflows_gpus_are_waited_for_and_tell_their_memory(monkeypatch: pytest.MonkeyPatch):
+    calls: list[str] = []
+    peaks = {"/device:GPU:0": 10, "/device:GPU:1": 30}
+    experimental = SimpleNamespace(
+        reset_memory_stats=lambda name: calls.append(f"reset {name}"),
+        get_memory_info=lambda name: {"current": 1, "peak": peaks[name]},
+    )
+    gpus = [SimpleNamespace(name=name) for name in peaks]
+    fake(
+        monkeypatch,
+        "tensorflow",
+        config=SimpleNamespace(list_logical_devices=lambda kind: gpus, experimental=experimental),
+        test=SimpleNamespace(
+            experimental=SimpleNamespace(sync_devices=lambda: calls.append("sync"))
+        ),
+    )
+    device = device_of("tensorflow")
+    device.synchronise()
+    device.reset_peak_memory()
+    assert calls == ["sync", "reset /device:GPU:0", "reset /device:GPU:1"]
+    assert device.peak_memory() == {"bytes": 30, "kind": "gpu-allocated"}
+
+
+def test_tensorflow_in_a_program_of_another_framework_is_not_woken_up(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    fake(monkeypatch, "tensorflow")  # no attribute: a question would raise
+    assert device_of("torch").peak_memory()["kind"] == "resident-set"

@@ -68,3 +68,40 @@ def test_paddle_without_cuda_has_no_versions_of_it(tmp_path: Path):
     )
     found = answer(tmp_path, "--framework=paddle")
     assert (found["framework_version"], found["cuda"], found["gpus"]) == ("2.6.2", None, 0)
+
+
+@pytest.mark.parametrize(
+    ("tell", "told"), [("", None), (", nccl=lambda: '22703'", "2.27.3")], ids=["2.6", "3"]
+)
+def test_paddle_tells_its_nccl_if_it_can(tmp_path: Path, tell: str, told: str | None):
+    (tmp_path / "paddle.py").write_text(
+        "from types import SimpleNamespace as N\n"
+        "__version__ = '2.6.2'\n"
+        "device = N(is_compiled_with_cuda=lambda: True, cuda=N(device_count=lambda: 1))\n"
+        f"version = N(cuda=lambda: '11.8', cudnn=lambda: '8.6.0'{tell})\n"
+    )
+    found = answer(tmp_path, "--framework=paddle")
+    assert (found["problem"], found["gpus"], found["nccl"]) == ("", 1, told)
+
+
+@pytest.mark.parametrize(
+    ("horovod", "told"),
+    [(None, None), ("raise OSError('undefined symbol')", None),
+     ("def nccl_built(): return 0", None), ("def nccl_built(): return 21805", "2.18.5")],
+)  # fmt: skip
+def test_tensorflow_tells_the_nccl_of_its_horovod(
+    tmp_path: Path, horovod: str | None, told: str | None
+):
+    (tmp_path / "tensorflow.py").write_text(
+        "from types import SimpleNamespace as N\n"
+        "__version__ = '2.15.1'\n"
+        "keras = N()\n"
+        "config = N(list_physical_devices=lambda kind: [])\n"
+        "sysconfig = N(get_build_info=lambda: {'cuda_version': '12.2'})\n"
+    )
+    if horovod is not None:
+        (tmp_path / "horovod" / "tensorflow").mkdir(parents=True)
+        (tmp_path / "horovod" / "tensorflow" / "__init__.py").write_text(horovod)
+    found = answer(tmp_path, "--framework=tensorflow")
+    assert (found["problem"], found["cuda"], found["keras"]) == ("", "12.2", "2")
+    assert found["nccl"] == told

@@ -1,0 +1,34 @@
+"""The programs of launchers: whether they are here, and what brings them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.core.errors import NotRunError
+from pytest_dlperf.launch.base import find_program
+from pytest_dlperf.launch.plan import launcher_name
+
+if TYPE_CHECKING:
+    from pytest_dlperf.core.case import Case
+
+#: Launchers that are programs, and what brings each.
+_BROUGHT_BY: Final = {
+    "torchrun": "the package torch brings it: pip install 'pytest-dlperf[torch]'",
+    "horovodrun": "the package horovod brings it: HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITH_GLOO=1 "
+    "pip install --no-build-isolation horovod (docs/tensorflow.md)",
+    "mpirun": "Open MPI brings it: apt-get install openmpi-bin on Debian, and a Horovod that was "
+    "built with it",
+}
+
+
+def check_program(case: Case, python: str) -> None:
+    """Raise ``NotRunError`` if the launcher of ``case`` is a program that is not on this host.
+
+    It is looked for beside ``python``, the interpreter of the ranks, and on PATH.
+    """
+    name = launcher_name(case)
+    if name in _BROUGHT_BY and find_program(python, name) is None:
+        raise NotRunError(
+            f"{name}, which starts the {case.world_size} ranks, is neither beside {python} nor on "
+            f"PATH; {_BROUGHT_BY[name]}"
+        )

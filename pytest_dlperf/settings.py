@@ -1,0 +1,249 @@
+"""The settings of a session: ``Settings`` is the only reader of pytest's configuration."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_dlperf.core.case import FRAMEWORKS, SIZES
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.hosts import parse_hosts
+from pytest_dlperf.core.place import Place, Share
+from pytest_dlperf.core.quantity import parse_share
+from pytest_dlperf.core.verdict import BAD, GOOD, NOT_JUDGED, Rule, Verdict
+
+if TYPE_CHECKING:
+    import pytest
+
+    from pytest_dlperf.core.case import Protocol
+    from pytest_dlperf.core.hosts import Host
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything that the user can set, parsed and checked."""
+
+    gpus: tuple[int, ...] | None
+    cpus: tuple[int, ...] | None
+    size: str | None
+    frameworks: tuple[str, ...] | None
+    protocol: dict[str, Any]
+    rule: Rule
+    #: Whether the size of the family was given.
+    family_given: bool
+    inject: tuple[tuple[str, float], ...]
+    fail_on: frozenset[Verdict]
+    observe: bool
+    update: bool
+    reason: str
+    baselines: Path
+    workdir: Path
+    rootdir: Path
+    json: Path | None
+    #: Folder of real data, as the ranks see it; None for synthetic data.
+    data: str | None
+    machine_class: str | None
+    #: Of all cases; None: what each of them names.
+    launcher: str | None
+    place: Place
+    share_host: bool
+    published: bool
+    #: Empty if none are named.
+    hosts: tuple[Host, ...]
+    #: Folder of logs to judge in place of training.
+    from_logs: Path | None
+    list_only: bool
+    dry_run: bool
+
+    @classmethod
+    def from_config(cls, config: pytest.Config) -> Settings:
+        """Return the settings of this pytest run; raise ``UsageError`` for what is no value."""
+
+        def get(name: str) -> Any:
+            return config.getoption(f"dlperf_{name.replace('-', '_')}")
+
+        def path(name: str, default: str) -> Path:
+            return (
+                config.invocation_params.dir / get(name)
+                if get(name)
+                else config.rootpath / default
+            )
+
+        shares: dict[str, Any] = {
+            name.replace("-", "_"): parse_share(get(name), what=f"--dlperf-{name}")
+            for name in ("tolerance", "tolerance-max", "min-effect", "alpha")
+            if get(name) is not None
+        }
+        if get("published") and get("update-baselines"):
+            raise UsageError(
+                "--dlperf-published judges against published numbers, and --update-baselines "
+                "stores what was judged against this machine's own; give one of them"
+            )
+        if get("family") is not None:
+            shares["family"] = _whole(get("family"), "--dlperf-family")
+        return cls(
+            gpus=_counts(get("gpus"), "--gpus"),
+            cpus=_counts(get("cpus"), "--cpus"),
+            size=_one_of(get("size"), SIZES, "--dlperf-size"),
+            frameworks=_names(get("framework"), FRAMEWORKS, "--dlperf-framework"),
+            protocol=_protocol(get),
+            rule=Rule(**shares),
+            family_given=get("family") is not None,
+            inject=tuple(_inject(text) for text in get("inject")),
+            fail_on=_fail_on(config.getini("dlperf_fail_on"), strict=get("strict")),
+            observe=_one_of(get("mode"), ("gate", "observe"), "--dlperf-mode") == "observe",
+            update=get("update-baselines"),
+            reason=get("reason").strip(),
+            baselines=path("baselines", "baselines"),
+            workdir=path("workdir", ".dlperf"),
+            rootdir=config.rootpath,
+            json=config.invocation_params.dir / get("json") if get("json") else None,
+            data=_data(get("data"), config.invocation_params.dir, behind=get("prefix")),
+            machine_class=_machine_class(
+                os.environ.get("DLPERF_MACHINE_CLASS") or config.getini("dlperf_machine_class")
+            ),
+            launcher=get("launcher"),
+            place=_place(get, path("workdir", ".dlperf"), config.rootpath),
+            share_host=get("share-host"),
+            published=get("published"),
+            hosts=_hosts(get),
+            from_logs=_from_logs(get, config.invocation_params.dir),
+            list_only=get("list"),
+            dry_run=get("dry-run"),
+        )
+
+    @property
+    def runs_nothing(self) -> bool:
+        """Whether this session only tells what it would do."""
+        return self.list_only or self.dry_run
+
+    def protocol_for(self, declared: Protocol) -> Protocol:
+        """Return ``declared`` with what the command line replaces; raise ``UsageError``."""
+        values = dict(self.protocol)
+        if "runs" in values:
+            values["adaptive"] = "max_runs" in values
+            values.setdefault("max_runs", values["runs"])
+        elif "max_runs" in values:
+            values["runs"] = min(declared.runs, values["max_runs"])
+        if {"iterations", "warmup"} & set(values):
+            values["declared_window"] = declared.window
+        if self.place.share is not None:
+            # All nodes must launch equally often, and only node 0 could see a verdict coming
+            values |= {"adaptive": False, "max_runs": values.get("runs", declared.runs)}
+        return replace(declared, **values)
+
+
+def _protocol(get: Any) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        name.replace("-", "_"): _whole(
+            get(name), f"--dlperf-{name}", least=0 if name == "warmup" else 1
+        )
+        for name in ("iterations", "warmup", "runs", "max-runs")
+        if get(name) is not None
+    }
+    if get("timeout") is not None:
+        values["timeout_s"] = _seconds(get("timeout"), "--dlperf-timeout")
+    return values
+
+
+def _place(get: Any, workdir: Path, rootdir: Path) -> Place:
+    return Place.parse(
+        prefix=get("prefix"),
+        python=get("python"),
+        own_python=sys.executable,
+        folders={"workdir": str(workdir), "rootdir": str(rootdir)},
+        share=Share.parse(get("node-rank"), get("master")),
+    )
+
+
+def _data(text: str | None, start: Path, behind: str | None) -> str | None:
+    """Return the folder of real data: of this host in full, of another as it was written."""
+    return text if text is None or behind else str((start / Path(text).expanduser()).resolve())
+
+
+def _from_logs(get: Any, here: Path) -> Path | None:
+    if get("from-logs") is None:
+        return None
+    folder: Path = here / get("from-logs")
+    if not folder.is_dir():
+        raise UsageError(f"--dlperf-from-logs={folder} is no folder")
+    if get("update-baselines"):
+        raise UsageError(
+            "--update-baselines stores what was measured, and --dlperf-from-logs only judges logs"
+        )
+    return folder
+
+
+def _hosts(get: Any) -> tuple[Host, ...]:
+    if get("hosts") is None:
+        return ()
+    hosts = parse_hosts(get("hosts"))
+    if not get("dry-run"):
+        raise UsageError(
+            "--dlperf-hosts prints the commands of every node, with --dlperf-dry-run; to run "
+            "them, start each node's share with --dlperf-node-rank and --dlperf-master"
+        )
+    return hosts
+
+
+def _seconds(text: str, what: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not 0 < value < float("inf"):
+        raise UsageError(f"{what}={text}: give a number of seconds above 0")
+    return value
+
+
+def _whole(text: str, what: str, least: int = 1) -> int:
+    if not text.strip().isdecimal() or int(text) < least:
+        raise UsageError(f"{what}={text}: give a whole number, {least} or more")
+    return int(text)
+
+
+def _counts(text: str | None, what: str) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    return tuple(dict.fromkeys(_whole(part, what) for part in text.split(",")))
+
+
+def _one_of(text: str | None, known: tuple[str, ...], what: str) -> str | None:
+    if text is not None and text not in known:
+        raise UsageError(f"{what}={text}: known are {', '.join(known)}")
+    return text
+
+
+def _names(text: str | None, known: tuple[str, ...], what: str) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        _one_of(name, known, what)
+    return tuple(names)
+
+
+def _inject(text: str) -> tuple[str, float]:
+    glob, _, share = text.rpartition(":")
+    return glob or "*", parse_share(share, what="--dlperf-inject")
+
+
+def _fail_on(names: list[str], *, strict: bool) -> frozenset[Verdict]:
+    known = [verdict.value for verdict in Verdict if verdict not in GOOD]
+    for name in names:
+        if name not in known:
+            raise UsageError(f"ini dlperf_fail_on: {name!r} is none of {', '.join(known)}")
+    return BAD | {Verdict(name) for name in names} | (NOT_JUDGED if strict else frozenset())
+
+
+def _machine_class(text: str) -> str | None:
+    if text and not re.fullmatch(r"[a-z0-9][a-z0-9.+_-]*", text):
+        raise UsageError(
+            f"dlperf_machine_class {text!r}: use small letters, digits and . + _ - only, for "
+            "instance 8x-v100-sxm2-32gb"
+        )
+    return text or None

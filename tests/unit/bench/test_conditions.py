@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_dlperf.bench import Bench
+from pytest_dlperf.cases.matrix import expand
+from pytest_dlperf.core.place import Place
+from pytest_dlperf.launch.base import Target
+from pytest_dlperf.measure.devices import Devices
+
+NOTHING: Any = None
+
+
+@pytest.mark.parametrize(
+    ("layout", "timing", "told"),
+    [
+        ("1n1g", "host clock", {"timing": "host clock"}),
+        ("1n1g", "device events", {}),
+        ("1n1c", "host clock", {}),
+    ],
+)
+def test_gpu_steps_that_wait_for_each_other_are_another_condition(
+    layout: str, timing: str, told: dict[str, str]
+):
+    devices = Devices(
+        gpus=(), visible_gpus=0, gpu_problem="", cores=2, visible_cores=2, cpu_name="X"
+    )
+    bench = Bench(
+        devices=devices, store=NOTHING, rule=NOTHING, runs=NOTHING, watcher=NOTHING,
+        folder=Path(), rootdir=Path(), place=Place(python="python3"), shared=Path(),
+        pinned_machine_class="any",
+    )  # fmt: skip
+    [case] = expand(suite="net", workload="m:build", batch_size_per_device=1, layout=layout)
+    target = Target(python="python3", python_path=(), threads_per_rank=1)
+    found = bench.conditions(case, {"framework": {"timing": timing}}, target)
+    assert found.options == told

@@ -1,0 +1,265 @@
+"""World size and batch: who says them, and what happens where nobody does or two disagree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from log_lines import (
+    BATCH,
+    huggingface,
+    imagenet,
+    log,
+    megatron,
+    mmengine,
+    paddleclas2020,
+    paddleclas_dynamic,
+    paddleseg,
+    tf2_timehistory,
+    torchvision,
+    tsm,
+)
+
+from pytest_dlperf.logs import path_words
+from pytest_dlperf.logs.extract import LogResult, Question, extract
+
+
+def read(path: Path, text: str, **question: object) -> LogResult:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return extract(path, Question(**question))  # type: ignore[arg-type]
+
+
+def codes(result: LogResult) -> set[str]:
+    return {problem.code for problem in result.problems}
+
+
+def message(result: LogResult, code: str) -> str:
+    (found,) = [problem.message for problem in result.problems if problem.code == code]
+    return found
+
+
+@pytest.fixture
+def nameless(tmp_path: Path) -> Path:
+    return tmp_path / "train.log"
+
+
+def stamped(seconds: int, ips: float, cost: str) -> str:
+    return "\n".join(
+        f"2022-02-05 04:{i * seconds // 60:02d}:{i * seconds % 60:02d} [INFO]\t[TRAIN] epoch: 1, "
+        f"iter: {i + 1}/150, loss: 0.6, {cost}ips: {ips:.4f} samples/sec"
+        for i in range(150)
+    )
+
+
+def test_work_between_time_stamps_is_rate_times_seconds(nameless: Path) -> None:
+    text = stamped(2, 5.0, "batch_cost: 2.0000, ")
+
+    result = read(nameless, text, rule="dlperf-time", world_size=1)
+
+    assert result.throughput == pytest.approx(5.0)
+
+
+def test_iterations_between_time_stamps_are_no_work(nameless: Path) -> None:
+    result = read(nameless, stamped(2, 5.0, ""), rule="dlperf-time", world_size=1)
+
+    assert result.throughput is None
+    assert "unknown-scale" in codes(result)
+    assert read(nameless, stamped(2, 5.0, ""), world_size=1).throughput == pytest.approx(5.0)
+
+
+CLAS_CONFIG = """[2022/08/05 01:28:59] ppcls INFO: DataLoader :
+[2022/08/05 01:28:59] ppcls INFO:     Eval :
+[2022/08/05 01:28:59] ppcls INFO:         sampler :
+[2022/08/05 01:28:59] ppcls INFO:             batch_size : 64
+[2022/08/05 01:28:59] ppcls INFO:     Train :
+[2022/08/05 01:28:59] ppcls INFO:         sampler :
+[2022/08/05 01:28:59] ppcls INFO:             batch_size : 16
+"""
+
+
+def test_the_batch_is_that_of_training(nameless: Path) -> None:
+    result = read(nameless, CLAS_CONFIG + log(paddleclas_dynamic), world_size=8)
+
+    assert result.batch_size_per_device == BATCH
+    assert result.batch_size_from == "log"
+    assert codes(result) == {"running-mean"}
+
+
+def test_lines_that_contradict_a_batch_are_believed(tmp_path: Path) -> None:
+    result = read(tmp_path / "x_gpu8_bs64.log", log(paddleclas_dynamic))
+
+    assert result.batch_size_per_device == BATCH
+    assert (result.world_size_from, result.batch_size_from) == ("path", "lines")
+    assert "64" in message(result, "batch-size-mismatch")
+    assert result.throughput == pytest.approx(8 * BATCH / 0.5)
+
+
+def test_a_batch_of_all_cards_is_shared_among_them(nameless: Path) -> None:
+    config = "TRAIN:\n    batch_size: 128\nVALID:\n    batch_size: 64\n"
+
+    result = read(nameless, config + log(paddleclas2020), world_size=8)
+
+    assert result.batch_size_per_device == BATCH
+    assert "batch-size-mismatch" not in codes(result)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "PADDLE_TRAINERS_NUM      {}",
+        "using world size: {}, data-parallel size: 1",
+        "--nnodes={} --nproc_per_node=4",
+    ],
+)
+@pytest.mark.parametrize("chatter", [0, 30_000])
+def test_runs_on_other_devices_in_one_log_are_refused(
+    nameless: Path, line: str, chatter: int
+) -> None:
+    whole = log(megatron)
+    half = whole.index("iteration       76")
+    head, tail = whole[:half], whole[half:]
+    between = "some words that are not of a run and take room in the log\n" * chatter
+
+    result = read(nameless, f"{line.format(8)}\n{head}\n{between}{line.format(16)}\n{tail}")
+
+    assert result.throughput is None
+    assert "16" in message(result, "several-runs")
+
+
+@pytest.mark.parametrize(
+    ("line", "world", "odd"),
+    [
+        ("+ torchrun --nnodes=4 --nproc_per_node=8 train.py", 32, False),
+        ("+ torchrun --nnodes 4 --nproc_per_node 8 train.py", 32, False),
+        ("  min_nodes        : 2\n  max_nodes        : 2\n  nproc_per_node   : 8", 16, False),
+        ("+ torchrun --nproc_per_node 8 train.py", 8, True),
+        ("+ torchrun --nnodes=1:4 --nproc_per_node=8 train.py", 8, True),
+    ],
+)
+def test_devices_of_a_node_are_not_all(nameless: Path, line: str, world: int, odd: bool) -> None:
+    result = read(nameless, f"{line}\n{log(paddleseg)}")
+
+    assert result.world_size == world
+    assert result.throughput == pytest.approx(world * BATCH / 0.5)
+    assert ("one-node" in codes(result)) is odd
+
+
+@pytest.mark.parametrize(
+    ("path", "world", "batch"),
+    [
+        ("resnet18_c100.log", None, None),
+        ("resnet50_cifar_c10.log", None, None),
+        ("train_gpu3.log", None, None),
+        ("train_gpu0.log", None, None),
+        ("vit_b16_gpu8.log", 8, None),
+        ("segformer_mit-b5_gpu4.log", 4, None),
+        ("segformer_mit_b4_b16.log", None, 16),
+        ("efficientnet_b0_gpu1.log", 1, None),
+        ("efficientnet_b4_b64_fp32.log", None, 64),
+        ("x_bs0_gpu8.log", 8, None),
+        ("vit_8gpus.log", 8, None),
+        ("8gpu.log", 8, None),
+        ("x_gpus6_bs4.log", 6, 4),
+        ("2nodes_gpu8.log", None, None),
+        ("1n8g/vit_b16_fp32_1.log", 8, 16),
+        ("deeplabv3p_c32_fp32.log", 32, None),
+        ("Deeplabv3_FP32_BS4-N32.log", 32, 4),
+        ("hrnet_bs8_fp32_DP_N4C8_log", 32, 8),
+        ("2n8g/rn50_b128_fp32_1.log", 16, 128),
+    ],
+)
+def test_words_of_a_path(path: str, world: int | None, batch: int | None) -> None:
+    assert path_words.world_size(path) == world
+    assert path_words.batch_size(path) == batch
+
+
+def test_a_process_speed_of_mxnet_is_not_the_speed_of_all(nameless: Path) -> None:
+    lines = [
+        f"INFO:root:Epoch[0] Batch [{i}]\tSpeed: 2015.42 samples/sec\taccuracy=0.1"
+        for i in range(20, 2000, 20)
+    ]
+
+    assert read(nameless, "\n".join(lines), world_size=8).format is None
+
+
+@pytest.mark.parametrize(
+    ("writer", "before", "devices"),
+    [
+        (tsm, "Namespace(arch='x', batch_size=128, gpus=None)", 8),
+        (imagenet, "Namespace(arch='x', batch_size=128, gpus=None)", 8),
+        (imagenet, "+ torchrun --nnodes=2 --nproc_per_node=8\nNamespace(x=1, batch_size=128)", 16),
+        (tf2_timehistory, " 'batch_size': 128,\n", 8),
+        (tf2_timehistory, " 'batch_size': 16,\n 'use_per_replica_batch_size': True}\n", 8),
+    ],
+)
+def test_a_batch_is_of_one_device_or_of_all_by_the_format(
+    nameless: Path, writer: object, before: str, devices: int
+) -> None:
+    text = f"{before}\n{log(writer)}"  # type: ignore[arg-type]
+
+    result = read(nameless, text, world_size=devices)
+
+    assert result.batch_size_per_device == BATCH
+
+
+def test_a_paths_batch_is_not_used_where_it_may_be_of_all(tmp_path: Path) -> None:
+    loose = read(tmp_path / "tsm_gpu8_b64.log", log(tsm))
+    laid_out = read(tmp_path / "1n8g/tsm_b64_fp32_1.log", log(tsm))
+    alone = read(tmp_path / "tsm_gpu1_b64.log", log(tsm))
+
+    assert loose.throughput is None
+    assert "one device or of all" in message(loose, "unknown-scale")
+    assert laid_out.throughput == pytest.approx(8 * 64 / 0.5)
+    assert alone.throughput == pytest.approx(64 / 0.5)
+
+
+TRAINER = """  Instantaneous batch size per device = 8
+  Total train batch size (w. parallel, distributed & accumulation) = 64
+  Gradient Accumulation steps = 4
+"""
+
+
+def test_data_parallel_ways_are_not_all_devices(tmp_path: Path) -> None:
+    result = read(tmp_path / "llama_tp4_gpu8.log", TRAINER + log(huggingface, seconds=1.0))
+
+    assert result.world_size == 8
+    assert result.throughput == pytest.approx(64)
+    assert "world-size-mismatch" not in codes(result)
+
+
+def test_a_path_that_no_data_parallel_run_fits_is_a_problem(tmp_path: Path) -> None:
+    result = read(tmp_path / "llama_gpu1.log", TRAINER + log(huggingface, seconds=1.0))
+
+    assert result.world_size == 2
+    assert "world-size-mismatch" in codes(result)
+
+
+def test_a_sampler_may_stand_before_the_batch(nameless: Path) -> None:
+    config = """train_dataloader = dict(
+    batch_sampler=dict(type='AspectRatioBatchSampler', batch_size=99),
+    dataset=dict(
+        pipeline=dict(
+            batch_size=77)),
+    batch_size=16,
+"""
+
+    result = read(nameless, config + log(mmengine), world_size=1)
+
+    assert result.throughput == pytest.approx(BATCH / 0.5)
+
+
+@pytest.mark.parametrize(
+    ("question", "missing", "known"),
+    [
+        ({"world_size": 8}, "the batch size", "world size"),
+        ({"batch_size_per_device": 8}, "the world size", "batch size"),
+    ],
+)
+def test_the_sentence_names_what_is_missing(
+    nameless: Path, question: dict[str, int], missing: str, known: str
+) -> None:
+    sentence = message(read(nameless, log(torchvision), **question), "unknown-scale")
+
+    assert missing in sentence
+    assert known not in sentence

@@ -1,0 +1,132 @@
+"""What the log of a program of its own says: a measurement, or an error that says what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from record_files import case, write
+
+from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.log_pattern import pattern
+from pytest_dlperf.own_program import check_unit, summarise_program
+
+OWN = r"it (?P<step>\d+) loss (?P<loss>\S+) (?P<rate>\S+) it/s"
+
+
+def line(i: int, *, loss: str = "1.5", rate: str = "8.0") -> str:
+    return f"it {i} loss {loss} {rate} it/s"
+
+
+def paddlevideo(i: int, *, loss: str = "1.5", rate: str = "8.0") -> str:
+    return (
+        f"[04/12 10:00:00] epoch:[  1/80 ] train step:{i:<4d} loss: {loss} lr: 0.02 "
+        f"batch_cost: 0.50000 sec, reader_cost: 0.00100 sec, ips: {rate} instance/sec."
+    )
+
+
+def read(folder: Path, lines: list[str], **keys: Any) -> tuple[float, str]:
+    """Return the throughput and the unit of a program that printed these lines."""
+    run = write(folder, [])
+    Path(run.log).write_text("".join(f"{text}\n" for text in lines), encoding="utf-8")
+    program = case("1n1c", command=["python", "x.py"], **keys)
+    check_unit(program)
+    summary, facts = summarise_program(program, run)
+    return summary.throughput, facts["unit"]
+
+
+@pytest.mark.parametrize("loss", ["nan", "-inf", "NaN,", "tensor(nan,", "Infinity"])
+def test_a_users_loss_that_is_no_number_is_an_error(tmp_path: Path, loss: str):
+    lines = [line(i, loss=loss if i > 15 else "1.5") for i in range(1, 21)]
+    with pytest.raises(CaseError, match="the last loss in the log is no finite number"):
+        read(tmp_path, lines, log_format=pattern(OWN))
+
+
+@pytest.mark.parametrize("loss", ["nan", "inf"])
+@pytest.mark.parametrize("count", [20, 3000])
+def test_a_known_formats_loss_that_is_no_number_is_an_error(tmp_path: Path, loss: str, count: int):
+    lines = [paddlevideo(i, loss=loss if i > 15 else "1.5") for i in range(count)]
+    with pytest.raises(CaseError, match="the last loss in the log is no finite number"):
+        read(tmp_path, lines, log_format="paddlevideo")
+
+
+def test_a_loss_that_came_back_is_none(tmp_path: Path):
+    """Mixed precision skips a step whose loss overflows."""
+    lines = [line(i, loss="nan" if i == 12 else "1.5") for i in range(1, 21)]
+    assert read(tmp_path, lines, log_format=pattern(OWN)) == (pytest.approx(8), "samples")
+
+
+LINES = [line(i) for i in range(1, 21)]
+CLIPS = [paddlevideo(i) for i in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "keys", "unit"),
+    [
+        (LINES, {"log_format": pattern(OWN, unit="images")}, "images"),
+        (LINES, {"log_format": pattern(OWN), "unit": "tokens"}, "tokens"),
+        (LINES, {"log_format": pattern(OWN, unit="images"), "unit": "images"}, "images"),
+        (CLIPS, {"log_format": "paddlevideo"}, "clips"),
+        (CLIPS, {"log_format": "paddlevideo", "unit": "clips"}, "clips"),
+        (CLIPS, {}, "clips"),
+    ],
+)
+def test_the_unit_is_the_logs_unless_the_marker_says_it(
+    tmp_path: Path, lines: list[str], keys: dict[str, Any], unit: str
+):
+    assert read(tmp_path, lines, **keys) == (pytest.approx(8), unit)
+
+
+@pytest.mark.parametrize(
+    ("lines", "keys"),
+    [
+        (LINES, {"log_format": pattern(OWN, unit="images"), "unit": "tokens"}),
+        (CLIPS, {"log_format": "paddlevideo", "unit": "samples"}),
+        (CLIPS, {"unit": "samples"}),
+    ],
+)
+def test_another_unit_than_the_logs_is_an_error(
+    tmp_path: Path, lines: list[str], keys: dict[str, Any]
+):
+    with pytest.raises(CaseError, match=rf"counts in '{keys['unit']}', and the log that it reads"):
+        read(tmp_path, lines, **keys)
+
+
+@pytest.mark.parametrize(
+    ("lines", "keys", "words"),
+    [
+        (["hello"], {}, "has a number for its rate or time. Say in the marker"),
+        (["hello"], {"log_format": "plsc"}, "no line is a record of the format 'plsc'"),
+        (
+            [line(i, rate="0.0") for i in range(20)],
+            {"log_format": pattern(OWN)},
+            "20 iterations are in the log, and none has a rate or a time that is a number above 0",
+        ),
+        (
+            LINES[:15],
+            {"log_format": pattern(OWN)},
+            "15 iterations are in the log; a number needs 10 of warm-up and 10 more",
+        ),
+        (
+            [line(i) for i in (1, 16, 31)],
+            {"log_format": pattern(OWN)},
+            "no print lies wholly within steps 11 to 20; print more often",
+        ),
+        (CLIPS[:15], {}, "it looks like the format 'paddlevideo'"),
+    ],
+)
+def test_a_log_without_a_number_says_why_and_what_to_do(
+    tmp_path: Path, lines: list[str], keys: dict[str, Any], words: str
+):
+    with pytest.raises(CaseError) as caught:
+        read(tmp_path, lines, **keys)
+    text = str(caught.value)
+    assert words in text
+    assert 'log_format=pattern(r"…")' in text
+    assert "--" not in text, "options of dlperf extract are no use in a test"
+
+
+def test_a_nodes_rate_is_scaled_by_the_layout(tmp_path: Path):
+    rate, _ = read(tmp_path, LINES, log_format=pattern(OWN, scope="node"))
+    assert rate == pytest.approx(8)
