@@ -6,7 +6,7 @@ import contextlib
 import os
 import shlex
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -105,6 +105,14 @@ class Bench:
     def machine_class(self, case: Case) -> str:
         """Return the class whose baselines count for ``case``."""
         return self.pinned_machine_class or self.devices.machine_class(case.layout.device)
+
+    def rule_for(self, case: Case) -> Rule:
+        """Return the rule with the noise that this machine class has shown at that world size.
+
+        Raises ``BaselineError`` if what is stored of it cannot be read.
+        """
+        noise = self.store.noise(self.machine_class(case))
+        return replace(self.rule, prior=noise.prior(case.world_size) if noise else None)
 
     def check(self, case: Case, misfit: str = "") -> None:
         """Raise ``CaseError`` or ``NotRunError`` if ``case`` cannot run here.

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_dlperf import cli_extract
 from pytest_dlperf.core.errors import CaseError, UsageError
@@ -67,7 +67,7 @@ def _judge(arguments: argparse.Namespace) -> int:
 
 
 def _rule(arguments: argparse.Namespace) -> Rule:
-    shares = {
+    shares: dict[str, Any] = {
         name: parse_share(text, what=f"--{name.replace('_', '-')}")
         for name in ("tolerance", "min_effect", "alpha")
         if (text := getattr(arguments, name)) is not None

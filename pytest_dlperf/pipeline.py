@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pytest_dlperf.core.errors import DlperfError, NotRunError
 from pytest_dlperf.core.outcome import Outcome
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.measurement import Measurement
     from pytest_dlperf.core.place import Share
     from pytest_dlperf.core.verdict import Rule
-
-#: Runs before the first look at the verdict.
-_FIRST_LOOK: Final = 3
 
 
 def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = "") -> Outcome:
@@ -92,14 +89,14 @@ def measure_and_judge(
     case: Case, runner: Runner, baseline: Baseline | None
 ) -> tuple[Measurement, Judgement, dict[str, Any]]:
     """Run a case as often as its verdict needs: screen, then confirm with fresh runs."""
-    parent = case.parent()
+    parent, rule = case.parent(), runner.bench.rule_for(case)
     parents = [] if parent is None else runner.runs(parent, parent.protocol.runs)
-    wanted = min(_FIRST_LOOK, case.protocol.runs)
+    wanted = more_runs(case, None, 0, rule)
     while True:
         runs = runner.runs(case, wanted)
         measurement = runner.measurement(case, runs, parents)
-        judgement = judge(case, measurement, baseline, runner.bench.rule)
-        more = more_runs(case, judgement, len(measurement.runs))
+        judgement = judge(case, measurement, baseline, rule)
+        more = more_runs(case, judgement, len(measurement.runs), rule)
         if more <= 0 or stays_disturbed(case, runs) or runner.bench.share(case):
             return measurement, judgement, runs[0][1]
         wanted = len(measurement.runs) + more

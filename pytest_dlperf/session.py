@@ -23,6 +23,7 @@ from pytest_dlperf.judge.screen import family_size
 from pytest_dlperf.live import Live, Silent
 from pytest_dlperf.measure.devices import detect
 from pytest_dlperf.measure.environment import commit_of
+from pytest_dlperf.noise import learn_noise
 from pytest_dlperf.pipeline import judge_again, run_case
 from pytest_dlperf.settings import Settings
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.baseline import Baseline
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.outcome import Outcome
-    from pytest_dlperf.core.verdict import Rule
     from pytest_dlperf.measure.devices import Devices
 
 
@@ -170,7 +170,7 @@ class PerfSession:
         if outcome.share_done:
             return outcome
         if self.settings.update:
-            return self._update(outcome, rule)
+            return self._update(outcome, replace(bench, rule=rule))
         return replace(outcome, failed=self._fails(outcome.judgement.verdict))
 
     def _stored(self, machine_class: str) -> list[Baseline]:
@@ -185,16 +185,18 @@ class PerfSession:
             return verdict is Verdict.ERROR
         return verdict in self.settings.fail_on
 
-    def _update(self, outcome: Outcome, rule: Rule) -> Outcome:
+    def _update(self, outcome: Outcome, bench: Bench) -> Outcome:
         """Write the baseline of ``outcome``, or say in its judgement why it was refused."""
         judgement = outcome.judgement
         try:
+            rule = bench.rule_for(outcome.case)
             change = update.write(
                 self.store,
                 outcome,
                 reason=self.settings.reason,
                 judge_again=lambda found, baseline: judge_again(found, baseline, rule),
             )
+            learn_noise(self.store, self.bench.machine_class(outcome.case))
         except DlperfError as error:
             reason = f"{judgement.reason}\nthe baseline was not written: {error}"
             return replace(outcome, judgement=replace(judgement, reason=reason), failed=True)

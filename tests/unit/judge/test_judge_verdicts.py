@@ -222,11 +222,11 @@ def test_importing_the_judge_imports_neither_scipy_nor_numpy_nor_pytest() -> Non
     assert done.stdout.strip() == "[]"
 
 
-def test_fewer_runs_than_were_stored_see_less_and_more_see_no_more() -> None:
+def test_fewer_runs_than_were_stored_see_less_and_more_see_more() -> None:
     def sees(runs: int) -> float:
         judged = judge(GPU, measurement([100.0] * runs), baseline(*FIVE), RULE)
         assert judged.throughput.sees is not None
         return judged.throughput.sees
 
     assert sees(1) > 1.1 * sees(3) > 1.1 * sees(5)
-    assert sees(10) == pytest.approx(sees(5), rel=0.02)
+    assert sees(5) > sees(10) > 0.5 * sees(5), "days differ, however many runs there are"
