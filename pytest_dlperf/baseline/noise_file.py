@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Final
 from pytest_dlperf.baseline import file_format
 from pytest_dlperf.baseline.replace_file import locked, replace_file
 from pytest_dlperf.core.codec import DecodeError, decode, encode
-from pytest_dlperf.core.errors import BaselineError
+from pytest_dlperf.core.errors import BaselineError, UsageError
 from pytest_dlperf.core.noise import MachineNoise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from pytest_dlperf.core.noise import Prior
 
 NAME: Final = "noise.json"
 #: Version of the file. 1: the first.
@@ -39,6 +41,23 @@ def read(root: Path, machine_class: str) -> MachineNoise | None:
             f"{path}: {error}; restore the file from version control, or remove it: "
             "--update-baselines learns it anew"
         ) from error
+
+
+def prior_of_file(path: Path, world_size: int | None) -> Prior:
+    """Return the noise of one world size in the file ``path``; None: of the only one there.
+
+    Raises ``BaselineError`` for a file that is none, ``UsageError`` where it is not in it.
+    """
+    noise = read(path.parent.parent, path.parent.name) if path.name == NAME else None
+    if noise is None:
+        raise UsageError(f"{path}: no such file, or not named {NAME} as it lies among baselines")
+    known = noise.world_sizes
+    key = next(iter(known)) if world_size is None and len(known) == 1 else str(world_size)
+    if key not in known:
+        raise UsageError(
+            f"{path}: it has world sizes {', '.join(known)}; name one of them with --world_size"
+        )
+    return known[key].prior
 
 
 def write(root: Path, machine_class: str, learn: Callable[[], MachineNoise | None]) -> None:

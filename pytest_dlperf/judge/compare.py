@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.verdict import Comparison, Verdict
 from pytest_dlperf.judge.needed import stored_runs_needed
-from pytest_dlperf.judge.stats import contrast, expected_spread
+from pytest_dlperf.judge.stored import contrast, expected_spread
 
 if TYPE_CHECKING:
     from pytest_dlperf.core.verdict import Rule
@@ -93,22 +94,37 @@ def seen_by(
 
 def compare(metric: Metric, tolerance: float, rule: Rule, spent: Spending) -> Comparison:
     """Judge one metric, all else being equal."""
+    found = contrast([metric.now], metric.stored, metric.prior)
     sign = metric.sign
-    found = contrast(metric.now, metric.stored, metric.prior)
-    verdict = verdict_of(found, tolerance, rule, spent, sign=sign, floor=metric.floor)
+    compared = comparison_of(found, tolerance, rule, spent, sign=sign, floor=metric.floor)
     needed = None
-    if verdict is Verdict.INCONCLUSIVE:
+    if compared.verdict is Verdict.INCONCLUSIVE:
         needed = stored_runs_needed(metric, found, margin(tolerance, sign), rule, spent)
-    return Comparison(
+    return replace(
+        compared,
         now=metric.now.amount,
         before=metric.before,
+        provisional=len(metric.stored) == 1,
+        runs_needed=needed,
+    )
+
+
+def comparison_of(
+    found: Contrast,
+    tolerance: float,
+    rule: Rule,
+    spent: Spending,
+    *,
+    sign: int = 1,
+    floor: float | None = None,
+) -> Comparison:
+    """Return what a contrast says, without the levels themselves."""
+    return Comparison(
         change=math.expm1(sign * found.shift),
         interval=interval_of(found, sign),
-        sees=seen_by(found, rule, spent, sign=sign, floor=metric.floor),
+        sees=seen_by(found, rule, spent, sign=sign, floor=floor),
         tolerance=tolerance,
-        verdict=verdict,
-        provisional=len(metric.stored) == 1,
+        verdict=verdict_of(found, tolerance, rule, spent, sign=sign, floor=floor),
         p_regressed=found.p_below(-margin(rule.min_effect, sign)),
         p_passed=found.p_above(-margin(tolerance, sign)),
-        runs_needed=needed,
     )

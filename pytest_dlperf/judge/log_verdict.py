@@ -71,24 +71,10 @@ def judge_logs(before: LogArm, now: LogArm, rule: Rule) -> Judgement:
         log_sides.same_files(before, now),
     )
     why = "; ".join(itertools.chain.from_iterable(notes))
-    reason = f"{how}{_certainty(found, rule)}" + (f"; {why}" if why else "")
+    reason = f"{how}{sentences.certainty(found, rule)}" + (f"; {why}" if why else "")
     return Judgement(
         verdict=found.verdict or Verdict.INCONCLUSIVE, reason=reason, throughput=found
     )
-
-
-def _certainty(found: Comparison, rule: Rule) -> str:
-    tolerance, sees = (sentences.percent(share or 0.0) for share in (found.tolerance, found.sees))
-    if found.verdict is Verdict.PASSED:
-        return f", certified within the tolerance of {tolerance}"
-    if found.verdict is Verdict.REGRESSED:
-        return f", beyond {sentences.percent(rule.min_effect)} for certain"
-    if found.verdict is Verdict.INCONCLUSIVE:
-        return (
-            f": neither within the tolerance of {tolerance} nor slower for certain; only {sees} "
-            "or more shows here, and logs of more runs would show less"
-        )
-    return ""
 
 
 def _disagreement(before: LogArm, now: LogArm, tolerance: float) -> str:

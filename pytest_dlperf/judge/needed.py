@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.judge.stats import expected_spread, median_cost, quantile
+from pytest_dlperf.judge.stats import median_cost, quantile
+from pytest_dlperf.judge.stored import expected_spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ import math
 import statistics
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.judge.stats import Contrast, Spread, is_noisier, moderated
+from pytest_dlperf.judge.stats import Contrast, Spread, is_noisier, never_wider
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,9 +45,9 @@ def paired_contrast(now: Sequence[float], before: Sequence[float], prior: Prior)
     own_df = len(kept) - 1
     own = spread / own_df if own_df else 0.0
     df = prior.run_df if prior.learnt else _BUILT_IN_DF
-    variance = moderated(2 * prior.run_sd**2, df, own, own_df)
     by_itself = Spread(se=math.sqrt(own / len(kept)) if own_df else math.inf, df=max(own_df, 1))
     believed = 2 * prior.run_sd**2
+    variance = never_wider(believed, df, own, own_df, len(kept))
     return Contrast(
         shift=statistics.fmean(kept),
         se=math.sqrt(variance / len(kept)),

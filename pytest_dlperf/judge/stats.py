@@ -18,14 +18,8 @@ if TYPE_CHECKING:
 #: Variance of a median over that of a mean of as many normal values, from 1 on, by simulation;
 #: it tends to pi/2, and medians of an even number come nearer to the mean.
 _MEDIAN_COSTS: Final = (1.0, 1.0, 1.35, 1.19, 1.43, 1.29, 1.47, 1.35, 1.49, 1.38)
-#: What little is believed of the spread of nodes counts as so many degrees of freedom.
-_NODES_DF: Final = 4.0
 #: How often values of the believed noise are taken for noisier ones.
 _CHANCE: Final = 0.05
-#: However quiet the runs, so much of the variance that is believed of sessions stays.
-_QUIETEST: Final = 0.25
-#: However many runs there are now, so much of the variance of sessions stays.
-_SURE: Final = 0.3
 
 
 def median_cost(count: int) -> float:
@@ -135,92 +129,44 @@ def is_noisier(own: float, own_df: float, believed: float) -> bool:
     return own_df > 0 and own * own_df > believed * float(chdtri(own_df, _CHANCE))
 
 
-def run_variance(levels: Sequence[Level], prior: Prior) -> tuple[float, float]:
-    """Return the variance between runs, pooled within sessions, and its degrees of freedom."""
-    arms = [arm for level in levels for arm in level.arms if len(arm) > 1]
+def run_variance(
+    levels: Sequence[Level], prior: Prior, *, growing: Sequence[Level] = ()
+) -> tuple[float, float]:
+    """Return the variance between runs, pooled within sessions, and its degrees of freedom.
+
+    ``growing`` are levels to which runs may still be added: the more of them, the more the runs
+    count against the prior. So that more runs of the same spread never say less, the variance is
+    the largest that any more of them would leave, at their number.
+    """
+    arms = _arms(levels)
     df = sum(len(arm) - 1 for arm in arms)
-    own = sum(statistics.variance(arm) * (len(arm) - 1) for arm in arms) / df if df else 0.0
-    return moderated(prior.run_sd**2, prior.run_df, own, df), prior.run_df + df
+    squares = sum(statistics.variance(arm) * (len(arm) - 1) for arm in arms)
+    more = _arms(growing)
+    more_df = sum(len(arm) - 1 for arm in more)
+    if not more_df:
+        own = squares / df if df else 0.0
+        return moderated(prior.run_sd**2, prior.run_df, own, df), prior.run_df + df
+    own = sum(statistics.variance(arm) * (len(arm) - 1) for arm in more) / more_df
+    known = prior.run_df + df
+    believed = (prior.run_df * prior.run_sd**2 + squares) / known
+    count = min(len(arm) for arm in more)
+    return never_wider(believed, known, own, more_df, count, step=len(more)), known + more_df
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Sessions:
-    """How levels of sessions vary."""
+def never_wider(
+    believed: float, known: float, own: float, own_df: float, count: int, *, step: int = 1
+) -> float:
+    """Return the moderated variance of ``count`` values, which more of the same never widen.
 
-    #: Variance of a level within a node, and its degrees of freedom.
-    within: float
-    df: float
-    #: What nodes add to it; 0 where all sessions ran on one.
-    nodes: float
-    node_count: int
-    #: That of the stored levels alone, where it is larger than is believed, beyond chance.
-    own: Spread | None
-
-    def prediction(self, count: int) -> float:
-        """Return the variance of a new level less the mean of ``count`` old ones."""
-        return self.within * (1 + 1 / count) + self.nodes * (1 + 1 / self.node_count)
-
-
-def _sessions(stored: Sequence[Level], runs: float, prior: Prior) -> _Sessions:
-    share = statistics.fmean(level.share for level in stored)
-    session = prior.session_sd**2
-    if not prior.learnt:
-        # Where runs are quieter than is believed, sessions are believed to be so as well.
-        session *= min(1.0, max(_QUIETEST, runs / prior.run_sd**2))
-    by_node = _by_node(stored)
-    df = len(stored) - len(by_node)
-    squares = sum(statistics.variance(v) * (len(v) - 1) for v in by_node if len(v) > 1)
-    own = squares / df if df else 0.0
-    believed = session + share * runs
-    within = moderated(believed, prior.session_df, own, df)
-    nodes = 0.0
-    if len(by_node) > 1:
-        means = statistics.variance([statistics.fmean(values) for values in by_node])
-        beyond = means - within * statistics.fmean(1 / len(values) for values in by_node)
-        # Unknown beforehand: a node is believed to differ as much as a day.
-        nodes = moderated(session, _NODES_DF, max(0.0, beyond), len(by_node) - 1)
-    noisier = not prior.learnt and is_noisier(own, df, believed)
-    return _Sessions(
-        within=within,
-        df=prior.session_df + df,
-        nodes=nodes,
-        node_count=len(by_node),
-        own=Spread(se=math.sqrt(own * (1 + 1 / len(stored))), df=df) if noisier else None,
+    Each further value adds ``step`` degrees of freedom to the own variance. Where that is larger
+    than is believed, it would count more and more, and widen the mean at first.
+    """
+    ahead = math.isqrt(math.ceil(known)) + 2
+    return max(
+        moderated(believed, known, own, own_df + more * step) * count / (count + more)
+        for more in range(ahead + 1)
     )
 
 
-def _by_node(levels: Sequence[Level]) -> list[list[float]]:
-    """Return the values of the levels of each node; those of unknown ones are of one."""
-    found: dict[str, list[float]] = {}
-    for level in levels:
-        found.setdefault(level.node, []).append(level.value)
-    return list(found.values())
-
-
-def _contrast(
-    shift: float, share_now: float, stored: Sequence[Level], runs: float, prior: Prior
-) -> Contrast:
-    sessions = _sessions(stored, runs, prior)
-    variance = sessions.prediction(len(stored))
-    # Fewer runs than a stored session had make it wider, more of them tighter.
-    runs_apart = (share_now - statistics.fmean(level.share for level in stored)) * runs
-    return Contrast(
-        shift=shift,
-        se=math.sqrt(max(variance + runs_apart, _SURE * variance)),
-        df=sessions.df,
-        own_alarm=sessions.own,
-    )
-
-
-def contrast(now: Level, stored: Sequence[Level], prior: Prior) -> Contrast:
-    """Compare a session with stored ones, by the spread of the levels of sessions."""
-    runs, _ = run_variance([now, *stored], prior)
-    shift = now.value - statistics.fmean(level.value for level in stored)
-    return _contrast(shift, now.share, stored, runs, prior)
-
-
-def expected_spread(share_now: float, stored: Sequence[Level], prior: Prior) -> Spread:
-    """Return the standard error to expect, from what is stored alone."""
-    runs, _ = run_variance(stored, prior)
-    found = _contrast(0.0, share_now, stored, runs, prior)
-    return Spread(se=found.se, df=found.df)
+def _arms(levels: Sequence[Level]) -> list[tuple[float, ...]]:
+    return [arm for level in levels for arm in level.arms if len(arm) > 1]

@@ -11,7 +11,7 @@ from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Verdict
 from pytest_dlperf.judge import convergence, metrics, refusals, sentences
 from pytest_dlperf.judge.compare import compare, learnt_tolerance, margin, slower_for_sure
 from pytest_dlperf.judge.screen import spending
-from pytest_dlperf.judge.stats import contrast
+from pytest_dlperf.judge.stored import contrast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +81,7 @@ def _judge_against(
     tolerance = learnt_tolerance(metric, rule, spent) if given is None else given
     found = compare(metric, tolerance, rule, spent)
     shift = refusals.canary_shift(case, measurement, stored)
-    evidence = contrast(metric.now, metric.stored, metric.prior)
+    evidence = contrast([metric.now], metric.stored, metric.prior)
     if shift is not None and shift.explains(evidence.shift, margin(tolerance)):
         reason = refusals.machine_moved(shift)
         return _not_judged(Verdict.INCOMPARABLE, reason, measurement, replace(found, sees=None))
@@ -104,6 +104,7 @@ def _judge_against(
         measurement.unit,
         slower=slower_for_sure(evidence, rule, spent),
         against=_name(baseline, found),
+        takes=sentences.what_it_takes(found, measurement.runs),
     )
     if shift is not None:
         moved = sentences.change(math.expm1(shift.size))
