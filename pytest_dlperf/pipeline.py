@@ -11,6 +11,7 @@ from pytest_dlperf.core.errors import DlperfError, NotRunError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.from_logs import judge_by_logs
+from pytest_dlperf.judge.known import with_known
 from pytest_dlperf.judge.screen import more_runs
 from pytest_dlperf.judge.verdict import judge
 from pytest_dlperf.runner import Runner, stays_disturbed
@@ -57,6 +58,8 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
         judgement = Judgement(verdict=Verdict.NOT_RUN, reason=str(error))
     except DlperfError as error:
         judgement = Judgement(verdict=Verdict.ERROR, reason=str(error))
+    now = datetime.now(timezone.utc)
+    judgement = with_known(judgement, case.known, now.date())
     try:
         published = bench.published_value(case)
     except DlperfError as error:
@@ -69,7 +72,7 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
         environment=bench.environment(case, facts),
         baseline_sessions=baseline.sessions if baseline else (),
         published=published,
-        time=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        time=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
         elapsed_s=time.monotonic() - started_s,
         folder=str(bench.folder / case.id),
         share_done=share_done,

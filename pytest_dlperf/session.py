@@ -15,7 +15,7 @@ from pytest_dlperf.baseline import update
 from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.bench import Bench
 from pytest_dlperf.core.errors import DlperfError, UsageError
-from pytest_dlperf.core.verdict import GOOD, Verdict
+from pytest_dlperf.core.verdict import GOOD, KnownState, Verdict
 from pytest_dlperf.from_logs import LogFolder
 from pytest_dlperf.history.session_folder import make_session_folder
 from pytest_dlperf.history.session_runs import SessionRuns
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.baseline import Baseline
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.outcome import Outcome
+    from pytest_dlperf.core.verdict import Judgement
     from pytest_dlperf.measure.devices import Devices
 
 
@@ -171,7 +172,7 @@ class PerfSession:
             return outcome
         if self.settings.update:
             return self._update(outcome, replace(bench, rule=rule))
-        return replace(outcome, failed=self._fails(outcome.judgement.verdict))
+        return replace(outcome, failed=self._fails(outcome.judgement))
 
     def _stored(self, machine_class: str) -> list[Baseline]:
         """Return the baselines of a machine class that can be read; warn of those that cannot."""
@@ -180,10 +181,12 @@ class PerfSession:
             warnings.warn(f"pytest-dlperf: {error}", pytest.PytestWarning, stacklevel=1)
         return [e.baseline for e in entries if e.baseline.machine_class == machine_class]
 
-    def _fails(self, verdict: Verdict) -> bool:
+    def _fails(self, judgement: Judgement) -> bool:
         if self.settings.observe:
-            return verdict is Verdict.ERROR
-        return verdict in self.settings.fail_on
+            return judgement.verdict is Verdict.ERROR
+        if judgement.known is KnownState.KNOWN:
+            return False
+        return judgement.known is KnownState.GONE or judgement.verdict in self.settings.fail_on
 
     def _update(self, outcome: Outcome, bench: Bench) -> Outcome:
         """Write the baseline of ``outcome``, or say in its judgement why it was refused."""

@@ -87,6 +87,18 @@ class Comparison:
     runs_needed: int | None = None
 
 
+class KnownState(str, Enum):
+    """What became of a slowdown that the marker calls known."""
+
+    KNOWN = "known"
+    EXPIRED = "expired"
+    WORSE = "worse"
+    GONE = "gone"
+
+    def __str__(self) -> str:
+        return self.value
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judgement:
     """The verdict on a case with its sentence, and the comparison of each gated metric."""
@@ -97,3 +109,5 @@ class Judgement:
     throughput: Comparison = field(default_factory=Comparison)
     #: ``speedup`` and ``peak_memory``, where they were measured before and now.
     metrics: Mapping[str, Comparison] = field(default_factory=dict)
+    #: None where the case has no known slowdown, or it does not matter.
+    known: KnownState | None = None
