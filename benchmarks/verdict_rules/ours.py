@@ -6,6 +6,8 @@ import math
 import statistics
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from pytest_dlperf.core.verdict import Rule, Verdict
 from pytest_dlperf.judge.compare import alarm_alpha, margin, slower_for_sure
 from pytest_dlperf.judge.metrics import level
@@ -29,8 +31,6 @@ _MEDIAN_OF_FOUR: Final = 0.839
 
 def rates(seconds: Seconds) -> list[float]:
     """Return the throughput of each run, by its median iteration, in iterations a second."""
-    import numpy as np
-
     return [float(rate) for rate in 1 / np.median(seconds, axis=1)]
 
 

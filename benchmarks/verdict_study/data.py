@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
+
     from verdict_rules.peer import Seconds
 
 #: Cases of a suite: the family that alpha is split over.

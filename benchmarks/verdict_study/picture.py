@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
 from verdict_study.trial import EQUAL_INTERLEAVED, EQUAL_STORED, INTERLEAVED, STORED, USUAL
 
 if TYPE_CHECKING:
@@ -37,13 +40,14 @@ def _panel(axes: Axes, data: DataSet, results: Results, colours: Mapping[str, ob
         area = _AREA * tally.mean_runs()
         if use in _OURS:
             axes.scatter(*point, s=area + 60, c="black", marker="*", zorder=5)
-            above = use == INTERLEAVED
+            left = point[0] > 50
+            height = 16 if use == INTERLEAVED else 32
             axes.annotate(
                 _OURS[use],
                 point,
-                xytext=(-4, 14 if above else 26),
+                xytext=(-16 if left else 16, height),
                 textcoords="offset points",
-                ha="right",
+                ha="right" if left else "left",
                 weight="bold",
                 arrowprops={"arrowstyle": "-", "linewidth": 0.6},
                 zorder=6,
@@ -57,16 +61,13 @@ def _panel(axes: Axes, data: DataSet, results: Results, colours: Mapping[str, ob
     axes.axhline(5, color="grey", linewidth=0.8, linestyle="--", zorder=1)
     axes.set_title(data.name)
     axes.set_xlim(-4, 104)
-    axes.set_ylim(-4, 104)
+    axes.set_ylim(-6, 106)
     axes.grid(alpha=0.25)
     axes.set_xlabel(f"slowdowns of {_TRUTH:.0%} found, % of cases")
 
 
 def draw(sets: Sequence[DataSet], results: Mapping[str, Results], path: Path) -> None:
-    """Write a PNG; raises ``ImportError`` where matplotlib is not there."""
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-
+    """Write a PNG."""
     rules = list(
         dict.fromkeys(
             rule for data in sets for rule, use in results[data.name] if use not in _OURS
@@ -95,7 +96,12 @@ def draw(sets: Sequence[DataSet], results: Mapping[str, Results], path: Path) ->
         mark("s", "grey", "the same with as many runs as ours took"),
         mark("D", "grey", "side by side with as many runs as ours took"),
         *(
-            mark("o", "lightgrey", f"area: {runs} runs a case", (_AREA * runs) ** 0.5)
+            mark(
+                "o",
+                "lightgrey",
+                f"area: {runs} runs a case",
+                (_AREA * runs) ** 0.5,
+            )
             for runs in (1, 5, 20)
         ),
         Line2D([], [], color="grey", linestyle="--", label="5 % of suites: the bound of ours"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from verdict_rules import ADAPTERS
-
+from verdict_study.data import CASES
 from verdict_study.trial import EQUAL_STORED, INTERLEAVED, STORED
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from verdict_study.data import DataSet
     from verdict_study.tally import Rate, Tally
-    from verdict_study.trial import Margins
+from verdict_study.trial import Margins
 
 #: Tallies by rule and use; our own rules are their own use.
 Results: TypeAlias = "Mapping[tuple[str, str], Tally]"
@@ -58,8 +58,9 @@ def _section(data: DataSet, results: Results, margins: Margins) -> list[str]:
     stored, pairs = results[STORED, STORED], results[INTERLEAVED, INTERLEAVED]
     peers = [tally for (_, use), tally in results.items() if use == EQUAL_STORED]
     suites = f"{stored.suites} unchanged suites for our rules"
+    suites += f" and {stored.count(data.truths[-1]) // CASES} of each slowdown"
     if peers:
-        suites += f", {peers[0].suites} for peers and for each slowdown"
+        suites += f"; {peers[0].suites} of each for peers"
     equal = (
         f"Equal cost: {round(stored.mean_runs())} runs a side against the stored session, "
         f"{round(pairs.mean_runs() / 2)} side by side."

@@ -40,9 +40,13 @@ class Tally:
         self.alarmed += other.alarmed
         self.runs.update(other.runs)
 
+    def count(self, truth: float) -> int:
+        """Return the number of cases of a truth."""
+        return sum(count for (known, _), count in self.cases.items() if known == truth)
+
     def rate(self, truth: float, *verdicts: str) -> Rate | None:
         """Return the share of cases with any of the verdicts; None where there are no cases."""
-        count = sum(n for (known, _), n in self.cases.items() if known == truth)
+        count = self.count(truth)
         hits = sum(self.cases[truth, verdict] for verdict in verdicts)
         return interval(hits, count) if count else None
 

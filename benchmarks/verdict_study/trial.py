@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
 from zlib import crc32
 
 import numpy as np
-from verdict_rules import load, ours
 
+from verdict_rules import load, ours
 from verdict_study.data import CASES
 from verdict_study.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from verdict_rules.peer import PeerRule, Seconds
-
+    from pytest_dlperf.judge.priors import Prior
+    from verdict_rules.peer import PeerRule
     from verdict_study.data import CaseData, DataSet
+
+Value = TypeVar("Value")
 
 STORED: Final = "pytest-dlperf, stored"
 INTERLEAVED: Final = "pytest-dlperf, interleaved"
@@ -34,18 +36,28 @@ class Margins:
     alpha: float
 
 
-class Supply:
-    """Hands out what is there, in order; raises ``RuntimeError`` when a rule wants more."""
+class Asked(TypedDict):
+    """What our rule takes, the same for all cases of a suite."""
 
-    def __init__(self, values: list[object]) -> None:
-        self._values = values
+    family: int
+    tolerance: float
+    min_effect: float
+    alpha: float
+    prior: Prior
 
-    def draw(self, count: int) -> list[object]:
-        """Return the next values."""
-        if count > len(self._values):
-            raise RuntimeError(f"a rule wants {count} more runs, and {len(self._values)} are left")
-        drawn, self._values = self._values[:count], self._values[count:]
+
+def supply(values: Sequence[Value]) -> Callable[[int], list[Value]]:
+    """Return what hands out the values in order; raises ``RuntimeError`` where few are left."""
+    left = list(values)
+
+    def draw(count: int) -> list[Value]:
+        if count > len(left):
+            raise RuntimeError(f"a rule wants {count} more runs, and {len(left)} are left")
+        drawn = left[:count]
+        del left[:count]
         return drawn
+
+    return draw
 
 
 def suites(data: DataSet, seed: int, which: range) -> Iterator[tuple[CaseData, ...]]:
@@ -58,26 +70,25 @@ def try_ours(
     data: DataSet, margins: Margins, seed: int, which: range, slowed: int
 ) -> dict[tuple[str, str], Tally]:
     """Return what our two rules say; of suites from number ``slowed`` on, unchanged ones alone."""
-    against_stored, interleaved = Tally(), Tally()
+    stored, interleaved = Tally(), Tally()
     for index, suite in zip(which, suites(data, seed, which), strict=True):
         histories = [[ours.rates(session) for session in case.history] for case in suite]
-        asked = {
-            "family": CASES,
-            "tolerance": margins.tolerance,
-            "min_effect": margins.min_effect,
-            "alpha": margins.alpha,
-            "prior": ours.learnt(histories),
-        }
+        asked = Asked(
+            family=CASES,
+            tolerance=margins.tolerance,
+            min_effect=margins.min_effect,
+            alpha=margins.alpha,
+            prior=ours.learnt(histories),
+        )
         for truth in data.truths if index < slowed else data.truths[:1]:
-            found = [
-                ours.stored(history, Supply(ours.rates(case.now[truth])).draw, **asked)
+            verdicts = [
+                ours.stored(history, supply(ours.rates(case.now[truth])), **asked)
                 for case, history in zip(suite, histories, strict=True)
             ]
-            against_stored.add_suite(truth, found)
-            found = [ours.interleaved(Supply(_pairs(case, truth)).draw, **asked) for case in suite]
-            found = [(verdict, 2 * pairs) for verdict, pairs in found]
-            interleaved.add_suite(truth, found)
-    return {(STORED, STORED): against_stored, (INTERLEAVED, INTERLEAVED): interleaved}
+            stored.add_suite(truth, verdicts)
+            pairs = [ours.interleaved(supply(_pairs(case, truth)), **asked) for case in suite]
+            interleaved.add_suite(truth, [(verdict, 2 * count) for verdict, count in pairs])
+    return {(STORED, STORED): stored, (INTERLEAVED, INTERLEAVED): interleaved}
 
 
 def _pairs(case: CaseData, truth: float) -> list[tuple[float, float]]:
@@ -90,7 +101,7 @@ def try_peers(
 ) -> dict[tuple[str, str], Tally]:
     """Return what peers say, by rule and by how they are used.
 
-    ``costs`` are the runs a side at equal cost, by use. Peers know two results: the stored side
+    ``costs`` are the runs a side at equal cost, by use. Peers compare two results: the stored one
     is the last session, and the ones before it where more runs are asked for than it has.
     """
     rules = [rule for rule in load()[0] if data.has_iterations or rule.level == "run"]
@@ -98,31 +109,23 @@ def try_peers(
     for suite in suites(data, seed, which):
         for truth in data.truths:
             for rule in rules:
-                for use, sides, launched in _uses(rule, costs, truth):
-                    found = [
-                        ("regressed" if rule.regressed(*sides(case)) else "passed", launched)
-                        for case in suite
-                    ]
-                    tallies.setdefault((rule.name, use), Tally()).add_suite(truth, found)
+                for use in (USUAL, EQUAL_STORED, EQUAL_INTERLEAVED):
+                    runs = costs.get(use, rule.usual_runs)
+                    verdicts = [_peer_verdict(rule, case, truth, use, runs) for case in suite]
+                    tallies.setdefault((rule.name, use), Tally()).add_suite(truth, verdicts)
     return tallies
 
 
-def _uses(
-    rule: PeerRule, costs: Mapping[str, int], truth: float
-) -> Iterator[tuple[str, Callable[[CaseData], tuple[Seconds, Seconds]], int]]:
-    def against_stored(runs: int) -> Callable[[CaseData], tuple[Seconds, Seconds]]:
-        def sides(case: CaseData) -> tuple[Seconds, Seconds]:
-            kept = np.concatenate(case.history[::-1])[:runs]
-            # As many on both sides: pyperf calls every other comparison significant.
-            return kept, case.now[truth][: len(kept)]
-
-        return sides
-
-    def side_by_side(runs: int) -> Callable[[CaseData], tuple[Seconds, Seconds]]:
-        return lambda case: (case.before[truth][:runs], case.after[truth][:runs])
-
-    yield USUAL, against_stored(rule.usual_runs), rule.usual_runs
-    runs = costs[EQUAL_STORED]
-    yield EQUAL_STORED, against_stored(runs), runs
-    runs = costs[EQUAL_INTERLEAVED]
-    yield EQUAL_INTERLEAVED, side_by_side(runs), 2 * runs
+def _peer_verdict(
+    rule: PeerRule, case: CaseData, truth: float, use: str, runs: int
+) -> tuple[str, float]:
+    """Return the verdict, and the runs that were launched for it."""
+    if use == EQUAL_INTERLEAVED:
+        before, now = case.before[truth][:runs], case.after[truth][:runs]
+        launched = 2 * len(now)
+    else:
+        before = np.concatenate(case.history[::-1])[:runs]
+        # As many on both sides: pyperf calls every other comparison significant.
+        now = case.now[truth][: len(before)]
+        launched = len(now)
+    return "regressed" if rule.regressed(before, now) else "passed", launched
