@@ -99,7 +99,7 @@ def draw(sets: Sequence[DataSet], results: Mapping[str, Results], path: Path) ->
             mark(
                 "o",
                 "lightgrey",
-                f"area: {runs} runs a case",
+                f"runs of an unchanged case: {runs}",
                 (_AREA * runs) ** 0.5,
             )
             for runs in (1, 5, 20)
