@@ -37,7 +37,7 @@ ROOT: Final = Path(__file__).parents[1]
 SHARED: Final = Path(os.environ.get("DLPERF_SHARED", ROOT.parent / "shared"))
 #: Suites of a data set: for our rules, and for peers, some of which are slow.
 LONG: Final = (400, 40)
-SHORT: Final = (20, 2)
+SHORT: Final = (20, 1)
 
 
 def options() -> argparse.Namespace:

@@ -27,7 +27,8 @@ def _percent(rate: Rate | None, *, interval: bool = False) -> str:
     if rate is None:
         return ""
     share, low, high = (100 * part for part in rate)
-    return f"{share:.1f} ({low:.1f} to {high:.1f})" if interval else f"{share:.1f}"
+    digits = 2 if high < 0.1 else 1
+    return f"{share:.1f} ({low:.1f} to {high:.{digits}f})" if interval else f"{share:.1f}"
 
 
 def _row(rule: str, use: str, tally: Tally, margins: Margins) -> str:
