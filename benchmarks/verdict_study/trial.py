@@ -15,7 +15,7 @@ from verdict_study.tally import Tally
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from pytest_dlperf.judge.priors import Prior
+    from pytest_dlperf.core.noise import Prior
     from verdict_rules.peer import PeerRule
     from verdict_study.data import CaseData, DataSet
 
