@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 #: Variance of a median over that of a mean of as many normal values, from 1 on, by simulation;
 #: it tends to pi/2, and medians of an even number come nearer to the mean.
 _MEDIAN_COSTS: Final = (1.0, 1.0, 1.35, 1.19, 1.43, 1.29, 1.47, 1.35, 1.49, 1.38)
+#: So many standard deviations off, a run was slowed by others.
+_FAR: Final = 5.0
+#: Of fewer runs nobody can tell which were slowed; if more than this share lies far off, runs
+#: vary that much.
+_FEWEST_TO_TELL: Final = 12
+_MOST_FAR: Final = 0.2
+#: Standard deviation of normal values over the median of their deviations.
+_MEDIAN_DEVIATION: Final = 1.4826
 #: How often values of the believed noise are taken for noisier ones.
 _CHANCE: Final = 0.05
 
@@ -129,6 +137,28 @@ def is_noisier(own: float, own_df: float, believed: float) -> bool:
     return own_df > 0 and own * own_df > believed * float(chdtri(own_df, _CHANCE))
 
 
+def undisturbed(arms: Sequence[Sequence[float]], believed_sd: float) -> list[list[float]]:
+    """Return the runs of each arm without those that others must have slowed, as logs.
+
+    Far off its arm's median is what is five standard deviations away, by the median deviation of
+    all arms or as is believed. The median of an arm hardly heeds such a run; a variance would be
+    of nothing else. All are kept where there are too few to tell, or too many lie far off.
+    """
+    middles = [statistics.median(arm) for arm in arms]
+    deviations = [
+        abs(value - middle) for arm, middle in zip(arms, middles, strict=True) for value in arm
+    ]
+    if len(deviations) < _FEWEST_TO_TELL:
+        return [list(arm) for arm in arms]
+    far = _FAR * max(believed_sd, _MEDIAN_DEVIATION * statistics.median(deviations))
+    if sum(value > far for value in deviations) > _MOST_FAR * len(deviations):
+        return [list(arm) for arm in arms]
+    return [
+        [value for value in arm if abs(value - middle) <= far]
+        for arm, middle in zip(arms, middles, strict=True)
+    ]
+
+
 def run_variance(
     levels: Sequence[Level], prior: Prior, *, growing: Sequence[Level] = ()
 ) -> tuple[float, float]:
@@ -138,10 +168,10 @@ def run_variance(
     count against the prior. So that more runs of the same spread never say less, the variance is
     the largest that any more of them would leave, at their number.
     """
-    arms = _arms(levels)
+    arms = _arms(levels, prior)
     df = sum(len(arm) - 1 for arm in arms)
     squares = sum(statistics.variance(arm) * (len(arm) - 1) for arm in arms)
-    more = _arms(growing)
+    more = _arms(growing, prior)
     more_df = sum(len(arm) - 1 for arm in more)
     if not more_df:
         own = squares / df if df else 0.0
@@ -168,5 +198,6 @@ def never_wider(
     )
 
 
-def _arms(levels: Sequence[Level]) -> list[tuple[float, ...]]:
-    return [arm for level in levels for arm in level.arms if len(arm) > 1]
+def _arms(levels: Sequence[Level], prior: Prior) -> list[list[float]]:
+    arms = undisturbed([arm for level in levels for arm in level.arms], prior.run_sd)
+    return [arm for arm in arms if len(arm) > 1]
