@@ -96,8 +96,9 @@ class Runner:
     ) -> Measurement:
         """Return what ``runs`` measured; the runs of the one-device parent give the speedup."""
         problems = {problem.code: problem for run, _ in runs for problem in run.problems}
-        drifting = sum(any(p.code == "drift" for p in run.problems) for run, _ in runs)
-        if drifting * 2 <= len(runs):
+        counting = _counting(runs)
+        drifting = sum(any(p.code == "drift" for p in run.problems) for run in counting)
+        if drifting * 2 <= len(counting):
             problems.pop("drift", None)
         disturbed = [
             f"{whose}{_last_disturbed(several).disturbed}"
@@ -107,7 +108,6 @@ class Runner:
         if disturbed:
             message = "; ".join(disturbed)
             problems["disturbed"] = Problem(code="disturbed", message=message)
-        counting = _counting(runs)
         return Measurement(
             case_id=case.id,
             unit=runs[0][1].get("unit", case.unit),

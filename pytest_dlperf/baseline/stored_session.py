@@ -35,6 +35,7 @@ def session_of(outcome: Outcome, *, reason: str) -> Session:
         speedup=None if speedup is None else _digits([speedup])[0],
         parent_runs=_digits(measurement.parent_throughputs),
         peak_memory_bytes=() if None in memory else _digits(m for m in memory if m is not None),
+        estimates=_estimates(measurement.runs),
         canary=_canary(measurement.runs),
         node=environment.node if environment else "",
         commit=outcome.commit,
@@ -43,6 +44,13 @@ def session_of(outcome: Outcome, *, reason: str) -> Session:
         loss_fall=_loss_fall(measurement.runs),
         reason=reason,
     )
+
+
+def _estimates(runs: Sequence[RunSummary]) -> dict[str, tuple[float, ...]]:
+    """Return the runs by each rule that is known, and can be a rate, for all of them."""
+    names = sorted(set.intersection(*(set(run.estimates) for run in runs)))
+    found = {name: _digits(run.estimates[name] for run in runs) for name in names}
+    return {n: rates for n, rates in found.items() if all(0 < r < math.inf for r in rates)}
 
 
 def _canary(runs: Sequence[RunSummary]) -> dict[str, float]:

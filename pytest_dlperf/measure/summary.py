@@ -11,6 +11,7 @@ from pytest_dlperf.core.run import Problem, RankSummary, RunSummary
 from pytest_dlperf.measure.disturbance import disturbance
 from pytest_dlperf.measure.failure import failure_of
 from pytest_dlperf.measure.records import RECORDS_FORMAT, read_records
+from pytest_dlperf.measure.steadiness import drift
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.run import Run, Span
     from pytest_dlperf.measure.records import RankRecords
 
-#: Halves of a window whose median steps differ by more are not one steady state. Above the
-#: within-run scatter of short CPU steps (11 to 20 % per iteration, 2 % for a median of 50).
-_DRIFT: Final = 0.20
-_FEWEST_TO_DRIFT: Final = 5
 _HOROVOD_ON_THE_HOST: Final = frozenset({"horovod-gloo", "horovod-mpi"})
 #: Share of waiting above which a run measures its data more than its training.
 DATA_BOUND: Final = 0.10
@@ -50,8 +47,9 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
     waits = [span.data_wait_seconds for span in _window(case, slowest.spans)]
     waited = None if None in waits else sum(w for w in waits if w is not None) / seconds
     others, reason = disturbance(records)
+    rate = sum(work) / seconds
     summary = RunSummary(
-        throughput=sum(work) / seconds,
+        throughput=rate,
         estimates={
             "mean_of_rates": statistics.fmean(rates),
             "median_step": statistics.fmean(work) / statistics.median(measured),
@@ -66,7 +64,7 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
         disturbed=reason,
         data_wait_share=waited,
         problems=(
-            *_steadiness(measured),
+            *drift(measured, first, rate, case.unit or "samples", case.layout.device),
             *_ending(run),
             *_data_bound(waited),
             *_without_nccl(case, records),
@@ -185,17 +183,6 @@ def _ending(run: Run) -> list[Problem]:
         f"{run.log}"
     )
     return [Problem(code="aborted-at-teardown", message=message)]
-
-
-def _steadiness(measured: Sequence[float]) -> list[Problem]:
-    half = len(measured) // 2
-    if half < _FEWEST_TO_DRIFT:
-        return []
-    before, after = statistics.median(measured[:half]), statistics.median(measured[half:])
-    if abs(after / before - 1) <= _DRIFT:
-        return []
-    message = f"the median step went from {before:.4g} s to {after:.4g} s within the window"
-    return [Problem(code="drift", message=message)]
 
 
 def _data_bound(waited: float | None) -> list[Problem]:

@@ -94,6 +94,7 @@ def test_a_run_whose_steps_drift_says_so(tmp_path: Path):
             record["seconds"] = 0.15
     summary, _ = summarise(case("1n1c"), write(tmp_path, [records]))
     assert [p.code for p in summary.problems] == ["drift"]
+    assert "iterations 15 to 19 ran at 26.67 samples/s" in summary.problems[0].message
 
 
 def test_what_could_not_be_checked_is_a_problem(tmp_path: Path):
