@@ -122,6 +122,7 @@ class RunSummary:
     log: str = ""
     #: The record of what happened, from the launch folder: where to look.
     folder: str = ""
+    #: Figures that only some runs have: those of torch.compile, steal time, clocks of GPUs.
     extras: Mapping[str, float] = field(default_factory=dict)
 
     @property

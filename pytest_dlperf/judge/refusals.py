@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.verdict import Rule
 
 #: Problem codes that make a measurement unfit to be judged.
-UNSTEADY: Final = frozenset({"implausible-speedup", "drift"})
+UNSTEADY: Final = frozenset({"implausible-speedup", "drift", "recompiled"})
 DISTURBED: Final = frozenset({"disturbed"})
 #: What leaves open whether it was the declared work that was measured.
 UNCHECKED: Final = frozenset({"precision-unchecked", "batch-unchecked"})

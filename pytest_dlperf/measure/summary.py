@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.run import Problem, RankSummary, RunSummary
+from pytest_dlperf.measure.compiling import compile_extras, recompiled
 from pytest_dlperf.measure.disturbance import disturbance
 from pytest_dlperf.measure.failure import failure_of
 from pytest_dlperf.measure.records import RECORDS_FORMAT, read_records
@@ -65,6 +66,7 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
         data_wait_share=waited,
         problems=(
             *drift(measured, first, rate, case.unit or "samples", case.layout.device),
+            *recompiled(records),
             *_ending(run),
             *_data_bound(waited),
             *_without_nccl(case, records),
@@ -73,6 +75,7 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
         elapsed_s=run.elapsed_s,
         log=run.log,
         folder=run.plan.workdir,
+        extras=compile_extras(records),
     )
     known = records[0].by_kind
     facts = {
