@@ -29,3 +29,12 @@ def test_a_recompile_within_the_window_is_unsteady(folder: Folder):
     # Unless somebody used this machine all the time, which counts before it.
     expected = "incomparable" if "disturbed" in problems else "unsteady"
     assert outcome["judgement"]["verdict"] == expected
+
+
+def test_what_watches_the_arithmetic_leaves_compiled_functions_compiled(folder: Folder):
+    """Compiled once before the watched iteration, and not again, nor never again, after it."""
+    folder.write("compiled:build", layout="1n1c", max_runs=1, options={"new_shape_at": 5})
+    _, [outcome] = folder.run()
+    for run in outcome["measurement"]["runs"]:
+        assert run["extras"]["compiled_frames"] == 2
+    assert outcome["measurement"]["conditions"]["dtype"] == "float32"
