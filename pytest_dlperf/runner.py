@@ -11,6 +11,7 @@ from pytest_dlperf.core.run import Problem
 from pytest_dlperf.launch.package_copy import copy_package
 from pytest_dlperf.launch.plan import make_plan
 from pytest_dlperf.launch.process import execute
+from pytest_dlperf.measure.gpu_watch import GpuWatch
 from pytest_dlperf.measure.nodes import await_other_nodes, check_share
 from pytest_dlperf.measure.summary import summarise
 from pytest_dlperf.own_program import check_unit, summarise_program
@@ -84,8 +85,11 @@ class Runner:
         if shared is not None:
             shared.clear(number)
 
+        gpus = GpuWatch(case, plan)
+
         def tick(folder: Path) -> None:
             self.bench.watcher.tick(case, folder)
+            gpus.tick(folder)
             if shared is not None:
                 shared.check_others()
 

@@ -11,6 +11,7 @@ from pytest_dlperf.core.run import Problem, RankSummary, RunSummary
 from pytest_dlperf.measure.compiling import compile_extras, recompiled
 from pytest_dlperf.measure.disturbance import disturbance
 from pytest_dlperf.measure.failure import failure_of
+from pytest_dlperf.measure.gpu_disturbance import gpu_disturbance
 from pytest_dlperf.measure.records import RECORDS_FORMAT, read_records
 from pytest_dlperf.measure.steadiness import drift
 
@@ -47,8 +48,11 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
     rates = [done / step for done, step in zip(work, measured, strict=True)]
     waits = [span.data_wait_seconds for span in _window(case, slowest.spans)]
     waited = None if None in waits else sum(w for w in waits if w is not None) / seconds
-    others, reason = disturbance(records)
+    shares, reason = disturbance(records)
+    device_ids = [rank.by_kind["framework"]["device_id"] for rank in records]
+    gpu_figures, gpu_reason = gpu_disturbance(run.plan.workdir, device_ids)
     rate = sum(work) / seconds
+    steal = {"steal_share": shares["steal"]} if "steal" in shares else {}
     summary = RunSummary(
         throughput=rate,
         estimates={
@@ -61,8 +65,8 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
         time_to_first_step_s=max(r.by_kind["first_step"]["time"] for r in records)
         - run.started_at_s,
         canary=_canary(records),
-        others_cpu_share=others,
-        disturbed=reason,
+        others_cpu_share=shares.get("others"),
+        disturbed=reason or gpu_reason,
         data_wait_share=waited,
         problems=(
             *drift(measured, first, rate, case.unit or "samples", case.layout.device),
@@ -75,7 +79,7 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
         elapsed_s=run.elapsed_s,
         log=run.log,
         folder=run.plan.workdir,
-        extras=compile_extras(records),
+        extras={**steal, **gpu_figures, **compile_extras(records)},
     )
     known = records[0].by_kind
     facts = {

@@ -211,3 +211,15 @@ def test_gpus_whose_horovod_has_no_nccl_are_a_problem(
     if problems:
         assert "Horovod 0.28.1 with gloo does not use NCCL" in summary.problems[0].message
         assert "HOROVOD_GPU_OPERATIONS=NCCL" in summary.problems[0].message
+
+
+def test_stolen_time_disturbs_by_itself(tmp_path: Path):
+    ranks = [
+        changed(rank_records(r, seconds=0.5), "window", host_steal_seconds=0.4) for r in (0, 1)
+    ]
+    summary, _ = summarise(case(), write(tmp_path, ranks))
+    assert summary.disturbed == (
+        "the hypervisor gave 0.4 CPU s of n1 (4% of it) to other guests while the 5.0 s were "
+        "measured"
+    )
+    assert summary.extras["steal_share"] == pytest.approx(0.04)
