@@ -34,6 +34,8 @@ class Session:
     estimates: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     #: Medians over the runs.
     canary: Mapping[str, float] = field(default_factory=dict)
+    #: The same by node; empty where it is not known.
+    canary_by_node: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     node: str = ""
     commit: str = ""
     software: Mapping[str, str] = field(default_factory=dict)

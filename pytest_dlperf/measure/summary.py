@@ -65,6 +65,10 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
         time_to_first_step_s=max(r.by_kind["first_step"]["time"] for r in records)
         - run.started_at_s,
         canary=_canary(records),
+        canary_by_node={
+            node: _canary([r for r in records if r.by_kind["start"]["node"] == node])
+            for node in sorted({r.by_kind["start"]["node"] for r in records})
+        },
         others_cpu_share=shares.get("others"),
         disturbed=reason or gpu_reason,
         data_wait_share=waited,

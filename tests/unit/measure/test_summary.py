@@ -19,9 +19,19 @@ def test_throughput_is_the_work_of_all_ranks_over_the_time_of_the_slowest(tmp_pa
     assert summary.peak_memory_bytes == 1001
     assert summary.time_to_first_step_s == pytest.approx(2.5)
     assert summary.canary == {"matmul_gflop_per_s": pytest.approx(105.0)}
+    assert summary.canary_by_node == {"n1": summary.canary}
     assert [r.seconds for r in summary.ranks] == pytest.approx([1.0, 2.0])
     assert summary.ranks[0].loss_first > summary.ranks[0].loss_last
     assert facts["model"]["parameter_count"] == 10
+
+
+def test_each_node_has_its_own_canary(tmp_path: Path):
+    ranks = [rank_records(0), changed(rank_records(1), "start", node="n2")]
+    summary, _ = summarise(case(), write(tmp_path, ranks))
+    assert summary.canary_by_node == {
+        "n1": {"matmul_gflop_per_s": pytest.approx(105.0)},
+        "n2": {"matmul_gflop_per_s": pytest.approx(106.0)},
+    }
 
 
 def test_a_median_would_miss_labels_that_are_right_every_other_time(tmp_path: Path):
