@@ -1,8 +1,9 @@
-"""Shares written by people: ``3%`` and ``0.03`` are the same number."""
+"""Quantities written by people: ``3%`` and ``0.03`` are the same share, ``45m`` a time."""
 
 from __future__ import annotations
 
 import math
+import re
 
 from pytest_dlperf.core.errors import UsageError
 
@@ -26,3 +27,18 @@ def parse_share(value: str | float, *, what: str) -> float:
     if number >= 1:
         raise UsageError(f"{what}: a bare {text} would mean {number:.0%}; write {text}% instead")
     return number
+
+
+_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
+
+
+def parse_duration(text: str, *, what: str) -> float:
+    """Return the seconds that ``45m``, ``1h30m`` or ``90s`` are.
+
+    Raises ``UsageError`` for anything else: a bare number has no unit.
+    """
+    parts = re.findall(r"(\d{1,9}(?:\.\d{1,9})?)([hms])", text.strip())
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    if "".join(number + unit for number, unit in parts) != text.strip() or not seconds > 0:
+        raise UsageError(f"{what}: {text!r} is no time; write 45m, 1h30m or 90s")
+    return seconds

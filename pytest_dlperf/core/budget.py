@@ -1,0 +1,30 @@
+"""How long a session may measure."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Budget:
+    """Time that is spent once: no run starts that would not end within it."""
+
+    seconds: float
+    #: Of ``time.monotonic``.
+    ends_at_s: float
+
+    @classmethod
+    def starting_now(cls, seconds: float) -> Budget:
+        """Return a budget of which nothing is spent."""
+        return cls(seconds=seconds, ends_at_s=time.monotonic() + seconds)
+
+    def allows(self, run_s: float) -> bool:
+        """Whether a run that takes ``run_s`` seconds would end in time."""
+        return time.monotonic() + run_s < self.ends_at_s
+
+    @property
+    def words(self) -> str:
+        """Return it as people say it."""
+        minutes = self.seconds / 60
+        return f"{minutes:g} min" if minutes >= 1 else f"{self.seconds:g} s"

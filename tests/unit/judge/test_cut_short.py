@@ -1,0 +1,25 @@
+"""Verdicts for which there was no time left."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
+from pytest_dlperf.judge.cut_short import cut_short, never_measured
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_only_what_fresh_runs_had_to_confirm_is_taken_back(verdict: Verdict) -> None:
+    judged = Judgement(verdict=verdict, reason="so", throughput=Comparison(verdict=verdict))
+    found = cut_short(judged, "45 min")
+    taken_back = verdict is Verdict.REGRESSED
+    assert found.verdict is (Verdict.INCONCLUSIVE if taken_back else verdict)
+    assert found.throughput.verdict is found.verdict
+    assert ("45 min" in found.reason) is (verdict in {Verdict.REGRESSED, Verdict.INCONCLUSIVE})
+
+
+def test_what_was_never_measured_is_open() -> None:
+    found = never_measured("a-case", "45 min")
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.throughput == Comparison()
+    assert "--dlperf-budget" in found.reason
