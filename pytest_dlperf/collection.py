@@ -164,6 +164,11 @@ def deselect(config: pytest.Config, items: list[pytest.Item], session: PerfSessi
         items[:] = kept
 
 
+def remember(items: Sequence[pytest.Item], session: PerfSession) -> None:
+    """Let the session know its cases: alpha is split over them where arms are compared."""
+    session.selected = [selected.case for item in items if (selected := selected_of(item))]
+
+
 def _vanished(case: Case, session: PerfSession) -> bool:
     wish = wish_of(session)
     if session.logs is not None:

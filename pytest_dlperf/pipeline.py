@@ -11,6 +11,7 @@ from pytest_dlperf.core.errors import DlperfError, NotRunError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.from_logs import judge_by_logs
+from pytest_dlperf.interleaved import compare_arms, unmeasured
 from pytest_dlperf.judge.screen import more_runs
 from pytest_dlperf.judge.verdict import judge
 from pytest_dlperf.runner import Runner, stays_disturbed
@@ -36,6 +37,7 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
     baseline: Baseline | None = None
     measurement: Measurement | None = None
     facts: dict[str, Any] = {}
+    against = unmeasured(bench)
     share_done = False
     try:
         if bench.logs is not None:
@@ -44,6 +46,10 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
             measurement, judgement = judge_by_logs(
                 case, bench.logs, baseline, bench.rule, hardware=hardware
             )
+        elif against is not None:
+            pairs = compare_arms(case, bench, workload_folder=workload_folder, misfit=misfit)
+            measurement, judgement, facts = pairs.measurement, pairs.judgement, pairs.facts
+            against = pairs.against
         else:
             with bench.together(case):
                 bench.check(case, misfit)
@@ -69,6 +75,7 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
         case=case,
         judgement=judgement,
         measurement=measurement,
+        against=against,
         environment=bench.environment(case, facts),
         baseline_sessions=baseline.sessions if baseline else (),
         published=published,

@@ -120,6 +120,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         collection.deselect(config, items, _session(config))
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Remember which cases are to run."""
+    if _SESSION in session.config.stash:
+        from pytest_dlperf import collection
+
+        collection.remember(session.items, _session(session.config))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     """Print instead of run, where only that was asked for."""

@@ -49,7 +49,7 @@ class Runner:
             found = self.bench.runs.load(case)
             while self._needs_more(case, found, wanted):
                 self.bench.watcher.run_starts(case, len(found) + 1, wanted)
-                found.append(self._launch(case, len(found) + 1))
+                found.append(self.launch(case, len(found) + 1))
                 self.bench.watcher.run_ended(case, found[-1][0])
             return found
 
@@ -64,7 +64,8 @@ class Runner:
             self.bench.watcher.run_starts(case, number, case.protocol.runs)
             check_share(case, self._execute(case, number), share.node_rank)
 
-    def _launch(self, case: Case, number: int) -> RunWithFacts:
+    def launch(self, case: Case, number: int) -> RunWithFacts:
+        """Return run ``number`` of ``case``, launched now; raise ``CaseError`` if it failed."""
         executed = self._execute(case, number)
         if self.bench.share(case) is not None:
             await_other_nodes(case, executed)
@@ -79,7 +80,7 @@ class Runner:
         shutil.rmtree(workdir, ignore_errors=True)  # of an attempt that failed
         plan = make_plan(case, self.bench.target(case, self.workload_folder), workdir)
         shared = self.bench.shared_folder(case)
-        if self.bench.place.foreign:
+        if self.bench.copies_package:
             copy_package(self.bench.package_folder)
         if shared is not None:
             shared.clear(number)

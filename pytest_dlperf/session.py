@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_dlperf.arms.make import Arms
 from pytest_dlperf.baseline import update
 from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.bench import Bench
@@ -19,6 +20,7 @@ from pytest_dlperf.core.verdict import GOOD, Verdict
 from pytest_dlperf.from_logs import LogFolder
 from pytest_dlperf.history.session_folder import make_session_folder
 from pytest_dlperf.history.session_runs import SessionRuns
+from pytest_dlperf.judge.interleaved import gated_metrics
 from pytest_dlperf.judge.screen import family_size
 from pytest_dlperf.live import Live, Silent
 from pytest_dlperf.measure.devices import detect
@@ -29,13 +31,13 @@ from pytest_dlperf.settings import Settings
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_dlperf.bench import Watcher
     from pytest_dlperf.cases.selection import Selected
     from pytest_dlperf.core.baseline import Baseline
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.outcome import Outcome
     from pytest_dlperf.core.verdict import Rule
     from pytest_dlperf.measure.devices import Devices
+    from pytest_dlperf.watcher import Watcher
 
 
 class PerfSession:
@@ -55,6 +57,8 @@ class PerfSession:
         #: Sentences of what was left out at collection, for the summary.
         self.left_out: dict[str, str] = {}
         self.header_shown = False
+        #: The cases that this session runs, once it has collected.
+        self.selected: list[Case] = []
 
     def check_usage(self, config: pytest.Config) -> None:
         """Raise ``pytest.UsageError`` for settings that cannot do what they are for."""
@@ -110,6 +114,7 @@ class PerfSession:
             watcher=self._watcher(),
             folder=folder,
             rootdir=settings.rootdir,
+            workdir=settings.workdir,
             place=settings.place,
             shared=settings.workdir / (settings.place.share.name if settings.place.share else ""),
             runs_nothing=settings.runs_nothing,
@@ -120,6 +125,18 @@ class PerfSession:
             data=settings.data,
             frameworks_asked=settings.frameworks or (),
             inject=settings.inject,
+            against=settings.against,
+            arms=self._arms(),
+        )
+
+    def _arms(self) -> Arms:
+        settings = self.settings
+        return Arms(
+            folder=settings.workdir / "arms",
+            rootdir=settings.rootdir,
+            python=settings.place.python,
+            setup=settings.arm_setup,
+            links=settings.arm_links,
         )
 
     def _watcher(self) -> Watcher:
@@ -157,8 +174,7 @@ class PerfSession:
         bench = self.bench
         rule = bench.rule
         if not self.settings.family_given:
-            machine_class = bench.machine_class(case)
-            rule = replace(rule, family=family_size(self._stored(machine_class)))
+            rule = replace(rule, family=self._family(case))
         outcome = run_case(
             case,
             replace(bench, rule=rule),
@@ -171,7 +187,13 @@ class PerfSession:
             return outcome
         if self.settings.update:
             return self._update(outcome, rule)
-        return replace(outcome, failed=self._fails(outcome.judgement.verdict))
+        return replace(outcome, failed=self._fails(outcome))
+
+    def _family(self, case: Case) -> int:
+        """Return how many comparisons alpha is split over."""
+        if self.settings.against is not None:
+            return gated_metrics(self.selected or [case])
+        return family_size(self._stored(self.bench.machine_class(case)))
 
     def _stored(self, machine_class: str) -> list[Baseline]:
         """Return the baselines of a machine class that can be read; warn of those that cannot."""
@@ -180,7 +202,10 @@ class PerfSession:
             warnings.warn(f"pytest-dlperf: {error}", pytest.PytestWarning, stacklevel=1)
         return [e.baseline for e in entries if e.baseline.machine_class == machine_class]
 
-    def _fails(self, verdict: Verdict) -> bool:
+    def _fails(self, outcome: Outcome) -> bool:
+        verdict = outcome.judgement.verdict
+        if outcome.against is not None and outcome.against.unaffected:
+            return False
         if self.settings.observe:
             return verdict is Verdict.ERROR
         return verdict in self.settings.fail_on

@@ -68,10 +68,12 @@ def _verdict(metric: Metric, found: Contrast, tolerance: float, rule: Rule, look
     return Verdict.REGRESSED if worse else Verdict.INCONCLUSIVE
 
 
-def compare(metric: Metric, tolerance: float, rule: Rule, looks: int) -> Comparison:
+def compare(
+    metric: Metric, tolerance: float, rule: Rule, looks: int, found: Contrast | None = None
+) -> Comparison:
     """Judge one metric, all else being equal."""
     sign = metric.sign
-    found = contrast(metric.now, metric.stored, metric.prior)
+    found = found or contrast(metric.now, metric.stored, metric.prior)
     ends = sorted(math.expm1(sign * end) for end in (found.lower(_TAIL), found.upper(_TAIL)))
     seen = quantile(alarm_alpha(rule, looks), found.df) * found.se
     seen = max(seen + margin(rule.min_effect, sign), margin(metric.floor or 0.0, sign))

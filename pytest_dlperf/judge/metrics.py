@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.judge import priors
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.measurement import Measurement
     from pytest_dlperf.judge.priors import Prior
+
+
+#: Peak memory that grew by less fails nothing.
+MEMORY_FLOOR: Final = 0.02
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,5 +140,5 @@ def peak_memory(case: Case, measurement: Measurement, stored: Sequence[Session])
         prior=priors.MEMORY[case.layout.device],
         planned=median_cost(case.protocol.runs) / case.protocol.runs,
         sign=-1,
-        floor=0.02,
+        floor=MEMORY_FLOOR,
     )

@@ -55,7 +55,8 @@ class TorchrunLauncher:
 
 
 def _torchrun(target: Target) -> tuple[str, ...]:
-    if target.prefix:
-        # Its interpreter is known behind a prefix, the folder of its programs is not.
+    if target.prefix or target.overlay:
+        # Its interpreter is known behind a prefix, the folder of its programs is not; and an
+        # environment without torch has no program of the torch that is laid over it.
         return (target.python, "-m", "torch.distributed.run")
     return (program_beside(target, "torchrun"),)

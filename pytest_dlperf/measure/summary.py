@@ -82,6 +82,9 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
         for kind in ("framework", "model", "data", "start")
         if kind in known
     }
+    if any("imports" in rank.by_kind for rank in records):
+        told = (rank.by_kind.get("imports", {}).get("files", {}) for rank in records)
+        facts["imports"] = {path: digest for files in told for path, digest in files.items()}
     return summary, facts
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytest_dlperf.worker import host
+from pytest_dlperf.worker.imports import imported
 from pytest_dlperf.worker.mark_devices import device_of
 from pytest_dlperf.worker.records import (
     RECORDS_FORMAT,
@@ -200,6 +201,8 @@ class Marks:
         self._records.write("framework", **_framework(self._settings.framework))
         self._records.write("libraries", imported=[n for n in _LIBRARIES if n in sys.modules])
         self._records.write("memory", **self._device().peak_memory())
+        if (files := imported()) is not None:
+            self._records.write("imports", files=files)
         self._records.write("end", time=time.time())
         self.close()
 
