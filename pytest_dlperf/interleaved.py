@@ -159,7 +159,7 @@ class _Pairs:
             watcher.run_ended(self._case, pair[side][0])
             if number > 1 or side == BEFORE:
                 continue
-            if unaffected := self._trees.unaffected(pair[side][1]):
+            if unaffected := self._trees.unaffected(self._case, pair[side][1]):
                 self._runs[NOW].append(pair[side])
                 return unaffected
         self._trees.check(self._case, pair[NOW][1], pair[BEFORE][1])

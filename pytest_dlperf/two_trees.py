@@ -35,23 +35,30 @@ class TwoTrees:
         self._top = top_of(rootdir)
         self._trees = [tree_of(arm, self._top) or self._top for arm in (now, before)]
         named = {arm.name for arm in (now, before) if arm.kind == "ref"}
-        if named <= _HEAD and self._changed_files(untracked=False) == 0:
+        if named <= _HEAD and self._changed_files() == 0:
             self.null = _NULL
         self.matter = not self.null
 
-    def _changed_files(self, *, untracked: bool = True) -> int:
+    def _changed_files(self) -> int:
         commits = sorted((arm.commit for arm in self._arms if arm.commit), reverse=True)
         other = commits[1] if len(commits) > 1 else ""
-        return changed_files(self._top, commits[0], other, untracked=untracked)
+        return changed_files(self._top, commits[0], other)
 
-    def unaffected(self, facts: Mapping[str, Any]) -> str:
-        """Return the sentence that nothing which the case imports differs; empty if it does.
+    def unaffected(self, case: Case, facts: Mapping[str, Any]) -> str:
+        """Return the sentence that nothing which ``case`` imports differs; empty if it does.
 
         ``facts`` are what the ranks of a run reported. Empty where they cannot tell as well.
+        Raises ``CaseError`` if they imported nothing that could differ.
         """
         if not self.matter or "imports" not in facts:
             return ""
         imported = self._imported(facts)
+        if not imported.files:
+            raise CaseError(
+                f"{case.id}: this A/B is secretly an A/A: the arms differ in the repository "
+                f"{self._top}, and the ranks imported no file of it; import the code from there "
+                "(an editable install, or its folder on PYTHONPATH), not from an installed copy"
+            )
         if imported.changed(*self._trees):
             return ""
         differing, own = self._changed_files(), len(imported.files)

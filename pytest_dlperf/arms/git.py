@@ -66,21 +66,13 @@ def commit_of(top: Path, arm: RefArm) -> str:
     return base.stdout.strip()
 
 
-def changed_files(top: Path, commit: str, other: str = "", *, untracked: bool = True) -> int:
-    """Return how many files differ between ``commit`` and ``other``.
+def changed_files(top: Path, commit: str, other: str = "") -> int:
+    """Return how many tracked files differ between ``commit`` and ``other``.
 
-    Without ``other``: and the working tree, where files that git does not know count as well,
-    unless ``untracked`` is False.
+    Without ``other``: between ``commit`` and the working tree. Raises ``CaseError``.
     """
     commits = [commit, other] if other else [commit]
-    names = _names(top, "diff", "--name-only", "-z", "--no-renames", *commits)
-    if untracked and not other:
-        names |= _names(top, "ls-files", "--others", "--exclude-standard", "-z")
-    return len(names)
-
-
-def _names(top: Path, *arguments: str) -> set[str]:
-    done = git(top, *arguments)
+    done = git(top, "diff", "--name-only", "-z", "--no-renames", *commits)
     if done.returncode != 0:
-        raise CaseError(f"git {arguments[0]} failed in {top}: {done.stderr.strip()}")
-    return {name for name in done.stdout.split("\0") if name}
+        raise CaseError(f"git diff failed in {top}: {done.stderr.strip()}")
+    return done.stdout.count("\0")
