@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.masking import masked
+from pytest_dlperf.core.masking import MASK
 
 ArmKind = Literal["here", "ref", "requirement", "interpreter", "settings"]
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(?!=)(.*)", re.S)
@@ -21,6 +21,7 @@ _REQUIREMENT: Final = re.compile(
 )
 _EXTRAS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\[[^\]]+\]")
 _ARCHIVES: Final = (".whl", ".tar.gz", ".zip")
+_SECRET: Final = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|KEY", re.I)
 _INTERPRETER: Final = re.compile(r"(\.{0,2}|~)/.*|(.*/)?python[0-9.]*")
 _MERGE_BASE: Final = "merge-base:"
 #: Variables that a launch plan makes itself.
@@ -92,8 +93,15 @@ class SettingsArm:
 
     @property
     def name(self) -> str:
-        """The arm for people: values that may be secret are left out."""
-        return masked(shlex.join(f"{name}={value}" for name, value in self.variables))
+        """The arm for people: values whose names say that they are secret are left out.
+
+        All others are shown, unlike those of a prefix: they are what the arms differ in.
+        """
+        shown = (
+            f"{name}={MASK}" if _SECRET.search(name) else shlex.quote(f"{name}={value}")
+            for name, value in self.variables
+        )
+        return " ".join(shown)
 
 
 Arm = HereArm | RefArm | RequirementArm | InterpreterArm | SettingsArm
