@@ -54,6 +54,12 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     compare.add_argument(
         "--launcher", default="auto", help="of COMMAND; none if it starts its ranks itself"
     )
+    compare.add_argument(
+        "--setup", default="", metavar="COMMAND", help="run once in the tree of a git ref"
+    )
+    compare.add_argument(
+        "--link", action="append", default=[], metavar="PATH", help="untracked, linked into it"
+    )
     compare.add_argument("--workdir", type=Path, default=Path(".dlperf"), metavar="DIR")
     compare.add_argument("--strict", action="store_true", help="fail whatever was not judged")
     compare.add_argument("--json", action="store_true", help="JSON alone on standard output")
@@ -83,9 +89,16 @@ def _compare(arguments: argparse.Namespace) -> int:
     )
     here = Path.cwd()
     bench = bench_of(
-        before=before, now=now, rule=rule, here=here, workdir=here / arguments.workdir,
-        session=f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}", watcher=_Lines(),
-    )  # fmt: skip
+        before=before,
+        now=now,
+        rule=rule,
+        here=here,
+        workdir=here / arguments.workdir,
+        session=f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}",
+        setup=arguments.setup,
+        links=arguments.link,
+        watcher=_Lines(),
+    )
     case = (case_of_suite if arguments.suite else case_of_command)(arguments, bench, here)
     outcome = run_case(case, with_family(bench, case), workload_folder=str(here))
     if arguments.json:

@@ -19,6 +19,7 @@ from pytest_dlperf.history.session_folder import make_session_folder
 from pytest_dlperf.history.session_runs import SessionRuns
 from pytest_dlperf.judge.interleaved import gated_metrics
 from pytest_dlperf.launch.plan import LAUNCHERS
+from pytest_dlperf.launch.process import execute
 from pytest_dlperf.logs import registry
 from pytest_dlperf.measure.devices import detect
 
@@ -33,7 +34,16 @@ if TYPE_CHECKING:
 
 
 def bench_of(
-    *, before: Arm, now: Arm, rule: Rule, here: Path, workdir: Path, session: str, watcher: Watcher
+    *,
+    before: Arm,
+    now: Arm,
+    rule: Rule,
+    here: Path,
+    workdir: Path,
+    session: str,
+    setup: str,
+    links: Sequence[str],
+    watcher: Watcher,
 ) -> Bench:
     """Return the bench of one comparison, typed in the folder ``here``.
 
@@ -59,7 +69,12 @@ def bench_of(
         against=before,
         now=now,
         arms=Arms(
-            folder=workdir / "arms", rootdir=here, python=sys.executable, setup="", links=()
+            folder=workdir / "arms",
+            rootdir=here,
+            python=sys.executable,
+            setup=setup,
+            links=links,
+            execute=execute,
         ),
     )
 

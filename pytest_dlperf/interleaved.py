@@ -17,7 +17,7 @@ from pytest_dlperf.runner import Runner, stays_disturbed
 from pytest_dlperf.two_trees import TwoTrees
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pytest_dlperf.bench import Bench
     from pytest_dlperf.core.arm import ReadyArm
@@ -201,7 +201,7 @@ class _Pairs:
         return ("threads_per_rank",) if threads else ()
 
     def _compared(self, measured: dict[str, Measurement], judgement: Judgement) -> Compared:
-        if self._trees.null:
+        if self._trees.null and judgement.throughput.change is not None:
             reason = f"{judgement.reason}; {self._trees.null}"
             judgement = replace(judgement, reason=reason)
         return Compared(
@@ -223,11 +223,16 @@ class _Pairs:
 
     def _against(self, measurement: Measurement | None) -> Against:
         arm, now = self._arms[BEFORE], self._arms[NOW]
+        software: Mapping[str, str] = {}
+        if measurement is not None:
+            bench = self._runners[BEFORE].bench
+            software = bench.environment(self._case, self._runs[BEFORE][0][1]).software
         return Against(
             name=arm.name,
             kind=arm.kind,
             commit=arm.commit,
             now="" if now.kind == "here" else now.words,
             measurement=measurement,
+            software=software,
             order=tuple(self._order),
         )

@@ -22,6 +22,7 @@ from pytest_dlperf.history.session_folder import make_session_folder
 from pytest_dlperf.history.session_runs import SessionRuns
 from pytest_dlperf.judge.interleaved import gated_metrics
 from pytest_dlperf.judge.screen import family_size
+from pytest_dlperf.launch.process import execute
 from pytest_dlperf.live import Live, Silent
 from pytest_dlperf.measure.devices import detect
 from pytest_dlperf.measure.environment import commit_of
@@ -137,6 +138,7 @@ class PerfSession:
             python=settings.place.python,
             setup=settings.arm_setup,
             links=settings.arm_links,
+            execute=execute,
         )
 
     def _watcher(self) -> Watcher:

@@ -80,6 +80,8 @@ def _properties(outcome: Outcome) -> list[tuple[str, object]]:
         "dlperf_baseline": judgement.throughput.before,
         "dlperf_sees": judgement.throughput.sees,
     }
+    if outcome.against is not None:
+        values["dlperf_against"] = outcome.against.name
     if measurement is not None:
         values |= {
             "dlperf_throughput": measurement.throughput,
@@ -213,6 +215,10 @@ def header(config: pytest.Config, session: PerfSession, owned: Sequence[str]) ->
             f"dlperf: share of node {place.share.node_rank}, which meets the others at "
             f"{place.share.master_addr}:{place.share.master_port}; node 0 judges, by what all "
             f"ranks write to {settings.workdir}"
+        )
+    if settings.against is not None:
+        lines.append(
+            f"dlperf: every run has a partner with {settings.against.name}; no baseline is read"
         )
     if settings.observe:
         lines.append("dlperf: mode observe: nothing fails but errors")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from typing import TYPE_CHECKING, Final
 
 from filelock import FileLock
@@ -89,7 +90,7 @@ class KeptFolders:
             done.unlink()
             self._remove(self._base / name)
             for left in self._base.glob(f"{name}.*"):
-                left.unlink()
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
 
     def _is_free(self, name: str) -> bool:
         """Whether no living session uses the folder; none begins to while it is made."""

@@ -24,6 +24,7 @@ from pytest_dlperf.core.errors import CaseError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pytest_dlperf.arms.command import Execute
     from pytest_dlperf.core.arm import Arm
 
 
@@ -31,13 +32,21 @@ class Arms:
     """The arms of one session; each is made once, and its failure is remembered as well."""
 
     def __init__(
-        self, *, folder: Path, rootdir: Path, python: str, setup: str, links: Sequence[str]
+        self,
+        *,
+        folder: Path,
+        rootdir: Path,
+        python: str,
+        setup: str,
+        links: Sequence[str],
+        execute: Execute,
     ) -> None:
         self._folder = folder
         self._rootdir = rootdir
         self._python = python
         self._setup = setup
         self._links = tuple(links)
+        self._execute = execute
         self._made: dict[Arm, ReadyArm | CaseError] = {}
 
     def ready(self, arm: Arm) -> ReadyArm:
@@ -74,7 +83,13 @@ class Arms:
         folder = self._trees.made(
             worktree.folder_name(commit, self._setup, self._links),
             lambda folder: worktree.add_worktree(
-                top, commit, folder, name=arm.name, setup=self._setup, links=self._links
+                top,
+                commit,
+                folder,
+                name=arm.name,
+                setup=self._setup,
+                links=self._links,
+                execute=self._execute,
             ),
         )
         return ReadyArm(
@@ -85,7 +100,7 @@ class Arms:
         )
 
     def _of_requirement(self, arm: RequirementArm) -> ReadyArm:
-        installer = Installer(self._python)
+        installer = Installer(self._python, self._execute)
         self._overlays = KeptFolders(self._folder / "packages", remove=_remove)
         folder = self._overlays.made(
             installer.folder_name(arm.requirement),

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from pytest_dlperf.arms.worktree import last_lines
+from pytest_dlperf.arms.command import last_lines, run_command
 from pytest_dlperf.core.errors import CaseError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from pytest_dlperf.arms.command import Execute
 
 _FILE_URL: Final = re.compile(r"@\s*file://(?:localhost)?(/[^;#\s]*)")
 #: What a build leaves in a project's folder: no part of what it is.
@@ -24,8 +26,9 @@ _BUILT: Final = frozenset({".git", "build", "__pycache__"})
 class Installer:
     """pip of an interpreter, or uv where it has none."""
 
-    def __init__(self, python: str) -> None:
+    def __init__(self, python: str, execute: Execute) -> None:
         self._python = python
+        self._execute = execute
         self._pip: tuple[str, ...] = (python, "-m", "pip", "--disable-pip-version-check")
         self._uv = shutil.which("uv")
         self._has_pip = _run([*self._pip, "--version"]).returncode == 0
@@ -47,21 +50,17 @@ class Installer:
     def install(self, requirement: str, folder: Path) -> None:
         """Install ``requirement`` and what it needs into ``folder``; raise ``CaseError``."""
         if self._has_pip:
-            command = [*self._pip, "install", "--target", str(folder), requirement]
+            command: tuple[str, ...] = (*self._pip, "install")
         else:
-            command = [
-                self._need_uv(), "pip", "install", "--python", self._python, "--target",
-                str(folder), requirement,
-            ]  # fmt: skip
-        done = _run(command)
-        log = folder.with_name(f"{folder.name}.install.log")
-        log.write_text(done.stdout, encoding="utf-8", errors="replace")
-        if done.returncode != 0:
-            raise CaseError(
-                f"{requirement!r} cannot be installed for {self._python}: "
-                f"{'pip' if self._has_pip else 'uv'} ended with exit code {done.returncode}.\n"
-                f"Log: {log}, its last lines:\n{last_lines(done.stdout)}"
-            )
+            command = (self._need_uv(), "pip", "install", "--python", self._python)
+        run_command(
+            (*command, "--target", str(folder), requirement),
+            cwd=Path.cwd(),
+            logs=folder.with_name(f"{folder.name}.install"),
+            execute=self._execute,
+            failed=f"{requirement!r} cannot be installed for {self._python}; "
+            + ("pip" if self._has_pip else "uv"),
+        )
 
     def _identity(self) -> str:
         done = _run([self._python, "-c", "import sys; print(sys.executable, sys.version)"])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import subprocess
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from pytest_dlperf.arms.command import last_lines, run_command
 from pytest_dlperf.arms.git import git
 from pytest_dlperf.core.errors import CaseError
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-_LAST_LINES: Final = 12
+    from pytest_dlperf.arms.command import Execute
 
 
 def folder_name(commit: str, setup: str, links: Sequence[str]) -> str:
@@ -27,7 +27,14 @@ def folder_name(commit: str, setup: str, links: Sequence[str]) -> str:
 
 
 def add_worktree(
-    top: Path, commit: str, folder: Path, *, name: str, setup: str, links: Sequence[str]
+    top: Path,
+    commit: str,
+    folder: Path,
+    *,
+    name: str,
+    setup: str,
+    links: Sequence[str],
+    execute: Execute,
 ) -> None:
     """Make ``folder`` the tree of ``commit``, link what is untracked, run the setup command.
 
@@ -43,7 +50,13 @@ def add_worktree(
     for link in links:
         _link(top, folder, link, name)
     if setup:
-        _set_up(folder, setup, name)
+        run_command(
+            ("sh", "-c", setup),
+            cwd=folder,
+            logs=folder.with_name(f"{folder.name}.setup"),
+            execute=execute,
+            failed=f"{name!r} was not built; mend ini dlperf_arm_setup ({setup})",
+        )
 
 
 def remove_worktree(top: Path, folder: Path) -> None:
@@ -77,29 +90,3 @@ def _link(top: Path, folder: Path, link: str, name: str) -> None:
         )
     target.parent.mkdir(parents=True, exist_ok=True)
     target.symlink_to(source, target_is_directory=source.is_dir())
-
-
-def _set_up(folder: Path, setup: str, name: str) -> None:
-    log = folder.with_name(f"{folder.name}.setup.log")
-    with log.open("wb") as file:
-        done = subprocess.run(
-            ["sh", "-c", setup],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
-    if done.returncode != 0:
-        text = log.read_text(encoding="utf-8", errors="replace")
-        raise CaseError(
-            f"{name!r} was not built: the setup command ({setup}) ended with exit code "
-            f"{done.returncode}; mend ini dlperf_arm_setup, or name another ref.\n"
-            f"Log: {log}, its last lines:\n{last_lines(text)}"
-        )
-
-
-def last_lines(text: str) -> str:
-    """Return the last lines of what a command printed, indented."""
-    lines = [line[:400] for line in text.splitlines() if line.strip()]
-    return "\n".join(f"    {line}" for line in lines[-_LAST_LINES:]) or "    (it printed nothing)"

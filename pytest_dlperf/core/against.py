@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from pytest_dlperf.core.arm import ArmKind
 from pytest_dlperf.core.measurement import Measurement
@@ -21,6 +22,8 @@ class Against:
     now: str = ""
     #: Runs in the order of pairs: run i belongs to run i of the outcome's own measurement.
     measurement: Measurement | None = None
+    #: Of the arm: framework and its version, Python, CUDA ...
+    software: Mapping[str, str] = field(default_factory=dict)
     #: Which arm ran first in each pair that was launched, disturbed ones too: ``now``, ``before``.
     order: tuple[str, ...] = ()
     #: Whether nothing that the case imports differs between the arms: then nothing was compared.

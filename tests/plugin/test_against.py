@@ -173,7 +173,7 @@ def test_an_arm_is_set_up_and_linked(repository: Suite):
         assert outcomes[ONE]["judgement"]["verdict"] == "regressed"
     [built] = repository.path.glob(".dlperf/arms/*/built")
     assert built.read_text() == "d"
-    [log] = repository.path.glob(".dlperf/arms/*.setup.log")
+    [log] = repository.path.glob(".dlperf/arms/*.setup/output.log")
     assert log.read_text() == "made\n"
 
 

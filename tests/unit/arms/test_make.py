@@ -15,6 +15,7 @@ from repository import Repository, wheel
 from pytest_dlperf.arms.make import Arms
 from pytest_dlperf.core.arm import HereArm, parse_arm
 from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.launch.process import execute
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def repository(tmp_path: Path) -> Repository:
 
 
 def arms(path: Path, **fields: Any) -> Arms:
-    values = {"python": sys.executable, "setup": "", "links": ()} | fields
+    values = {"python": sys.executable, "setup": "", "links": (), "execute": execute} | fields
     return Arms(folder=path / ".dlperf/arms", rootdir=path, **values)
 
 
@@ -112,7 +113,7 @@ def test_a_setup_and_links_prepare_a_tree_of_their_own(repository: Repository):
     assert plain.tree.arm != ready.tree.arm
     assert Path(ready.tree.arm, "built").read_text() == "x"
     assert Path(ready.tree.arm, "data").is_symlink()
-    assert Path(f"{ready.tree.arm}.setup.log").read_text().strip() == ready.tree.arm
+    assert Path(f"{ready.tree.arm}.setup/output.log").read_text().strip() == ready.tree.arm
 
 
 @pytest.mark.parametrize(
@@ -185,7 +186,7 @@ def test_a_requirement_that_cannot_be_installed_shows_the_last_lines(tmp_path: P
         arms(tmp_path).ready(arm(str(path)))
     assert "exit code" in str(raised.value)
     assert not list(tmp_path.glob(".dlperf/arms/packages/*.done"))
-    [log] = tmp_path.glob(".dlperf/arms/packages/*.install.log")
+    [log] = tmp_path.glob(".dlperf/arms/packages/*.install/output.log")
     assert log.exists()
 
 
