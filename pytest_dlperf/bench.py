@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import statistics
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -26,6 +25,7 @@ from pytest_dlperf.launch.programs import check_program
 from pytest_dlperf.launch.share import SharedFolder
 from pytest_dlperf.measure.environment import collect
 from pytest_dlperf.measure.target import with_target
+from pytest_dlperf.stored_numbers import baseline_of_any_machine, published_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -124,6 +124,14 @@ class Bench:
         """Return the class whose baselines count for ``case``."""
         return self.pinned_machine_class or self.devices.machine_class(case.layout.device)
 
+    def rule_for(self, case: Case) -> Rule:
+        """Return the rule with the noise that this machine class has shown at that world size.
+
+        Raises ``BaselineError`` if what is stored of it cannot be read.
+        """
+        noise = self.store.noise(self.machine_class(case))
+        return replace(self.rule, prior=noise.prior(case.world_size) if noise else None)
+
     def check(self, case: Case, misfit: str = "") -> None:
         """Raise ``CaseError`` or ``NotRunError`` if ``case`` cannot run here.
 
@@ -221,40 +229,16 @@ class Bench:
         """
         machine_class = self.machine_class(case)
         if self.logs is not None and self.pinned_machine_class is None:
-            return self._baseline_of_any_machine(case)
+            kind = "published" if self.published else "measured"
+            return baseline_of_any_machine(self.store, case, kind)
         if not self.published:
             return self.store.find(machine_class, case.suite, case.id)
         found = self.store.published(case.id, case.suite)
         return next((b for b in found if b.machine_class == machine_class), None)
 
-    def _baseline_of_any_machine(self, case: Case) -> Baseline | None:
-        """Return the only baseline of ``case``: logs do not say which machine wrote them."""
-        entries, _ = self.store.readable()
-        kind = "published" if self.published else "measured"
-        found = [
-            entry.baseline
-            for entry in entries
-            if entry.baseline.case_id == case.id and entry.baseline.source.kind == kind
-        ]
-        if len(found) > 1:
-            classes = ", ".join(sorted(baseline.machine_class for baseline in found))
-            raise CaseError(
-                f"{case.id}: logs do not say which machine wrote them, and there are baselines of "
-                f"{classes}; name one with DLPERF_MACHINE_CLASS"
-            )
-        return found[0] if found else None
-
     def published_value(self, case: Case) -> dict[str, str | float]:
         """Return the published number of ``case`` with its source; empty if there is none."""
-        for baseline in self.store.published(case.id, case.suite):
-            return {
-                "throughput": statistics.median(baseline.throughputs),
-                "unit": baseline.unit,
-                "machine_class": baseline.machine_class,
-                "document": baseline.source.document,
-                "table": baseline.source.table,
-            }
-        return {}
+        return published_value(self.store, case)
 
     @contextlib.contextmanager
     def lease(self, case: Case) -> Iterator[int | None]:

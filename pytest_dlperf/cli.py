@@ -129,6 +129,7 @@ def _show(arguments: argparse.Namespace) -> int:
 def _accept(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.baseline import commands
     from pytest_dlperf.core.verdict import Rule
+    from pytest_dlperf.noise import learn_noise, prior_of
     from pytest_dlperf.pipeline import judge_again
     from pytest_dlperf.report import json_
 
@@ -139,8 +140,13 @@ def _accept(arguments: argparse.Namespace) -> int:
         outcomes,
         pattern=arguments.pattern,
         reason=arguments.reason,
-        judge_again=lambda outcome, baseline: judge_again(outcome, baseline, Rule()),
+        judge_again=lambda outcome, baseline: judge_again(
+            outcome, baseline, Rule(prior=prior_of(store, outcome))
+        ),
     )
+    if any(not change.refused for change in changes):
+        for machine_class in {o.environment.machine_class for o in outcomes if o.environment}:
+            learn_noise(store, machine_class)
     if arguments.json:
         _print_json(commands.changes_to_json(changes))
     else:

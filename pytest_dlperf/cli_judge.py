@@ -6,7 +6,8 @@ import json
 import os
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pytest_dlperf import cli_extract
 from pytest_dlperf.core.errors import CaseError, UsageError
@@ -25,13 +26,20 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "judge",
         help="the verdict on one training against another",
         description="Each side is a log, several with commas or a glob, a folder of logs, a file "
-        "of --dlperf-json, or a baseline's file.",
+        "of --dlperf-json, a baseline's file, or numbers as JSON: "
+        '{"unit": "samples/s", "sessions": [{"runs": [512.1, 509.8]}]}.',
     )
     judge.add_argument("base", metavar="BASE")
     judge.add_argument("current", metavar="CURRENT")
     for name in ("tolerance", "min-effect", "alpha"):
         judge.add_argument(f"--{name}", metavar="SHARE", help="3%% or 0.03")
     judge.add_argument("--family", type=cli_extract.positive, metavar="N")
+    judge.add_argument(
+        "--paired", action="store_true", help="run i of both sides was measured side by side"
+    )
+    judge.add_argument(
+        "--noise", type=Path, metavar="FILE", help="noise.json of the machine class of the runs"
+    )
     judge.add_argument("--strict", action="store_true", help="fail whatever was not judged")
     cli_extract.add_reading(judge)
     judge.add_argument("--json", action="store_true", help="JSON alone on standard output")
@@ -67,11 +75,15 @@ def _judge(arguments: argparse.Namespace) -> int:
 
 
 def _rule(arguments: argparse.Namespace) -> Rule:
-    shares = {
+    shares: dict[str, Any] = {
         name: parse_share(text, what=f"--{name.replace('_', '-')}")
         for name in ("tolerance", "min_effect", "alpha")
         if (text := getattr(arguments, name)) is not None
     }
+    if arguments.noise is not None:
+        from pytest_dlperf.baseline import noise_file
+
+        shares["prior"] = noise_file.prior_of_file(arguments.noise, arguments.world_size)
     return Rule(**shares, family=arguments.family or 1)
 
 
@@ -86,7 +98,7 @@ def _verdict(
     if before is None:
         return Judgement(verdict=Verdict.NO_BASELINE, reason=f"{arguments.base} does not have it")
     try:
-        judgement = judge_sides(before, now, rule)
+        judgement = judge_sides(before, now, rule, paired=arguments.paired)
     except CaseError as error:
         return Judgement(verdict=Verdict.ERROR, reason=str(error))
     except KeyError as error:

@@ -12,7 +12,7 @@ from pytest_dlperf.core.errors import CaseError, DlperfError
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.judge.interleaved import judge_interleaved
-from pytest_dlperf.judge.screen import looks, more_runs
+from pytest_dlperf.judge.screen import more_runs
 from pytest_dlperf.runner import Runner, stays_disturbed
 from pytest_dlperf.two_trees import TwoTrees
 
@@ -116,7 +116,8 @@ class _Pairs:
 
     def compare(self) -> Compared:
         """Screen, then confirm with further pairs."""
-        wanted = looks(self._case.protocol)[0]
+        rule = self._runners[NOW].bench.rule_for(self._case)
+        wanted = more_runs(self._case, None, 0, rule)
         while True:
             unaffected = self._measure(wanted)
             if unaffected:
@@ -126,11 +127,11 @@ class _Pairs:
                 self._case,
                 measured[NOW],
                 measured[BEFORE],
-                self._runners[NOW].bench.rule,
+                rule,
                 varied=self._varied(),
                 against=self._arms[BEFORE].words,
             )
-            more = more_runs(self._case, judgement, len(measured[NOW].runs))
+            more = more_runs(self._case, judgement, len(measured[NOW].runs), rule)
             if more <= 0 or stays_disturbed(self._case, self._runs[NOW]):
                 return self._compared(measured, judgement)
             wanted = len(measured[NOW].runs) + more

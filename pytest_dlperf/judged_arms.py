@@ -12,6 +12,7 @@ from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.judge.log_sides import LogArm, LogRun
+from pytest_dlperf.judge.numbers import Numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_dlperf.logs.extract import LogResult
 
 #: One training of a side.
-Training = Outcome | Baseline | LogArm
+Training = Outcome | Baseline | LogArm | Numbers
 
 
 def arm_of(training: Training) -> LogArm:
@@ -29,7 +30,16 @@ def arm_of(training: Training) -> LogArm:
         return training
     if isinstance(training, Baseline):
         return _of_baseline(training)
+    if isinstance(training, Numbers):
+        unit = training.unit.removesuffix("/s") or "samples"
+        return LogArm(name=training.name, unit=unit, sessions=training.sessions)
     return _of_outcome(training)
+
+
+def numbers_of_arm(training: Training, name: str) -> Numbers:
+    """Return the rates of a training, and nothing else of it."""
+    arm = arm_of(training)
+    return Numbers(name=name, unit=arm.unit, sessions=arm.sessions)
 
 
 def arm_of_logs(results: Sequence[LogResult], name: str) -> LogArm:

@@ -21,8 +21,10 @@ from pytest_dlperf.core.outcome_json import results_from_json
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.judge.log_sides import LogArm
 from pytest_dlperf.judge.log_verdict import judge_logs
+from pytest_dlperf.judge.numbers import Numbers, judge_numbers, judge_pairs
 from pytest_dlperf.judge.verdict import judge
-from pytest_dlperf.judged_arms import Training, arm_of, arm_of_logs
+from pytest_dlperf.judged_arms import Training, arm_of, arm_of_logs, numbers_of_arm
+from pytest_dlperf.judged_numbers import numbers_of
 from pytest_dlperf.logs.extract import LogResult, extract
 from pytest_dlperf.logs.naming import key_of, name_of
 from pytest_dlperf.logs.problems import implausible
@@ -63,13 +65,22 @@ def read_side(text: str, question: Question) -> dict[str, Training]:
 
 
 def judge_sides(
-    before: Training, now: Training, rule: Rule, *, name: str = "the base"
+    before: Training, now: Training, rule: Rule, *, name: str = "the base", paired: bool = False
 ) -> Judgement:
     """Return the verdict on ``now`` against ``before``.
 
-    By the whole judge where both were measured by this tool, by their rates elsewhere.
+    By the whole judge where both were measured by this tool, by their rates elsewhere; ``paired``:
+    run by run. Raises ``UsageError`` where they are no pairs.
     """
-    if isinstance(now, Outcome) and now.measurement is not None and not isinstance(before, LogArm):
+    if paired:
+        return judge_pairs(numbers_of_arm(before, name), numbers_of_arm(now, "now"), rule)
+    if isinstance(before, Numbers) and isinstance(now, Numbers):
+        return judge_numbers(replace(before, name=name), now, rule)
+    if (
+        isinstance(now, Outcome)
+        and now.measurement is not None
+        and not isinstance(before, LogArm | Numbers)
+    ):
         baseline = before if isinstance(before, Baseline) else baseline_of(before)
         return judge(now.case, now.measurement, baseline, rule)
     return judge_logs(replace(arm_of(before), name=name), arm_of(now), rule)
@@ -122,7 +133,9 @@ def _of_json(path: Path) -> dict[str, Training]:
         if not measured:
             raise UsageError(f"{path}: none of its {len(outcomes)} cases was measured")
         return dict(measured)
-    if "sessions" in values and "case_id" in values:
+    if "sessions" in values and "case_id" not in values:
+        return {str(path): numbers_of(values, path)}
+    if "sessions" in values:
         values.pop("format", None)
         try:
             baseline = decode(Baseline, values)
@@ -133,7 +146,10 @@ def _of_json(path: Path) -> dict[str, Training]:
         raise UsageError(
             f"{path}: verdicts of dlperf judge on logs, without their runs; name the logs"
         )
-    raise UsageError(f"{path}: neither a results file, nor a baseline, nor a log")
+    raise UsageError(
+        f'{path}: neither a results file, nor a baseline, nor numbers ({{"unit": …, '
+        '"sessions": [{"runs": […]}]}), nor a log'
+    )
 
 
 def _of_logs(results: Sequence[LogResult], named: _Named, text: str) -> dict[str, Training]:

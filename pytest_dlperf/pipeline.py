@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pytest_dlperf.core.errors import DlperfError, NotRunError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.from_logs import judge_by_logs
 from pytest_dlperf.interleaved import compare_arms, unmeasured
+from pytest_dlperf.judge.known import with_known
 from pytest_dlperf.judge.screen import more_runs
 from pytest_dlperf.judge.verdict import judge
 from pytest_dlperf.runner import Runner, stays_disturbed
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.measurement import Measurement
     from pytest_dlperf.core.place import Share
     from pytest_dlperf.core.verdict import Rule
-
-#: Runs before the first look at the verdict.
-_FIRST_LOOK: Final = 3
 
 
 def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = "") -> Outcome:
@@ -66,6 +64,9 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
         judgement = Judgement(verdict=Verdict.NOT_RUN, reason=str(error))
     except DlperfError as error:
         judgement = Judgement(verdict=Verdict.ERROR, reason=str(error))
+    now = datetime.now(timezone.utc)
+    if against is None:  # known is a slowdown since the stored sessions
+        judgement = with_known(judgement, case.known, now.date())
     try:
         published = bench.published_value(case)
     except DlperfError as error:
@@ -79,7 +80,7 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
         environment=bench.environment(case, facts),
         baseline_sessions=baseline.sessions if baseline else (),
         published=published,
-        time=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        time=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
         elapsed_s=time.monotonic() - started_s,
         folder=str(bench.folder / case.id),
         share_done=share_done,
@@ -99,14 +100,14 @@ def measure_and_judge(
     case: Case, runner: Runner, baseline: Baseline | None
 ) -> tuple[Measurement, Judgement, dict[str, Any]]:
     """Run a case as often as its verdict needs: screen, then confirm with fresh runs."""
-    parent = case.parent()
+    parent, rule = case.parent(), runner.bench.rule_for(case)
     parents = [] if parent is None else runner.runs(parent, parent.protocol.runs)
-    wanted = min(_FIRST_LOOK, case.protocol.runs)
+    wanted = more_runs(case, None, 0, rule)
     while True:
         runs = runner.runs(case, wanted)
         measurement = runner.measurement(case, runs, parents)
-        judgement = judge(case, measurement, baseline, runner.bench.rule)
-        more = more_runs(case, judgement, len(measurement.runs))
+        judgement = judge(case, measurement, baseline, rule)
+        more = more_runs(case, judgement, len(measurement.runs), rule)
         if more <= 0 or stays_disturbed(case, runs) or runner.bench.share(case):
             return measurement, judgement, runs[0][1]
         wanted = len(measurement.runs) + more

@@ -16,7 +16,7 @@ from pytest_dlperf.baseline import update
 from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.bench import Bench
 from pytest_dlperf.core.errors import DlperfError, UsageError
-from pytest_dlperf.core.verdict import GOOD, Verdict
+from pytest_dlperf.core.verdict import GOOD, KnownState, Verdict
 from pytest_dlperf.from_logs import LogFolder
 from pytest_dlperf.history.session_folder import make_session_folder
 from pytest_dlperf.history.session_runs import SessionRuns
@@ -26,6 +26,7 @@ from pytest_dlperf.launch.process import execute
 from pytest_dlperf.live import Live, Silent
 from pytest_dlperf.measure.devices import detect
 from pytest_dlperf.measure.environment import commit_of
+from pytest_dlperf.noise import learn_noise
 from pytest_dlperf.pipeline import judge_again, run_case
 from pytest_dlperf.settings import Settings
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.baseline import Baseline
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.outcome import Outcome
-    from pytest_dlperf.core.verdict import Rule
     from pytest_dlperf.measure.devices import Devices
     from pytest_dlperf.watcher import Watcher
 
@@ -188,7 +188,7 @@ class PerfSession:
         if outcome.share_done:
             return outcome
         if self.settings.update:
-            return self._update(outcome, rule)
+            return self._update(outcome, replace(bench, rule=rule))
         return replace(outcome, failed=self._fails(outcome))
 
     def _family(self, case: Case) -> int:
@@ -205,23 +205,27 @@ class PerfSession:
         return [e.baseline for e in entries if e.baseline.machine_class == machine_class]
 
     def _fails(self, outcome: Outcome) -> bool:
-        verdict = outcome.judgement.verdict
+        judgement = outcome.judgement
         if outcome.against is not None and outcome.against.unaffected:
             return False
         if self.settings.observe:
-            return verdict is Verdict.ERROR
-        return verdict in self.settings.fail_on
+            return judgement.verdict is Verdict.ERROR
+        if judgement.known is KnownState.KNOWN:
+            return False
+        return judgement.known is KnownState.GONE or judgement.verdict in self.settings.fail_on
 
-    def _update(self, outcome: Outcome, rule: Rule) -> Outcome:
+    def _update(self, outcome: Outcome, bench: Bench) -> Outcome:
         """Write the baseline of ``outcome``, or say in its judgement why it was refused."""
         judgement = outcome.judgement
         try:
+            rule = bench.rule_for(outcome.case)
             change = update.write(
                 self.store,
                 outcome,
                 reason=self.settings.reason,
                 judge_again=lambda found, baseline: judge_again(found, baseline, rule),
             )
+            learn_noise(self.store, self.bench.machine_class(outcome.case))
         except DlperfError as error:
             reason = f"{judgement.reason}\nthe baseline was not written: {error}"
             return replace(outcome, judgement=replace(judgement, reason=reason), failed=True)

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_dlperf.collection import selected_of
 from pytest_dlperf.core.outcome_json import outcome_from_json, outcome_to_json
-from pytest_dlperf.core.verdict import NOT_JUDGED
+from pytest_dlperf.core.verdict import NOT_JUDGED, KnownState
 from pytest_dlperf.options import FLAGS
 from pytest_dlperf.report import json_, terminal
 
@@ -59,7 +59,7 @@ def mark_report(report: pytest.TestReport, item: pytest.Item, dlperf: Dlperf | N
             f"{outcome.judgement.verdict}: {outcome.judgement.reason}\n"
             "(the test went on after dlperf.run() had failed)"
         )
-    elif report.passed and outcome.judgement.verdict in NOT_JUDGED and not outcome.update:
+    elif report.passed and _is_apart(outcome):
         path, line, _ = item.location
         report.outcome = "skipped"
         report.longrepr = (
@@ -67,6 +67,14 @@ def mark_report(report: pytest.TestReport, item: pytest.Item, dlperf: Dlperf | N
             line or 0,
             f"Skipped: {outcome.judgement.verdict}: {outcome.judgement.reason}",
         )
+
+
+def _is_apart(outcome: Outcome) -> bool:
+    """Whether a test that passed is shown as neither passed nor failed."""
+    if outcome.update:
+        return False
+    judgement = outcome.judgement
+    return judgement.known is KnownState.KNOWN or judgement.verdict in NOT_JUDGED
 
 
 def _properties(outcome: Outcome) -> list[tuple[str, object]]:
@@ -98,7 +106,8 @@ def status_of(report: pytest.TestReport) -> tuple[str, str, Any] | None:
     values: Any = getattr(report, ATTRIBUTE, None)
     if values is None or report.when != "call" or not report.skipped:
         return None
-    verdict = str(values["judgement"]["verdict"])
+    judgement = values["judgement"]
+    verdict = str(judgement.get("known") or judgement["verdict"])
     return verdict, verdict[0].upper(), (verdict.upper(), {"yellow": True})
 
 

@@ -44,7 +44,7 @@ def from_bytes(content: bytes, key: Key) -> Baseline:
     ``key`` is what the file's path says of it. Raises ``DecodeError``, whose message begins
     with the field, for everything that ``to_bytes`` of a sound baseline would not write.
     """
-    values = _parse(content)
+    values = parse(content)
     if not isinstance(values, dict):
         raise DecodeError("the whole file: not a JSON object")
     found = values.pop("format", None)
@@ -56,7 +56,8 @@ def from_bytes(content: bytes, key: Key) -> Baseline:
     return baseline
 
 
-def _parse(content: bytes) -> Any:
+def parse(content: bytes) -> Any:
+    """Return what JSON text holds; raise ``DecodeError`` that says where it is none."""
     try:
         return json.loads(content.decode("utf-8"), object_pairs_hook=_unique)
     except DecodeError:

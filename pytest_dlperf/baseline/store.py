@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_dlperf.baseline import file_format
+from pytest_dlperf.baseline import file_format, noise_file
 from pytest_dlperf.baseline.key import PUBLISHED, Key, is_name
 from pytest_dlperf.baseline.replace_file import locked, remove_file, replace_file
 from pytest_dlperf.core.codec import DecodeError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_dlperf.core.baseline import Baseline
+    from pytest_dlperf.core.noise import MachineNoise
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,6 +55,10 @@ class BaselineStore:
         )
         found = (_read(key.path(self.root), key) for key in keys)
         return tuple(baseline for baseline in found if baseline is not None)
+
+    def noise(self, machine_class: str) -> MachineNoise | None:
+        """Return the noise that a machine class has shown; None if none was learnt."""
+        return noise_file.read(self.root, machine_class)
 
     def all(self) -> Iterator[StoredBaseline]:
         """Yield every stored baseline, measured and published, sorted by path."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pytest_dlperf.core.case import PROTOCOLS, Case, Protocol
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.known import Known
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.lookup import lookup
 from pytest_dlperf.core.quantity import parse_share
@@ -31,7 +32,8 @@ def expand(**keys: Any) -> tuple[Case, ...]:
 
     Keys are those of ``Case`` and of ``Protocol``; ``protocol`` names one of ``PROTOCOLS``,
     which the others then change; layouts are texts, ``options`` a mapping,
-    ``tolerance`` ``"3%"`` or 0.03. Raises ``UsageError`` for what cannot be meant.
+    ``tolerance`` ``"3%"`` or 0.03, ``known`` a mapping of issue, until and change. Raises
+    ``UsageError`` for what cannot be meant.
     """
     unknown = sorted(set(keys) - set(KEYS))
     if unknown:
@@ -49,14 +51,7 @@ def expand(**keys: Any) -> tuple[Case, ...]:
     for name, items in axes.items():
         if not items:
             raise UsageError(f"{name} is an empty list; give at least one value")
-    if values.get("tolerance") is not None:
-        values["tolerance"] = parse_share(values["tolerance"], what="tolerance")
-    if "command" in values:
-        values["command"] = _command(values["command"])
-        values.setdefault("unit", "")  # its log may say
-    if "launcher" in values and values["launcher"] is None:
-        values["launcher"] = "none"
-    values["options"] = _options(values.get("options", {}))
+    values |= _read(values)
     cases = []
     for combination in itertools.product(*axes.values()):
         chosen = dict(zip(axes, combination, strict=True))
@@ -64,6 +59,21 @@ def expand(**keys: Any) -> tuple[Case, ...]:
         chosen["layout"] = layout if isinstance(layout, Layout) else Layout.parse(str(layout))
         cases.append(Case(protocol=protocol, **values, **chosen))
     return tuple(cases)
+
+
+def _read(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those values that are written in another way than a case has them."""
+    found: dict[str, Any] = {"options": _options(values.get("options", {}))}
+    if values.get("tolerance") is not None:
+        found["tolerance"] = parse_share(values["tolerance"], what="tolerance")
+    if values.get("known") is not None:
+        found["known"] = Known.parse(values["known"])
+    if "command" in values:
+        found["command"] = _command(values["command"])
+        found["unit"] = values.get("unit", "")  # its log may say
+    if "launcher" in values and values["launcher"] is None:
+        found["launcher"] = "none"
+    return found
 
 
 def _command(value: Any) -> tuple[Any, ...]:

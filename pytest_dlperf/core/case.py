@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.known import Known
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.log_pattern import LogPattern
 
@@ -109,6 +110,8 @@ class Case:
     unit: str = "samples"
     protocol: Protocol = field(default_factory=Protocol)
     tolerance: float | None = None
+    #: A slowdown that is let pass for a while.
+    known: Known | None = None
     options: tuple[tuple[str, OptionValue], ...] = ()
     loss: LossRule = "falls"
     version: int = 1

@@ -46,6 +46,7 @@ def outcome_from_json(values: Any) -> Outcome:
         values["case"].pop("id", None)
         judgement = values["judgement"]
         own = {key: judgement.pop(key) for key in ("verdict", "reason", "metrics")}
+        own["known"] = judgement.pop("known", None)
         values["judgement"] = {**own, "throughput": {**judgement, "verdict": None}}
         if isinstance(values.get("against"), dict):
             values["against"] = _without_derived(values["against"])

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Final
 
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.noise import Prior
 
 
 class Verdict(str, Enum):
@@ -51,6 +52,8 @@ class Rule:
     alpha: float = 0.05
     #: Number of cases with a baseline times their gated metrics: alpha is split over them.
     family: int = 1
+    #: Noise that this machine class has shown at the case's world size; None: the built-in one.
+    prior: Prior | None = None
 
     def __post_init__(self) -> None:
         for name in ("alpha", "tolerance", "tolerance_max", "min_effect"):
@@ -77,6 +80,23 @@ class Comparison:
     tolerance: float | None = None
     verdict: Verdict | None = None
     provisional: bool = False
+    #: Of the hypotheses that it is not slower than ``min_effect``, and slower than the tolerance.
+    p_regressed: float | None = None
+    p_passed: float | None = None
+    #: Runs in all that would decide what is open; None where none would, or nothing is.
+    runs_needed: int | None = None
+
+
+class KnownState(str, Enum):
+    """What became of a slowdown that the marker calls known."""
+
+    KNOWN = "known"
+    EXPIRED = "expired"
+    WORSE = "worse"
+    GONE = "gone"
+
+    def __str__(self) -> str:
+        return self.value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,3 +109,5 @@ class Judgement:
     throughput: Comparison = field(default_factory=Comparison)
     #: ``speedup`` and ``peak_memory``, where they were measured before and now.
     metrics: Mapping[str, Comparison] = field(default_factory=dict)
+    #: None where the case has no known slowdown, or it does not matter.
+    known: KnownState | None = None

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.verdict import Comparison, Verdict
-from pytest_dlperf.judge.stats import contrast, expected_se, quantile
+from pytest_dlperf.judge.needed import stored_runs_needed
+from pytest_dlperf.judge.stored import contrast, expected_spread
 
 if TYPE_CHECKING:
     from pytest_dlperf.core.verdict import Rule
     from pytest_dlperf.judge.metrics import Metric
+    from pytest_dlperf.judge.screen import Spending
     from pytest_dlperf.judge.stats import Contrast
 
 #: The interval that is shown has 90 %, whatever alpha is.
@@ -31,59 +34,97 @@ def share_of(distance: float, sign: int = 1) -> float:
     return -sign * math.expm1(-sign * distance)
 
 
-def learnt_tolerance(metric: Metric, rule: Rule, looks: int) -> float:
+def learnt_tolerance(metric: Metric, rule: Rule, spent: Spending) -> float:
     """Return the tolerance at which an unchanged case is certified 19 times in 20.
 
     From what is stored and the prior alone: noise of the runs on trial must not widen it.
     """
-    se, df = expected_se(metric.planned, metric.stored, metric.prior)
-    needed = (quantile(rule.alpha / looks, df) + _POWER) * se
+    found = expected_spread(metric.planned, metric.stored, metric.prior)
+    needed = found.reach(rule.alpha * spent.certify) + _POWER * found.se
     return max(rule.tolerance_min, share_of(needed, metric.sign))
 
 
-def alarm_alpha(rule: Rule, looks: int) -> float:
-    """Return the error rate of one alarm: split over the suite, and over the looks that may fail.
-
-    The first of several looks never fails a case (``screen.more_runs``).
-    """
-    return rule.alpha / (max(1, rule.family) * max(1, looks - 1))
+def alarm_alpha(rule: Rule, spent: Spending) -> float:
+    """Return the error rate of one alarm: split over the suite, and over the looks."""
+    return rule.alpha * spent.alarm / max(1, rule.family)
 
 
-def slower_for_sure(found: Contrast, rule: Rule, looks: int, sign: int = 1) -> bool:
+def slower_for_sure(found: Contrast, rule: Rule, spent: Spending, sign: int = 1) -> bool:
     """Whether a change for the worse beyond ``min_effect`` is shown, at the suite's error rate."""
-    return found.upper(alarm_alpha(rule, looks)) < -margin(rule.min_effect, sign)
+    reach = found.alarm_reach(alarm_alpha(rule, spent))
+    return found.shift + reach < -margin(rule.min_effect, sign)
 
 
-def _verdict(metric: Metric, found: Contrast, tolerance: float, rule: Rule, looks: int) -> Verdict:
-    sign = metric.sign
-    if found.lower(alarm_alpha(rule, looks)) > margin(rule.min_effect, -sign):
+def verdict_of(
+    found: Contrast,
+    tolerance: float,
+    rule: Rule,
+    spent: Spending,
+    *,
+    sign: int = 1,
+    floor: float | None = None,
+) -> Verdict:
+    """Return what a contrast says of the two margins; see ``Metric`` for sign and floor."""
+    reach = found.alarm_reach(alarm_alpha(rule, spent))
+    if found.shift - reach > margin(rule.min_effect, -sign):
         return Verdict.IMPROVED
-    worse = slower_for_sure(found, rule, looks, sign)
-    if metric.floor is not None:
-        worse = worse and found.shift < -margin(metric.floor, sign)
+    worse = slower_for_sure(found, rule, spent, sign)
+    if floor is not None:
+        worse = worse and found.shift < -margin(floor, sign)
         if worse:
             return Verdict.REGRESSED
-    if found.lower(rule.alpha / looks) > -margin(tolerance, sign):
+    if found.certified(rule.alpha * spent.certify) > -margin(tolerance, sign):
         return Verdict.PASSED
     return Verdict.REGRESSED if worse else Verdict.INCONCLUSIVE
 
 
-def compare(
-    metric: Metric, tolerance: float, rule: Rule, looks: int, found: Contrast | None = None
-) -> Comparison:
-    """Judge one metric, all else being equal."""
-    sign = metric.sign
-    found = found or contrast(metric.now, metric.stored, metric.prior)
+def interval_of(found: Contrast, sign: int = 1) -> tuple[float, float]:
+    """Return the two-sided 90 % interval of now / before - 1."""
     ends = sorted(math.expm1(sign * end) for end in (found.lower(_TAIL), found.upper(_TAIL)))
-    seen = quantile(alarm_alpha(rule, looks), found.df) * found.se
-    seen = max(seen + margin(rule.min_effect, sign), margin(metric.floor or 0.0, sign))
-    return Comparison(
+    return ends[0], ends[1]
+
+
+def seen_by(
+    found: Contrast, rule: Rule, spent: Spending, *, sign: int = 1, floor: float | None = None
+) -> float:
+    """Return the smallest share by which it could be worse that this contrast could have shown."""
+    seen = found.alarm_reach(alarm_alpha(rule, spent))
+    return share_of(max(seen + margin(rule.min_effect, sign), margin(floor or 0.0, sign)), sign)
+
+
+def compare(metric: Metric, tolerance: float, rule: Rule, spent: Spending) -> Comparison:
+    """Judge one metric, all else being equal."""
+    found = contrast([metric.now], metric.stored, metric.prior)
+    sign = metric.sign
+    compared = comparison_of(found, tolerance, rule, spent, sign=sign, floor=metric.floor)
+    needed = None
+    if compared.verdict is Verdict.INCONCLUSIVE:
+        needed = stored_runs_needed(metric, found, margin(tolerance, sign), rule, spent)
+    return replace(
+        compared,
         now=metric.now.amount,
         before=metric.before,
-        change=math.expm1(sign * found.shift),
-        interval=(ends[0], ends[1]),
-        sees=share_of(seen, sign),
-        tolerance=tolerance,
-        verdict=_verdict(metric, found, tolerance, rule, looks),
         provisional=len(metric.stored) == 1,
+        runs_needed=needed,
+    )
+
+
+def comparison_of(
+    found: Contrast,
+    tolerance: float,
+    rule: Rule,
+    spent: Spending,
+    *,
+    sign: int = 1,
+    floor: float | None = None,
+) -> Comparison:
+    """Return what a contrast says, without the levels themselves."""
+    return Comparison(
+        change=math.expm1(sign * found.shift),
+        interval=interval_of(found, sign),
+        sees=seen_by(found, rule, spent, sign=sign, floor=floor),
+        tolerance=tolerance,
+        verdict=verdict_of(found, tolerance, rule, spent, sign=sign, floor=floor),
+        p_regressed=found.p_below(-margin(rule.min_effect, sign)),
+        p_passed=found.p_above(-margin(tolerance, sign)),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,18 +11,20 @@ from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.judge import convergence, interleaved_words, metrics, priors, refusals
-from pytest_dlperf.judge.compare import compare, slower_for_sure
+from pytest_dlperf.judge.compare import comparison_of, slower_for_sure
+from pytest_dlperf.judge.numbers import PAIRED_TOLERANCE, pairs_needed
 from pytest_dlperf.judge.paired import paired_contrast
-from pytest_dlperf.judge.screen import looks
+from pytest_dlperf.judge.screen import spending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.measurement import Measurement
+    from pytest_dlperf.core.noise import Prior
     from pytest_dlperf.core.run import RunSummary
     from pytest_dlperf.core.verdict import Rule
-    from pytest_dlperf.judge.priors import Prior
+    from pytest_dlperf.judge.screen import Spending
     from pytest_dlperf.judge.stats import Contrast
 
 
@@ -58,13 +61,10 @@ def judge_interleaved(
         reason = f"{reason}; look at the records of the runs, and measure again"
         return _not_judged(Verdict.UNSTEADY, reason, now)
     tolerance = next(
-        given
-        for given in (rule.tolerance, case.tolerance, rule.tolerance_min)
-        if given is not None
+        given for given in (rule.tolerance, case.tolerance, PAIRED_TOLERANCE) if given is not None
     )
-    count = len(looks(case.protocol))
-    pairs = _Pairs(case, tolerance, rule, count)
-    prior = priors.THROUGHPUT[case.layout.device]
+    prior = priors.of_throughput(case, rule)
+    pairs = _Pairs(tolerance, rule, spending(case.protocol, len(now.runs), prior))
     found, evidence = pairs.compare(now.throughputs, before.throughputs, prior)
     judged = Judgement(
         verdict=found.verdict or Verdict.INCONCLUSIVE,
@@ -72,8 +72,9 @@ def judge_interleaved(
             found,
             rule,
             now.unit,
-            slower=slower_for_sure(evidence, rule, count),
+            slower=slower_for_sure(evidence, rule, pairs.spent),
             against=against,
+            takes=interleaved_words.what_it_takes(found, now.runs, before.runs),
             pairs=len(now.runs),
         ),
         throughput=found,
@@ -134,11 +135,10 @@ def _not_judged(verdict: Verdict, reason: str, now: Measurement) -> Judgement:
 class _Pairs:
     """Compares values of pairs, all metrics by the same margins."""
 
-    def __init__(self, case: Case, tolerance: float, rule: Rule, looks: int) -> None:
-        self._case = case
+    def __init__(self, tolerance: float, rule: Rule, spent: Spending) -> None:
         self._tolerance = tolerance
         self._rule = rule
-        self._looks = looks
+        self.spent = spent
 
     def compare(
         self,
@@ -150,21 +150,23 @@ class _Pairs:
         floor: float | None = None,
     ) -> tuple[Comparison, Contrast]:
         """Return the comparison of values in the order of pairs, and what it stands on."""
-        metric = metrics.Metric(
-            now=metrics.level(now, sign),
-            stored=(metrics.level(before, sign),),
-            prior=prior,
-            planned=1.0,
-            sign=sign,
-            floor=floor,
-        )
         found = paired_contrast(
             [sign * math.log(value) for value in now],
             [sign * math.log(value) for value in before],
             prior,
         )
-        compared = compare(metric, self._tolerance, self._rule, self._looks, found)
-        return replace(compared, provisional=False), found
+        compared = comparison_of(
+            found, self._tolerance, self._rule, self.spent, sign=sign, floor=floor
+        )
+        needed = None
+        if compared.verdict is Verdict.INCONCLUSIVE:
+            needed = pairs_needed(found, len(now), self._tolerance, self._rule)
+        return replace(
+            compared,
+            now=statistics.median(now),
+            before=statistics.median(before),
+            runs_needed=needed,
+        ), found
 
 
 def _metrics(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.judge import sentences
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_dlperf.core.run import RunSummary
     from pytest_dlperf.core.verdict import Comparison, Rule
 
 #: What a metric counts, and for what.
@@ -18,11 +23,11 @@ _NAMES: Final = {
 
 
 def throughput(
-    found: Comparison, rule: Rule, unit: str, *, slower: bool, against: str, pairs: int
+    found: Comparison, rule: Rule, unit: str, *, slower: bool, against: str, takes: str, pairs: int
 ) -> str:
     """Return the sentence of a throughput that was judged by ``pairs`` pairs of runs.
 
-    ``slower``: the slowdown is certain, whatever the verdict.
+    ``slower``: the slowdown is certain, whatever the verdict. ``takes`` is ``what_it_takes``.
     """
     percent = sentences.percent
     tolerance, sees = percent(found.tolerance or 0.0), percent(found.sees or 0.0)
@@ -44,9 +49,22 @@ def throughput(
         return f"{how}, beyond {percent(rule.min_effect)} for certain; find what changed"
     return (
         f"{how}: neither within the tolerance of {tolerance} for certain nor slower for certain, "
-        f"for only a slowdown of {sees} or more shows here; raise --dlperf-max-runs, or allow "
-        "more with --dlperf-tolerance"
+        f"for only a slowdown of {sees} or more shows here; {takes}, or allow more with "
+        "--dlperf-tolerance"
     )
+
+
+def what_it_takes(
+    found: Comparison, now: Sequence[RunSummary], before: Sequence[RunSummary]
+) -> str:
+    """Return how many further pairs would decide what is open, and how long they would take."""
+    if found.runs_needed is None:
+        return "no number of pairs would decide it, as the change lies at the tolerance"
+    seconds = sum(statistics.median(run.elapsed_s for run in runs) for runs in (now, before))
+    more = found.runs_needed - len(now)
+    took = f" (about {math.ceil(more * seconds / 60)} min)" if seconds else ""
+    words = f"{more} more {'pair' if more == 1 else 'pairs'}{took} would decide it"
+    return f"{words}: --dlperf-max-runs={found.runs_needed}"
 
 
 def metric(name: str, found: Comparison) -> str:

@@ -8,11 +8,12 @@ import statistics
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.core.noise import Prior
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.judge import log_sides, refusals, sentences
 from pytest_dlperf.judge.compare import compare, learnt_tolerance, margin
 from pytest_dlperf.judge.metrics import Metric, check_rates, level
-from pytest_dlperf.judge.priors import Prior
+from pytest_dlperf.judge.screen import ONE_LOOK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,9 +56,9 @@ def judge_logs(before: LogArm, now: LogArm, rule: Rule) -> Judgement:
         planned=level(rates).share,
     )
     given = rule.tolerance
-    tolerance = learnt_tolerance(metric, rule, 1) if given is None else given
+    tolerance = learnt_tolerance(metric, rule, ONE_LOOK) if given is None else given
     tolerance = tolerance if given is not None else min(tolerance, rule.tolerance_max)
-    found = compare(metric, tolerance, rule, 1)
+    found = compare(metric, tolerance, rule, ONE_LOOK)
     how = sentences.how_much(found, now.unit, before.name)
     if disagreement := _disagreement(before, now, tolerance):
         known = replace(found, change=None, interval=None, verdict=Verdict.UNSTEADY)
@@ -70,24 +71,10 @@ def judge_logs(before: LogArm, now: LogArm, rule: Rule) -> Judgement:
         log_sides.same_files(before, now),
     )
     why = "; ".join(itertools.chain.from_iterable(notes))
-    reason = f"{how}{_certainty(found, rule)}" + (f"; {why}" if why else "")
+    reason = f"{how}{sentences.certainty(found, rule)}" + (f"; {why}" if why else "")
     return Judgement(
         verdict=found.verdict or Verdict.INCONCLUSIVE, reason=reason, throughput=found
     )
-
-
-def _certainty(found: Comparison, rule: Rule) -> str:
-    tolerance, sees = (sentences.percent(share or 0.0) for share in (found.tolerance, found.sees))
-    if found.verdict is Verdict.PASSED:
-        return f", certified within the tolerance of {tolerance}"
-    if found.verdict is Verdict.REGRESSED:
-        return f", beyond {sentences.percent(rule.min_effect)} for certain"
-    if found.verdict is Verdict.INCONCLUSIVE:
-        return (
-            f": neither within the tolerance of {tolerance} nor slower for certain; only {sees} "
-            "or more shows here, and logs of more runs would show less"
-        )
-    return ""
 
 
 def _disagreement(before: LogArm, now: LogArm, tolerance: float) -> str:

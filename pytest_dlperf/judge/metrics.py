@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.baseline import Session
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.measurement import Measurement
-    from pytest_dlperf.judge.priors import Prior
+    from pytest_dlperf.core.noise import Prior
+    from pytest_dlperf.core.verdict import Rule
 
 
 #: Peak memory that grew by less fails nothing.
@@ -56,14 +57,20 @@ def check_rates(rates: Sequence[float], what: str) -> None:
             )
 
 
-def level(values: Sequence[float], sign: int = 1) -> Level:
+def level(values: Sequence[float], sign: int = 1, node: str = "") -> Level:
     """Return the level of the runs of one session; ``sign`` -1 where lower is better."""
     amount = statistics.median(values)
     return Level(
         amount=amount,
         value=sign * math.log(amount),
         arms=(tuple(math.log(value) for value in values),),
+        node=node,
     )
+
+
+def _node(measurement: Measurement) -> str:
+    """Return the host of the first rank; empty if no run tells."""
+    return next((run.ranks[0].node for run in measurement.runs if run.ranks), "")
 
 
 def _ratio(over: Sequence[float], under: Sequence[float]) -> Level:
@@ -75,17 +82,21 @@ def _ratio(over: Sequence[float], under: Sequence[float]) -> Level:
     )
 
 
-def throughput(case: Case, measurement: Measurement, stored: Sequence[Session]) -> Metric:
+def throughput(
+    case: Case, measurement: Measurement, stored: Sequence[Session], rule: Rule
+) -> Metric:
     """Return the metric that every case has."""
     return Metric(
-        now=level(measurement.throughputs),
-        stored=tuple(level(session.runs) for session in stored),
-        prior=priors.THROUGHPUT[case.layout.device],
+        now=level(measurement.throughputs, node=_node(measurement)),
+        stored=tuple(level(session.runs, node=session.node) for session in stored),
+        prior=priors.of_throughput(case, rule),
         planned=median_cost(case.protocol.runs) / case.protocol.runs,
     )
 
 
-def parent(case: Case, measurement: Measurement, stored: Sequence[Session]) -> Metric | None:
+def parent(
+    case: Case, measurement: Measurement, stored: Sequence[Session], rule: Rule
+) -> Metric | None:
     """Return the throughput of one device: not gated, but it explains a speedup."""
     before = tuple(level(session.parent_runs) for session in stored if session.parent_runs)
     if not measurement.parent_throughputs or not before:
@@ -93,7 +104,7 @@ def parent(case: Case, measurement: Measurement, stored: Sequence[Session]) -> M
     return Metric(
         now=level(measurement.parent_throughputs),
         stored=before,
-        prior=priors.THROUGHPUT[case.layout.device],
+        prior=priors.of_throughput(case, rule),
         planned=median_cost(case.protocol.runs) / case.protocol.runs,
     )
 
@@ -116,14 +127,16 @@ def _stored_speedup(session: Session) -> Level | None:
     )
 
 
-def speedup(case: Case, measurement: Measurement, stored: Sequence[Session]) -> Metric | None:
+def speedup(
+    case: Case, measurement: Measurement, stored: Sequence[Session], rule: Rule
+) -> Metric | None:
     """Return the speedup, where both sides have it."""
     now = speedup_level(measurement)
     before = tuple(found for session in stored if (found := _stored_speedup(session)) is not None)
     if now is None or not before:
         return None
     return Metric(
-        now=now, stored=before, prior=priors.THROUGHPUT[case.layout.device], planned=now.share
+        now=now, stored=before, prior=priors.of_throughput(case, rule), planned=now.share
     )
 
 

@@ -1,31 +1,22 @@
 """What is believed of the noise of a metric before the case itself has told enough.
 
-Recorded repeats, see docs/verdicts.md. The priors are weak, and on the wide side: a case with
-few stored runs is judged by them, a case with many by its own spread.
+Recorded repeats, see docs/verdicts.md. The built-in priors are weak, and on the wide side: a case
+with few stored runs is judged by them, a case with many by its own spread. What a machine class
+itself has shown goes before them (``learn.py``).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.core.noise import Prior
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.layout import DeviceKind
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Prior:
-    """Standard deviations of log values that are expected, and how many samples that is worth."""
-
-    #: Between runs (launches) of one session.
-    run_sd: float
-    #: Between sessions, on top of what their runs explain: day, node, clocks, placement.
-    session_sd: float
-    #: The prior counts as much as this many degrees of freedom of the case's own values.
-    df: float = 8.0
-
+    from pytest_dlperf.core.verdict import Rule
 
 THROUGHPUT: Final[Mapping[DeviceKind, Prior]] = {
     "cpu": Prior(run_sd=0.03, session_sd=0.03),
@@ -36,3 +27,8 @@ MEMORY: Final[Mapping[DeviceKind, Prior]] = {
     "cpu": Prior(run_sd=0.015, session_sd=0.015),
     "gpu": Prior(run_sd=0.003, session_sd=0.003),
 }
+
+
+def of_throughput(case: Case, rule: Rule) -> Prior:
+    """Return what the stored sessions of this machine class tell, else what is built in."""
+    return rule.prior or THROUGHPUT[case.layout.device]

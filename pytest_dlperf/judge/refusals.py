@@ -84,7 +84,7 @@ def _implausible(case: Case, measurement: Measurement, rule: Rule) -> str:
     level = speedup_level(measurement)
     if level is None or case.world_size < 2 or level.amount <= _SUPER_LINEAR * case.world_size:
         return ""
-    variance, df = run_variance([level], priors.THROUGHPUT[case.layout.device])
+    variance, df = run_variance([level], priors.of_throughput(case, rule))
     low = level.value - quantile(rule.alpha, df) * math.sqrt(variance * level.share)
     if low <= math.log(case.world_size):
         return ""

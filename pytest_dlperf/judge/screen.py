@@ -2,30 +2,65 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.verdict import GOOD, Verdict
+from pytest_dlperf.judge import priors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_dlperf.core.baseline import Baseline
     from pytest_dlperf.core.case import Case, Protocol
-    from pytest_dlperf.core.verdict import Judgement
+    from pytest_dlperf.core.noise import Prior
+    from pytest_dlperf.core.verdict import Judgement, Rule
 
 #: Runs of the first look: fewer say too little about their own spread.
 _FIRST: Final = 3
+#: Where the machine class has told its noise, the spread is known before the first run.
+_FIRST_KNOWN: Final = 2
+#: The share of an alarm's error rate that is spent before the last look: that one sees most.
+_EARLY: Final = 0.2
 
 
-def looks(protocol: Protocol) -> tuple[int, ...]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spending:
+    """Which share of the error rates one look at a case may spend."""
+
+    certify: float
+    alarm: float
+
+
+#: There is one look at what is judged, and no more.
+ONE_LOOK: Final = Spending(certify=1.0, alarm=1.0)
+
+
+def looks(protocol: Protocol, prior: Prior) -> tuple[int, ...]:
     """Return the numbers of runs after which a case is judged, and may be done."""
     if not protocol.adaptive:
         return (protocol.runs,)
-    counts = {min(_FIRST, protocol.runs), protocol.runs, protocol.max_runs}
+    first = _FIRST_KNOWN if prior.learnt else _FIRST
+    counts = {min(first, protocol.runs), protocol.runs, protocol.max_runs}
     return tuple(sorted(counts))
 
 
-def more_runs(case: Case, judgement: Judgement | None, measured: int) -> int:
+def spending(protocol: Protocol, measured: int, prior: Prior) -> Spending:
+    """Return what a look at ``measured`` runs may spend.
+
+    Every look may certify, at the same rate. The first of several never fails a case, and the
+    last gets most of the alarm's rate (Pocock and O'Brien-Fleming are the extremes).
+    """
+    counts = looks(protocol, prior)
+    alarms = len(counts) - 1
+    if alarms < 2:
+        return Spending(certify=1 / len(counts), alarm=1.0)
+    is_last = measured >= counts[-1]
+    alarm = 1 - _EARLY if is_last else _EARLY / (alarms - 1)
+    return Spending(certify=1 / len(counts), alarm=alarm)
+
+
+def more_runs(case: Case, judgement: Judgement | None, measured: int, rule: Rule) -> int:
     """Return how many further runs to launch now, 0 when the case is done.
 
     ``judgement`` is that of the runs so far, None where there is nothing to judge against.
@@ -34,7 +69,7 @@ def more_runs(case: Case, judgement: Judgement | None, measured: int) -> int:
     no more.
     """
     protocol = case.protocol
-    counts = looks(protocol)
+    counts = looks(protocol, priors.of_throughput(case, rule))
     if measured < counts[0]:
         return counts[0] - measured
     verdict = None if judgement is None else judgement.verdict

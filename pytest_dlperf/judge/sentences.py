@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.verdict import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_dlperf.core.run import RunSummary
     from pytest_dlperf.core.verdict import Comparison, Rule
 
 ACCEPT: Final = "--update-baselines --dlperf-reason=TEXT"
@@ -48,10 +53,27 @@ def how_much(found: Comparison, unit: str, against: str) -> str:
     return f"{words} ({_rates(found, f'{unit}/s')}; {_interval(found)})"
 
 
-def throughput(found: Comparison, rule: Rule, unit: str, *, slower: bool, against: str) -> str:
+def what_it_takes(found: Comparison, runs: Sequence[RunSummary]) -> str:
+    """Return how many further runs would decide what is open, and how long they would take."""
+    if found.runs_needed is None:
+        return (
+            "no number of runs would decide it, more stored sessions would (--update-baselines), "
+            "or pairs (--dlperf-against)"
+        )
+    minutes = statistics.median(run.elapsed_s for run in runs) / 60
+    more = found.runs_needed - len(runs)
+    words = f"{more} more {'run' if more == 1 else 'runs'}"
+    took = f" (about {math.ceil(more * minutes)} min)" if minutes else ""
+    return f"{words}{took} would decide it: --dlperf-max-runs={found.runs_needed}"
+
+
+def throughput(
+    found: Comparison, rule: Rule, unit: str, *, slower: bool, against: str, takes: str
+) -> str:
     """Return the sentence of a throughput that was judged.
 
-    ``slower``: the slowdown is certain, whatever the verdict. ``against`` names the baseline.
+    ``slower``: the slowdown is certain, whatever the verdict. ``against`` names the baseline,
+    ``takes`` is ``what_it_takes``.
     """
     tolerance, sees = percent(found.tolerance or 0.0), percent(found.sees or 0.0)
     how = how_much(found, unit, against)
@@ -72,9 +94,30 @@ def throughput(found: Comparison, rule: Rule, unit: str, *, slower: bool, agains
         )
     return (
         f"{how}: neither within the tolerance of {tolerance} for certain nor slower for certain, "
-        f"for only a slowdown of {sees} or more shows here; raise --dlperf-max-runs, store more "
-        "sessions with --update-baselines, or allow more with --dlperf-tolerance"
+        f"for only a slowdown of {sees} or more shows here; {takes}, or allow more with "
+        "--dlperf-tolerance"
     )
+
+
+def certainty(found: Comparison, rule: Rule) -> str:
+    """Return what is certain of numbers to which no run can be added, after ``how_much``."""
+    tolerance, sees = percent(found.tolerance or 0.0), percent(found.sees or 0.0)
+    if found.verdict is Verdict.PASSED:
+        return f", certified within the tolerance of {tolerance}"
+    if found.verdict is Verdict.REGRESSED:
+        return f", beyond {percent(rule.min_effect)} for certain"
+    if found.verdict is Verdict.INCONCLUSIVE:
+        return (
+            f": neither within the tolerance of {tolerance} nor slower for certain; only {sees} "
+            f"or more shows here, and {_more(found)}"
+        )
+    return ""
+
+
+def _more(found: Comparison) -> str:
+    if found.runs_needed is None:
+        return "more sessions would show less, more runs alone would not decide it"
+    return f"about {found.runs_needed} runs in all would decide it"
 
 
 def memory(found: Comparison) -> str:

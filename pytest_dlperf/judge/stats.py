@@ -1,7 +1,6 @@
 """The statistics: levels of sessions, their moderated spread, and the contrast of two sides.
 
 All values are logs; higher is better. The run (one launch) is the sample, never the iteration.
-A later rule replaces this module: ``contrast`` and ``expected_se`` are all that others use.
 """
 
 from __future__ import annotations
@@ -14,11 +13,21 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_dlperf.judge.priors import Prior
+    from pytest_dlperf.core.noise import Prior
 
 #: Variance of a median over that of a mean of as many normal values, from 1 on, by simulation;
 #: it tends to pi/2, and medians of an even number come nearer to the mean.
 _MEDIAN_COSTS: Final = (1.0, 1.0, 1.35, 1.19, 1.43, 1.29, 1.47, 1.35, 1.49, 1.38)
+#: So many standard deviations off, a run was slowed by others.
+_FAR: Final = 5.0
+#: Of fewer runs nobody can tell which were slowed; if more than this share lies far off, runs
+#: vary that much.
+_FEWEST_TO_TELL: Final = 12
+_MOST_FAR: Final = 0.2
+#: Standard deviation of normal values over the median of their deviations.
+_MEDIAN_DEVIATION: Final = 1.4826
+#: How often values of the believed noise are taken for noisier ones.
+_CHANCE: Final = 0.05
 
 
 def median_cost(count: int) -> float:
@@ -36,11 +45,33 @@ class Level:
     value: float
     #: Logs of the runs behind each median.
     arms: tuple[tuple[float, ...], ...]
+    #: Host of the first rank; empty if unknown.
+    node: str = ""
 
     @property
     def share(self) -> float:
         """How much of the variance of one run is left in the value."""
         return sum(median_cost(len(arm)) / len(arm) for arm in self.arms)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spread:
+    """A standard error, and its degrees of freedom."""
+
+    se: float
+    df: float
+
+    def reach(self, alpha: float) -> float:
+        """Return the distance that is exceeded with probability ``alpha``."""
+        return quantile(alpha, self.df) * self.se if self.se else 0.0
+
+    def tail(self, distance: float) -> float:
+        """Return the probability of a distance beyond this one."""
+        from scipy.special import stdtr
+
+        if not 0 < self.se < math.inf:
+            return 0.0 if self.se == 0 and distance > 0 else 1.0
+        return float(stdtr(self.df, -distance / self.se))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,14 +81,41 @@ class Contrast:
     shift: float
     se: float
     df: float
+    #: The same by the spread of these values alone: nothing is certified, and nothing called an
+    #: alarm, that they do not show by themselves too. None to go by ``se``.
+    own_certificate: Spread | None = None
+    own_alarm: Spread | None = None
+
+    @property
+    def _spread(self) -> Spread:
+        return Spread(se=self.se, df=self.df)
 
     def lower(self, alpha: float) -> float:
         """Return the bound that the true shift is below in a share ``alpha`` of such contrasts."""
-        return self.shift - quantile(alpha, self.df) * self.se
+        return self.shift - self._spread.reach(alpha)
 
     def upper(self, alpha: float) -> float:
         """Return the bound that the true shift is above in a share ``alpha`` of such contrasts."""
-        return self.shift + quantile(alpha, self.df) * self.se
+        return self.shift + self._spread.reach(alpha)
+
+    def alarm_reach(self, alpha: float) -> float:
+        """Return how far off the shift an alarm, for either side, must keep."""
+        return max(s.reach(alpha) for s in (self._spread, self.own_alarm) if s is not None)
+
+    def certified(self, alpha: float) -> float:
+        """Return what the true shift is certified to be above, at this error rate."""
+        spreads = (self._spread, self.own_certificate)
+        return self.shift - max(s.reach(alpha) for s in spreads if s is not None)
+
+    def p_below(self, shift: float) -> float:
+        """Return the p value of the hypothesis that the true shift is ``shift`` or more."""
+        spreads = (self._spread, self.own_alarm)
+        return max(s.tail(shift - self.shift) for s in spreads if s is not None)
+
+    def p_above(self, shift: float) -> float:
+        """Return the p value of the hypothesis that the true shift is ``shift`` or less."""
+        spreads = (self._spread, self.own_certificate)
+        return max(s.tail(self.shift - shift) for s in spreads if s is not None)
 
 
 def quantile(alpha: float, df: float) -> float:
@@ -72,37 +130,74 @@ def moderated(prior: float, prior_df: float, own: float, own_df: float) -> float
     return (prior_df * prior + own_df * own) / (prior_df + own_df)
 
 
-def run_variance(levels: Sequence[Level], prior: Prior) -> tuple[float, float]:
-    """Return the variance between runs, pooled within sessions, and its degrees of freedom."""
-    arms = [arm for level in levels for arm in level.arms if len(arm) > 1]
+def is_noisier(own: float, own_df: float, believed: float) -> bool:
+    """Whether a variance is larger than is believed, beyond chance (chi-square, 5 %)."""
+    from scipy.special import chdtri
+
+    return own_df > 0 and own * own_df > believed * float(chdtri(own_df, _CHANCE))
+
+
+def undisturbed(arms: Sequence[Sequence[float]], believed_sd: float) -> list[list[float]]:
+    """Return the runs of each arm without those that others must have slowed, as logs.
+
+    Far off its arm's median is what is five standard deviations away, by the median deviation of
+    all arms or as is believed. The median of an arm hardly heeds such a run; a variance would be
+    of nothing else. All are kept where there are too few to tell, or too many lie far off.
+    """
+    middles = [statistics.median(arm) for arm in arms]
+    deviations = [
+        abs(value - middle) for arm, middle in zip(arms, middles, strict=True) for value in arm
+    ]
+    if len(deviations) < _FEWEST_TO_TELL:
+        return [list(arm) for arm in arms]
+    far = _FAR * max(believed_sd, _MEDIAN_DEVIATION * statistics.median(deviations))
+    if sum(value > far for value in deviations) > _MOST_FAR * len(deviations):
+        return [list(arm) for arm in arms]
+    return [
+        [value for value in arm if abs(value - middle) <= far]
+        for arm, middle in zip(arms, middles, strict=True)
+    ]
+
+
+def run_variance(
+    levels: Sequence[Level], prior: Prior, *, growing: Sequence[Level] = ()
+) -> tuple[float, float]:
+    """Return the variance between runs, pooled within sessions, and its degrees of freedom.
+
+    ``growing`` are levels to which runs may still be added: the more of them, the more the runs
+    count against the prior. So that more runs of the same spread never say less, the variance is
+    the largest that any more of them would leave, at their number.
+    """
+    arms = _arms(levels, prior)
     df = sum(len(arm) - 1 for arm in arms)
-    own = sum(statistics.variance(arm) * (len(arm) - 1) for arm in arms) / df if df else 0.0
-    return moderated(prior.run_sd**2, prior.df, own, df), prior.df + df
+    squares = sum(statistics.variance(arm) * (len(arm) - 1) for arm in arms)
+    more = _arms(growing, prior)
+    more_df = sum(len(arm) - 1 for arm in more)
+    if not more_df:
+        own = squares / df if df else 0.0
+        return moderated(prior.run_sd**2, prior.run_df, own, df), prior.run_df + df
+    own = sum(statistics.variance(arm) * (len(arm) - 1) for arm in more) / more_df
+    known = prior.run_df + df
+    believed = (prior.run_df * prior.run_sd**2 + squares) / known
+    count = min(len(arm) for arm in more)
+    return never_wider(believed, known, own, more_df, count, step=len(more)), known + more_df
 
 
-def _variance(stored: Sequence[Level], share_now: float, runs: float, prior: Prior) -> float:
-    """Return the variance of a new session's level less the mean of the stored ones."""
-    count = len(stored)
-    share = statistics.fmean(level.share for level in stored)
-    values = [level.value for level in stored]
-    own = statistics.variance(values) if count > 1 else 0.0
-    # The prior knows how the two spreads compare; how large they are, the runs tell better.
-    session = prior.session_sd**2 * runs / prior.run_sd**2
-    between = moderated(session + share * runs, prior.df, own, count - 1)
-    return between * (1 + 1 / count) + max(0.0, share_now - share) * runs
+def never_wider(
+    believed: float, known: float, own: float, own_df: float, count: int, *, step: int = 1
+) -> float:
+    """Return the moderated variance of ``count`` values, which more of the same never widen.
 
-
-def contrast(now: Level, stored: Sequence[Level], prior: Prior) -> Contrast:
-    """Compare a session with stored ones, by the spread of the levels of sessions."""
-    runs, _ = run_variance([now, *stored], prior)
-    return Contrast(
-        shift=now.value - statistics.fmean(level.value for level in stored),
-        se=math.sqrt(_variance(stored, now.share, runs, prior)),
-        df=prior.df + len(stored) - 1,
+    Each further value adds ``step`` degrees of freedom to the own variance. Where that is larger
+    than is believed, it would count more and more, and widen the mean at first.
+    """
+    ahead = math.isqrt(math.ceil(known)) + 2
+    return max(
+        moderated(believed, known, own, own_df + more * step) * count / (count + more)
+        for more in range(ahead + 1)
     )
 
 
-def expected_se(share_now: float, stored: Sequence[Level], prior: Prior) -> tuple[float, float]:
-    """Return standard error and degrees of freedom to expect, from what is stored alone."""
-    runs, _ = run_variance(stored, prior)
-    return math.sqrt(_variance(stored, share_now, runs, prior)), prior.df + len(stored) - 1
+def _arms(levels: Sequence[Level], prior: Prior) -> list[list[float]]:
+    arms = undisturbed([arm for level in levels for arm in level.arms], prior.run_sd)
+    return [arm for arm in arms if len(arm) > 1]

@@ -10,8 +10,8 @@ from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Verdict
 from pytest_dlperf.judge import convergence, metrics, refusals, sentences
 from pytest_dlperf.judge.compare import compare, learnt_tolerance, margin, slower_for_sure
-from pytest_dlperf.judge.screen import looks
-from pytest_dlperf.judge.stats import contrast
+from pytest_dlperf.judge.screen import spending
+from pytest_dlperf.judge.stored import contrast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.measurement import Measurement
     from pytest_dlperf.core.verdict import Rule
+    from pytest_dlperf.judge.screen import Spending
 
 
 def judge(
@@ -74,13 +75,13 @@ def _judge_against(
     unsteady: str,
 ) -> Judgement:
     """Decide about a case that has a baseline of the same conditions."""
-    metric = metrics.throughput(case, measurement, stored)
-    count = len(looks(case.protocol))
+    metric = metrics.throughput(case, measurement, stored, rule)
+    spent = spending(case.protocol, len(measurement.runs), metric.prior)
     given = _given_tolerance(case, baseline, rule)
-    tolerance = learnt_tolerance(metric, rule, count) if given is None else given
-    found = compare(metric, tolerance, rule, count)
+    tolerance = learnt_tolerance(metric, rule, spent) if given is None else given
+    found = compare(metric, tolerance, rule, spent)
     shift = refusals.canary_shift(case, measurement, stored)
-    evidence = contrast(metric.now, metric.stored, metric.prior)
+    evidence = contrast([metric.now], metric.stored, metric.prior)
     if shift is not None and shift.explains(evidence.shift, margin(tolerance)):
         reason = refusals.machine_moved(shift)
         return _not_judged(Verdict.INCOMPARABLE, reason, measurement, replace(found, sees=None))
@@ -90,9 +91,9 @@ def _judge_against(
         reason = sentences.noisy(tolerance, rule)
         return _not_judged(Verdict.UNSTEADY, reason, measurement, found)
     others = {
-        name: compare(other, _capped(other, rule, count), rule, count)
+        name: compare(other, _capped(other, rule, spent), rule, spent)
         for name, other in (
-            ("speedup", metrics.speedup(case, measurement, stored)),
+            ("speedup", metrics.speedup(case, measurement, stored, rule)),
             ("peak_memory", metrics.peak_memory(case, measurement, stored)),
         )
         if other is not None
@@ -101,8 +102,9 @@ def _judge_against(
         found,
         rule,
         measurement.unit,
-        slower=slower_for_sure(evidence, rule, count),
+        slower=slower_for_sure(evidence, rule, spent),
         against=_name(baseline, found),
+        takes=sentences.what_it_takes(found, measurement.runs),
     )
     if shift is not None:
         moved = sentences.change(math.expm1(shift.size))
@@ -113,7 +115,7 @@ def _judge_against(
         throughput=found,
         metrics=others,
     )
-    return _with_metrics(judged, metrics.parent(case, measurement, stored))
+    return _with_metrics(judged, metrics.parent(case, measurement, stored, rule))
 
 
 def _given_tolerance(case: Case, baseline: Baseline, rule: Rule) -> float | None:
@@ -124,8 +126,8 @@ def _given_tolerance(case: Case, baseline: Baseline, rule: Rule) -> float | None
     return None
 
 
-def _capped(metric: metrics.Metric, rule: Rule, count: int) -> float:
-    return min(learnt_tolerance(metric, rule, count), rule.tolerance_max)
+def _capped(metric: metrics.Metric, rule: Rule, spent: Spending) -> float:
+    return min(learnt_tolerance(metric, rule, spent), rule.tolerance_max)
 
 
 def _name(baseline: Baseline, found: Comparison) -> str:

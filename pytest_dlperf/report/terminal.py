@@ -81,6 +81,8 @@ def _table(outcomes: Sequence[Outcome]) -> list[str]:
 def _row(outcome: Outcome) -> tuple[str, ...]:
     measurement, judgement = outcome.measurement, outcome.judgement
     verdict = str(judgement.verdict) + (f" ({outcome.update})" if outcome.update else "")
+    if judgement.known is not None:
+        verdict += f" [{judgement.known}]"
     comparison = judgement.throughput
     if measurement is None:
         return (outcome.case.id, *[figures.ABSENT] * 8, verdict)

@@ -179,4 +179,4 @@ def test_losses_that_are_unknown_are_left_to_others() -> None:
 
 def test_a_wrong_training_gets_no_further_runs() -> None:
     found = judged(measured(0.1, 0.1, 0.1), stored(0.8))
-    assert more_runs(CPU, found, 3) == 0
+    assert more_runs(CPU, found, 3, Rule()) == 0

@@ -60,7 +60,7 @@ def test_a_large_speedup_is_improved() -> None:
 def test_between_the_margins_is_inconclusive() -> None:
     judged = judge(GPU, measurement(around(97.4)), baseline(*FIVE), RULE)
     assert judged.verdict is Verdict.INCONCLUSIVE
-    assert "--dlperf-max-runs" in judged.reason
+    assert "no number of runs would decide it" in judged.reason
 
 
 def test_slower_for_certain_yet_within_tolerance_is_passed_and_says_so() -> None:
@@ -222,11 +222,11 @@ def test_importing_the_judge_imports_neither_scipy_nor_numpy_nor_pytest() -> Non
     assert done.stdout.strip() == "[]"
 
 
-def test_fewer_runs_than_were_stored_see_less_and_more_see_no_more() -> None:
+def test_fewer_runs_than_were_stored_see_less_and_more_see_more() -> None:
     def sees(runs: int) -> float:
         judged = judge(GPU, measurement([100.0] * runs), baseline(*FIVE), RULE)
         assert judged.throughput.sees is not None
         return judged.throughput.sees
 
     assert sees(1) > 1.1 * sees(3) > 1.1 * sees(5)
-    assert sees(10) == pytest.approx(sees(5), rel=0.02)
+    assert sees(5) > sees(10) > 0.5 * sees(5), "days differ, however many runs there are"

@@ -1,0 +1,46 @@
+"""A slowdown that is known: who works on it, until when it is let pass, and how large it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Final
+
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.quantity import parse_share
+
+_KEYS: Final = ("issue", "until", "change")
+_EXAMPLE: Final = 'known={"issue": "#123", "until": "2027-01-31", "change": "-4%"}'
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Known:
+    """What the marker's ``known`` says."""
+
+    issue: str
+    #: The last day on which it is let pass, ISO 8601.
+    until: str
+    #: now / before - 1 of the throughput: below 0.
+    change: float
+
+    @classmethod
+    def parse(cls, value: Any) -> Known:
+        """Return what ``value`` says; raise ``UsageError`` for what is missing or cannot be."""
+        if not isinstance(value, Mapping) or set(value) != set(_KEYS):
+            raise UsageError(f"known {value!r}: give issue, until and change, as in {_EXAMPLE}")
+        issue, until, change = (str(value[key]).strip() for key in _KEYS)
+        if not issue:
+            raise UsageError(f"known: issue is empty; name who works on it, as in {_EXAMPLE}")
+        try:
+            last = date.fromisoformat(until)
+        except ValueError:
+            raise UsageError(
+                f"known: until {until!r} is no date; write it as in {_EXAMPLE}"
+            ) from None
+        if not change.startswith("-"):
+            raise UsageError(f"known: change {change!r} is no slowdown; write it as in {_EXAMPLE}")
+        share = parse_share(change[1:], what="known: change")
+        if not 0 < share < 1:
+            raise UsageError(f"known: change {change!r} must lie between -100 % and 0")
+        return cls(issue=issue, until=last.isoformat(), change=-share)

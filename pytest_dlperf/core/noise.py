@@ -1,0 +1,64 @@
+"""What is known of the noise of a machine class: standard deviations of log values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003 - dataclass field
+from dataclasses import dataclass
+from typing import Final
+
+#: From so many cases, and so many sessions beyond their first ones, the noise is known.
+_CASES: Final = 3
+_SESSIONS: Final = 6
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prior:
+    """Standard deviations of log values that are expected, and how many samples that is worth."""
+
+    #: Between runs (launches) of one session.
+    run_sd: float
+    #: Between sessions, on top of what their runs explain: day, clocks, placement.
+    session_sd: float
+    #: ``run_sd`` counts as much as this many degrees of freedom of the case's own values.
+    run_df: float = 8.0
+    session_df: float = 8.0
+    #: Whether enough stored sessions of this machine class told it.
+    learnt: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LearntNoise:
+    """The noise of the cases of one world size, and how much it rests on."""
+
+    run_sd: float
+    run_df: float
+    session_sd: float
+    session_df: float
+    #: Cases, and their stored sessions, that it was learnt from.
+    cases: int
+    sessions: int
+
+    @property
+    def prior(self) -> Prior:
+        """Return it as a belief about another case of that world size."""
+        return Prior(
+            run_sd=self.run_sd,
+            session_sd=self.session_sd,
+            run_df=self.run_df,
+            session_df=self.session_df,
+            learnt=self.cases >= _CASES and self.sessions - self.cases >= _SESSIONS,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MachineNoise:
+    """One ``noise.json``: the noise of throughput on a machine class."""
+
+    machine_class: str
+    #: By world size, in digits.
+    world_sizes: Mapping[str, LearntNoise]
+
+    def prior(self, world_size: int) -> Prior | None:
+        """Return what is known of cases of ``world_size``; None for nothing."""
+        known = self.world_sizes.get(str(world_size))
+        return None if known is None else known.prior

@@ -1,0 +1,144 @@
+"""The verdict on plain numbers: sessions of runs, or pairs of runs.
+
+There is one look at them, and they are all there is: nobody can launch more runs from here.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
+from pytest_dlperf.judge import sentences
+from pytest_dlperf.judge.compare import alarm_alpha, comparison_of, learnt_tolerance, margin
+from pytest_dlperf.judge.metrics import Metric, check_rates, level
+from pytest_dlperf.judge.needed import runs_needed, stored_runs_needed
+from pytest_dlperf.judge.paired import paired_contrast
+from pytest_dlperf.judge.priors import THROUGHPUT
+from pytest_dlperf.judge.screen import ONE_LOOK
+from pytest_dlperf.judge.stored import contrast
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_dlperf.core.verdict import Rule
+    from pytest_dlperf.judge.stats import Contrast, Level
+
+#: Of interleaved pairs, where none is given.
+PAIRED_TOLERANCE: Final = 0.03
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Numbers:
+    """One side: the rates of the runs of each session, in ``unit`` a second where it is known."""
+
+    name: str
+    unit: str
+    sessions: tuple[tuple[float, ...], ...]
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """Every run, in order."""
+        return tuple(rate for session in self.sessions for rate in session)
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """Each session's level."""
+        return tuple(level(session) for session in self.sessions)
+
+
+def judge_numbers(before: Numbers, now: Numbers, rule: Rule) -> Judgement:
+    """Decide whether the sessions of ``now`` are slower than those of ``before``.
+
+    Other units are ``incomparable``. Raises ``CaseError`` for a rate that can be none.
+    """
+    if refused := _refused(before, now):
+        return refused
+    prior = rule.prior or THROUGHPUT["gpu"]
+    found = contrast(now.levels, before.levels, prior)
+    latest = now.levels[-1]
+    metric = Metric(now=latest, stored=before.levels, prior=prior, planned=latest.share)
+    tolerance = rule.tolerance
+    if tolerance is None:
+        tolerance = min(learnt_tolerance(metric, rule, ONE_LOOK), rule.tolerance_max)
+    compared = replace(
+        comparison_of(found, tolerance, rule, ONE_LOOK),
+        now=_mean(now.levels),
+        before=_mean(before.levels),
+        provisional=len(before.sessions) == 1,
+    )
+    if compared.verdict is Verdict.INCONCLUSIVE and len(now.sessions) == 1:
+        needed = stored_runs_needed(metric, found, margin(tolerance), rule, ONE_LOOK)
+        compared = replace(compared, runs_needed=needed)
+    return _judgement(before, now, compared, rule)
+
+
+def judge_pairs(before: Numbers, now: Numbers, rule: Rule) -> Judgement:
+    """Decide by pairs: run i of ``now`` was measured beside run i of ``before``.
+
+    Raises ``UsageError`` where the sides have not as many runs, and ``CaseError`` for a rate that
+    can be none.
+    """
+    if refused := _refused(before, now):
+        return refused
+    if len(before.rates) != len(now.rates):
+        raise UsageError(
+            f"{before.name} has {len(before.rates)} runs and {now.name} {len(now.rates)}: pairs "
+            "need as many on both sides, in the order in which they were measured"
+        )
+    mine, theirs = ([math.log(rate) for rate in side.rates] for side in (now, before))
+    found = paired_contrast(mine, theirs, rule.prior or THROUGHPUT["gpu"])
+    tolerance = PAIRED_TOLERANCE if rule.tolerance is None else rule.tolerance
+    compared = replace(
+        comparison_of(found, tolerance, rule, ONE_LOOK),
+        now=statistics.median(now.rates),
+        before=statistics.median(before.rates),
+    )
+    if compared.verdict is Verdict.INCONCLUSIVE:
+        needed = pairs_needed(found, len(now.rates), tolerance, rule)
+        compared = replace(compared, runs_needed=needed)
+    return _judgement(before, now, compared, rule)
+
+
+def pairs_needed(found: Contrast, have: int, tolerance: float, rule: Rule) -> int | None:
+    """Return how many pairs in all would decide it; None where no number would."""
+    return runs_needed(
+        found,
+        margin(tolerance),
+        margin(rule.min_effect),
+        (rule.alpha, alarm_alpha(rule, ONE_LOOK)),
+        have,
+        lambda count: found.se * math.sqrt(have / count),
+    )
+
+
+def _mean(levels: Sequence[Level]) -> float:
+    return math.exp(statistics.fmean(one.value for one in levels))
+
+
+def _refused(before: Numbers, now: Numbers) -> Judgement | None:
+    for side in (before, now):
+        if not side.rates:
+            raise UsageError(f"{side.name}: no run in it")
+        check_rates(side.rates, side.name)
+    if before.unit and now.unit and before.unit != now.unit:
+        return Judgement(
+            verdict=Verdict.INCOMPARABLE,
+            reason=f"{now.name} counts {now.unit}, {before.name} {before.unit}; bring both to "
+            "one unit",
+            throughput=Comparison(now=statistics.median(now.rates)),
+        )
+    return None
+
+
+def _judgement(before: Numbers, now: Numbers, found: Comparison, rule: Rule) -> Judgement:
+    unit = (now.unit or before.unit).removesuffix("/s") or "samples"
+    how = sentences.how_much(found, unit, before.name)
+    return Judgement(
+        verdict=found.verdict or Verdict.INCONCLUSIVE,
+        reason=f"{how}{sentences.certainty(found, rule)}",
+        throughput=found,
+    )

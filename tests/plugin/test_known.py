@@ -1,0 +1,64 @@
+"""``known=`` in the marker: measured as ever, and let pass as long as it is as it was said."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from fake_suite import Suite
+
+ONE = "net-torch-fp32-bs4-1n1c"
+TEST = """
+import pytest
+
+@pytest.mark.dlperf("w:build", launcher="torchrun", layout="1n1c", batch_size_per_device=4{known})
+def test_net(dlperf):
+    dlperf.run()
+"""
+
+
+def declare(suite: Suite, until: str = "", change: str = "-30%") -> None:
+    known = {"issue": "#123", "until": until, "change": change}
+    suite.write(TEST.format(known=f", known={known}" if until else ""))
+
+
+def test_a_known_slowdown_has_a_mark_of_its_own_until_its_day(suite: Suite) -> None:
+    declare(suite)
+    assert suite.run("--update-baselines").ret == 0
+    slow = "--dlperf-inject=40%"
+
+    declare(suite, until="2999-01-01")
+    result, outcomes = suite.outcomes(slow, "--dlperf-strict", "--junitxml=junit.xml")
+    judgement = outcomes[ONE]["judgement"]
+    assert (judgement["verdict"], judgement["known"]) == ("regressed", "known")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*1 known in*"])
+    skipped = ElementTree.parse(suite.path / "junit.xml").getroot().find(".//skipped")
+    assert skipped is not None
+    assert "#123" in skipped.get("message", "")
+
+    declare(suite, until="2001-01-01")
+    result, outcomes = suite.outcomes(slow)
+    assert (result.ret, outcomes[ONE]["judgement"]["known"]) == (1, "expired")
+
+    declare(suite, until="2999-01-01", change="-5%")
+    result, outcomes = suite.outcomes(slow)
+    assert (result.ret, outcomes[ONE]["judgement"]["known"]) == (1, "worse")
+
+    declare(suite, until="2999-01-01")
+    result, outcomes = suite.outcomes()
+    assert (result.ret, outcomes[ONE]["judgement"]["known"]) == (1, "gone")
+    result.stdout.fnmatch_lines(["*take known= out of the marker*"])
+
+
+def test_an_entry_without_a_date_is_an_error_of_the_test(suite: Suite) -> None:
+    suite.write(TEST.format(known=', known={"issue": "#123", "change": "-4%"}'))
+    result = suite.run()
+    assert result.ret == 2
+    result.stdout.fnmatch_lines(["*give issue, until and change*"])
+
+
+@pytest.mark.parametrize("option", ["--dlperf-list", "--dlperf-dry-run"])
+def test_it_is_no_matter_where_nothing_runs(suite: Suite, option: str) -> None:
+    declare(suite, until="2001-01-01")
+    assert suite.run(option).ret == 0

@@ -1,0 +1,69 @@
+"""A slowdown that is known."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import pytest
+
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.known import Known
+from pytest_dlperf.core.verdict import Comparison, Judgement, KnownState, Verdict
+from pytest_dlperf.judge.known import with_known
+
+KNOWN = Known.parse({"issue": "#123", "until": "2027-01-31", "change": "-4%"})
+BEFORE, AFTER = date(2027, 1, 31), date(2027, 2, 1)
+
+
+def judgement(verdict: Verdict, low: float, high: float) -> Judgement:
+    found = Comparison(now=96.0, before=100.0, change=(low + high) / 2, interval=(low, high))
+    return Judgement(verdict=verdict, reason="it was so", throughput=found)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "interval", "today", "state"),
+    [
+        (Verdict.REGRESSED, (-0.05, -0.03), BEFORE, KnownState.KNOWN),
+        (Verdict.REGRESSED, (-0.03, -0.02), BEFORE, KnownState.KNOWN),
+        (Verdict.REGRESSED, (-0.05, -0.03), AFTER, KnownState.EXPIRED),
+        (Verdict.REGRESSED, (-0.09, -0.05), BEFORE, KnownState.WORSE),
+        (Verdict.PASSED, (-0.01, 0.01), BEFORE, KnownState.GONE),
+        (Verdict.PASSED, (-0.01, 0.01), AFTER, KnownState.GONE),
+        (Verdict.IMPROVED, (0.02, 0.03), BEFORE, KnownState.GONE),
+        (Verdict.PASSED, (-0.05, 0.01), BEFORE, None),
+        (Verdict.INCONCLUSIVE, (-0.05, 0.01), BEFORE, None),
+        (Verdict.INCOMPARABLE, (-0.05, -0.03), BEFORE, None),
+    ],
+)
+def test_it_is_let_pass_as_long_as_it_is_what_it_was_said_to_be(
+    verdict: Verdict, interval: tuple[float, float], today: date, state: KnownState | None
+) -> None:
+    found = with_known(judgement(verdict, *interval), KNOWN, today)
+    assert found.known is state
+    assert found.verdict is verdict
+    assert ("#123" in found.reason) is (state is not None)
+    assert found.reason.endswith("it was so")
+
+
+def test_a_case_without_one_is_left_alone() -> None:
+    judged = judgement(Verdict.REGRESSED, -0.05, -0.03)
+    assert with_known(judged, None, BEFORE) is judged
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({"issue": "#1", "change": "-4%"}, "give issue, until and change"),
+        ({"issue": "#1", "until": "soon", "change": "-4%"}, "until 'soon' is no date"),
+        ({"issue": "", "until": "2027-01-31", "change": "-4%"}, "issue is empty"),
+        ({"issue": "#1", "until": "2027-01-31", "change": "4%"}, "is no slowdown"),
+        ({"issue": "#1", "until": "2027-01-31", "change": "-4"}, "write 4% instead"),
+        ({"issue": "#1", "until": "2027-01-31", "change": "-100%"}, "between -100 % and 0"),
+        ("-4%", "give issue, until and change"),
+    ],
+)
+def test_what_cannot_be_meant(value: Any, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Known.parse(value)
+    assert words in str(caught.value)
