@@ -202,7 +202,7 @@ class _Pairs:
         return ("threads_per_rank",) if threads else ()
 
     def _compared(self, measured: dict[str, Measurement], judgement: Judgement) -> Compared:
-        if self._trees.null and judgement.throughput.change is not None:
+        if self._trees.null:
             reason = f"{judgement.reason}; {self._trees.null}"
             judgement = replace(judgement, reason=reason)
         return Compared(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 #: Refs that name the commit that stands here: then a null was asked for.
 _HEAD = frozenset({"HEAD", "@"})
-_NULL = "both arms are the same: this was a null, whose truth is no change"
+_NULL = "both arms are the same: this was a null"
 
 
 class TwoTrees:
@@ -53,6 +53,7 @@ class TwoTrees:
         if not self.matter or "imports" not in facts:
             return ""
         imported = self._imported(facts)
+        self._check_copies(case, facts["imports"]["copies"])
         if not imported.files:
             raise CaseError(
                 f"{case.id}: this A/B is secretly an A/A: the arms differ in the repository "
@@ -68,6 +69,17 @@ class TwoTrees:
             f"nothing to compare: {mine} and {before.words} differ in {_files(differing)}, none "
             f"of which this case imports ({_files(own)} of the repository); no pairs were run"
         )
+
+    def _check_copies(self, case: Case, copies: Mapping[str, str]) -> None:
+        """Raise ``CaseError`` if a file that differs was imported from an installed copy."""
+        named = Imported(files={name: (path, "") for path, name in copies.items()})
+        for name in sorted(named.changed(*self._trees)):
+            raise CaseError(
+                f"{case.id}: this A/B is secretly an A/A: {name} differs between the arms, and "
+                f"both import an installed copy of it, {named.files[name][0]}; put the folder that it "
+                "is installed from onto PYTHONPATH (in the other arm the same folder of its own "
+                "tree takes its place)"
+            )
 
     def check(self, case: Case, now: Mapping[str, Any], before: Mapping[str, Any]) -> None:
         """Raise ``CaseError`` if a file that differs was imported the same in both arms."""
@@ -89,7 +101,7 @@ class TwoTrees:
         )
 
     def _imported(self, facts: Mapping[str, Any]) -> Imported:
-        return Imported.of(facts["imports"], [self._top, *self._trees], but=self._workdir)
+        return Imported.of(facts["imports"]["files"], [self._top, *self._trees], but=self._workdir)
 
 
 def _files(count: int) -> str:

@@ -21,13 +21,15 @@ def armed(target: Target, arm: ReadyArm, *, reported_trees: tuple[str, ...]) -> 
     """
     worker, *path = target.python_path
     if arm.tree is not None:
-        path = [arm.tree.moved(folder) for folder in path]
+        path = [arm.tree.moved(os.path.realpath(folder)) for folder in path]
     overlay = [arm.overlay] if arm.overlay else []
     threads = arm.variables.get("OMP_NUM_THREADS", "")
     return replace(
         target,
         python_path=tuple(dict.fromkeys([worker, *overlay, *path])),
-        folder=arm.tree.moved(target.folder) if arm.tree is not None else target.folder,
+        folder=arm.tree.moved(os.path.realpath(target.folder))
+        if arm.tree is not None
+        else target.folder,
         # The worker sets the threads itself, whatever the variable says.
         threads_per_rank=int(threads) if threads.isdecimal() else target.threads_per_rank,
         tree=arm.tree,
@@ -45,7 +47,7 @@ def inherited_path(target: Target) -> tuple[str, ...]:
     if target.tree is None:
         return (text,)
     return tuple(
-        target.tree.moved(os.path.abspath(entry)) for entry in text.split(os.pathsep) if entry
+        target.tree.moved(os.path.realpath(entry)) for entry in text.split(os.pathsep) if entry
     )
 
 

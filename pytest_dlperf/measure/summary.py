@@ -83,8 +83,11 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
         if kind in known
     }
     if any("imports" in rank.by_kind for rank in records):
-        told = (rank.by_kind.get("imports", {}).get("files", {}) for rank in records)
-        facts["imports"] = {path: digest for files in told for path, digest in files.items()}
+        told = [rank.by_kind.get("imports", {}) for rank in records]
+        facts["imports"] = {
+            kind: {path: text for one in told for path, text in one.get(kind, {}).items()}
+            for kind in ("files", "copies")
+        }
     return summary, facts
 
 

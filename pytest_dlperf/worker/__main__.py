@@ -87,8 +87,8 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     check_precision(model["flops_by_dtype"], arguments.precision, framework.job.scaler)
     check_loss(losses, arguments.loss)
     check_data(arguments.data, used=framework.job.feed.used)
-    if (files := imported()) is not None:
-        records.write("imports", files=files)
+    if (found := imported()) is not None:
+        records.write("imports", **found)
     records.write("end", time=time.time())
     framework.close()
 

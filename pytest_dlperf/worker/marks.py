@@ -201,8 +201,8 @@ class Marks:
         self._records.write("framework", **_framework(self._settings.framework))
         self._records.write("libraries", imported=[n for n in _LIBRARIES if n in sys.modules])
         self._records.write("memory", **self._device().peak_memory())
-        if (files := imported()) is not None:
-            self._records.write("imports", files=files)
+        if (found := imported()) is not None:
+            self._records.write("imports", **found)
         self._records.write("end", time=time.time())
         self.close()
 

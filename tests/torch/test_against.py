@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -152,6 +153,22 @@ def test_an_editable_install_that_leads_both_arms_to_one_tree(
     _, [outcome] = repository.folder.run("--dlperf-against=HEAD~1", f"--dlperf-python={python}")
     assert outcome["judgement"]["verdict"] in {"regressed", *NOT_JUDGED}
     assert outcome["against"]["measurement"] is not None
+
+
+def test_a_copy_in_site_packages_is_no_code_of_an_arm(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), str(HERE.parents[1])]))
+    python = editable(repository.path / "env", repository.path / "nothing")
+    [packages] = repository.path.glob("env/lib/python*/site-packages")
+    repository.commit(0.012)
+    shutil.copy(repository.path / "src/net.py", packages)
+    result, [outcome] = repository.folder.run(
+        "--dlperf-against=HEAD~1", f"--dlperf-python={python}"
+    )
+    assert result.ret == 1
+    assert "src/net.py differs between the arms" in outcome["judgement"]["reason"]
+    assert str(packages / "net.py") in outcome["judgement"]["reason"]
 
 
 def editable(folder: Path, source: Path) -> Path:

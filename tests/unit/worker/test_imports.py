@@ -30,4 +30,13 @@ def test_modules_of_the_trees_are_told_and_installed_ones_are_not(
         importlib.import_module(name)
     monkeypatch.setenv("DLPERF_TREES", os.pathsep.join([str(tree), str(tmp_path / "none")]))
     file = tree / "imp_own.py"
-    assert imported() == {str(file.resolve()): hashlib.sha256(file.read_bytes()).hexdigest()}
+    found = imported()
+    assert found is not None
+    assert found["files"] == {str(file): hashlib.sha256(file.read_bytes()).hexdigest()}
+    assert found["copies"] == {}
+    copy = packages / "imp_installed.py"
+    (tree / "src").mkdir()
+    (tree / "src/imp_installed.py").write_text("")
+    found = imported()
+    assert found is not None
+    assert found["copies"] == {str(copy): "src/imp_installed.py"}
