@@ -76,7 +76,7 @@ class TwoTrees:
         for name in sorted(named.changed(*self._trees)):
             raise CaseError(
                 f"{case.id}: this A/B is secretly an A/A: {name} differs between the arms, and "
-                f"both import an installed copy of it, {named.files[name][0]}; put the folder that it "
+                f"both import an installed copy of it, {named.files[name][0]}; put the folder it "
                 "is installed from onto PYTHONPATH (in the other arm the same folder of its own "
                 "tree takes its place)"
             )
