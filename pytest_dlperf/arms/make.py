@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.arm import Arm
 
 
+_IGNORE = '"""The trees of other commits."""\n\ncollect_ignore_glob = ["*"]\n'
+
+
 class Arms:
     """The arms of one session; each is made once, and its failure is remembered as well."""
 
@@ -80,6 +83,7 @@ class Arms:
             remove=lambda folder: worktree.remove_worktree(top, folder),
             seal=worktree.seal_of,
         )
+        self._keep_pytest_out()
         folder = self._trees.made(
             worktree.folder_name(commit, self._setup, self._links),
             lambda folder: worktree.add_worktree(
@@ -98,6 +102,14 @@ class Arms:
             commit=commit,
             tree=Tree(head=str(top), arm=str(folder.resolve())),
         )
+
+    def _keep_pytest_out(self) -> None:
+        """Let no pytest collect the tests of the trees: they have the ids of HEAD's."""
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (self._folder / "conftest.py").write_text(_IGNORE, encoding="utf-8")
+        except OSError as error:
+            raise CaseError(f"cannot write to {self._folder}: {error.strerror}") from error
 
     def _of_requirement(self, arm: RequirementArm) -> ReadyArm:
         installer = Installer(self._python, self._execute)

@@ -168,8 +168,9 @@ def test_an_arm_is_set_up_and_linked(repository: Suite):
     repository.pytester.makeini(
         "[pytest]\ndlperf_arm_setup = cp data/d built && echo made\ndlperf_arm_link = data"
     )
-    for _ in range(2):
-        _, outcomes = repository.outcomes("-k", "1n1c", "--dlperf-against=HEAD~1")
+    # The second session finds the tree, and collects none of its tests, whatever is recursed.
+    for extra in ((), ("-o", "norecursedirs=x")):
+        _, outcomes = repository.outcomes("-k", "1n1c", "--dlperf-against=HEAD~1", *extra)
         assert outcomes[ONE]["judgement"]["verdict"] == "regressed"
     [built] = repository.path.glob(".dlperf/arms/*/built")
     assert built.read_text() == "d"
