@@ -21,6 +21,7 @@ from pytest_dlperf.judge.stored import contrast
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pytest_dlperf.core.layout import DeviceKind
     from pytest_dlperf.core.noise import Prior
     from pytest_dlperf.judge.stats import Contrast
     from verdict_rules.peer import Seconds
@@ -36,11 +37,11 @@ def rates(seconds: Seconds) -> list[float]:
     return [float(rate) for rate in 1 / np.median(seconds, axis=1)]
 
 
-def learnt(histories: Sequence[Sequence[Sequence[float]]]) -> Prior:
+def learnt(histories: Sequence[Sequence[Sequence[float]]], device: DeviceKind = "gpu") -> Prior:
     """Return what the stored sessions of a machine class tell, as ``noise.json`` holds it."""
     cases = [[Session(time="", runs=tuple(runs)) for runs in case] for case in histories]
-    found = learn(cases, BUILT_IN)
-    return BUILT_IN if found is None else found.prior
+    found = learn(cases, THROUGHPUT[device])
+    return THROUGHPUT[device] if found is None else found.prior
 
 
 def _screened(

@@ -78,7 +78,7 @@ def try_ours(
             tolerance=margins.tolerance,
             min_effect=margins.min_effect,
             alpha=margins.alpha,
-            prior=ours.learnt(histories),
+            prior=ours.learnt(histories, data.device),
         )
         for truth in data.truths if index < slowed else data.truths[:1]:
             verdicts = [

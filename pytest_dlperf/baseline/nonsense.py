@@ -33,6 +33,8 @@ def _problems(baseline: Baseline, key: Key) -> Iterator[str]:
         yield f"tolerance: {baseline.tolerance} is no share from 0 up to 1"
     published = baseline.source.kind == PUBLISHED
     yield from _sessions(baseline.sessions, "sessions", published=published)
+    if baseline.anchor is not None:
+        yield from _session(baseline.anchor, "anchor", published=published)
     for i, level in enumerate(baseline.history):
         yield from _time(level.replaced, f"history[{i}].replaced", may_be_empty=False)
         yield from _sessions(level.sessions, f"history[{i}].sessions", published=published)

@@ -63,6 +63,9 @@ class Baseline:
     conditions: Conditions | None
     source: Source = field(default_factory=Source)
     history: tuple[Level, ...] = ()
+    #: The level that later sessions are held to, however slowly they leave it: that of the first
+    #: accept, or of a release. None in files of before there were anchors.
+    anchor: Session | None = None
     tolerance: float | None = None
     #: For published numbers: conditions as stated, environment, accuracy, time to train ...
     facts: Mapping[str, str | float] = field(default_factory=dict)

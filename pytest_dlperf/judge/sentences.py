@@ -120,6 +120,16 @@ def _more(found: Comparison) -> str:
     return f"about {found.runs_needed} runs in all would decide it"
 
 
+def drifted(found: Comparison) -> str:
+    """Return the sentence of a case that left its anchor by small steps."""
+    return (
+        f"{change(found.change or 0.0)} than the anchor ({_rates(found, '')}; "
+        f"{_interval(found)}), beyond the tolerance of {percent(found.tolerance or 0.0)} for "
+        "certain, by steps that were each let pass; find what changed since, or accept this "
+        "level with dlperf baselines accept --anchor"
+    )
+
+
 def memory(found: Comparison) -> str:
     """Return the sentence of a peak memory that grew."""
     return (

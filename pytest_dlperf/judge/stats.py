@@ -22,7 +22,7 @@ _MEDIAN_COSTS: Final = (1.0, 1.0, 1.35, 1.19, 1.43, 1.29, 1.47, 1.35, 1.49, 1.38
 _FAR: Final = 5.0
 #: Of fewer runs nobody can tell which were slowed; if more than this share lies far off, runs
 #: vary that much.
-_FEWEST_TO_TELL: Final = 12
+_FEWEST_TO_TELL: Final = 10
 _MOST_FAR: Final = 0.2
 #: Standard deviation of normal values over the median of their deviations.
 _MEDIAN_DEVIATION: Final = 1.4826

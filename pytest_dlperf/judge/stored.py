@@ -66,7 +66,7 @@ def _sessions(
         beyond = means - within * statistics.fmean(1 / len(values) for values in by_node)
         # Unknown beforehand: a node is believed to differ as much as a day.
         nodes = moderated(session, _NODES_DF, max(0.0, beyond), len(by_node) - 1)
-    noisier = not prior.learnt and is_noisier(own, df, believed)
+    noisier = is_noisier(own, df, believed)
     return _Sessions(
         within=within,
         df=prior.session_df + df,
