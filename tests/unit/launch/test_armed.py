@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,15 @@ def test_settings_reach_the_ranks_and_set_their_threads():
     plan = make_plan(CASE, armed(TARGET, arm, reported_trees=()), Path("/w"))
     assert (plan.env["OMP_NUM_THREADS"], plan.env["A"]) == ("3", "b")
     assert "--threads-per-rank=3" in plan.argv
+
+
+def test_a_torch_that_is_only_laid_over_is_launched_by_its_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    [case] = expand(suite="net", workload="m:build", batch_size_per_device=1, layout="1n2c")
+    base = replace(TARGET, python="/none/python3")
+    arm = ReadyArm(name="torch==9", kind="requirement", overlay="/o")
+    plan = make_plan(case, armed(base, arm, reported_trees=()), Path("/w"))
+    assert plan.argv[:3] == ("/none/python3", "-m", "torch.distributed.run")
+    assert make_plan(case, base, Path("/w")).argv[0] == "torchrun"
