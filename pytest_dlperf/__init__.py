@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.log_pattern import pattern
     from pytest_dlperf.core.outcome import Outcome
     from pytest_dlperf.core.verdict import Verdict
-    from pytest_dlperf.session import Dlperf
+    from pytest_dlperf.fixture import Dlperf
 
 __version__ = "0.1.0"
 __all__ = ["Case", "Dlperf", "Layout", "Outcome", "Protocol", "Verdict", "expand", "pattern"]

@@ -4,61 +4,45 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
-import statistics
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pytest_dlperf.cases.possible import check_possible
 from pytest_dlperf.cases.selection import ASK_FOR_LESS, Machine, fits
 from pytest_dlperf.cases.versions import check_version
+from pytest_dlperf.conditions import conditions_of
+from pytest_dlperf.core.arm import HereArm
 from pytest_dlperf.core.errors import CaseError, NotRunError
-from pytest_dlperf.core.measurement import Conditions
+from pytest_dlperf.history.session_runs import SessionRuns
+from pytest_dlperf.launch.armed import armed
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.lease import host_lease
-from pytest_dlperf.launch.plan import launcher_name
 from pytest_dlperf.launch.probe import Probes
 from pytest_dlperf.launch.program import brings_own_interpreter
 from pytest_dlperf.launch.programs import check_program
 from pytest_dlperf.launch.share import SharedFolder
 from pytest_dlperf.measure.environment import collect
 from pytest_dlperf.measure.target import with_target
+from pytest_dlperf.stored_numbers import baseline_of_any_machine, published_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from pytest_dlperf.arms.make import Arms
     from pytest_dlperf.baseline.store import BaselineStore
+    from pytest_dlperf.budget import Budget
+    from pytest_dlperf.core.arm import Arm, ReadyArm
     from pytest_dlperf.core.baseline import Baseline
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.environment import Environment
+    from pytest_dlperf.core.measurement import Conditions
     from pytest_dlperf.core.place import Place, Share
-    from pytest_dlperf.core.run import RunSummary
     from pytest_dlperf.core.verdict import Rule
     from pytest_dlperf.from_logs import LogFolder
-    from pytest_dlperf.history.session_runs import SessionRuns
     from pytest_dlperf.measure.devices import Devices
-
-
-class Watcher(Protocol):
-    """Is told how a case goes on; ``live.py`` shows it."""
-
-    def waiting(self, case: Case, holder: str) -> None:
-        """Learn who holds the host's lease."""
-        ...
-
-    def run_starts(self, case: Case, number: int, of: int) -> None:
-        """Learn that run ``number`` of at least ``of`` is launched."""
-        ...
-
-    def tick(self, case: Case, workdir: Path) -> None:
-        """Look at ``workdir``, which has the ranks' counters: some time has passed."""
-        ...
-
-    def run_ended(self, case: Case, run: RunSummary) -> None:
-        """Take what a run measured."""
-        ...
+    from pytest_dlperf.watcher import Watcher
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +57,8 @@ class Bench:
     #: Folder of the session's run folders.
     folder: Path
     rootdir: Path
+    #: Folder of all sessions, and of what they keep.
+    workdir: Path
     #: Where ranks start.
     place: Place
     #: Folder that the nodes of a training share, where each is started by hand.
@@ -88,8 +74,43 @@ class Bench:
     data: str | None = None
     #: Frameworks asked for by name: their absence is an error.
     frameworks_asked: tuple[str, ...] = ()
+    #: How long the session may measure; None without an end.
+    budget: Budget | None = None
     #: Pairs of a glob over case ids and a share: see ``--dlperf-inject``.
     inject: tuple[tuple[str, float], ...] = ()
+    #: The arms of an interleaved A/B, and what makes them; without one, stored baselines count.
+    against: Arm | None = None
+    now: Arm = field(default_factory=HereArm)
+    arms: Arms | None = None
+    #: The arm that this bench measures; None without an A/B.
+    arm: ReadyArm | None = None
+    #: Trees whose imported files the ranks report.
+    reported_trees: tuple[str, ...] = ()
+
+    def of_arm(
+        self, arm: ReadyArm, folder: Path, *, inject: bool, trees: tuple[str, ...]
+    ) -> Bench:
+        """Return the bench of one arm, with a folder of its own."""
+        place = self.place
+        if arm.python:
+            place = replace(place, python=arm.python, foreign=True)
+        return replace(
+            self,
+            arm=arm,
+            place=place,
+            folder=folder,
+            runs=SessionRuns(folder),
+            inject=self.inject if inject else (),
+            reported_trees=trees,
+        )
+
+    @property
+    def copies_package(self) -> bool:
+        """Whether ranks get a copy of this package.
+
+        In an A/B both arms do: what lies beside this package may be the very code that differs.
+        """
+        return self.place.foreign or self.arm is not None
 
     @property
     def machine(self) -> Machine:
@@ -105,6 +126,11 @@ class Bench:
     def machine_class(self, case: Case) -> str:
         """Return the class whose baselines count for ``case``."""
         return self.pinned_machine_class or self.devices.machine_class(case.layout.device)
+
+    @property
+    def budget_words(self) -> str:
+        """Return how long the session may measure, in words."""
+        return self.budget.words if self.budget else "no end"
 
     def rule_for(self, case: Case) -> Rule:
         """Return the rule with the noise that this machine class has shown at that world size.
@@ -125,6 +151,7 @@ class Bench:
             raise CaseError(f"{case.id}: {misfit}")
         if self.data and not case.command and not self.place.foreign:
             self._check_data(case, Path(self.data))
+        overlay = self.arm.overlay if self.arm else ""
         capabilities = [g.compute_capability for g in self.devices.gpus if g.compute_capability]
         try:
             if self.place.foreign:
@@ -132,9 +159,11 @@ class Bench:
             check_possible(
                 case,
                 compute_capability=min(capabilities, default=None),
-                framework_known=self.place.foreign or brings_own_interpreter(case),
+                framework_known=self.place.foreign
+                or bool(overlay)
+                or brings_own_interpreter(case),
             )
-            if not self.place.prefix:
+            if not self.place.prefix and not overlay:
                 check_program(case, self.place.python)
         except NotRunError as error:
             if case.framework in self.frameworks_asked:
@@ -208,40 +237,16 @@ class Bench:
         """
         machine_class = self.machine_class(case)
         if self.logs is not None and self.pinned_machine_class is None:
-            return self._baseline_of_any_machine(case)
+            kind = "published" if self.published else "measured"
+            return baseline_of_any_machine(self.store, case, kind)
         if not self.published:
             return self.store.find(machine_class, case.suite, case.id)
         found = self.store.published(case.id, case.suite)
         return next((b for b in found if b.machine_class == machine_class), None)
 
-    def _baseline_of_any_machine(self, case: Case) -> Baseline | None:
-        """Return the only baseline of ``case``: logs do not say which machine wrote them."""
-        entries, _ = self.store.readable()
-        kind = "published" if self.published else "measured"
-        found = [
-            entry.baseline
-            for entry in entries
-            if entry.baseline.case_id == case.id and entry.baseline.source.kind == kind
-        ]
-        if len(found) > 1:
-            classes = ", ".join(sorted(baseline.machine_class for baseline in found))
-            raise CaseError(
-                f"{case.id}: logs do not say which machine wrote them, and there are baselines of "
-                f"{classes}; name one with DLPERF_MACHINE_CLASS"
-            )
-        return found[0] if found else None
-
     def published_value(self, case: Case) -> dict[str, str | float]:
         """Return the published number of ``case`` with its source; empty if there is none."""
-        for baseline in self.store.published(case.id, case.suite):
-            return {
-                "throughput": statistics.median(baseline.throughputs),
-                "unit": baseline.unit,
-                "machine_class": baseline.machine_class,
-                "document": baseline.source.document,
-                "table": baseline.source.table,
-            }
-        return {}
+        return published_value(self.store, case)
 
     @contextlib.contextmanager
     def lease(self, case: Case) -> Iterator[int | None]:
@@ -259,10 +264,10 @@ class Bench:
         else:
             sharers = max(1, len(self.devices.gpus))
         home = str(
-            self.package_folder if self.place.foreign else Path(__file__).resolve().parents[1]
+            self.package_folder if self.copies_package else Path(__file__).resolve().parents[1]
         )
         path = dict.fromkeys([home, workload_folder, str(self.rootdir), os.getcwd()])
-        return Target(
+        target = Target(
             python=self.place.python,
             folder=workload_folder,
             python_path=tuple(folder for folder in path if folder),
@@ -273,6 +278,9 @@ class Bench:
             share=self.share(case),
             shared_records=self.shared / case.id if self.share(case) else None,
         )
+        if self.arm is None:
+            return target
+        return armed(target, self.arm, reported_trees=self.reported_trees)
 
     def environment(self, case: Case, facts: Mapping[str, Any]) -> Environment:
         """Return where ``case`` ran, by what its ranks reported, and a probe where one was."""
@@ -290,32 +298,10 @@ class Bench:
 
     def conditions(self, case: Case, facts: Mapping[str, Any], target: Target) -> Conditions:
         """Return what must be equal before this measurement is compared with another."""
-        model = facts.get("model", {})
-        flops: Mapping[str, int] = model.get("flops_by_dtype", {})
-        dtype = max(flops, key=lambda name: flops[name]) if flops else "unknown"
-        options = dict(case.options)
-        if case.command:
-            options["command"] = shlex.join(case.command_line)
-        timing = facts.get("framework", {}).get("timing")
-        if case.layout.device == "gpu" and timing == "host clock":
-            # Steps that wait for each other are slower than those that queue.
-            options["timing"] = timing
-        read: Mapping[str, Any] = facts.get("data", {})
-        if "workers" in read:
-            options["data_workers"] = read["workers"]
-        return Conditions(
-            window=case.protocol.window,
-            launcher=launcher_name(case),
-            world_size=case.world_size,
-            batch_size_per_device=case.batch_size_per_device,
-            unit=facts.get("unit", case.unit),
-            dtype=f"declared {case.precision}" if case.command else dtype,
-            data="own" if case.command else read.get("kind", "synthetic"),
-            parameter_count=model.get("parameter_count"),
-            input_shapes=tuple(tuple(shape) for shape in model.get("input_shapes") or ()),
-            options=options,
-            threads_per_rank=target.threads_per_rank,
-            host_sharing=self.share_host,
+        return conditions_of(
+            case,
+            facts,
+            target,
             hardware=self.devices.machine_class(case.layout.device),
-            version=case.version,
+            host_sharing=self.share_host,
         )

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_dlperf import cli_audit, cli_extract, cli_judge, cli_report
+from pytest_dlperf import cli_audit, cli_compare, cli_extract, cli_judge, cli_report
 from pytest_dlperf.core.errors import DlperfError, UsageError
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     cli_extract.add_to(commands)
     cli_judge.add_to(commands)
     cli_audit.add_to(commands)
+    cli_compare.add_to(commands)
     return parser
 
 

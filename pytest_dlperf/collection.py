@@ -10,11 +10,13 @@ import pytest
 from pytest_dlperf.cases.marker import cases_of
 from pytest_dlperf.cases.selection import Machine, Selected, Wish, fits, select
 from pytest_dlperf.core.errors import DlperfError, UsageError
+from pytest_dlperf.history import certificates
 from pytest_dlperf.launch.plan import LAUNCHERS
 from pytest_dlperf.logs import registry as log_formats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.session import PerfSession
@@ -159,9 +161,26 @@ def deselect(config: pytest.Config, items: list[pytest.Item], session: PerfSessi
         for item in kept:
             if (found := selected_of(item)) and found.case.id in str(error):
                 item.callspec.params[NAME] = replace(found, error=str(error))  # type: ignore[attr-defined]
+    if session.settings.budget_s is not None:
+        kept = _longest_without_a_certificate_first(kept, session.settings.workdir)
     if dropped:
         config.hook.pytest_deselected(items=dropped)
-        items[:] = kept
+    items[:] = kept
+
+
+def _longest_without_a_certificate_first(
+    items: list[pytest.Item], workdir: Path
+) -> list[pytest.Item]:
+    """Return the items with the perf ones in that order, on the places that perf items have."""
+    known = certificates.read(workdir)
+    cases = {item: s.case.id for item in items if (s := selected_of(item)) is not None}
+    ordered = iter(sorted(cases, key=lambda item: known.get(cases[item], "")))
+    return [next(ordered) if item in cases else item for item in items]
+
+
+def remember(items: Sequence[pytest.Item], session: PerfSession) -> None:
+    """Let the session know its cases: alpha is split over them where arms are compared."""
+    session.selected = [selected.case for item in items if (selected := selected_of(item))]
 
 
 def _vanished(case: Case, session: PerfSession) -> bool:

@@ -39,6 +39,22 @@ OPTIONS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
             "help": "make measured steps longer by this, to see the gate fail",
         },
     ),
+    (
+        "against",
+        {
+            "metavar": "X",
+            "help": "judge by pairs of runs, one of X, in place of stored baselines: a git ref, "
+            "merge-base:BRANCH, a requirement, an interpreter, or NAME=VALUE",
+        },
+    ),
+    (
+        "budget",
+        {
+            "metavar": "45m",
+            "help": "time to measure: what was certified longest ago goes first, and what stays "
+            "open is inconclusive",
+        },
+    ),
     ("baselines", {"metavar": "DIR", "help": "folder of the baselines (baselines/ at rootdir)"}),
     ("reason", {"metavar": "TEXT", "default": "", "help": "why a changed level is accepted"}),
     (
@@ -96,5 +112,11 @@ def add_options(parser: pytest.Parser) -> None:
         group.addoption(f"--dlperf-{name}", action="store_true", help=text)
     parser.addini(
         "dlperf_fail_on", "verdicts that fail a test, beside regressed and error", "args"
+    )
+    parser.addini(
+        "dlperf_arm_setup", "command run once in the tree of a ref that --dlperf-against names"
+    )
+    parser.addini(
+        "dlperf_arm_link", "untracked paths that such a tree gets as links to HEAD's", "args"
     )
     parser.addini("dlperf_machine_class", "name of this machine's class, instead of the found one")

@@ -122,6 +122,9 @@ def _published_fact(published: Sequence[Baseline], name: str) -> float | None:
 def dry_run(items: Sequence[pytest.Item], session: PerfSession) -> list[str]:
     """Return the lines of ``--dlperf-dry-run``: command and environment of every case."""
     lines = []
+    against = session.settings.against
+    if against is not None:
+        lines += ["", f"# each as often with {against.name}, in turns; that arm is not made here"]
     for item in items:
         selected = selected_of(item)
         if selected is None:

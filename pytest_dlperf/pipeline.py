@@ -7,10 +7,12 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from pytest_dlperf.core.errors import DlperfError, NotRunError
+from pytest_dlperf.core.errors import BudgetSpentError, DlperfError, NotRunError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.from_logs import judge_by_logs
+from pytest_dlperf.interleaved import compare_arms, unmeasured
+from pytest_dlperf.judge.cut_short import cut_short, never_measured
 from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.known import with_known
 from pytest_dlperf.judge.screen import more_runs
@@ -34,6 +36,7 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
     baseline: Baseline | None = None
     measurement: Measurement | None = None
     facts: dict[str, Any] = {}
+    against = unmeasured(bench)
     share_done = False
     try:
         if bench.logs is not None:
@@ -42,6 +45,10 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
             measurement, judgement = judge_by_logs(
                 case, bench.logs, baseline, bench.rule, hardware=hardware
             )
+        elif against is not None:
+            pairs = compare_arms(case, bench, workload_folder=workload_folder, misfit=misfit)
+            measurement, judgement, facts = pairs.measurement, pairs.judgement, pairs.facts
+            against = pairs.against
         else:
             with bench.together(case):
                 bench.check(case, misfit)
@@ -54,12 +61,15 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
                     else:
                         runner.run_share(case, share)
                         judgement, share_done = _left_to_node_0(case, share), True
+    except BudgetSpentError:
+        judgement = never_measured(case.id, bench.budget_words)
     except NotRunError as error:
         judgement = Judgement(verdict=Verdict.NOT_RUN, reason=str(error))
     except DlperfError as error:
         judgement = Judgement(verdict=Verdict.ERROR, reason=str(error))
     now = datetime.now(timezone.utc)
-    judgement = with_known(judgement, case.known, now.date())
+    if against is None:  # known is a slowdown since the stored sessions
+        judgement = with_known(judgement, case.known, now.date())
     try:
         published = bench.published_value(case)
     except DlperfError as error:
@@ -69,6 +79,7 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
         case=case,
         judgement=judgement,
         measurement=measurement,
+        against=against,
         environment=bench.environment(case, facts),
         baseline_sessions=baseline.sessions if baseline else (),
         published=published,
@@ -97,8 +108,12 @@ def measure_and_judge(
     wanted = more_runs(case, None, 0, rule)
     while True:
         runs = runner.runs(case, wanted)
+        if not runs:
+            raise BudgetSpentError(case.id)
         measurement = runner.measurement(case, runs, parents)
         judgement = judge(case, measurement, baseline, rule)
+        if runner.is_cut_short(case, runs, wanted):
+            return measurement, cut_short(judgement, runner.bench.budget_words), runs[0][1]
         more = more_runs(case, judgement, len(measurement.runs), rule)
         if more <= 0 or stays_disturbed(case, runs) or runner.bench.share(case):
             return measurement, judgement, runs[0][1]

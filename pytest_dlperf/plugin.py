@@ -14,7 +14,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from pytest_dlperf.session import Dlperf, PerfSession
+    from pytest_dlperf.fixture import Dlperf
+    from pytest_dlperf.session import PerfSession
     from pytest_dlperf.summary import Collector
 
 _SESSION: pytest.StashKey[PerfSession] = pytest.StashKey()
@@ -120,6 +121,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         collection.deselect(config, items, _session(config))
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Remember which cases are to run."""
+    if _SESSION in session.config.stash:
+        from pytest_dlperf import collection
+
+        collection.remember(session.items, _session(session.config))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     """Print instead of run, where only that was asked for."""
@@ -135,7 +144,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 @pytest.fixture
 def dlperf(request: pytest.FixtureRequest) -> Dlperf:
     """Return the case of this test: ``outcome = dlperf.run()``."""
-    from pytest_dlperf.session import make_fixture
+    from pytest_dlperf.fixture import make_fixture
 
     fixture = make_fixture(request, _session(request.config))
     request.node.stash[_DLPERF] = fixture

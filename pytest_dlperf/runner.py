@@ -44,15 +44,25 @@ class Runner:
 
         Those that exist already count. Fewer are undisturbed if the machine stays disturbed:
         then at most ``max_runs - runs`` (at least 2) are repeated. Raises ``CaseError``.
+        Fewer runs than that, or none, where the session's budget is spent.
         Several nodes launch the protocol's runs, whatever is wanted: the others cannot know.
         """
         with self.bench.runs.exclusive(case):
             found = self.bench.runs.load(case)
-            while self._needs_more(case, found, wanted):
+            while self._needs_more(case, found, wanted) and self.has_time(found):
                 self.bench.watcher.run_starts(case, len(found) + 1, wanted)
-                found.append(self._launch(case, len(found) + 1))
+                found.append(self.launch(case, len(found) + 1))
                 self.bench.watcher.run_ended(case, found[-1][0])
             return found
+
+    def has_time(self, found: Sequence[RunWithFacts]) -> bool:
+        """Whether another run like those would end within the session's budget."""
+        budget = self.bench.budget
+        return budget is None or budget.allows(max((run.elapsed_s for run, _ in found), default=0))
+
+    def is_cut_short(self, case: Case, found: Sequence[RunWithFacts], wanted: int) -> bool:
+        """Whether runs are missing for which no time is left."""
+        return self._needs_more(case, found, wanted) and not self.has_time(found)
 
     def _needs_more(self, case: Case, found: Sequence[RunWithFacts], wanted: int) -> bool:
         if self.bench.share(case) is not None:
@@ -65,7 +75,8 @@ class Runner:
             self.bench.watcher.run_starts(case, number, case.protocol.runs)
             check_share(case, self._execute(case, number), share.node_rank)
 
-    def _launch(self, case: Case, number: int) -> RunWithFacts:
+    def launch(self, case: Case, number: int) -> RunWithFacts:
+        """Return run ``number`` of ``case``, launched now; raise ``CaseError`` if it failed."""
         executed = self._execute(case, number)
         if self.bench.share(case) is not None:
             await_other_nodes(case, executed)
@@ -80,7 +91,7 @@ class Runner:
         shutil.rmtree(workdir, ignore_errors=True)  # of an attempt that failed
         plan = make_plan(case, self.bench.target(case, self.workload_folder), workdir)
         shared = self.bench.shared_folder(case)
-        if self.bench.place.foreign:
+        if self.bench.copies_package:
             copy_package(self.bench.package_folder)
         if shared is not None:
             shared.clear(number)

@@ -11,16 +11,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_dlperf.arms.make import Arms
 from pytest_dlperf.baseline import update
 from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.bench import Bench
+from pytest_dlperf.budget import Budget
 from pytest_dlperf.core.errors import DlperfError, UsageError
 from pytest_dlperf.core.verdict import GOOD, KnownState, Verdict
 from pytest_dlperf.from_logs import LogFolder
+from pytest_dlperf.history import certificates
 from pytest_dlperf.history.session_folder import make_session_folder
 from pytest_dlperf.history.session_runs import SessionRuns
 from pytest_dlperf.judge import common_shift
+from pytest_dlperf.judge.interleaved import gated_metrics
 from pytest_dlperf.judge.screen import family_size
+from pytest_dlperf.launch.process import execute
 from pytest_dlperf.live import Live, Silent
 from pytest_dlperf.measure.devices import detect
 from pytest_dlperf.measure.environment import commit_of
@@ -31,13 +36,12 @@ from pytest_dlperf.settings import Settings
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_dlperf.bench import Watcher
-    from pytest_dlperf.cases.selection import Selected
     from pytest_dlperf.core.baseline import Baseline
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.outcome import Outcome
-    from pytest_dlperf.core.verdict import Comparison, Judgement
+    from pytest_dlperf.core.verdict import Comparison
     from pytest_dlperf.measure.devices import Devices
+    from pytest_dlperf.watcher import Watcher
 
 
 class PerfSession:
@@ -59,6 +63,8 @@ class PerfSession:
         self.header_shown = False
         #: What was judged so far, by node, in the order of the session.
         self._judged_on: dict[str, list[Comparison]] = {}
+        #: The cases that this session runs, once it has collected.
+        self.selected: list[Case] = []
 
     def check_usage(self, config: pytest.Config) -> None:
         """Raise ``pytest.UsageError`` for settings that cannot do what they are for."""
@@ -114,6 +120,7 @@ class PerfSession:
             watcher=self._watcher(),
             folder=folder,
             rootdir=settings.rootdir,
+            workdir=settings.workdir,
             place=settings.place,
             shared=settings.workdir / (settings.place.share.name if settings.place.share else ""),
             runs_nothing=settings.runs_nothing,
@@ -124,6 +131,20 @@ class PerfSession:
             data=settings.data,
             frameworks_asked=settings.frameworks or (),
             inject=settings.inject,
+            budget=None if settings.budget_s is None else Budget.starting_now(settings.budget_s),
+            against=settings.against,
+            arms=self._arms(),
+        )
+
+    def _arms(self) -> Arms:
+        settings = self.settings
+        return Arms(
+            folder=settings.workdir / "arms",
+            rootdir=settings.rootdir,
+            python=settings.place.python,
+            setup=settings.arm_setup,
+            links=settings.arm_links,
+            execute=execute,
         )
 
     def _watcher(self) -> Watcher:
@@ -161,8 +182,7 @@ class PerfSession:
         bench = self.bench
         rule = bench.rule
         if not self.settings.family_given:
-            machine_class = bench.machine_class(case)
-            rule = replace(rule, family=family_size(self._stored(machine_class)))
+            rule = replace(rule, family=self._family(case))
         outcome = run_case(
             case,
             replace(bench, rule=rule),
@@ -174,9 +194,26 @@ class PerfSession:
         if outcome.share_done:
             return outcome
         outcome = self._with_common_shift(outcome)
+        self._note_certificate(outcome)
         if self.settings.update:
             return self._update(outcome, replace(bench, rule=rule))
-        return replace(outcome, failed=self._fails(outcome.judgement))
+        return replace(outcome, failed=self._fails(outcome))
+
+    def _note_certificate(self, outcome: Outcome) -> None:
+        measurement = outcome.measurement
+        certified = outcome.judgement.verdict in GOOD and self.logs is None
+        if not certified or measurement is None or measurement.inject:
+            return
+        try:
+            certificates.note(self.settings.workdir, outcome.case.id, outcome.time)
+        except DlperfError as error:
+            warnings.warn(f"pytest-dlperf: {error}", pytest.PytestWarning, stacklevel=1)
+
+    def _family(self, case: Case) -> int:
+        """Return how many comparisons alpha is split over."""
+        if self.settings.against is not None:
+            return gated_metrics(self.selected or [case])
+        return family_size(self._stored(self.bench.machine_class(case)))
 
     def _with_common_shift(self, outcome: Outcome) -> Outcome:
         """Return ``outcome``, incomparable if all cases before it on its node share its shift."""
@@ -198,7 +235,10 @@ class PerfSession:
             warnings.warn(f"pytest-dlperf: {error}", pytest.PytestWarning, stacklevel=1)
         return [e.baseline for e in entries if e.baseline.machine_class == machine_class]
 
-    def _fails(self, judgement: Judgement) -> bool:
+    def _fails(self, outcome: Outcome) -> bool:
+        judgement = outcome.judgement
+        if outcome.against is not None and outcome.against.unaffected:
+            return False
         if self.settings.observe:
             return judgement.verdict is Verdict.ERROR
         if judgement.known is KnownState.KNOWN and judgement.verdict is Verdict.REGRESSED:
@@ -224,43 +264,3 @@ class PerfSession:
         if judgement.verdict is Verdict.NO_BASELINE:
             judgement, reason = replace(judgement, verdict=Verdict.PASSED), change.text
         return replace(outcome, judgement=replace(judgement, reason=reason), update=change.what)
-
-
-class Dlperf:
-    """The ``dlperf`` fixture: one case, ready to run."""
-
-    def __init__(self, selected: Selected, session: PerfSession, item: pytest.Item) -> None:
-        self.case = selected.case
-        self._misfit = selected.error
-        #: None until the case ran.
-        self.outcome: Outcome | None = None
-        self._session = session
-        self._item = item
-
-    def run(self) -> Outcome:
-        """Train, measure and judge the case; return its outcome.
-
-        The test fails here if the verdict says so, and is skipped here if the case could not
-        be measured. Each test runs its case once.
-        """
-        __tracebackhide__ = True
-        if self.outcome is not None:
-            raise UsageError(f"{self.case.id}: dlperf.run() was called twice in one test")
-        self.outcome = outcome = self._session.run(self.case, self._item, misfit=self._misfit)
-        if outcome.failed:
-            pytest.fail(f"{outcome.judgement.verdict}: {outcome.judgement.reason}", pytrace=False)
-        if outcome.judgement.verdict not in GOOD and outcome.measurement is None:
-            pytest.skip(f"{outcome.judgement.verdict}: {outcome.judgement.reason}")
-        return outcome
-
-
-def make_fixture(request: pytest.FixtureRequest, session: PerfSession) -> Dlperf:
-    """Return the fixture of a test; fail it if the test has no case."""
-    selected = getattr(request, "param", None)
-    if selected is None:
-        pytest.fail(
-            "the fixture dlperf runs the case of a test's marker, and this test has none; mark it "
-            "with @pytest.mark.dlperf(...)",
-            pytrace=False,
-        )
-    return Dlperf(selected, session, request.node)

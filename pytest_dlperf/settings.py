@@ -9,16 +9,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_dlperf.core.arm import parse_arm
 from pytest_dlperf.core.case import FRAMEWORKS, SIZES
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.hosts import parse_hosts
 from pytest_dlperf.core.place import Place, Share
-from pytest_dlperf.core.quantity import parse_share
+from pytest_dlperf.core.quantity import parse_duration, parse_share
 from pytest_dlperf.core.verdict import BAD, GOOD, NOT_JUDGED, Rule, Verdict
 
 if TYPE_CHECKING:
     import pytest
 
+    from pytest_dlperf.core.arm import Arm
     from pytest_dlperf.core.case import Protocol
     from pytest_dlperf.core.hosts import Host
 
@@ -36,6 +38,8 @@ class Settings:
     #: Whether the size of the family was given.
     family_given: bool
     inject: tuple[tuple[str, float], ...]
+    #: How long this session may measure; None without an end.
+    budget_s: float | None
     fail_on: frozenset[Verdict]
     observe: bool
     update: bool
@@ -58,6 +62,11 @@ class Settings:
     from_logs: Path | None
     list_only: bool
     dry_run: bool
+    #: The other arm of an interleaved A/B; None where stored baselines count.
+    against: Arm | None
+    #: A command that prepares a ref's tree, and untracked paths that are linked into it.
+    arm_setup: str
+    arm_links: tuple[str, ...]
 
     @classmethod
     def from_config(cls, config: pytest.Config) -> Settings:
@@ -94,6 +103,7 @@ class Settings:
             rule=Rule(**shares),
             family_given=get("family") is not None,
             inject=tuple(_inject(text) for text in get("inject")),
+            budget_s=_budget(get),
             fail_on=_fail_on(config.getini("dlperf_fail_on"), strict=get("strict")),
             observe=_one_of(get("mode"), ("gate", "observe"), "--dlperf-mode") == "observe",
             update=get("update-baselines"),
@@ -114,6 +124,9 @@ class Settings:
             from_logs=_from_logs(get, config.invocation_params.dir),
             list_only=get("list"),
             dry_run=get("dry-run"),
+            against=_against(get),
+            arm_setup=config.getini("dlperf_arm_setup").strip(),
+            arm_links=tuple(config.getini("dlperf_arm_link")),
         )
 
     @property
@@ -135,6 +148,17 @@ class Settings:
             # All nodes must launch equally often, and only node 0 could see a verdict coming
             values |= {"adaptive": False, "max_runs": values.get("runs", declared.runs)}
         return replace(declared, **values)
+
+
+def _budget(get: Any) -> float | None:
+    if get("budget") is None:
+        return None
+    if get("node-rank") is not None:
+        raise UsageError(
+            "--dlperf-budget and --dlperf-node-rank: all nodes must launch equally often, and "
+            "only one of them could know that time is up; give --dlperf-runs"
+        )
+    return parse_duration(get("budget"), what="--dlperf-budget")
 
 
 def _protocol(get: Any) -> dict[str, Any]:
@@ -176,6 +200,33 @@ def _from_logs(get: Any, here: Path) -> Path | None:
             "--update-baselines stores what was measured, and --dlperf-from-logs only judges logs"
         )
     return folder
+
+
+def _against(get: Any) -> Arm | None:
+    if get("against") is None:
+        return None
+    arm = parse_arm(get("against"), what="--dlperf-against")
+    for option, why in (
+        ("update-baselines", "stores what stored baselines judge; measure without an A/B"),
+        ("published", "judges against published numbers"),
+        ("from-logs", "judges logs, and starts nothing"),
+        ("node-rank", "starts this node's share alone, whose turns with the other arm no other "
+                      "node would know"),
+    ):  # fmt: skip
+        if get(option) is not None and get(option) is not False:
+            raise UsageError(
+                f"--dlperf-against judges by pairs of runs, and --{_long(option)} {why}"
+            )
+    if get("prefix") and arm.kind in {"requirement", "interpreter"}:
+        raise UsageError(
+            f"--dlperf-against={arm.name}: what lies behind --dlperf-prefix cannot be changed "
+            "from here; name a git ref or settings, or judge two images by stored baselines"
+        )
+    return arm
+
+
+def _long(option: str) -> str:
+    return option if option == "update-baselines" else f"dlperf-{option}"
 
 
 def _hosts(get: Any) -> tuple[Host, ...]:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_dlperf.core.outcome import Outcome
-    from pytest_dlperf.session import Dlperf, PerfSession
+    from pytest_dlperf.fixture import Dlperf
+    from pytest_dlperf.session import PerfSession
 
 #: Attributes of test reports, in plain JSON types: they cross xdist. The id of the case that
 #: an item runs, and its outcome once it ran.
@@ -88,6 +89,8 @@ def _properties(outcome: Outcome) -> list[tuple[str, object]]:
         "dlperf_baseline": judgement.throughput.before,
         "dlperf_sees": judgement.throughput.sees,
     }
+    if outcome.against is not None:
+        values["dlperf_against"] = outcome.against.name
     if measurement is not None:
         values |= {
             "dlperf_throughput": measurement.throughput,
@@ -222,6 +225,10 @@ def header(config: pytest.Config, session: PerfSession, owned: Sequence[str]) ->
             f"dlperf: share of node {place.share.node_rank}, which meets the others at "
             f"{place.share.master_addr}:{place.share.master_port}; node 0 judges, by what all "
             f"ranks write to {settings.workdir}"
+        )
+    if settings.against is not None:
+        lines.append(
+            f"dlperf: every run has a partner with {settings.against.name}; no baseline is read"
         )
     if settings.observe:
         lines.append("dlperf: mode observe: nothing fails but errors")

@@ -58,6 +58,8 @@ def _never(outcome: Outcome, protocol_window: tuple[int, int]) -> str:
         return f"the verdict is {verdict} ({outcome.judgement.reason.partition(chr(10))[0]})"
     if measurement is None or not measurement.runs:
         return "nothing was measured"
+    if outcome.against is not None:
+        return f"it was measured against {outcome.against.name}, in pairs, and not for a baseline"
     if outcome.environment is None:
         return "the machine is not recorded"
     if measurement.inject != 0:

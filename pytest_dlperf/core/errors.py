@@ -29,6 +29,10 @@ class CaseError(DlperfError):
     """A case was asked for and could not be measured (verdict ``error``)."""
 
 
+class BudgetSpentError(DlperfError):
+    """No time was left to measure a case even once."""
+
+
 class BaselineError(DlperfError):
     """A baseline file cannot be read, written, or is not what it claims to be."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pytest_dlperf.core.against import Against
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.environment import Environment
@@ -19,6 +20,8 @@ class Outcome:
     case: Case
     judgement: Judgement
     measurement: Measurement | None = None
+    #: The other arm of an interleaved A/B; None where stored sessions were judged against.
+    against: Against | None = None
     environment: Environment | None = None
     #: The baseline's sessions at the time, so that a report needs no baseline file.
     baseline_sessions: tuple[Session, ...] = ()

@@ -27,8 +27,12 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
     values["case"]["id"] = outcome.case.id
     judgement = values["judgement"]
     judgement |= judgement.pop("throughput") | {"verdict": outcome.judgement.verdict.value}
-    if outcome.measurement is not None:
-        values["measurement"] |= {name: getattr(outcome.measurement, name) for name in DERIVED}
+    for measured, written in (
+        (outcome.measurement, values),
+        (outcome.against and outcome.against.measurement, values["against"]),
+    ):
+        if measured:
+            written["measurement"] |= {name: getattr(measured, name) for name in DERIVED}
     return values
 
 
@@ -44,12 +48,19 @@ def outcome_from_json(values: Any) -> Outcome:
         own = {key: judgement.pop(key) for key in ("verdict", "reason", "metrics")}
         own["known"] = judgement.pop("known", None)
         values["judgement"] = {**own, "throughput": {**judgement, "verdict": None}}
-        if isinstance(values.get("measurement"), dict):
-            for name in DERIVED:
-                values["measurement"].pop(name, None)
-        return decode(Outcome, values)
+        if isinstance(values.get("against"), dict):
+            values["against"] = _without_derived(values["against"])
+        return decode(Outcome, _without_derived(values))
     except (DecodeError, KeyError, AttributeError) as error:
         raise UsageError(f"not an outcome: {error}") from error
+
+
+def _without_derived(values: dict[str, Any]) -> dict[str, Any]:
+    measured = values.get("measurement")
+    if not isinstance(measured, dict):
+        return values
+    kept = {name: value for name, value in measured.items() if name not in DERIVED}
+    return {**values, "measurement": kept}
 
 
 def results_to_json(outcomes: Iterable[Outcome]) -> dict[str, Any]:

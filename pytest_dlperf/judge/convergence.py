@@ -62,7 +62,13 @@ def band(precision: str, stored: Sequence[Session]) -> Band | None:
     return Band(before=before, low=before - half, high=before + half)
 
 
-def fault(case: Case, measurement: Measurement, stored: Sequence[Session]) -> str:
+def fault(
+    case: Case,
+    measurement: Measurement,
+    stored: Sequence[Session],
+    *,
+    whose: str = "the baseline's",
+) -> str:
     """Return the sentence of the first run outside the band, or nothing.
 
     Every run must lie in it, not their median: a run that trained something else did other
@@ -75,7 +81,7 @@ def fault(case: Case, measurement: Measurement, stored: Sequence[Session]) -> st
         fall = run.loss_fall
         if fall is not None and not known.low <= fall <= known.high:
             return (
-                f"fast but wrong: the loss {_words(fall)} in run {number}, the baseline's "
+                f"fast but wrong: the loss {_words(fall)} in run {number}, {whose} "
                 f"{_words(known.before)}, and an unchanged training stays within "
                 f"{percent(known.low)} to {percent(known.high)}; look at labels, learning rate "
                 "and averaging of gradients, or, if the training was changed on purpose, raise "

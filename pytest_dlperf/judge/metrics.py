@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.judge import priors
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.measurement import Measurement
     from pytest_dlperf.core.noise import Prior
     from pytest_dlperf.core.verdict import Rule
+
+
+#: Peak memory that grew by less fails nothing.
+MEMORY_FLOOR: Final = 0.02
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,5 +153,5 @@ def peak_memory(case: Case, measurement: Measurement, stored: Sequence[Session])
         prior=priors.MEMORY[case.layout.device],
         planned=median_cost(case.protocol.runs) / case.protocol.runs,
         sign=-1,
-        floor=0.02,
+        floor=MEMORY_FLOOR,
     )

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from pytest_dlperf.launch.program import program_command
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_dlperf.core.arm import Tree
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.place import Share
 
@@ -34,6 +37,13 @@ class Target:
     share: Share | None = None
     #: Folder of the case's runs that the nodes of a share put their records into.
     shared_records: Path | None = None
+    #: What an arm of an A/B changes: the tree that stands in for the repository's, a folder of
+    #: packages, and variables of the ranks.
+    tree: Tree | None = None
+    overlay: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    #: Trees whose imported files the ranks report.
+    reported_trees: tuple[str, ...] = ()
 
     def records(self, workdir: Path) -> Path:
         """Return the folder of the ranks' records in the run of ``workdir``."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.lookup import lookup
 from pytest_dlperf.core.run import LaunchPlan
+from pytest_dlperf.launch.armed import arm_env, inherited_path
 from pytest_dlperf.launch.base import join_timeout_s
 from pytest_dlperf.launch.horovodrun import HorovodrunLauncher
 from pytest_dlperf.launch.local import LocalLauncher
@@ -76,17 +77,16 @@ def make_plan(case: Case, target: Target, workdir: Path) -> LaunchPlan:
             f"{case.id}: launcher None is for a command that starts its ranks itself; a workload "
             "needs a launcher"
         )
-    inherited = os.environ.get("PYTHONPATH")
-    path = (*target.python_path, *([inherited] if inherited else ()))
     argv = launcher.argv(case, target, workdir)
     env = {
         "OMP_NUM_THREADS": str(target.threads_per_rank),
-        "PYTHONPATH": os.pathsep.join(path),
+        "PYTHONPATH": os.pathsep.join((*target.python_path, *inherited_path(target))),
         "PYTHONUNBUFFERED": "1",
         RUN_VARIABLE: str(workdir),
         **_compile_caches(case, workdir),
         **launcher.env(case, target, workdir),
         **program_env(case, target, workdir, launcher.place_variables),
+        **arm_env(target),
     }
     timeout_s = case.protocol.timeout_s
     if target.share is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from pytest_dlperf.launch.base import join_timeout_s, program_beside, rank_command
+from pytest_dlperf.launch.base import find_program, join_timeout_s, program_beside, rank_command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +55,8 @@ class TorchrunLauncher:
 
 
 def _torchrun(target: Target) -> tuple[str, ...]:
-    if target.prefix:
-        # Its interpreter is known behind a prefix, the folder of its programs is not.
+    # Its interpreter is known behind a prefix, the folder of its programs is not; and where torch
+    # is only laid over an environment, that has no program of it.
+    if target.prefix or (target.overlay and find_program(target.python, "torchrun") is None):
         return (target.python, "-m", "torch.distributed.run")
     return (program_beside(target, "torchrun"),)

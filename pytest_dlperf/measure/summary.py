@@ -91,6 +91,12 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
         for kind in ("framework", "model", "data", "start")
         if kind in known
     }
+    if any("imports" in rank.by_kind for rank in records):
+        told = [rank.by_kind.get("imports", {}) for rank in records]
+        facts["imports"] = {
+            kind: {path: text for one in told for path, text in one.get(kind, {}).items()}
+            for kind in ("files", "copies")
+        }
     return summary, facts
 
 

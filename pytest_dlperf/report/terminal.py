@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.verdict import NOT_JUDGED, Verdict
@@ -47,7 +48,12 @@ def render(outcomes: Sequence[Outcome], reproduce: Callable[[Outcome], str]) -> 
 
 
 def _problems(outcome: Outcome) -> Sequence[Problem]:
-    return () if outcome.measurement is None else outcome.measurement.problems
+    found = () if outcome.measurement is None else outcome.measurement.problems
+    other = outcome.against.measurement if outcome.against else None
+    if outcome.against is None or other is None:
+        return found
+    name = outcome.against.name
+    return (*found, *(replace(p, message=f"{name}: {p.message}") for p in other.problems))
 
 
 def _by_sentence(outcomes: Sequence[Outcome]) -> dict[tuple[Verdict, str], list[Outcome]]:

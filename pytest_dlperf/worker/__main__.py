@@ -15,6 +15,7 @@ from pytest_dlperf.worker import arguments as command_line
 from pytest_dlperf.worker import frameworks
 from pytest_dlperf.worker.checks import check_batch, check_data, check_precision
 from pytest_dlperf.worker.failure import WorkerFailure
+from pytest_dlperf.worker.imports import imported
 from pytest_dlperf.worker.loop import Window, check_loss, run_loop
 from pytest_dlperf.worker.records import RECORDS_FORMAT, ProgressCounter, RecordWriter
 
@@ -86,6 +87,8 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     check_precision(model["flops_by_dtype"], arguments.precision, framework.job.scaler)
     check_loss(losses, arguments.loss)
     check_data(arguments.data, used=framework.job.feed.used)
+    if (found := imported()) is not None:
+        records.write("imports", **found)
     records.write("end", time=time.time())
     framework.close()
 

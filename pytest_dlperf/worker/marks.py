@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytest_dlperf.worker import compiling, host
+from pytest_dlperf.worker.imports import imported
 from pytest_dlperf.worker.mark_devices import device_of
 from pytest_dlperf.worker.records import (
     RECORDS_FORMAT,
@@ -203,6 +204,8 @@ class Marks:
         self._records.write("framework", **_framework(self._settings.framework))
         self._records.write("libraries", imported=[n for n in _LIBRARIES if n in sys.modules])
         self._records.write("memory", **self._device().peak_memory())
+        if (found := imported()) is not None:
+            self._records.write("imports", **found)
         self._records.write("end", time=time.time())
         self.close()
 

@@ -30,8 +30,8 @@ def test_gpu_steps_that_wait_for_each_other_are_another_condition(
     )
     bench = Bench(
         devices=devices, store=NOTHING, rule=NOTHING, runs=NOTHING, watcher=NOTHING,
-        folder=Path(), rootdir=Path(), place=Place(python="python3"), shared=Path(),
-        pinned_machine_class="any",
+        folder=Path(), rootdir=Path(), workdir=Path(), shared=Path(),
+        place=Place(python="python3"), pinned_machine_class="any",
     )  # fmt: skip
     [case] = expand(suite="net", workload="m:build", batch_size_per_device=1, layout=layout)
     target = Target(python="python3", python_path=(), threads_per_rank=1)

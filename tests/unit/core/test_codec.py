@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_dlperf.core.against import Against
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.case import FRAMEWORKS, PRECISIONS, Case, Protocol
 from pytest_dlperf.core.codec import DecodeError, decode, encode
@@ -149,11 +150,23 @@ SESSIONS = st.builds(
     loss_fall=st.none() | NUMBER,
     reason=TEXT,
 )
+AGAINST = st.builds(
+    Against,
+    name=TEXT,
+    kind=st.sampled_from(["here", "ref", "requirement", "interpreter", "settings"]),
+    commit=TEXT,
+    now=TEXT,
+    measurement=st.none() | MEASUREMENTS,
+    software=TEXTS,
+    order=some(st.sampled_from(["now", "before"])),
+    unaffected=st.booleans(),
+)
 OUTCOMES = st.builds(
     Outcome,
     case=CASES,
     judgement=JUDGEMENTS,
     measurement=st.none() | MEASUREMENTS,
+    against=st.none() | AGAINST,
     environment=st.none() | ENVIRONMENTS,
     baseline_sessions=some(SESSIONS),
     published=st.dictionaries(TEXT, TEXT | NUMBER, max_size=2),

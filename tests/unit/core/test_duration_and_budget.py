@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_dlperf.core.budget import Budget
+from pytest_dlperf.budget import Budget
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.quantity import parse_duration
 

@@ -1,0 +1,1 @@
+"""The stage that makes arms: trees of other commits, environments with one package changed."""

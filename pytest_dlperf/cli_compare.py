@@ -1,0 +1,148 @@
+"""``dlperf compare --a X --b Y``: is a training slower with Y than with X, run for run."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_dlperf import cli_extract
+from pytest_dlperf.core.arm import KINDS, HereArm, parse_arm
+from pytest_dlperf.core.case import FRAMEWORKS, PRECISIONS, SIZES
+from pytest_dlperf.core.quantity import parse_share
+from pytest_dlperf.core.verdict import BAD, GOOD, Rule, Verdict
+
+if TYPE_CHECKING:
+    import argparse
+
+    from pytest_dlperf.core.arm import Arm
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.outcome import Outcome
+    from pytest_dlperf.core.run import RunSummary
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser of ``dlperf``."""
+    compare = commands.add_parser(
+        "compare",
+        help="a training in two arms, run for run on this machine",
+        description=f"An arm is {KINDS}; HEAD or an empty text is this environment as it is.",
+    )
+    compare.add_argument("--a", required=True, metavar="ARM", help="what is compared with")
+    compare.add_argument("--b", required=True, metavar="ARM", help="what is judged")
+    compare.add_argument("--suite", metavar="NAME", help="a case of perf_tests/ in this checkout")
+    compare.add_argument("--framework", choices=FRAMEWORKS, default="torch")
+    compare.add_argument("--precision", choices=PRECISIONS, default="fp32")
+    compare.add_argument("--size", choices=SIZES, help="tiny on CPUs, full on GPUs")
+    devices = compare.add_mutually_exclusive_group()
+    devices.add_argument("--cpus", type=cli_extract.positive, metavar="N", help="CPU processes")
+    devices.add_argument("--gpus", type=cli_extract.positive, metavar="N")
+    for name in ("iterations", "warmup", "max-runs"):
+        compare.add_argument(f"--{name}", type=cli_extract.positive, metavar="N")
+    compare.add_argument("--tolerance", metavar="SHARE", help="3%% or 0.03")
+    compare.add_argument(
+        "--batch-size-per-device",
+        type=cli_extract.positive,
+        default=1,
+        metavar="N",
+        help="of COMMAND: the work of one iteration of one rank",
+    )
+    compare.add_argument("--log-format", default="", help="how the log of COMMAND is read")
+    compare.add_argument(
+        "--launcher", default="auto", help="of COMMAND; none if it starts its ranks itself"
+    )
+    compare.add_argument(
+        "--setup", default="", metavar="COMMAND", help="run once in the tree of a git ref"
+    )
+    compare.add_argument(
+        "--link", action="append", default=[], metavar="PATH", help="untracked, linked into it"
+    )
+    compare.add_argument("--workdir", type=Path, default=Path(".dlperf"), metavar="DIR")
+    compare.add_argument("--strict", action="store_true", help="fail whatever was not judged")
+    compare.add_argument("--json", action="store_true", help="JSON alone on standard output")
+    compare.add_argument("command", nargs="*", metavar="-- COMMAND", help="a training's own words")
+    compare.set_defaults(run=_compare)
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    from pytest_dlperf.compared_case import (
+        bench_of,
+        case_of_command,
+        case_of_suite,
+        with_family,
+    )
+    from pytest_dlperf.core.errors import UsageError
+    from pytest_dlperf.core.outcome_json import results_to_json
+    from pytest_dlperf.pipeline import run_case
+
+    before, now = _arm(arguments.a, "--a"), _arm(arguments.b, "--b")
+    if bool(arguments.suite) is bool(arguments.command):
+        raise UsageError(
+            "give either --suite NAME, or the words of a training after --: -- python train.py"
+        )
+    tolerance = arguments.tolerance
+    rule = Rule(
+        tolerance=None if tolerance is None else parse_share(tolerance, what="--tolerance")
+    )
+    here = Path.cwd()
+    bench = bench_of(
+        before=before,
+        now=now,
+        rule=rule,
+        here=here,
+        workdir=here / arguments.workdir,
+        session=f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}",
+        setup=arguments.setup,
+        links=arguments.link,
+        watcher=_Lines(),
+    )
+    case = (case_of_suite if arguments.suite else case_of_command)(arguments, bench, here)
+    outcome = run_case(case, with_family(bench, case), workload_folder=str(here))
+    if arguments.json:
+        text = json.dumps(results_to_json([outcome]), indent=1, sort_keys=True, allow_nan=False)
+    else:
+        text = f"{outcome.judgement.verdict}: {_sentence(outcome, now)}"
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    failing = set(Verdict) - GOOD if arguments.strict else BAD
+    unaffected = outcome.against is not None and outcome.against.unaffected
+    return 1 if outcome.judgement.verdict in failing and not unaffected else 0
+
+
+def _arm(text: str, what: str) -> Arm:
+    return HereArm() if text.strip() in {"", "HEAD"} else parse_arm(text, what=what)
+
+
+def _sentence(outcome: Outcome, now: Arm) -> str:
+    reason = outcome.judgement.reason.replace("--dlperf-", "--")
+    return f"{now.name}: {reason}" if outcome.measurement is not None else reason
+
+
+class _Lines:
+    """Says on standard error how the runs go on."""
+
+    def __init__(self) -> None:
+        self._of = ""
+
+    def waiting(self, case: Case, holder: str) -> None:
+        """Say who holds the host."""
+        self._say(f"{case.id}: waiting for this host, held by {holder}")
+
+    def run_starts(self, case: Case, number: int, of: int) -> None:
+        """Remember which run this is."""
+        self._of = f"{number}/{max(number, of)}"
+
+    def tick(self, case: Case, workdir: Path) -> None:
+        """Do nothing."""
+
+    def run_ended(self, case: Case, run: RunSummary) -> None:
+        """Say what a run measured."""
+        disturbed = f"; does not count: {run.disturbed}" if run.disturbed else ""
+        unit = case.unit or "samples"
+        self._say(f"{case.id} run {self._of}: {run.throughput:.4g} {unit}/s{disturbed}")
+
+    def _say(self, text: str) -> None:
+        sys.stderr.write(f"{text}\n")

@@ -1,0 +1,50 @@
+"""What must be equal before a measurement is compared with another, from what ranks reported."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from pytest_dlperf.core.measurement import Conditions
+from pytest_dlperf.launch.plan import launcher_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.launch.base import Target
+
+
+def conditions_of(
+    case: Case, facts: Mapping[str, Any], target: Target, *, hardware: str, host_sharing: bool
+) -> Conditions:
+    """Return the conditions of runs of ``case`` in ``target`` whose ranks reported ``facts``."""
+    model = facts.get("model", {})
+    flops: Mapping[str, int] = model.get("flops_by_dtype", {})
+    dtype = max(flops, key=lambda name: flops[name]) if flops else "unknown"
+    options = dict(case.options)
+    if case.command:
+        options["command"] = shlex.join(case.command_line)
+    timing = facts.get("framework", {}).get("timing")
+    if case.layout.device == "gpu" and timing == "host clock":
+        # Steps that wait for each other are slower than those that queue.
+        options["timing"] = timing
+    read: Mapping[str, Any] = facts.get("data", {})
+    if "workers" in read:
+        options["data_workers"] = read["workers"]
+    return Conditions(
+        window=case.protocol.window,
+        launcher=launcher_name(case),
+        world_size=case.world_size,
+        batch_size_per_device=case.batch_size_per_device,
+        unit=facts.get("unit", case.unit),
+        dtype=f"declared {case.precision}" if case.command else dtype,
+        data="own" if case.command else read.get("kind", "synthetic"),
+        parameter_count=model.get("parameter_count"),
+        input_shapes=tuple(tuple(shape) for shape in model.get("input_shapes") or ()),
+        options=options,
+        threads_per_rank=target.threads_per_rank,
+        host_sharing=host_sharing,
+        hardware=hardware,
+        version=case.version,
+    )

@@ -1,0 +1,192 @@
+"""The arms of an interleaved A/B: what one side is measured with, as people write it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.masking import MASK
+
+ArmKind = Literal["here", "ref", "requirement", "interpreter", "settings"]
+_ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(?!=)(.*)", re.S)
+#: ``name`` with extras and a version, or with the place it comes from (PEP 508).
+_REQUIREMENT: Final = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]*\s*(\[[^\]]*\])?"
+    r"(\s*(==|!=|~=|>=|<=|<|>).+|\s+@\s+\S.*|\s*@\s*[a-z+]+://.+)",
+    re.S,
+)
+_EXTRAS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\[[^\]]+\]")
+_ARCHIVES: Final = (".whl", ".tar.gz", ".zip")
+_SECRET: Final = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|KEY", re.I)
+_INTERPRETER: Final = re.compile(r"(\.{0,2}|~)/.*|(.*/)?python[0-9.]*")
+_MERGE_BASE: Final = "merge-base:"
+#: Variables that a launch plan makes itself.
+_OURS: Final = frozenset({"PYTHONPATH", "DLPERF_RUN", "DLPERF_MARK", "DLPERF_TREES"})
+KINDS: Final = (
+    "a git ref (HEAD, v1.2), merge-base:BRANCH, a requirement ('torch==2.13.0'), the path of a "
+    "Python interpreter, or settings of the environment (OMP_NUM_THREADS=2)"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HereArm:
+    """The environment and the working tree that are here."""
+
+    kind: Literal["here"] = "here"
+
+    @property
+    def name(self) -> str:
+        """The arm for people."""
+        return "this environment"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RefArm:
+    """A commit of the repository; with ``base_of`` where HEAD's branch left that branch."""
+
+    ref: str
+    base_of: bool = False
+    kind: Literal["ref"] = "ref"
+
+    @property
+    def name(self) -> str:
+        """The arm for people."""
+        return f"{_MERGE_BASE}{self.ref}" if self.base_of else self.ref
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RequirementArm:
+    """The environment that is here, with one requirement installed over it."""
+
+    requirement: str
+    kind: Literal["requirement"] = "requirement"
+
+    @property
+    def name(self) -> str:
+        """The arm for people."""
+        return self.requirement
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InterpreterArm:
+    """Another interpreter, with the packages that it has."""
+
+    python: str
+    kind: Literal["interpreter"] = "interpreter"
+
+    @property
+    def name(self) -> str:
+        """The arm for people."""
+        return self.python
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SettingsArm:
+    """The environment that is here, with variables set."""
+
+    variables: tuple[tuple[str, str], ...]
+    kind: Literal["settings"] = "settings"
+
+    @property
+    def name(self) -> str:
+        """The arm for people: values whose names say that they are secret are left out.
+
+        All others are shown, unlike those of a prefix: they are what the arms differ in.
+        """
+        shown = (
+            f"{name}={MASK}" if _SECRET.search(name) else shlex.quote(f"{name}={value}")
+            for name, value in self.variables
+        )
+        return " ".join(shown)
+
+
+Arm = HereArm | RefArm | RequirementArm | InterpreterArm | SettingsArm
+
+
+def parse_arm(text: str, *, what: str) -> Arm:
+    """Return the arm that ``text`` names; ``what`` is the option, for ``UsageError``."""
+    words = text.strip()
+    if not words:
+        raise UsageError(f"{what}: it is empty; give {KINDS}")
+    if _REQUIREMENT.fullmatch(words) or _EXTRAS.fullmatch(words) or words.endswith(_ARCHIVES):
+        return RequirementArm(requirement=words)
+    if _ASSIGNMENT.match(words):
+        return SettingsArm(variables=_variables(words, what))
+    if words.startswith(_MERGE_BASE):
+        return _ref(words.removeprefix(_MERGE_BASE), what, base_of=True)
+    if _INTERPRETER.fullmatch(words):
+        return InterpreterArm(python=words)
+    return _ref(words, what, base_of=False)
+
+
+def _ref(ref: str, what: str, *, base_of: bool) -> RefArm:
+    # git would take a dash for an option, and refuses the other signs in a name.
+    if not ref or ref.startswith("-") or re.search(r"[\s\\\x00-\x1f]|\.\.", ref):
+        raise UsageError(f"{what}={_MERGE_BASE if base_of else ''}{ref}: not an arm; give {KINDS}")
+    return RefArm(ref=ref, base_of=base_of)
+
+
+def _variables(text: str, what: str) -> tuple[tuple[str, str], ...]:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"{what}={text}: {error}; quote it as in a shell") from error
+    found: dict[str, str] = {}
+    for word in words:
+        match = _ASSIGNMENT.fullmatch(word)
+        if match is None:
+            raise UsageError(
+                f"{what}={text}: {word!r} sets no variable; write NAME=VALUE, several with "
+                "spaces between, and quote a value with spaces"
+            )
+        if match[1] in _OURS:
+            raise UsageError(
+                f"{what}={text}: {match[1]} is set for the ranks by this tool; it cannot be an arm"
+            )
+        if match[1] in found:
+            raise UsageError(f"{what}={text}: {match[1]} is set twice")
+        found[match[1]] = match[2]
+    return tuple(found.items())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tree:
+    """The repository's own tree, and the one of an arm that stands in for it."""
+
+    head: str
+    arm: str
+
+    def moved(self, path: str) -> str:
+        """Return ``path`` in the arm's tree; as it is where it is not the repository's own.
+
+        Packages that are installed below the repository (a ``.venv`` in it) are none of its own.
+        """
+        inside = path == self.head or path.startswith(f"{self.head.rstrip('/')}/")
+        if not inside or "site-packages" in path.split("/"):
+            return path
+        return self.arm + path[len(self.head.rstrip("/")) :]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReadyArm:
+    """An arm that can be measured: everything that it changes for the ranks."""
+
+    name: str
+    kind: ArmKind
+    #: The commit of a ref; empty for the rest.
+    commit: str = ""
+    tree: Tree | None = None
+    #: Another interpreter; empty for the session's own.
+    python: str = ""
+    #: Folder with packages that come before those of the interpreter; empty for none.
+    overlay: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def words(self) -> str:
+        """The arm for people, with its commit."""
+        return f"{self.name} (commit {self.commit[:12]})" if self.commit else self.name

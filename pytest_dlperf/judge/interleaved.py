@@ -1,0 +1,221 @@
+"""The verdict on a case that was measured in pairs, one run of each arm: no baseline is needed."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_dlperf.core.baseline import Session
+from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
+from pytest_dlperf.judge import convergence, interleaved_words, metrics, priors, refusals
+from pytest_dlperf.judge.compare import comparison_of, slower_for_sure
+from pytest_dlperf.judge.numbers import PAIRED_TOLERANCE, pairs_needed
+from pytest_dlperf.judge.paired import paired_contrast
+from pytest_dlperf.judge.screen import spending
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.measurement import Measurement
+    from pytest_dlperf.core.noise import Prior
+    from pytest_dlperf.core.run import RunSummary
+    from pytest_dlperf.core.verdict import Rule
+    from pytest_dlperf.judge.screen import Spending
+    from pytest_dlperf.judge.stats import Contrast
+
+
+def gated_metrics(cases: Iterable[Case]) -> int:
+    """Return the number of comparisons that the pairs of ``cases`` make: alpha is split over it.
+
+    Throughput and peak memory, and CPU seconds where the case runs on CPUs.
+    """
+    return max(1, sum(3 if case.layout.device == "cpu" else 2 for case in cases))
+
+
+def judge_interleaved(
+    case: Case,
+    now: Measurement,
+    before: Measurement,
+    rule: Rule,
+    *,
+    varied: Collection[str] = (),
+    against: str = "the other arm",
+) -> Judgement:
+    """Decide about one case, where run i of ``now`` and run i of ``before`` are a pair.
+
+    ``varied`` are the conditions that the arms differ in on purpose; ``against`` names the arm
+    of ``before``. Raises ``CaseError`` for rates that can be none, and for runs without a pair.
+    """
+    _check(now, before)
+    differs = _differences(now, before, varied)
+    if not differs and (reason := _fault(case, now, before)):
+        return _not_judged(Verdict.ERROR, reason, now)
+    refused = _disturbed(now, before) or _first(refusals.unchecked, now, before) or differs
+    if refused:
+        return _not_judged(Verdict.INCOMPARABLE, refused, now)
+    if reason := _message((now, before), refusals.UNSTEADY):
+        reason = f"{reason}; look at the records of the runs, and measure again"
+        return _not_judged(Verdict.UNSTEADY, reason, now)
+    tolerance = next(
+        given for given in (rule.tolerance, case.tolerance, PAIRED_TOLERANCE) if given is not None
+    )
+    prior = priors.of_throughput(case, rule)
+    pairs = _Pairs(tolerance, rule, spending(case.protocol, len(now.runs), prior))
+    found, evidence = pairs.compare(now.throughputs, before.throughputs, prior)
+    judged = Judgement(
+        verdict=found.verdict or Verdict.INCONCLUSIVE,
+        reason=interleaved_words.throughput(
+            found,
+            rule,
+            now.unit,
+            slower=slower_for_sure(evidence, rule, pairs.spent),
+            against=against,
+            takes=interleaved_words.what_it_takes(found, now.runs, before.runs),
+            pairs=len(now.runs),
+        ),
+        throughput=found,
+        metrics=_metrics(pairs, case, now, before),
+    )
+    return _with_metrics(judged)
+
+
+def _check(now: Measurement, before: Measurement) -> None:
+    if len(now.runs) != len(before.runs) or not now.runs:
+        raise CaseError(
+            f"{now.case_id}: {len(now.runs)} runs and {len(before.runs)} of the other arm are no "
+            "pairs, so there is nothing to judge"
+        )
+    metrics.check_rates(now.throughputs, f"{now.case_id}, a run")
+    metrics.check_rates(before.throughputs, f"{now.case_id}, a run of the other arm")
+
+
+def _differences(now: Measurement, before: Measurement, varied: Collection[str]) -> str:
+    kept = {name: getattr(now.conditions, name) for name in varied}
+    found = now.conditions.differences(replace(before.conditions, **kept))
+    if not found:
+        return ""
+    return (
+        f"the arms were not measured under the same conditions ({', '.join(found)}: this arm's, "
+        "then the other's), so that they did not do the same work; compare arms that do"
+    )
+
+
+def _fault(case: Case, now: Measurement, before: Measurement) -> str:
+    sessions = [
+        Session(time="", runs=(run.throughput,), loss_fall=run.loss_fall) for run in before.runs
+    ]
+    return convergence.fault(case, now, sessions, whose="the other arm's")
+
+
+def _message(measured: Sequence[Measurement], codes: Collection[str]) -> str:
+    found = [
+        problem.message for one in measured for problem in one.problems if problem.code in codes
+    ]
+    return ", and ".join(dict.fromkeys(message.strip().rstrip(".") for message in found))
+
+
+def _disturbed(now: Measurement, before: Measurement) -> str:
+    message = _message((now, before), refusals.DISTURBED)
+    return message and f"{message}; measure again when the machine is quiet"
+
+
+def _first(refusal: Callable[[Measurement], str], *measured: Measurement) -> str:
+    return next((reason for one in measured if (reason := refusal(one))), "")
+
+
+def _not_judged(verdict: Verdict, reason: str, now: Measurement) -> Judgement:
+    known = Comparison(now=now.throughput, verdict=verdict)
+    return Judgement(verdict=verdict, reason=reason, throughput=known)
+
+
+class _Pairs:
+    """Compares values of pairs, all metrics by the same margins."""
+
+    def __init__(self, tolerance: float, rule: Rule, spent: Spending) -> None:
+        self._tolerance = tolerance
+        self._rule = rule
+        self.spent = spent
+
+    def compare(
+        self,
+        now: Sequence[float],
+        before: Sequence[float],
+        prior: Prior,
+        *,
+        sign: int = 1,
+        floor: float | None = None,
+    ) -> tuple[Comparison, Contrast]:
+        """Return the comparison of values in the order of pairs, and what it stands on."""
+        found = paired_contrast(
+            [sign * math.log(value) for value in now],
+            [sign * math.log(value) for value in before],
+            prior,
+        )
+        compared = comparison_of(
+            found, self._tolerance, self._rule, self.spent, sign=sign, floor=floor
+        )
+        needed = None
+        if compared.verdict is Verdict.INCONCLUSIVE:
+            needed = pairs_needed(found, len(now), self._tolerance, self._rule)
+        return replace(
+            compared,
+            now=statistics.median(now),
+            before=statistics.median(before),
+            runs_needed=needed,
+        ), found
+
+
+def _metrics(
+    pairs: _Pairs, case: Case, now: Measurement, before: Measurement
+) -> dict[str, Comparison]:
+    """Return the other gated metrics, where every run of both arms has them."""
+    device = case.layout.device
+    found: dict[str, Comparison] = {}
+    mine, theirs = _cpu_seconds(case, now.runs), _cpu_seconds(case, before.runs)
+    if device == "cpu" and mine and theirs:
+        found["cpu_seconds"], _ = pairs.compare(mine, theirs, priors.THROUGHPUT[device], sign=-1)
+    mine, theirs = _peaks(now.runs), _peaks(before.runs)
+    if mine and theirs:
+        found["peak_memory"], _ = pairs.compare(
+            mine, theirs, priors.MEMORY[device], sign=-1, floor=metrics.MEMORY_FLOOR
+        )
+    return found
+
+
+def _cpu_seconds(case: Case, runs: Sequence[RunSummary]) -> list[float]:
+    """Return the CPU seconds that all ranks took for an iteration; empty where one is unknown."""
+    first, end = case.protocol.window
+    values = []
+    for run in runs:
+        known = [rank.cpu_seconds for rank in run.ranks if rank.cpu_seconds is not None]
+        values.append(sum(known) / (end - first) if len(known) == len(run.ranks) else 0.0)
+    return values if all(value > 0 for value in values) else []
+
+
+def _peaks(runs: Sequence[RunSummary]) -> list[float]:
+    values = [float(run.peak_memory_bytes or 0) for run in runs]
+    return values if min(values) > 0 else []
+
+
+def _with_metrics(judged: Judgement) -> Judgement:
+    """Let a metric that got worse for certain fail the case, or say why it does not.
+
+    More CPU seconds for a training that became faster are a trade, and fail nothing.
+    """
+    if judged.verdict is Verdict.REGRESSED:
+        return judged
+    worse = {name: m for name, m in judged.metrics.items() if m.verdict is Verdict.REGRESSED}
+    cpu = worse.get("cpu_seconds")
+    if cpu is not None and judged.verdict is Verdict.IMPROVED:
+        reason = f"{judged.reason}; {interleaved_words.metric('cpu_seconds', cpu)}"
+        judged = replace(judged, reason=reason)
+        del worse["cpu_seconds"]
+    if not worse:
+        return judged
+    words = "; ".join(interleaved_words.metric(name, found) for name, found in worse.items())
+    reason = f"{words}; throughput: {judged.reason}"
+    return replace(judged, verdict=Verdict.REGRESSED, reason=reason)

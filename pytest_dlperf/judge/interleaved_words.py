@@ -1,0 +1,78 @@
+"""The sentences of an interleaved A/B: by how much, how sure, what to type next."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.core.verdict import Verdict
+from pytest_dlperf.judge import sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_dlperf.core.run import RunSummary
+    from pytest_dlperf.core.verdict import Comparison, Rule
+
+#: What a metric counts, and for what.
+_NAMES: Final = {
+    "cpu_seconds": ("CPU seconds of an iteration", "s"),
+    "peak_memory": ("peak memory", "bytes"),
+}
+
+
+def throughput(
+    found: Comparison, rule: Rule, unit: str, *, slower: bool, against: str, takes: str, pairs: int
+) -> str:
+    """Return the sentence of a throughput that was judged by ``pairs`` pairs of runs.
+
+    ``slower``: the slowdown is certain, whatever the verdict. ``takes`` is ``what_it_takes``.
+    """
+    percent = sentences.percent
+    tolerance, sees = percent(found.tolerance or 0.0), percent(found.sees or 0.0)
+    count = f"{pairs} {'pair' if pairs == 1 else 'pairs'} of runs"
+    how = f"{sentences.how_much(found, unit, against)} in {count}"
+    if found.verdict is Verdict.IMPROVED:
+        return how
+    if found.verdict is Verdict.PASSED:
+        if slower:
+            return (
+                f"slower for certain, {how}, yet certified within the tolerance of {tolerance}; "
+                "lower --dlperf-tolerance if that is too much"
+            )
+        return (
+            f"{how}, certified within the tolerance of {tolerance}; a slowdown of {sees} would "
+            "have shown"
+        )
+    if found.verdict is Verdict.REGRESSED:
+        return f"{how}, beyond {percent(rule.min_effect)} for certain; find what changed"
+    return (
+        f"{how}: neither within the tolerance of {tolerance} for certain nor slower for certain, "
+        f"for only a slowdown of {sees} or more shows here; {takes}, or allow more with "
+        "--dlperf-tolerance"
+    )
+
+
+def what_it_takes(
+    found: Comparison, now: Sequence[RunSummary], before: Sequence[RunSummary]
+) -> str:
+    """Return how many further pairs would decide what is open, and how long they would take."""
+    if found.runs_needed is None:
+        return "no number of pairs would decide it, as the change lies at the tolerance"
+    seconds = sum(statistics.median(run.elapsed_s for run in runs) for runs in (now, before))
+    more = found.runs_needed - len(now)
+    took = f" (about {math.ceil(more * seconds / 60)} min)" if seconds else ""
+    words = f"{more} more {'pair' if more == 1 else 'pairs'}{took} would decide it"
+    return f"{words}: --dlperf-max-runs={found.runs_needed}"
+
+
+def metric(name: str, found: Comparison) -> str:
+    """Return by how much a metric of which less is better has grown."""
+    what, unit = _NAMES[name]
+    low, high = found.interval or (0.0, 0.0)
+    return (
+        f"{what} grew by {sentences.percent(found.change or 0.0)} ({found.before:.4g} to "
+        f"{found.now:.4g} {unit}; 90 % interval {sentences.signed(low)} to "
+        f"{sentences.signed(high)})"
+    )

@@ -1,0 +1,57 @@
+"""What an arm of an interleaved A/B changes about where ranks run."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_dlperf.core.arm import ReadyArm
+    from pytest_dlperf.launch.base import Target
+
+#: ``worker/imports.py`` reads it.
+_TREES = "DLPERF_TREES"
+
+
+def armed(target: Target, arm: ReadyArm, *, reported_trees: tuple[str, ...]) -> Target:
+    """Return ``target`` as ``arm`` has it; its ranks report what they import from the trees.
+
+    The first folder of the path is the worker's: the current one runs every arm.
+    """
+    worker, *path = target.python_path
+    if arm.tree is not None:
+        path = [arm.tree.moved(os.path.realpath(folder)) for folder in path]
+    overlay = [arm.overlay] if arm.overlay else []
+    threads = arm.variables.get("OMP_NUM_THREADS", "")
+    return replace(
+        target,
+        python_path=tuple(dict.fromkeys([worker, *overlay, *path])),
+        folder=arm.tree.moved(os.path.realpath(target.folder))
+        if arm.tree is not None
+        else target.folder,
+        # The worker sets the threads itself, whatever the variable says.
+        threads_per_rank=int(threads) if threads.isdecimal() else target.threads_per_rank,
+        tree=arm.tree,
+        overlay=arm.overlay,
+        variables=arm.variables,
+        reported_trees=reported_trees,
+    )
+
+
+def inherited_path(target: Target) -> tuple[str, ...]:
+    """Return the entries of the session's own PYTHONPATH, as the ranks of ``target`` get them."""
+    text = os.environ.get("PYTHONPATH")
+    if not text:
+        return ()
+    if target.tree is None:
+        return (text,)
+    return tuple(
+        target.tree.moved(os.path.realpath(entry)) for entry in text.split(os.pathsep) if entry
+    )
+
+
+def arm_env(target: Target) -> dict[str, str]:
+    """Return the variables of the arm, and the trees whose imported files ranks report."""
+    reported = {_TREES: os.pathsep.join(target.reported_trees)} if target.reported_trees else {}
+    return {**target.variables, **reported}

@@ -1,0 +1,31 @@
+"""Who is told how a case goes on; ``live.py`` shows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.run import RunSummary
+
+
+class Watcher(Protocol):
+    """Is told how a case goes on; ``live.py`` shows it."""
+
+    def waiting(self, case: Case, holder: str) -> None:
+        """Learn who holds the host's lease."""
+        ...
+
+    def run_starts(self, case: Case, number: int, of: int) -> None:
+        """Learn that run ``number`` of at least ``of`` is launched."""
+        ...
+
+    def tick(self, case: Case, workdir: Path) -> None:
+        """Look at ``workdir``, which has the ranks' counters: some time has passed."""
+        ...
+
+    def run_ended(self, case: Case, run: RunSummary) -> None:
+        """Take what a run measured."""
+        ...

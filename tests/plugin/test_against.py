@@ -1,0 +1,249 @@
+"""Interleaved A/B: pairs of runs of two arms, with a fake launcher; real ones in tests/torch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import jsonschema
+import pytest
+from fake_suite import Suite
+
+import pytest_dlperf.report
+
+#: A tolerance that three pairs certify.
+WIDE = "--dlperf-tolerance=15%"
+ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
+
+
+def git(suite: Suite, *arguments: str) -> str:
+    identity = ("-c", "user.name=t", "-c", "user.email=t@t")
+    done = subprocess.run(
+        ["git", *identity, *arguments], cwd=suite.path, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def commit(suite: Suite, step_s: float) -> str:
+    """Commit a workload whose steps take so long, and return the commit."""
+    (suite.path / "w.py").write_text(f"step_s = {step_s}\n", encoding="utf-8")
+    git(suite, "add", "w.py", "test_net.py")
+    git(suite, "commit", "-q", "-m", f"{step_s} s")
+    return git(suite, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def repository(suite: Suite) -> Suite:
+    git(suite, "init", "-q", "-b", "main")
+    (suite.path / ".git/info/exclude").write_text("site\nruntime\nr.json\n")
+    (suite.path / "other.py").write_text("x = 1\n", encoding="utf-8")
+    git(suite, "add", "other.py")
+    commit(suite, 0.01)
+    suite.env(FAKE_IMPORTS="w.py", FAKE_STEP_FILE="w.py")
+    return suite
+
+
+def test_a_slower_head_is_found_and_its_arms_are_recorded(repository: Suite):
+    first = git(repository, "rev-parse", "HEAD")
+    commit(repository, 0.012)
+    result, outcomes = repository.outcomes("-k", "1n1c", "--dlperf-against=HEAD~1")
+    assert result.ret == 1, result.stdout.str()
+    outcome = outcomes[ONE]
+    judgement = outcome["judgement"]
+    assert judgement["verdict"] == "regressed"
+    assert judgement["change"] == pytest.approx(0.01 / 0.012 - 1, abs=0.02)
+    assert f"than HEAD~1 (commit {first[:12]})" in judgement["reason"]
+    assert judgement["metrics"]["cpu_seconds"]["change"] == pytest.approx(0.2, abs=0.03)
+    assert not judgement["provisional"]
+    against = outcome["against"]
+    assert (against["name"], against["kind"], against["commit"]) == ("HEAD~1", "ref", first)
+    runs, others = outcome["measurement"]["runs"], against["measurement"]["runs"]
+    assert len(runs) == len(others) == 5
+    assert against["measurement"]["throughput"] > outcome["measurement"]["throughput"]
+    assert len(against["order"]) == 5
+    assert {against["order"][0], against["order"][1]} == {"now", "before"}
+    values = json.loads((repository.path / "r.json").read_text(encoding="utf-8"))
+    schema = Path(pytest_dlperf.report.__file__).with_name("outcomes.schema.json")
+    jsonschema.validate(values, json.loads(schema.read_text(encoding="utf-8")))
+
+
+def test_a_commit_that_changes_nothing_slow_passes_and_a_merge_base_is_found(repository: Suite):
+    git(repository, "checkout", "-q", "-b", "topic")
+    (repository.path / "w.py").write_text("# other words\nstep_s = 0.01\n", encoding="utf-8")
+    git(repository, "commit", "-aqm", "words")
+    result, outcomes = repository.outcomes(
+        "-k", "1n1c", "--dlperf-against=merge-base:main", "--dlperf-strict", WIDE
+    )
+    assert result.ret == 0, result.stdout.str()
+    assert outcomes[ONE]["judgement"]["verdict"] == "passed"
+    assert outcomes[ONE]["against"]["commit"] == git(repository, "rev-parse", "main")
+    assert "in 3 pairs of runs" in outcomes[ONE]["judgement"]["reason"]
+
+
+def test_head_on_a_clean_tree_is_a_null_and_says_so(repository: Suite):
+    _, outcomes = repository.outcomes("-k", "1n1c", "--dlperf-against=HEAD", WIDE)
+    assert outcomes[ONE]["judgement"]["verdict"] == "passed"
+    assert "this was a null" in outcomes[ONE]["judgement"]["reason"]
+
+
+def test_what_the_working_tree_changed_is_measured_against_head(repository: Suite):
+    (repository.path / "w.py").write_text("step_s = 0.013\n", encoding="utf-8")
+    _, outcomes = repository.outcomes("-k", "1n1c", "--dlperf-against=HEAD")
+    assert outcomes[ONE]["judgement"]["verdict"] == "regressed"
+
+
+@pytest.mark.parametrize("extra", [(), ("-n2",)])
+def test_a_diff_that_no_case_imports_is_skipped_and_fails_nothing(
+    repository: Suite, extra: tuple[str, ...]
+):
+    (repository.path / "other.py").write_text("x = 2\n", encoding="utf-8")
+    git(repository, "commit", "-aqm", "elsewhere")
+    log = repository.path / "launches"
+    repository.env(FAKE_LOG=log)
+    result, outcomes = repository.outcomes("--dlperf-against=HEAD~1", "--dlperf-strict", *extra)
+    assert result.ret == 0, result.stdout.str()
+    for outcome in outcomes.values():
+        assert outcome["judgement"]["verdict"] == "not-run"
+        assert (
+            "differ in 1 file, none of which this case imports" in outcome["judgement"]["reason"]
+        )
+        assert outcome["against"]["unaffected"] is True
+        assert outcome["failed"] is False
+    launched = [line.split()[0] for line in log.read_text(encoding="utf-8").splitlines()]
+    assert all(launched.count(case) <= 2 for case in (ONE, TWO))
+    result.stdout.fnmatch_lines(["*2 cases: 2 not-run; 2 NOT JUDGED*"])
+
+
+def test_arms_that_import_the_same_file_although_it_differs_are_an_error(repository: Suite):
+    """As an editable install does: one tree's files come first in both arms."""
+    commit(repository, 0.012)
+    repository.env(FAKE_IMPORTS_FIRST=repository.path)
+    result, outcomes = repository.outcomes("-k", "1n1c", "--dlperf-against=HEAD~1")
+    assert result.ret == 1
+    judgement = outcomes[ONE]["judgement"]
+    assert judgement["verdict"] == "error"
+    assert "secretly an A/A: w.py differs" in judgement["reason"]
+    assert str(repository.path / "w.py") in judgement["reason"]
+    assert "dlperf_arm_setup" in judgement["reason"]
+
+
+@pytest.mark.parametrize(
+    ("against", "message"),
+    [
+        ("no-such-branch", "has no commit 'no-such-branch'"),
+        ("merge-base:no-such-branch", "has no commit 'no-such-branch'"),
+        ("./no/python", "is no program that can be started"),
+        ("no-such-thing @ file:///no/such/folder", "does not exist"),
+    ],
+)
+def test_arms_that_are_not_there(repository: Suite, against: str, message: str):
+    log = repository.path / "launches"
+    repository.env(FAKE_LOG=log)
+    result, outcomes = repository.outcomes(f"--dlperf-against={against}")
+    assert result.ret == 1
+    for outcome in outcomes.values():
+        assert outcome["judgement"]["verdict"] == "error"
+        assert message in outcome["judgement"]["reason"]
+        assert outcome["against"]["name"] == against
+    assert not log.exists()
+
+
+def test_an_arm_that_does_not_build_shows_the_last_lines(repository: Suite):
+    commit(repository, 0.012)
+    repository.pytester.makeini("[pytest]\ndlperf_arm_setup = echo no compiler here; exit 3")
+    _, outcomes = repository.outcomes("-k", "1n1c", "--dlperf-against=HEAD~1")
+    reason = outcomes[ONE]["judgement"]["reason"]
+    assert outcomes[ONE]["judgement"]["verdict"] == "error"
+    assert "'HEAD~1' was not built" in reason
+    assert "exit code 3" in reason
+    assert "    no compiler here" in reason
+    assert git(repository, "worktree", "list").count("\n") == 0
+
+
+def test_an_arm_is_set_up_and_linked(repository: Suite):
+    commit(repository, 0.012)
+    (repository.path / "data").mkdir()
+    (repository.path / "data/d").write_text("d")
+    repository.pytester.makeini(
+        "[pytest]\ndlperf_arm_setup = cp data/d built && echo made\ndlperf_arm_link = data"
+    )
+    # The second session finds the tree, and collects none of its tests, whatever is recursed.
+    for extra in ((), ("-o", "norecursedirs=x")):
+        _, outcomes = repository.outcomes("-k", "1n1c", "--dlperf-against=HEAD~1", *extra)
+        assert outcomes[ONE]["judgement"]["verdict"] == "regressed"
+    [built] = repository.path.glob(".dlperf/arms/*/built")
+    assert built.read_text() == "d"
+    [log] = repository.path.glob(".dlperf/arms/*.setup/output.log")
+    assert log.read_text() == "made\n"
+
+
+def test_an_error_of_the_other_arm_names_it(repository: Suite):
+    commit(repository, 0.012)
+    repository.env(FAKE_FAIL="*/before/*")
+    _, outcomes = repository.outcomes("-k", "1n1c", "--dlperf-against=HEAD~1")
+    reason = outcomes[ONE]["judgement"]["reason"]
+    assert outcomes[ONE]["judgement"]["verdict"] == "error"
+    assert reason.startswith(f"{ONE}, against HEAD~1 (commit ")
+    assert "rank 0: ValueError: boom" in reason
+
+
+def test_a_disturbed_run_disturbs_its_pair(repository: Suite):
+    repository.env(FAKE_OTHERS=0.5, FAKE_OTHERS_IN="*/before/*/run1")
+    _, outcomes = repository.outcomes("-k", "1n1c", "--dlperf-against=HEAD", WIDE)
+    outcome = outcomes[ONE]
+    assert outcome["judgement"]["verdict"] == "passed"
+    [mine] = outcome["measurement"]["disturbed_runs"]
+    [other] = outcome["against"]["measurement"]["disturbed_runs"]
+    assert mine["disturbed"] == f"the other run of its pair: {other['disturbed']}"
+    assert len(outcome["measurement"]["runs"]) == 3
+    assert len(outcome["against"]["order"]) == 4
+    repository.env(FAKE_OTHERS_IN="*/before/*")
+    _, outcomes = repository.outcomes("-k", "1n1c", "--dlperf-against=HEAD")
+    assert outcomes[ONE]["judgement"]["verdict"] == "incomparable"
+    assert "others used" in outcomes[ONE]["judgement"]["reason"]
+
+
+def test_settings_are_an_arm(repository: Suite):
+    repository.env(FAKE_STEP_FILE="other.py")
+    (repository.path / "other.py").write_text("0.01")
+    _, outcomes = repository.outcomes(
+        "-k", "1n1c", "--dlperf-against=FAKE_STEP_FILE=slow OMP_NUM_THREADS=2"
+    )
+    assert outcomes[ONE]["judgement"]["verdict"] == "error"  # no file of that name
+    (repository.path / "slow").write_text("0.02")
+    _, outcomes = repository.outcomes(
+        "-k", "1n1c", "--dlperf-against=FAKE_STEP_FILE=slow OMP_NUM_THREADS=2"
+    )
+    outcome = outcomes[ONE]
+    assert outcome["judgement"]["verdict"] == "improved"
+    assert outcome["against"]["kind"] == "settings"
+    assert outcome["against"]["measurement"]["conditions"]["threads_per_rank"] == 2
+
+
+def test_injection_slows_this_side_alone(repository: Suite):
+    _, outcomes = repository.outcomes(
+        "-k", "1n1c", "--dlperf-against=HEAD", "--dlperf-inject=30%", "--dlperf-max-runs=6"
+    )
+    assert outcomes[ONE]["judgement"]["verdict"] == "regressed"
+    assert outcomes[ONE]["judgement"]["change"] == pytest.approx(1 / 1.3 - 1, abs=0.02)
+    assert outcomes[ONE]["against"]["measurement"]["inject"] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--dlperf-against=",), "it is empty"),
+        (("--dlperf-against=--force",), "not an arm"),
+        (("--dlperf-against=A=1 B",), "'B' sets no variable"),
+        (("--dlperf-against=PYTHONPATH=x",), "is set for the ranks by this tool"),
+        (("--dlperf-against=HEAD", "--update-baselines"), "--update-baselines stores"),
+        (("--dlperf-against=HEAD", "--dlperf-published"), "--dlperf-published judges"),
+        (("--dlperf-against=torch==2.1", "--dlperf-prefix=box"), "cannot be changed from here"),
+    ],
+)
+def test_what_cannot_be_meant(suite: Suite, options: tuple[str, ...], message: str):
+    result = suite.run(*options)
+    assert result.ret not in {0, 1}
+    assert message in result.stdout.str() + result.stderr.str()
+    result.stdout.no_fnmatch_line("*Traceback*")

@@ -1,0 +1,83 @@
+"""``--dlperf-budget``: time is spent where it tells most, and verdicts say where it was short."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from fake_suite import Suite
+
+ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
+
+
+def ran(result: pytest.RunResult) -> list[str]:
+    """Return the case ids in the order of the lines that -v prints when a test ends."""
+    return [line.split("[")[1].split("]")[0] for line in result.outlines if "::test_net[" in line
+            and ("%]" in line)]  # fmt: skip
+
+
+def test_what_is_too_short_for_one_run_leaves_every_case_open(suite: Suite) -> None:
+    assert suite.run("--update-baselines").ret == 0
+    result, outcomes = suite.outcomes("--dlperf-budget=0.001s")
+    assert {o["judgement"]["verdict"] for o in outcomes.values()} == {"inconclusive"}
+    assert all(o["measurement"] is None for o in outcomes.values())
+    assert result.ret == 1, "nothing at all was measured"
+    result.stdout.fnmatch_lines(["*was not measured: the budget of 0.001 s was spent before*"])
+
+
+#: A clock that lets three runs start.
+CLOCK = """
+from pytest_dlperf.budget import Budget
+
+asked = iter([True, True, True])
+Budget.allows = lambda self, run_s: next(asked, False)
+"""
+
+
+@pytest.mark.parametrize(
+    ("inject", "words"),
+    [
+        ("90%", "*it looks slow, but the budget of 60 min was spent before fresh runs confirmed*"),
+        ("3%", "*the budget of 60 min is spent*"),
+    ],
+)
+def test_a_case_for_whose_runs_no_time_was_left_is_open(
+    suite: Suite, inject: str, words: str
+) -> None:
+    assert suite.run("--update-baselines", "--cpus=1").ret == 0
+    suite.pytester.makeconftest(CLOCK)
+    options = ["--cpus=1", "--dlperf-budget=1h", "--dlperf-tolerance=1%", "--dlperf-strict"]
+    result, outcomes = suite.outcomes(*options, f"--dlperf-inject={inject}")
+    assert len(outcomes[ONE]["measurement"]["runs"]) == 3
+    assert outcomes[ONE]["judgement"]["verdict"] == "inconclusive"
+    assert result.ret == 1
+    result.stdout.fnmatch_lines([words])
+
+
+def test_what_was_certified_longest_ago_goes_first(suite: Suite) -> None:
+    suite.run("--update-baselines")
+    order = ["--dlperf-budget=1h", "-v"]
+    (suite.path / ".dlperf" / "certificates.json").write_text(
+        json.dumps({ONE: "2026-01-02T00:00:00Z", TWO: "2026-01-01T00:00:00Z"})
+    )
+    assert ran(suite.run(*order)) == [TWO, ONE]
+    known = json.loads((suite.path / ".dlperf" / "certificates.json").read_text())
+    assert known[TWO] > "2026-01-02", "it was certified just now"
+    (suite.path / ".dlperf" / "certificates.json").write_text(
+        json.dumps({TWO: "2026-01-01T00:00:00Z"})
+    )
+    assert ran(suite.run(*order)) == [ONE, TWO]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--dlperf-budget=45"], "--dlperf-budget: '45' is no time; write 45m"),
+        (["--dlperf-budget=-5m"], "is no time"),
+        (["--dlperf-budget=5m", "--dlperf-node-rank=0", "--dlperf-master=h:1"], "launch equally"),
+    ],
+)
+def test_bad_input(suite: Suite, options: list[str], words: str) -> None:
+    result = suite.run(*options)
+    assert result.ret == 4
+    result.stderr.fnmatch_lines([f"*{words}*"])

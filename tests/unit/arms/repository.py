@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import subprocess
+import zipfile
+from pathlib import Path
+
+
+class Repository:
+    """A git repository with a file ``net.py``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.mkdir(parents=True)
+        self.git("init", "-q", "-b", "main")
+        self.first = self.commit("speed = 1\n")
+
+    def git(self, *arguments: str) -> str:
+        identity = ("-c", "user.name=t", "-c", "user.email=t@t")
+        done = subprocess.run(
+            ["git", *identity, *arguments],
+            cwd=self.path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    def commit(self, text: str) -> str:
+        (self.path / "net.py").write_text(text, encoding="utf-8")
+        self.git("add", "net.py")
+        self.git("commit", "-q", "-m", text)
+        return self.git("rev-parse", "HEAD")
+
+    def worktrees(self) -> int:
+        return self.git("worktree", "list", "--porcelain").count("worktree ")
+
+
+def wheel(folder: Path, version: str, *, requires: str = "") -> Path:
+    """Write a wheel of a package ``tinynet`` with that version, as a build would."""
+    path = folder / f"tinynet-{version}-py3-none-any.whl"
+    info = f"tinynet-{version}.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: tinynet\nVersion: {version}\n"
+    metadata += f"Requires-Dist: {requires}\n" if requires else ""
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("tinynet.py", f"version = {version!r}\n")
+        file.writestr(f"{info}/METADATA", metadata)
+        file.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        file.writestr(f"{info}/RECORD", "")
+    return path

@@ -1,0 +1,150 @@
+"""Verdicts on pairs of runs: what forbids to judge, the margins, and the other gated metrics."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from judge_builders import CONDITIONS, case, measurement
+
+from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.run import RankSummary
+from pytest_dlperf.core.verdict import Rule, Verdict
+from pytest_dlperf.judge.interleaved import gated_metrics, judge_interleaved
+
+
+def pairs(
+    change: float, count: int = 10, *, drift: float = 0.0
+) -> tuple[Measurement, Measurement]:
+    """Return two arms whose runs share what the machine does, and differ by ``change``."""
+    noise = random.Random(f"{change} {count}")
+    machine = [100 * (1 + drift * i / count) * noise.gauss(1, 0.05) for i in range(count)]
+    now = [level * (1 + change) * noise.gauss(1, 0.004) for level in machine]
+    return measurement(now), measurement(machine)
+
+
+@pytest.mark.parametrize("drift", [0.0, -0.5])
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [(0.0, Verdict.PASSED), (-0.1, Verdict.REGRESSED), (0.1, Verdict.IMPROVED)],
+)
+def test_what_the_machine_does_slowly_is_in_both_arms(
+    change: float, verdict: Verdict, drift: float
+):
+    now, before = pairs(change, drift=drift)
+    judged = judge_interleaved(case(), now, before, Rule(), against="v1")
+    assert judged.verdict is verdict
+    assert judged.throughput.change == pytest.approx(change, abs=0.01)
+    low, high = judged.throughput.interval or (0, 0)
+    assert low < judged.throughput.change < high
+    assert judged.throughput.tolerance == 0.03
+    assert not judged.throughput.provisional
+    assert "v1" in judged.reason
+    assert "in 10 pairs of runs" in judged.reason
+
+
+def test_the_tolerance_is_the_command_lines_then_the_cases():
+    now, before = pairs(0.0)
+    for rule, declared, used in ((0.2, 0.1, 0.2), (None, 0.1, 0.1)):
+        judged = judge_interleaved(case(tolerance=declared), now, before, Rule(tolerance=rule))
+        assert judged.throughput.tolerance == used
+
+
+def test_what_is_open_says_how_many_pairs_it_would_take():
+    now, before = pairs(-0.02, 3)
+    judged = judge_interleaved(case(), now, before, Rule())
+    assert judged.verdict is Verdict.INCONCLUSIVE
+    assert "more pairs" in judged.reason
+    assert f"--dlperf-max-runs={judged.throughput.runs_needed}" in judged.reason
+
+
+def test_runs_without_a_pair_and_impossible_rates_are_errors():
+    with pytest.raises(CaseError, match="are no pairs"):
+        judge_interleaved(case(), measurement([1.0, 2.0]), measurement([1.0]), Rule())
+    with pytest.raises(CaseError, match="is not a throughput"):
+        judge_interleaved(case(), measurement([1.0]), measurement([0.0]), Rule())
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize(
+    ("problem", "verdict"),
+    [
+        ("disturbed", Verdict.INCOMPARABLE),
+        ("batch-unchecked", Verdict.INCOMPARABLE),
+        ("drift", Verdict.UNSTEADY),
+    ],
+)
+def test_either_arm_may_forbid_to_judge(side: int, problem: str, verdict: Verdict):
+    arms = [measurement([100.0] * 3), measurement([100.0] * 3)]
+    arms[side] = measurement([100.0] * 3, problem=problem)
+    judged = judge_interleaved(case(), *arms, Rule())
+    assert judged.verdict is verdict
+    assert "it was so" in judged.reason
+    assert judged.throughput.change is None
+
+
+def test_other_conditions_are_named_unless_the_arms_differ_in_them_on_purpose():
+    now = measurement([100.0] * 10, conditions=replace(CONDITIONS, threads_per_rank=2))
+    before = measurement([100.0] * 10)
+    judged = judge_interleaved(case(), now, before, Rule())
+    assert judged.verdict is Verdict.INCOMPARABLE
+    assert "threads_per_rank: 2, was 1" in judged.reason
+    judged = judge_interleaved(case(), now, before, Rule(), varied=["threads_per_rank"])
+    assert judged.verdict is Verdict.PASSED
+
+
+def with_ranks(measured: Measurement, **fields: Any) -> Measurement:
+    values = {
+        "node": "here", "seconds": 1.0, "cpu_seconds": None, "peak_memory_bytes": None,
+        "loss_first": 2.0, "loss_last": 1.0, **fields,
+    }  # fmt: skip
+    ranks = tuple(RankSummary(rank=rank, **values) for rank in range(2))
+    return replace(measured, runs=tuple(replace(run, ranks=ranks) for run in measured.runs))
+
+
+def test_a_loss_that_falls_otherwise_is_fast_but_wrong():
+    now, before = (with_ranks(arm) for arm in pairs(0.0))
+    assert judge_interleaved(case(), now, before, Rule()).verdict is Verdict.PASSED
+    judged = judge_interleaved(case(), with_ranks(now, loss_last=1.9), before, Rule())
+    assert judged.verdict is Verdict.ERROR
+    assert "fast but wrong" in judged.reason
+    assert "the other arm's fell by 50.0 %" in judged.reason
+
+
+def test_cpu_seconds_are_gated_on_cpus():
+    now, before = (with_ranks(arm, cpu_seconds=10.0) for arm in pairs(0.0))
+    judged = judge_interleaved(case(), now, before, Rule())
+    assert judged.verdict is Verdict.PASSED
+    found = judged.metrics["cpu_seconds"]
+    assert (found.now, found.before) == (0.2, 0.2)  # two ranks, 100 iterations
+    busy = with_ranks(now, cpu_seconds=15.0)
+    judged = judge_interleaved(case(), busy, before, Rule())
+    assert judged.verdict is Verdict.REGRESSED
+    assert judged.metrics["cpu_seconds"].change == pytest.approx(0.5)
+    assert judged.reason.startswith("CPU seconds of an iteration grew by 50.0 % (0.2 to 0.3 s;")
+    unknown = judge_interleaved(case(), with_ranks(now), before, Rule())
+    assert "cpu_seconds" not in unknown.metrics
+
+
+def test_more_cpu_seconds_for_a_faster_training_are_a_trade():
+    now, before = pairs(0.3)
+    judged = judge_interleaved(
+        case(), with_ranks(now, cpu_seconds=15.0), with_ranks(before, cpu_seconds=10.0), Rule()
+    )
+    assert judged.verdict is Verdict.IMPROVED
+    assert "CPU seconds of an iteration grew" in judged.reason
+
+
+def test_memory_that_grew_fails():
+    now, before = measurement([100.0] * 10, memory=150), measurement([100.0] * 10, memory=100)
+    judged = judge_interleaved(case(), now, before, Rule())
+    assert judged.verdict is Verdict.REGRESSED
+    assert "peak memory grew by 50.0 %" in judged.reason
+
+
+def test_alpha_is_split_over_what_is_gated():
+    assert gated_metrics([case("1n1c"), case("1n1g")]) == 5
+    assert gated_metrics([]) == 1

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_dlperf.cases.matrix import expand
+from pytest_dlperf.core.arm import ReadyArm, Tree
+from pytest_dlperf.launch.armed import armed
+from pytest_dlperf.launch.base import Target
+from pytest_dlperf.launch.plan import make_plan
+
+TARGET = Target(
+    python="python3",
+    python_path=("/home/worker", "/r/perf", "/r", "/elsewhere"),
+    threads_per_rank=1,
+    folder="/r/perf",
+)
+[CASE] = expand(suite="net", workload="m:build", batch_size_per_device=1, layout="1n1c")
+[PROGRAM] = expand(suite="net", command=["python", "t.py"], batch_size_per_device=1, layout="1n1c")
+
+
+def test_a_tree_takes_the_place_of_the_repository(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir("/")
+    monkeypatch.setenv("PYTHONPATH", "/r/src:r/lib:/other:/r/.venv/lib/site-packages")
+    arm = ReadyArm(name="v1", kind="ref", commit="c", tree=Tree(head="/r", arm="/t"))
+    target = armed(TARGET, arm, reported_trees=("/r", "/t"))
+    plan = make_plan(PROGRAM, target, Path("/w"))
+    assert plan.env["PYTHONPATH"].split(":") == [
+        "/home/worker", "/t/perf", "/t", "/elsewhere",
+        "/t/src", "/t/lib", "/other", "/r/.venv/lib/site-packages",
+    ]  # fmt: skip
+    assert plan.cwd == "/t/perf"
+    assert plan.env["DLPERF_TREES"] == "/r:/t"
+
+
+def test_packages_come_right_after_the_worker(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PYTHONPATH", "relative")
+    arm = ReadyArm(name="a==1", kind="requirement", overlay="/o")
+    plan = make_plan(CASE, armed(TARGET, arm, reported_trees=()), Path("/w"))
+    assert plan.env["PYTHONPATH"] == "/home/worker:/o:/r/perf:/r:/elsewhere:relative"
+    assert "DLPERF_TREES" not in plan.env
+
+
+def test_settings_reach_the_ranks_and_set_their_threads():
+    arm = ReadyArm(name="s", kind="settings", variables={"OMP_NUM_THREADS": "3", "A": "b"})
+    plan = make_plan(CASE, armed(TARGET, arm, reported_trees=()), Path("/w"))
+    assert (plan.env["OMP_NUM_THREADS"], plan.env["A"]) == ("3", "b")
+    assert "--threads-per-rank=3" in plan.argv
+
+
+def test_a_torch_that_is_only_laid_over_is_launched_by_its_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    [case] = expand(suite="net", workload="m:build", batch_size_per_device=1, layout="1n2c")
+    base = replace(TARGET, python="/none/python3")
+    arm = ReadyArm(name="torch==9", kind="requirement", overlay="/o")
+    plan = make_plan(case, armed(base, arm, reported_trees=()), Path("/w"))
+    assert plan.argv[:3] == ("/none/python3", "-m", "torch.distributed.run")
+    assert make_plan(case, base, Path("/w")).argv[0] == "torchrun"
