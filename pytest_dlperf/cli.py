@@ -17,6 +17,7 @@ from pytest_dlperf import (
     cli_check,
     cli_extract,
     cli_judge,
+    cli_nodes,
     cli_report,
 )
 from pytest_dlperf.core.errors import DlperfError, UsageError
@@ -82,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     cli_extract.add_to(commands)
     cli_judge.add_to(commands)
     cli_audit.add_to(commands)
+    cli_nodes.add_to(commands)
     return parser
 
 
