@@ -68,7 +68,8 @@ def leave_one_out(
     """Return what the rule says of each session's metrics, judged against the other sessions.
 
     The sessions are of one level. A metric that fewer than three of them have is not judged. The
-    verdict is ``unsteady`` where the others scatter more than ``tolerance_max`` allows.
+    verdict on all of them is ``unsteady`` where the throughput of the others scatters more than
+    ``tolerance_max`` allows.
     """
     found: list[dict[str, Comparison]] = [{} for _ in sessions]
     for gated in gated_metrics(device, rule):
@@ -77,7 +78,12 @@ def leave_one_out(
             continue
         others = each_left_out(tuple(levels.values()))
         for (i, now), stored in zip(levels.items(), others, strict=True):
-            found[i][gated.name] = _compared(now, stored, gated, rule)
+            is_unsteady = any(one.verdict is Verdict.UNSTEADY for one in found[i].values())
+            found[i][gated.name] = (
+                Comparison(verdict=Verdict.UNSTEADY)
+                if is_unsteady
+                else _compared(now, stored, gated, rule)
+            )
     return tuple(found)
 
 
@@ -85,7 +91,7 @@ def _compared(now: Level, stored: Totals, gated: Gated, rule: Rule) -> Compariso
     tolerance = tolerance_of(now, stored, gated, rule)
     if tolerance > rule.tolerance_max:
         if gated.decides and rule.tolerance is None:
-            return Comparison(tolerance=tolerance, verdict=Verdict.UNSTEADY)
+            return Comparison(verdict=Verdict.UNSTEADY)
         if rule.tolerance is None:
             tolerance = rule.tolerance_max
     return comparison_of(
@@ -119,12 +125,9 @@ def can_be_certified(levels: Sequence[Level], gated: Gated, rule: Rule) -> bool:
 def alarms_in(judged: Mapping[str, Comparison]) -> frozenset[str]:
     """Return the metrics by which gate mode would have failed the session.
 
-    As in ``verdict.py``: nothing fails an unsteady case, and a speedup that fell none whose
-    throughput is certified.
+    As in ``verdict.py`` a speedup that fell fails none whose throughput is certified.
     """
     throughput = judged["throughput"].verdict if "throughput" in judged else None
-    if throughput is Verdict.UNSTEADY:
-        return frozenset()
     worse = {name for name, one in judged.items() if one.verdict is Verdict.REGRESSED}
     return frozenset(worse - {"speedup"} if throughput in GOOD else worse)
 

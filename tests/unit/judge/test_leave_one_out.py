@@ -133,10 +133,14 @@ def test_a_metric_that_fewer_than_three_sessions_have_is_not_judged() -> None:
 
 
 def test_where_the_others_scatter_too_much_there_is_no_alarm_but_no_certificate_either() -> None:
-    stored = [session(around(level, 0.1)) for level in (60.0, 100.0, 150.0, 90.0)]
+    stored = [
+        session(around(level, 0.1), memory=int(1e7 * level))
+        for level in (60.0, 100.0, 150.0, 90.0)
+    ]
     rule = Rule()
     judged = leave_one_out(stored, "cpu", rule)
-    assert {one["throughput"].verdict for one in judged} == {Verdict.UNSTEADY}
+    assert {m.verdict for one in judged for m in one.values()} == {Verdict.UNSTEADY}
+    assert set(judged[0]) == {"throughput", "peak_memory"}
     assert not any(map(alarms_in, judged))
     gated = gated_metrics("cpu", rule)[0]
     levels = [stored_throughput(one) for one in stored]
