@@ -156,7 +156,7 @@ def _case(baseline: Baseline, judged: Sequence[_Judged], rule: Rule) -> CheckedC
                 if gated.name in alarms_in(one.metrics)
             ),
             sees=statistics.median(seen) if seen else None,
-            tolerance=tolerance_of(levels[-1], totals_of(levels), gated, rule),
+            tolerance=tolerance_of(levels[-1], totals_of(levels, gated.prior), gated, rule),
             is_tolerance_given=gated.decides and rule.tolerance is not None,
             can_be_certified=can_be_certified(levels, gated, rule),
         )

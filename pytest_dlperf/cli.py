@@ -71,6 +71,11 @@ def _parser() -> argparse.ArgumentParser:
         "-k", dest="pattern", metavar="PATTERN", help="only case ids that hold this"
     )
     accept.add_argument("--reason", default="", help="why a changed level is accepted")
+    accept.add_argument(
+        "--anchor",
+        action="store_true",
+        help="hold later sessions to this level (of a release), however slowly they leave it",
+    )
     accept.set_defaults(run=_accept)
     prune = actions.add_parser("prune", parents=[common], help="remove baselines without a case")
     prune.add_argument("paths", nargs="*", help="where the tests are (perf_tests)")
@@ -146,6 +151,7 @@ def _accept(arguments: argparse.Namespace) -> int:
         outcomes,
         pattern=arguments.pattern,
         reason=arguments.reason,
+        anchor=arguments.anchor,
         judge_again=lambda outcome, baseline: judge_again(
             outcome, baseline, Rule(prior=prior_of(store, outcome))
         ),

@@ -124,7 +124,7 @@ class Settings:
 
     def gate_fails(self, judgement: Judgement) -> bool:
         """Whether a verdict fails a test in gate mode."""
-        if judgement.known is KnownState.KNOWN:
+        if judgement.known is KnownState.KNOWN and judgement.verdict is Verdict.REGRESSED:
             return False
         return judgement.known is KnownState.GONE or judgement.verdict in self.fail_on
 

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import math
-import statistics
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from pytest_dlperf.core.baseline import Session
+from pytest_dlperf.core.case import Protocol
 from pytest_dlperf.core.verdict import Rule, Verdict
-from pytest_dlperf.judge.compare import alarm_alpha, margin, slower_for_sure
+from pytest_dlperf.judge.compare import verdict_of
+from pytest_dlperf.judge.learn import learn
 from pytest_dlperf.judge.metrics import level
 from pytest_dlperf.judge.paired import paired_contrast
-from pytest_dlperf.judge.priors import THROUGHPUT, Prior
-from pytest_dlperf.judge.stats import contrast
+from pytest_dlperf.judge.priors import THROUGHPUT
+from pytest_dlperf.judge.screen import looks, spending
+from pytest_dlperf.judge.stored import contrast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pytest_dlperf.core.layout import DeviceKind
+    from pytest_dlperf.core.noise import Prior
     from pytest_dlperf.judge.stats import Contrast
     from verdict_rules.peer import Seconds
 
-#: Runs, or pairs, after which a case is judged: the screen's.
-LOOKS: Final = (3, 5, 10)
+#: 5 runs, and up to 10.
+PROTOCOL: Final = Protocol()
 #: What is believed where nothing can be learnt: one stored session.
 BUILT_IN: Final = THROUGHPUT["gpu"]
-#: The median of chi-square over its degrees of freedom, at those of five runs.
-_MEDIAN_OF_FOUR: Final = 0.839
 
 
 def rates(seconds: Seconds) -> list[float]:
@@ -34,46 +37,25 @@ def rates(seconds: Seconds) -> list[float]:
     return [float(rate) for rate in 1 / np.median(seconds, axis=1)]
 
 
-def learnt(histories: Sequence[Sequence[Sequence[float]]]) -> Prior:
-    """Return the prior of a machine class: the spreads of its cases, medians over all of them.
-
-    Where no case has two sessions there is nothing to learn from, and the built-in one is it.
-    """
-    logs = [
-        [[math.log(rate) for rate in session] for session in sessions]
-        for sessions in histories
-        if len(sessions) > 1
-    ]
-    if not logs:
-        return BUILT_IN
-    within = [statistics.variance(session) for case in logs for session in case]
-    runs = statistics.median(within) / _MEDIAN_OF_FOUR
-    levels = [[statistics.median(session) for session in case] for case in logs]
-    between = statistics.median(statistics.variance(case) for case in levels)
-    count = len(logs[0][0])
-    session = max(between - math.pi / 2 * runs / count, 0.1 * runs)
-    return Prior(run_sd=math.sqrt(runs), session_sd=math.sqrt(session))
-
-
-def _verdict(found: Contrast, tolerance: float, rule: Rule) -> Verdict:
-    looks = len(LOOKS)
-    if found.lower(alarm_alpha(rule, looks)) > margin(rule.min_effect, -1):
-        return Verdict.IMPROVED
-    if found.lower(rule.alpha / looks) > -margin(tolerance):
-        return Verdict.PASSED
-    return Verdict.REGRESSED if slower_for_sure(found, rule, looks) else Verdict.INCONCLUSIVE
+def learnt(histories: Sequence[Sequence[Sequence[float]]], device: DeviceKind = "gpu") -> Prior:
+    """Return what the stored sessions of a machine class tell, as ``noise.json`` holds it."""
+    cases = [[Session(time="", runs=tuple(runs)) for runs in case] for case in histories]
+    found = learn(cases, THROUGHPUT[device])
+    return THROUGHPUT[device] if found is None else found.prior
 
 
 def _screened(
-    contrast_after: Callable[[int], Contrast], tolerance: float, rule: Rule
+    contrast_after: Callable[[int], Contrast], tolerance: float, rule: Rule, prior: Prior
 ) -> tuple[str, int]:
+    counts = looks(PROTOCOL, prior)
     verdict = Verdict.INCONCLUSIVE
-    for look, count in enumerate(LOOKS):
-        verdict = _verdict(contrast_after(count), tolerance, rule)
+    for look, count in enumerate(counts):
+        spent = spending(PROTOCOL, count, prior)
+        verdict = verdict_of(contrast_after(count), tolerance, rule, spent)
         confirmed = verdict is Verdict.REGRESSED and look > 0
         if confirmed or verdict in {Verdict.PASSED, Verdict.IMPROVED}:
             return str(verdict), count
-    return str(verdict), LOOKS[-1]
+    return str(verdict), counts[-1]
 
 
 def stored(
@@ -97,9 +79,9 @@ def stored(
 
     def after(count: int) -> Contrast:
         runs.extend(draw(count - len(runs)))
-        return contrast(level(runs), sessions, prior)
+        return contrast([level(runs)], sessions, prior)
 
-    return _screened(after, tolerance, rule)
+    return _screened(after, tolerance, rule, prior)
 
 
 def interleaved(
@@ -123,4 +105,4 @@ def interleaved(
         before, now = ([math.log(rate) for rate in side] for side in zip(*pairs, strict=True))
         return paired_contrast(now, before, prior)
 
-    return _screened(after, tolerance, rule)
+    return _screened(after, tolerance, rule, prior)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from pytest_dlperf.core.layout import DeviceKind
     from verdict_rules.peer import Seconds
 
 #: Cases of a suite: the family that alpha is split over.
@@ -49,6 +50,10 @@ class DataSet(Protocol):
     @property
     def truths(self) -> tuple[float, ...]:
         """The slowdowns that were made or applied: shares of throughput lost, 0 first."""
+
+    @property
+    def device(self) -> DeviceKind:
+        """Whose built-in prior counts where little is stored."""
 
     @property
     def has_iterations(self) -> bool:

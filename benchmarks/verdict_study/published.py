@@ -13,6 +13,7 @@ from verdict_study.data import CASES, MOST_RUNS, STORED_RUNS, CaseData, slowed
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pytest_dlperf.core.layout import DeviceKind
     from verdict_rules.peer import Seconds
 
 
@@ -31,6 +32,7 @@ class Published:
     name: str = "published"
     title: str = "repeated runs of published reports, 24 of 64 configurations, one stored session"
     has_iterations: bool = False
+    device: DeviceKind = "gpu"
 
     def suite(self, rng: np.random.Generator) -> tuple[CaseData, ...]:
         """Return 24 configurations, with runs drawn again."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from pytest_dlperf.core.layout import DeviceKind
     from verdict_rules.peer import Seconds
 
 #: Iterations of a run that the harness leaves out.
@@ -43,6 +44,7 @@ class Recording:
     earlier: tuple[Seconds, ...] = ()
     truths: tuple[float, ...] = _ARMS
     has_iterations: bool = True
+    device: DeviceKind = "cpu"
 
     def suite(self, rng: np.random.Generator) -> tuple[CaseData, ...]:
         """Return 24 cases. They share runs, so that they are less apart than real cases are."""

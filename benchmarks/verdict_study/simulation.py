@@ -11,6 +11,7 @@ from scipy.signal import lfilter
 from verdict_study.data import CASES, MOST_RUNS, STORED_RUNS, CaseData, slowed
 
 if TYPE_CHECKING:
+    from pytest_dlperf.core.layout import DeviceKind
     from verdict_rules.peer import Seconds
 
 #: Seconds of an iteration of an undisturbed run.
@@ -73,6 +74,7 @@ class Simulation:
     level: str
     truths: tuple[float, ...]
     has_iterations: bool = True
+    device: DeviceKind = "gpu"
 
     @property
     def name(self) -> str:

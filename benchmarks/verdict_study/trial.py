@@ -15,7 +15,7 @@ from verdict_study.tally import Tally
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from pytest_dlperf.judge.priors import Prior
+    from pytest_dlperf.core.noise import Prior
     from verdict_rules.peer import PeerRule
     from verdict_study.data import CaseData, DataSet
 
@@ -78,7 +78,7 @@ def try_ours(
             tolerance=margins.tolerance,
             min_effect=margins.min_effect,
             alpha=margins.alpha,
-            prior=ours.learnt(histories),
+            prior=ours.learnt(histories, data.device),
         )
         for truth in data.truths if index < slowed else data.truths[:1]:
             verdicts = [

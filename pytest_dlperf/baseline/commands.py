@@ -144,23 +144,30 @@ def accept(
     pattern: str | None,
     reason: str,
     judge_again: update.JudgeAgain,
+    anchor: bool = False,
 ) -> list[Change]:
     """Store the ``outcomes`` whose case id holds or fits ``pattern``, or all; return what changed.
+
+    ``anchor``: later sessions are held to the level of these, however slowly they leave it.
 
     A refusal stops none of the others: it is a change that is ``refused``, with the sentence.
     """
     return [
-        _accept(store, outcome, reason, judge_again)
+        _accept(store, outcome, reason, judge_again, anchor)
         for outcome in outcomes
         if pattern is None or pattern in outcome.case.id or fnmatchcase(outcome.case.id, pattern)
     ]
 
 
 def _accept(
-    store: BaselineStore, outcome: Outcome, reason: str, judge_again: update.JudgeAgain
+    store: BaselineStore,
+    outcome: Outcome,
+    reason: str,
+    judge_again: update.JudgeAgain,
+    anchor: bool,
 ) -> Change:
     try:
-        return update.write(store, outcome, reason=reason, judge_again=judge_again)
+        return update.write(store, outcome, reason=reason, judge_again=judge_again, anchor=anchor)
     except DlperfError as error:
         return Change(case_id=outcome.case.id, what="refused", text=f"refused   {error}")
 

@@ -65,9 +65,10 @@ def write(
     *,
     reason: str,
     judge_again: JudgeAgain,
+    anchor: bool = False,
     observe: bool = False,
 ) -> Change:
-    """Store ``outcome`` and return what changed.
+    """Store ``outcome`` and return what changed; ``anchor``: hold later sessions to its level.
 
     Where the file no longer holds what the outcome was judged against, it is judged again. With
     ``observe`` and no reason, what looks slower or faster is stored beside the others.
@@ -81,7 +82,7 @@ def write(
     def change(before: Baseline | None) -> Baseline:
         if before is not None and _holds(before, outcome):
             told.append((before, "unchanged"))
-            return before
+            return with_anchor(before, outcome) if anchor else before
         sentence = conditions_changed(before, measurement, outcome.case.id)
         if sentence and not reason.strip():
             raise UpdateRefusedError(sentence)
@@ -91,7 +92,7 @@ def write(
             _refuse(judged, reason, observe=observe)
         after, what = apply(before, judged, reason=reason, today=outcome.time, observe=observe)
         told.append((before, what))
-        return after
+        return with_anchor(after, outcome) if anchor else after
 
     after = store.update(machine_class, outcome.case.suite, outcome.case.id, change)
     before, what = told[-1]
@@ -137,6 +138,7 @@ def apply(
             unit=measurement.unit,
             sessions=(session,),
             conditions=measurement.conditions,
+            anchor=session,
         )
         return created, "created"
     is_new_level = verdict in _NEW_LEVEL and not is_observed
@@ -148,10 +150,22 @@ def apply(
             conditions=measurement.conditions,
             sessions=(session,),
             history=(*baseline.history, old),
+            anchor=session,
         )
         return replaced, "replaced"
     sessions = (*baseline.sessions, session)[-KEPT_SESSIONS:]
-    return replace(baseline, sessions=sessions), "appended"
+    anchor = baseline.anchor or baseline.sessions[0]
+    return replace(baseline, sessions=sessions, anchor=anchor), "appended"
+
+
+def with_anchor(baseline: Baseline, outcome: Outcome) -> Baseline:
+    """Return the baseline anchored at the session of ``outcome``, which must be stored in it."""
+    session = session_of(outcome, reason="")
+    stored = next(
+        (one for one in baseline.sessions if (one.time, one.runs) == (session.time, session.runs)),
+        None,
+    )
+    return baseline if stored is None else replace(baseline, anchor=stored)
 
 
 def _measured(outcome: Outcome) -> tuple[Measurement, str]:

@@ -29,8 +29,13 @@ class Session:
     #: Throughputs of the one-device parent in that session.
     parent_runs: tuple[float, ...] = ()
     peak_memory_bytes: tuple[float, ...] = ()
+    #: The same runs by other rules than ``runs``: see ``RunSummary.estimates``. Empty where they
+    #: are not known.
+    estimates: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     #: Medians over the runs.
     canary: Mapping[str, float] = field(default_factory=dict)
+    #: The same by node; empty where it is not known.
+    canary_by_node: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     node: str = ""
     commit: str = ""
     software: Mapping[str, str] = field(default_factory=dict)
@@ -63,6 +68,9 @@ class Baseline:
     conditions: Conditions | None
     source: Source = field(default_factory=Source)
     history: tuple[Level, ...] = ()
+    #: The level that later sessions are held to, however slowly they leave it: that of the first
+    #: accept, or of a release. None in files of before there were anchors.
+    anchor: Session | None = None
     tolerance: float | None = None
     #: For published numbers: conditions as stated, environment, accuracy, time to train ...
     facts: Mapping[str, str | float] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.noise import LearntNoise, Prior
-from pytest_dlperf.judge.stats import median_cost
+from pytest_dlperf.judge.stats import median_cost, undisturbed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -39,7 +39,7 @@ def learn(levels: Iterable[Sequence[Session]], built_in: Prior) -> LearntNoise |
     A case's sessions must be of one level: a change of the level is no noise.
     """
     stored = [[one for one in sessions if one.runs] for sessions in levels]
-    runs = [spread for sessions in stored if (spread := _of_runs(sessions)) is not None]
+    runs = [s for sessions in stored if (s := _of_runs(sessions, built_in)) is not None]
     if not runs:
         return None
     known = _pooled(runs)
@@ -63,9 +63,10 @@ def _logs(session: Session) -> list[float]:
     return [math.log(rate) for rate in session.runs]
 
 
-def _of_runs(sessions: Sequence[Session]) -> _Spread | None:
+def _of_runs(sessions: Sequence[Session], built_in: Prior) -> _Spread | None:
     """Return the variance between the runs of a session, pooled over the sessions of a case."""
-    several = [_logs(one) for one in sessions if len(one.runs) > 1]
+    kept = undisturbed([_logs(one) for one in sessions], built_in.run_sd)
+    several = [values for values in kept if len(values) > 1]
     df = sum(len(values) - 1 for values in several)
     if not df:
         return None

@@ -76,7 +76,7 @@ def leave_one_out(
         levels = {i: one for i, s in enumerate(sessions) if (one := gated.level(s)) is not None}
         if len(levels) < FEWEST:
             continue
-        others = each_left_out(tuple(levels.values()))
+        others = each_left_out(tuple(levels.values()), gated.prior)
         for (i, now), stored in zip(levels.items(), others, strict=True):
             is_unsteady = any(one.verdict is Verdict.UNSTEADY for one in found[i].values())
             found[i][gated.name] = (
@@ -114,7 +114,7 @@ def tolerance_of(now: Level, stored: Totals, gated: Gated, rule: Rule) -> float:
 
 def can_be_certified(levels: Sequence[Level], gated: Gated, rule: Rule) -> bool:
     """Whether a further session like the last one is certified, if it is at its level."""
-    stored = totals_of(levels)
+    stored = totals_of(levels, gated.prior)
     tolerance = tolerance_of(levels[-1], stored, gated, rule)
     if rule.tolerance is None:
         return tolerance <= rule.tolerance_max

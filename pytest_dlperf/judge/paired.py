@@ -31,9 +31,9 @@ def paired_contrast(now: Sequence[float], before: Sequence[float], prior: Prior)
     """Compare the pairs of two arms, given as logs of one value a run, in the order of pairs.
 
     By the mean difference, and the trimmed mean with the winsorised variance (Yuen 1974) where
-    a pair lies far off; the variance is moderated by the prior (Smyth 2004). Where the prior is
-    only the built-in one, certificates lean on the pairs alone as well, and alarms where these are
-    noisier than is believed.
+    a pair lies far off; the variance is moderated by the prior (Smyth 2004). Pairs that are
+    noisier than is believed speak for themselves alone, and nothing is certified that they do not
+    show by themselves where the prior is only the built-in one.
     """
     found = sorted(mine - theirs for mine, theirs in zip(now, before, strict=True))
     count = len(found)
@@ -47,13 +47,14 @@ def paired_contrast(now: Sequence[float], before: Sequence[float], prior: Prior)
     df = prior.run_df if prior.learnt else _BUILT_IN_DF
     by_itself = Spread(se=math.sqrt(own / len(kept)) if own_df else math.inf, df=max(own_df, 1))
     believed = 2 * prior.run_sd**2
+    noisier = is_noisier(own, own_df, believed)
     variance = never_wider(believed, df, own, own_df, len(kept))
     return Contrast(
         shift=statistics.fmean(kept),
         se=math.sqrt(variance / len(kept)),
         df=df + own_df,
-        own_certificate=None if prior.learnt else by_itself,
-        own_alarm=None if prior.learnt or not is_noisier(own, own_df, believed) else by_itself,
+        own_certificate=None if prior.learnt and not noisier else by_itself,
+        own_alarm=by_itself if noisier else None,
     )
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 ACCEPT: Final = "--update-baselines --dlperf-reason=TEXT"
 ACCEPT_LEVEL: Final = f"accept the new level with {ACCEPT}"
+SIDE_BY_SIDE: Final = "compare two versions on this machine as it is with --dlperf-against=REF"
 AGAIN: Final = f"measure again when the machine is as it was, or {ACCEPT_LEVEL}"
 
 
@@ -118,6 +119,16 @@ def _more(found: Comparison) -> str:
     if found.runs_needed is None:
         return "more sessions would show less, more runs alone would not decide it"
     return f"about {found.runs_needed} runs in all would decide it"
+
+
+def drifted(found: Comparison) -> str:
+    """Return the sentence of a case that left its anchor by small steps."""
+    return (
+        f"{change(found.change or 0.0)} than the anchor ({_rates(found, '')}; "
+        f"{_interval(found)}), beyond the tolerance of {percent(found.tolerance or 0.0)} for "
+        "certain, by steps that were each let pass; find what changed since, or accept this "
+        "level with dlperf baselines accept --anchor"
+    )
 
 
 def memory(found: Comparison) -> str:

@@ -11,13 +11,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pytest_dlperf.core.noise import Prior
 
 #: Variance of a median over that of a mean of as many normal values, from 1 on, by simulation;
 #: it tends to pi/2, and medians of an even number come nearer to the mean.
 _MEDIAN_COSTS: Final = (1.0, 1.0, 1.35, 1.19, 1.43, 1.29, 1.47, 1.35, 1.49, 1.38)
+#: So many standard deviations off, a run was slowed by others.
+_FAR: Final = 5.0
+#: Of fewer runs nobody can tell which were slowed; if more than this share lies far off, runs
+#: vary that much.
+_FEWEST_TO_TELL: Final = 10
+_MOST_FAR: Final = 0.2
+#: Standard deviation of normal values over the median of their deviations.
+_MEDIAN_DEVIATION: Final = 1.4826
 #: How often values of the believed noise are taken for noisier ones.
 _CHANCE: Final = 0.05
 
@@ -129,6 +137,42 @@ def is_noisier(own: float, own_df: float, believed: float) -> bool:
     return own_df > 0 and own * own_df > believed * float(chdtri(own_df, _CHANCE))
 
 
+def undisturbed(arms: Sequence[Sequence[float]], believed_sd: float) -> list[list[float]]:
+    """Return the runs of each arm without those that others must have slowed, as logs.
+
+    Far off its arm's median is what is five standard deviations away, by the median deviation of
+    all arms or as is believed. The median of an arm hardly heeds such a run; a variance would be
+    of nothing else. All are kept where there are too few to tell, or too many lie far off.
+    """
+    middles = [statistics.median(arm) for arm in arms]
+    deviations = [
+        abs(value - middle) for arm, middle in zip(arms, middles, strict=True) for value in arm
+    ]
+    far = far_off(
+        len(deviations),
+        statistics.median(deviations) if deviations else 0.0,
+        believed_sd,
+        lambda limit: sum(value > limit for value in deviations),
+    )
+    return [
+        [value for value in arm if abs(value - middle) <= far]
+        for arm, middle in zip(arms, middles, strict=True)
+    ]
+
+
+def far_off(
+    count: int, median_deviation: float, believed_sd: float, beyond: Callable[[float], int]
+) -> float:
+    """Return how far off the median of its arm a run is kept; infinite where all are.
+
+    Of ``count`` runs with that median deviation ``beyond`` says how many are farther off.
+    """
+    far = _FAR * max(believed_sd, _MEDIAN_DEVIATION * median_deviation)
+    if count < _FEWEST_TO_TELL or beyond(far) > _MOST_FAR * count:
+        return math.inf
+    return far
+
+
 def run_variance(
     levels: Sequence[Level], prior: Prior, *, growing: Sequence[Level] = ()
 ) -> tuple[float, float]:
@@ -138,12 +182,12 @@ def run_variance(
     count against the prior. So that more runs of the same spread never say less, the variance is
     the largest that any more of them would leave, at their number.
     """
-    return pooled_run_variance(*squares_of_runs(levels), prior, growing=growing)
+    return pooled_run_variance(*squares_of_runs(levels, prior), prior, growing=growing)
 
 
-def squares_of_runs(levels: Sequence[Level]) -> tuple[int, float]:
+def squares_of_runs(levels: Sequence[Level], prior: Prior) -> tuple[int, float]:
     """Return degrees of freedom and sum of squares of the runs about the mean of their session."""
-    arms = _arms(levels)
+    arms = _arms(levels, prior)
     return sum(len(arm) - 1 for arm in arms), sum(squares(arm) for arm in arms)
 
 
@@ -159,7 +203,7 @@ def pooled_run_variance(
     df: int, total: float, prior: Prior, *, growing: Sequence[Level] = ()
 ) -> tuple[float, float]:
     """Return what ``run_variance`` does, of what ``squares_of_runs`` says of the levels."""
-    more = _arms(growing)
+    more = _arms(growing, prior)
     more_df = sum(len(arm) - 1 for arm in more)
     if not more_df:
         own = total / df if df else 0.0
@@ -188,5 +232,6 @@ def never_wider(
         widest, more = wider, more + 1
 
 
-def _arms(levels: Sequence[Level]) -> list[tuple[float, ...]]:
-    return [arm for level in levels for arm in level.arms if len(arm) > 1]
+def _arms(levels: Sequence[Level], prior: Prior) -> list[list[float]]:
+    arms = undisturbed([arm for level in levels for arm in level.arms], prior.run_sd)
+    return [arm for arm in arms if len(arm) > 1]

@@ -69,7 +69,7 @@ def _sessions(now: Sequence[Level], stored: Totals, runs: float, prior: Prior) -
         beyond = stored.nodes_variance - within * stored.nodes_inverse
         # Unknown beforehand: a node is believed to differ as much as a day.
         nodes = moderated(session, _NODES_DF, max(0.0, beyond), stored.nodes - 1)
-    noisier = not prior.learnt and is_noisier(own, df, believed)
+    noisier = is_noisier(own, df, believed)
     return _Sessions(
         within=within,
         df=prior.session_df + df,
@@ -82,7 +82,7 @@ def _sessions(now: Sequence[Level], stored: Totals, runs: float, prior: Prior) -
 
 def contrast(now: Sequence[Level], stored: Sequence[Level], prior: Prior) -> Contrast:
     """Compare sessions, mostly one, with stored ones, by the spread of the levels of sessions."""
-    return contrast_with(now, totals_of(stored), prior)
+    return contrast_with(now, totals_of(stored, prior), prior)
 
 
 def contrast_with(now: Sequence[Level], stored: Totals, prior: Prior) -> Contrast:
@@ -98,7 +98,7 @@ def expected_spread(share_now: float, stored: Sequence[Level], prior: Prior) -> 
 
     ``share_now`` is how much of the variance of one run is left in that session's level.
     """
-    return expected_spread_with(share_now, totals_of(stored), prior)
+    return expected_spread_with(share_now, totals_of(stored, prior), prior)
 
 
 def expected_spread_with(share_now: float, stored: Totals, prior: Prior) -> Spread:

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_dlperf.judge.stats import squares, squares_of_runs
+from pytest_dlperf.judge.totals_of_runs import Runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from pytest_dlperf.core.noise import Prior
     from pytest_dlperf.judge.stats import Level
 
 
@@ -35,10 +37,10 @@ class Totals:
     nodes_inverse: float
 
 
-def totals_of(levels: Sequence[Level]) -> Totals:
+def totals_of(levels: Sequence[Level], prior: Prior) -> Totals:
     """Return the totals of ``levels``, of which there is at least one."""
     by_node = list(_by_node(levels).values())
-    runs_df, runs_squares = squares_of_runs(levels)
+    runs_df, runs_squares = squares_of_runs(levels, prior)
     means = [statistics.fmean(values) for values in by_node]
     return Totals(
         count=len(levels),
@@ -74,12 +76,13 @@ class _Node:
         return _Node(count=left, mean=(self.count * self.mean - value) / left)
 
 
-def each_left_out(levels: Sequence[Level]) -> Iterator[Totals]:
+def each_left_out(levels: Sequence[Level], prior: Prior) -> Iterator[Totals]:
     """Yield the totals of all but the first level, of all but the second, and so on.
 
     In time and memory linear in their number, of which there are at least two.
     """
-    whole = totals_of(levels)
+    whole = totals_of(levels, prior)
+    runs = Runs(levels, prior)
     # About the mean of all, so that sums of squares lose no digits.
     nodes = {
         name: _Node(count=len(values), mean=statistics.fmean(values) - whole.value)
@@ -90,11 +93,17 @@ def each_left_out(levels: Sequence[Level]) -> Iterator[Totals]:
         sum(node.mean**2 for node in nodes.values()),
         sum(1 / node.count for node in nodes.values()),
     )
-    for level in levels:
-        yield _without(level, whole, nodes[level.node], sums)
+    for i, level in enumerate(levels):
+        yield _without(level, whole, nodes[level.node], sums, runs.without(i))
 
 
-def _without(level: Level, whole: Totals, node: _Node, sums: tuple[float, float, float]) -> Totals:
+def _without(
+    level: Level,
+    whole: Totals,
+    node: _Node,
+    sums: tuple[float, float, float],
+    runs: tuple[int, float],
+) -> Totals:
     mean, mean_square, inverse = (
         total - mine
         for total, mine in zip(sums, (node.mean, node.mean**2, 1 / node.count), strict=True)
@@ -108,13 +117,12 @@ def _without(level: Level, whole: Totals, node: _Node, sums: tuple[float, float,
         mean_square += others.mean**2
         inverse += 1 / others.count
         within_squares -= (value - node.mean) ** 2 * node.count / others.count
-    runs_df, runs_squares = squares_of_runs([level])
     return Totals(
         count=left,
         value=whole.value - value / left,
         share=(whole.count * whole.share - level.share) / left,
-        runs_df=whole.runs_df - runs_df,
-        runs_squares=max(0.0, whole.runs_squares - runs_squares),
+        runs_df=runs[0],
+        runs_squares=runs[1],
         within_df=left - nodes,
         within_squares=max(0.0, within_squares),
         nodes=nodes,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Verdict
-from pytest_dlperf.judge import convergence, metrics, refusals, sentences
+from pytest_dlperf.judge import anchor, convergence, metrics, refusals, sentences
 from pytest_dlperf.judge.compare import compare, learnt_tolerance, margin, slower_for_sure
 from pytest_dlperf.judge.screen import spending
 from pytest_dlperf.judge.stored import contrast
@@ -98,6 +98,9 @@ def _judge_against(
         )
         if other is not None
     }
+    drifted = anchor.comparison(metric, baseline, tolerance, rule, spent)
+    if drifted is not None:
+        others["anchor"] = drifted
     reason = sentences.throughput(
         found,
         rule,
@@ -144,6 +147,10 @@ def _with_metrics(judged: Judgement, parent: metrics.Metric | None) -> Judgement
     if judged.verdict is Verdict.REGRESSED:
         return judged
     memory, speedup = judged.metrics.get("peak_memory"), judged.metrics.get("speedup")
+    drifted = judged.metrics.get("anchor")
+    if drifted is not None and drifted.verdict is Verdict.REGRESSED:
+        reason = f"{sentences.drifted(drifted)}; {judged.reason}"
+        return replace(judged, verdict=Verdict.REGRESSED, reason=reason)
     if memory is not None and memory.verdict is Verdict.REGRESSED:
         reason = f"{sentences.memory(memory)}; throughput: {judged.reason}"
         return replace(judged, verdict=Verdict.REGRESSED, reason=reason)

@@ -51,6 +51,7 @@ def test_a_new_case_is_created_with_what_was_measured(store):
     assert kept.speedup == pytest.approx(35.5 / 20.05, rel=1e-5)
     assert kept.peak_memory_bytes == (1024.0,) * 3
     assert kept.canary == {"matmul": 10.0}
+    assert kept.estimates == {"median_step": kept.runs}
     assert (kept.time, kept.commit, kept.node) == ("2026-11-21T05:00:00Z", "0123abc", "node1")
     assert kept.software == {"torch": "2.13.0", "python": "3.11.7"}
     assert kept.machine == {"cpu": "Test CPU"}
@@ -90,6 +91,31 @@ def test_a_new_level_replaces_the_sessions_and_the_old_ones_go_to_the_history(st
     (level,) = found.history
     assert level.sessions == old
     assert (level.replaced, level.reason) == ("2026-11-21T05:00:02Z", "new\n driver")
+
+
+def test_the_anchor_is_the_first_accept_of_a_level_and_stays(store):
+    for second in range(13):
+        write(store, outcome(35.0, second=second), reason="")
+    assert stored(store).anchor.time == "2026-11-21T05:00:00Z"
+    assert stored(store).anchor not in stored(store).sessions
+    write(store, outcome(45.0, verdict=Verdict.IMPROVED, second=20), reason="")
+    assert stored(store).anchor == stored(store).sessions[0]
+
+
+def test_a_release_can_be_made_the_anchor(store):
+    write(store, outcome(35.0), reason="")
+    release = outcome(34.8, second=1)
+    for _ in range(2):  # once with the session, once when it is stored already
+        update.write(store, release, reason="", judge_again=lambda o, _: o.judgement, anchor=True)
+        assert stored(store).anchor == stored(store).sessions[1]
+    assert len(stored(store).sessions) == 2
+
+
+def test_a_file_of_before_there_were_anchors_gets_the_oldest_session_that_is_left(store):
+    write(store, outcome(35.0), reason="")
+    store.write(replace(stored(store), anchor=None))
+    write(store, outcome(35.1, second=1), reason="")
+    assert stored(store).anchor == stored(store).sessions[0]
 
 
 def test_levels_pile_up_in_the_order_in_which_they_were_left(store):

@@ -96,7 +96,8 @@ def test_the_learnt_prior_is_that_of_the_cases() -> None:
     prior = ours.learnt(np.exp(logs).tolist())
     assert prior.run_sd == pytest.approx(0.02, rel=0.15)
     assert prior.session_sd == pytest.approx(0.05, rel=0.2)
-    assert ours.learnt([[[1.0, 1.1]]]) == ours.BUILT_IN
+    assert not ours.learnt([[[1.0, 1.1]]]).learnt
+    assert ours.learnt([[[1.0]]]) == ours.BUILT_IN
 
 
 def test_a_rule_cannot_take_more_runs_than_there_are() -> None:

@@ -29,6 +29,7 @@ from pytest_dlperf.judge.screen import ONE_LOOK
 from pytest_dlperf.judge.suite_sessions import Stamp, suite_sessions
 from pytest_dlperf.judge.totals import each_left_out, totals_of
 
+PRIOR = THROUGHPUT["gpu"]
 GPU = {"session_sd": 0.006, "run_sd": 0.008}
 
 
@@ -41,21 +42,29 @@ def sessions(
     ]
 
 
-@settings(deadline=None, max_examples=50)
-@given(
-    st.lists(st.tuples(st.floats(1, 1e4), st.sampled_from("abc"), st.integers(1, 6)), min_size=2)
-)
+RUNS = st.lists(st.one_of(st.floats(95, 105), st.floats(40, 160)), min_size=1, max_size=6)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.tuples(RUNS, st.sampled_from("abc")), min_size=2, max_size=12))
 def test_totals_without_a_level_are_those_of_the_others(
-    found: list[tuple[float, str, int]],
+    found: list[tuple[list[float], str]],
 ) -> None:
-    levels = [
-        stored_throughput(replace(session(around(rate, 0.01, runs)), node=node))
-        for rate, node, runs in found
-    ]
-    for i, left in enumerate(each_left_out(levels)):
-        others = totals_of(levels[:i] + levels[i + 1 :])
+    levels = [stored_throughput(replace(session(runs), node=node)) for runs, node in found]
+    for i, left in enumerate(each_left_out(levels, PRIOR)):
+        others = totals_of(levels[:i] + levels[i + 1 :], PRIOR)
         for name in left.__slots__:
             assert getattr(left, name) == pytest.approx(getattr(others, name), abs=1e-9), name
+
+
+def test_runs_that_others_slowed_are_left_out_of_the_spread_as_in_a_live_session() -> None:
+    stored = sessions(7, 8)
+    slowed = tuple(0.5 * rate if i == 1 else rate for i, rate in enumerate(stored[2].runs))
+    levels = [stored_throughput(one) for one in (*stored, replace(stored[2], runs=slowed))]
+    found = list(each_left_out(levels, PRIOR))
+    assert {one.runs_df for one in found[:8]} == {8 * 4 - 1}
+    assert found[8].runs_df == 8 * 4
+    assert max(one.runs_squares for one in found) < 0.01  # log(2)² / 2 alone is 0.24
 
 
 @pytest.mark.parametrize("nodes", [1, 3])

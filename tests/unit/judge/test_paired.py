@@ -54,7 +54,7 @@ def test_a_run_that_others_slowed_is_trimmed_as_by_yuen() -> None:
 
 
 def test_nothing_is_certified_by_a_built_in_belief_alone() -> None:
-    now, before = pairs(4, 3, sd=0.05)
+    now, before = pairs(4, 3, sd=0.01)
     by_belief = paired_contrast(now, before, KNOWN).certified(0.05)
     assert paired_contrast(now, before, BUILT_IN).certified(0.05) < by_belief
     assert paired_contrast(now[:1], before[:1], BUILT_IN).certified(0.05) == -math.inf
