@@ -15,7 +15,6 @@ from baseline_builders import CASE_ID, CONDITIONS, MACHINE, baseline, session
 from pytest_dlperf import cli
 from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.core.baseline import Baseline, Level, Session, Source
-from pytest_dlperf.noise import learn_noise
 from pytest_dlperf.report import checked_schema
 
 GPU_CASE = "tsm-torch-amp-bs16-1n{}g"
@@ -87,24 +86,18 @@ def test_a_session_planted_slow_is_named(store, capsys):
 
 
 def test_a_rate_above_alpha_for_certain_exits_with_1(store, capsys):
-    # A quiet week and a slow one, ten times over, under noise that was learnt from other cases.
-    for devices in (1, 2, 4):
-        store.write(stored(devices, *sessions(devices, 9, session_sd=0.001)))
-    learn_noise(store, MACHINE)
-    slow = dict.fromkeys((3, 7, 11, 15), 0.12)
-    store.write(stored(8, *sessions(9, 20, slow=slow)))
-    noise = json.loads((store.root / MACHINE / "noise.json").read_text(encoding="utf-8"))
-    only_eight = noise["world_sizes"].pop("1")
-    noise["world_sizes"] = {"8": only_eight | {"session_df": 30.0, "cases": 9, "sessions": 90}}
-    (store.root / MACHINE / "noise.json").write_text(json.dumps(noise), encoding="utf-8")
+    # Eight cases of ten sessions; in each of eight sessions another case is slow.
+    for i in range(8):
+        store.write(stored(i + 1, *sessions(i, 10, slow={i: 0.12})))
     code, values = checked(store, capsys)
-    assert values["suite_sessions"]["alarms"] == 4
+    assert (values["comparisons"]["alarms"], values["comparisons"]["tries"]) == (8, 80)
+    assert (values["suite_sessions"]["alarms"], values["suite_sessions"]["tries"]) == (8, 10)
+    assert values["suite_sessions"]["interval"][0] > 0.05
     assert values["above_alpha"]
     assert code == 1
-    assert check(store, "--alpha=20%") == 0
-    capsys.readouterr()
     assert check(store) == 1
     assert "above alpha for certain" in capsys.readouterr().out
+    assert check(store, "--min-effect=20%") == 0
 
 
 def test_levels_that_were_replaced_are_judged_among_themselves(store, capsys):
