@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_dlperf import cli_audit, cli_compare, cli_extract, cli_judge, cli_report
+from pytest_dlperf import (
+    cli_audit,
+    cli_check,
+    cli_compare,
+    cli_extract,
+    cli_judge,
+    cli_nodes,
+    cli_report,
+)
 from pytest_dlperf.core.errors import DlperfError, UsageError
 
 if TYPE_CHECKING:
@@ -76,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     prune.add_argument("paths", nargs="*", help="where the tests are (perf_tests)")
     prune.add_argument("--dry-run", action="store_true", help="only say what would be removed")
     prune.set_defaults(run=_prune)
+    cli_check.add_to(actions, common)
     report = commands.add_parser("report", help="environments and tables of results files")
     cli_report.add_arguments(report)
     report.set_defaults(run=_report)
@@ -83,6 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     cli_judge.add_to(commands)
     cli_audit.add_to(commands)
     cli_compare.add_to(commands)
+    cli_nodes.add_to(commands)
     return parser
 
 
@@ -165,16 +173,16 @@ def _accept(arguments: argparse.Namespace) -> int:
 
 def _prune(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.baseline import commands
+    from pytest_dlperf.declared_cases import declared_cases, without_case
 
     store = _store(arguments)
-    declared = _declared_cases(arguments.paths or ["perf_tests"])
-    families = {case_id.rpartition("-")[0] for case_id in declared}
-    # --gpus replaces layouts: a case is known by its family, whatever its layout.
-    known = {
-        entry.baseline.case_id
-        for entry in store.all()
-        if entry.baseline.case_id.rpartition("-")[0] in families
-    }
+    try:
+        declared = declared_cases(arguments.paths or ["perf_tests"])
+    except UsageError as error:
+        raise UsageError(f"nothing was removed: {error}") from error
+    entries = list(store.all())
+    gone = {entry.baseline.case_id for entry in without_case(entries, declared)}
+    known = {entry.baseline.case_id for entry in entries} - gone
     removed = commands.prune(store, known, dry_run=arguments.dry_run)
     if arguments.json:
         _print_json({"format": 1, "removed": [str(path) for path in removed]})
@@ -184,33 +192,6 @@ def _prune(arguments: argparse.Namespace) -> int:
         _print(f"{verb} {path}")
     _print(f"{verb} {len(removed)} of the baselines; {len(declared)} cases are declared")
     return 0
-
-
-def _declared_cases(paths: Sequence[str]) -> set[str]:
-    """Return the ids of all cases that the tests in ``paths`` declare, as pytest collects them."""
-    with tempfile.TemporaryDirectory() as folder:
-        listing = Path(folder) / "cases.json"
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "pytest",
-                "-q",
-                "--dlperf-list",
-                f"--dlperf-json={listing}",
-                *paths,
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0 or not listing.exists():
-            raise UsageError(
-                f"pytest --dlperf-list {' '.join(paths)} failed, so it is not known which cases "
-                f"there are; nothing was removed.\n{done.stdout}{done.stderr}"
-            )
-        cases = json.loads(listing.read_text(encoding="utf-8"))["cases"]
-    return {case["id"] for case in cases if case["declared"]}
 
 
 def _report(arguments: argparse.Namespace) -> int:

@@ -16,8 +16,8 @@ from pytest_dlperf.baseline import update
 from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.bench import Bench
 from pytest_dlperf.budget import Budget
-from pytest_dlperf.core.errors import DlperfError, UsageError
-from pytest_dlperf.core.verdict import GOOD, KnownState, Verdict
+from pytest_dlperf.core.errors import DlperfError, UpdateRefusedError, UsageError
+from pytest_dlperf.core.verdict import GOOD, Verdict
 from pytest_dlperf.from_logs import LogFolder
 from pytest_dlperf.history import certificates
 from pytest_dlperf.history.session_folder import make_session_folder
@@ -241,9 +241,7 @@ class PerfSession:
             return False
         if self.settings.observe:
             return judgement.verdict is Verdict.ERROR
-        if judgement.known is KnownState.KNOWN and judgement.verdict is Verdict.REGRESSED:
-            return False
-        return judgement.known is KnownState.GONE or judgement.verdict in self.settings.fail_on
+        return self.settings.gate_fails(judgement)
 
     def _update(self, outcome: Outcome, bench: Bench) -> Outcome:
         """Write the baseline of ``outcome``, or say in its judgement why it was refused."""
@@ -255,11 +253,14 @@ class PerfSession:
                 outcome,
                 reason=self.settings.reason,
                 judge_again=lambda found, baseline: judge_again(found, baseline, rule),
+                observe=self.settings.observe,
             )
             learn_noise(self.store, self.bench.machine_class(outcome.case))
         except DlperfError as error:
             reason = f"{judgement.reason}\nthe baseline was not written: {error}"
-            return replace(outcome, judgement=replace(judgement, reason=reason), failed=True)
+            is_refusal = isinstance(error, UpdateRefusedError)
+            fails = self._fails(outcome) or not (self.settings.observe and is_refusal)
+            return replace(outcome, judgement=replace(judgement, reason=reason), failed=fails)
         reason = f"{judgement.reason}\n{change.text}"
         if judgement.verdict is Verdict.NO_BASELINE:
             judgement, reason = replace(judgement, verdict=Verdict.PASSED), change.text

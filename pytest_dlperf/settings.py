@@ -15,7 +15,7 @@ from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.hosts import parse_hosts
 from pytest_dlperf.core.place import Place, Share
 from pytest_dlperf.core.quantity import parse_duration, parse_share
-from pytest_dlperf.core.verdict import BAD, GOOD, NOT_JUDGED, Rule, Verdict
+from pytest_dlperf.core.verdict import BAD, GOOD, NOT_JUDGED, KnownState, Rule, Verdict
 
 if TYPE_CHECKING:
     import pytest
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.arm import Arm
     from pytest_dlperf.core.case import Protocol
     from pytest_dlperf.core.hosts import Host
+    from pytest_dlperf.core.verdict import Judgement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +134,12 @@ class Settings:
     def runs_nothing(self) -> bool:
         """Whether this session only tells what it would do."""
         return self.list_only or self.dry_run
+
+    def gate_fails(self, judgement: Judgement) -> bool:
+        """Whether a verdict fails a test in gate mode."""
+        if judgement.known is KnownState.KNOWN and judgement.verdict is Verdict.REGRESSED:
+            return False
+        return judgement.known is KnownState.GONE or judgement.verdict in self.fail_on
 
     def protocol_for(self, declared: Protocol) -> Protocol:
         """Return ``declared`` with what the command line replaces; raise ``UsageError``."""

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_dlperf.collection import selected_of
 from pytest_dlperf.core.outcome_json import outcome_from_json, outcome_to_json
-from pytest_dlperf.core.verdict import NOT_JUDGED, KnownState
+from pytest_dlperf.core.verdict import NOT_JUDGED, KnownState, Verdict
 from pytest_dlperf.options import FLAGS
 from pytest_dlperf.report import json_, terminal
 
@@ -75,7 +75,9 @@ def _is_apart(outcome: Outcome) -> bool:
     if outcome.update:
         return False
     judgement = outcome.judgement
-    return judgement.known is KnownState.KNOWN or judgement.verdict in NOT_JUDGED
+    # Observe mode lets a slowdown pass, and it is no pass for that
+    observed = judgement.verdict is Verdict.REGRESSED and not outcome.failed
+    return judgement.known is KnownState.KNOWN or observed or judgement.verdict in NOT_JUDGED
 
 
 def _properties(outcome: Outcome) -> list[tuple[str, object]]:
@@ -177,9 +179,18 @@ class Collector:
                 else f"no case has a log under {session.settings.from_logs}: exit code 1"
             )
         if session.settings.observe:
-            reporter.write_line("mode observe: only errors fail")
+            reporter.write_line(self._observed(session))
         if session.settings.json is not None:
             reporter.write_line(self._not_written or f"results: {session.settings.json}")
+
+    def _observed(self, session: PerfSession) -> str:
+        """Return what gate mode would have done."""
+        fails = sum(session.settings.gate_fails(one.judgement) for one in self.outcomes)
+        count = len(self.outcomes)
+        return (
+            "mode observe: only errors fail; gate mode would have failed "
+            f"{fails} of {count} {'test' if count == 1 else 'tests'}"
+        )
 
 
 #: Options that say what becomes of a result, not how it is reached.

@@ -20,18 +20,27 @@ _GIVE_REASON: Final = (
 )
 
 
+#: Verdicts that observe mode stores beside the others, since it is to learn how often they come.
+OBSERVED: Final = frozenset({Verdict.REGRESSED, Verdict.IMPROVED, Verdict.UNSTEADY})
+
+
 def refusal(
-    outcome: Outcome, *, reason: str, dirty: bool, protocol_window: tuple[int, int]
+    outcome: Outcome,
+    *,
+    reason: str,
+    dirty: bool,
+    protocol_window: tuple[int, int],
+    observe: bool = False,
 ) -> str | None:
     """Return the sentence why ``outcome`` is not stored; None if it may be.
 
     ``protocol_window`` is the window that the case declares, ``dirty`` whether tracked files
-    outside the baselines are modified.
+    outside the baselines are modified, ``observe`` whether nothing is gated.
     """
     why = _never(outcome, protocol_window)
     if why:
         return f"{outcome.case.id}: {why}; {_ALWAYS}"
-    why = _doubt(outcome, dirty=dirty)
+    why = _doubt(outcome, dirty=dirty, observe=observe)
     if why and not reason.strip():
         return f"{outcome.case.id}: {why}; {_GIVE_REASON}"
     return None
@@ -74,9 +83,9 @@ def _never(outcome: Outcome, protocol_window: tuple[int, int]) -> str:
     return ""
 
 
-def _doubt(outcome: Outcome, *, dirty: bool) -> str:
+def _doubt(outcome: Outcome, *, dirty: bool, observe: bool) -> str:
     verdict, measurement = outcome.judgement.verdict, outcome.measurement
-    if verdict in _NEED_REASON:
+    if verdict in _NEED_REASON and not (observe and verdict in OBSERVED):
         return f"the verdict is {verdict}"
     disturbed = [p for p in measurement.problems if p.code == "disturbed"] if measurement else []
     if disturbed:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.baseline.refusal import conditions_changed, refusal
+from pytest_dlperf.baseline.refusal import OBSERVED, conditions_changed, refusal
 from pytest_dlperf.baseline.stored_session import session_of
 from pytest_dlperf.baseline.words import describe
 from pytest_dlperf.core.baseline import Baseline, Level
@@ -66,14 +66,16 @@ def write(
     reason: str,
     judge_again: JudgeAgain,
     anchor: bool = False,
+    observe: bool = False,
 ) -> Change:
     """Store ``outcome`` and return what changed; ``anchor``: hold later sessions to its level.
 
-    Where the file no longer holds what the outcome was judged against, it is judged again.
+    Where the file no longer holds what the outcome was judged against, it is judged again. With
+    ``observe`` and no reason, what looks slower or faster is stored beside the others.
     Raises ``UpdateRefusedError`` with the sentence why, and ``BaselineError`` if the file
     cannot be read or written; then nothing is changed.
     """
-    _refuse(outcome, reason)
+    _refuse(outcome, reason, observe=observe)
     measurement, machine_class = _measured(outcome)
     told: list[tuple[Baseline | None, str]] = []
 
@@ -87,8 +89,8 @@ def write(
         judged = outcome
         if before is not None and before.sessions != outcome.baseline_sessions:
             judged = replace(outcome, judgement=judge_again(outcome, before))
-            _refuse(judged, reason)
-        after, what = apply(before, judged, reason=reason, today=outcome.time)
+            _refuse(judged, reason, observe=observe)
+        after, what = apply(before, judged, reason=reason, today=outcome.time, observe=observe)
         told.append((before, what))
         return with_anchor(after, outcome) if anchor else after
 
@@ -97,28 +99,37 @@ def write(
     return Change(case_id=outcome.case.id, what=what, text=describe(before, after, what))
 
 
-def _refuse(outcome: Outcome, reason: str) -> None:
+def _refuse(outcome: Outcome, reason: str, *, observe: bool) -> None:
     protocol = outcome.case.protocol
     sentence = refusal(
         outcome,
         reason=reason,
         dirty=outcome.dirty,
         protocol_window=protocol.declared_window or protocol.window,
+        observe=observe,
     )
     if sentence is not None:
         raise UpdateRefusedError(sentence)
 
 
 def apply(
-    baseline: Baseline | None, outcome: Outcome, *, reason: str, today: str
+    baseline: Baseline | None,
+    outcome: Outcome,
+    *,
+    reason: str,
+    today: str,
+    observe: bool = False,
 ) -> tuple[Baseline, str]:
     """Return the baseline with ``outcome`` in it, and ``created``, ``appended`` or ``replaced``.
 
     A changed level or changed conditions replace the sessions; the old ones go to the history,
-    dated ``today`` (ISO 8601). Else the session is appended, and the last ten stay.
+    dated ``today`` (ISO 8601). Else the session is appended, and the last ten stay. With
+    ``observe`` a level changes for a reason only.
     """
     measurement, machine_class = _measured(outcome)
-    session = session_of(outcome, reason=reason)
+    verdict = outcome.judgement.verdict
+    is_observed = observe and not reason.strip() and verdict in OBSERVED
+    session = session_of(outcome, reason=f"observed: {verdict}" if is_observed else reason)
     if baseline is None:
         created = Baseline(
             case_id=outcome.case.id,
@@ -130,7 +141,8 @@ def apply(
             anchor=session,
         )
         return created, "created"
-    if outcome.judgement.verdict in _NEW_LEVEL or measurement.conditions != baseline.conditions:
+    is_new_level = verdict in _NEW_LEVEL and not is_observed
+    if is_new_level or measurement.conditions != baseline.conditions:
         old = Level(replaced=today, reason=reason, unit=baseline.unit, sessions=baseline.sessions)
         replaced = replace(
             baseline,

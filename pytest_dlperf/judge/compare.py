@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.verdict import Rule
     from pytest_dlperf.judge.metrics import Metric
     from pytest_dlperf.judge.screen import Spending
-    from pytest_dlperf.judge.stats import Contrast
+    from pytest_dlperf.judge.stats import Contrast, Spread
 
 #: The interval that is shown has 90 %, whatever alpha is.
 _TAIL: Final = 0.05
@@ -40,8 +40,13 @@ def learnt_tolerance(metric: Metric, rule: Rule, spent: Spending) -> float:
     From what is stored and the prior alone: noise of the runs on trial must not widen it.
     """
     found = expected_spread(metric.planned, metric.stored, metric.prior)
-    needed = found.reach(rule.alpha * spent.certify) + _POWER * found.se
-    return max(rule.tolerance_min, share_of(needed, metric.sign))
+    return tolerance_for(found, rule, spent, metric.sign)
+
+
+def tolerance_for(expected: Spread, rule: Rule, spent: Spending, sign: int = 1) -> float:
+    """Return the tolerance that the spread to expect of a session asks for."""
+    needed = expected.reach(rule.alpha * spent.certify) + _POWER * expected.se
+    return max(rule.tolerance_min, share_of(needed, sign))
 
 
 def alarm_alpha(rule: Rule, spent: Spending) -> float:

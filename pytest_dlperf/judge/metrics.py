@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.noise import Prior
     from pytest_dlperf.core.verdict import Rule
 
-
-#: Peak memory that grew by less fails nothing.
+#: A peak memory that grew by less never fails a case.
 MEMORY_FLOOR: Final = 0.02
 
 
@@ -82,13 +81,18 @@ def _ratio(over: Sequence[float], under: Sequence[float]) -> Level:
     )
 
 
+def stored_throughput(session: Session) -> Level:
+    """Return the level of the throughput of a stored session."""
+    return level(session.runs, node=session.node)
+
+
 def throughput(
     case: Case, measurement: Measurement, stored: Sequence[Session], rule: Rule
 ) -> Metric:
     """Return the metric that every case has."""
     return Metric(
         now=level(measurement.throughputs, node=_node(measurement)),
-        stored=tuple(level(session.runs, node=session.node) for session in stored),
+        stored=tuple(stored_throughput(session) for session in stored),
         prior=priors.of_throughput(case, rule),
         planned=median_cost(case.protocol.runs) / case.protocol.runs,
     )
@@ -116,7 +120,8 @@ def speedup_level(measurement: Measurement) -> Level | None:
     return _ratio(measurement.throughputs, measurement.parent_throughputs)
 
 
-def _stored_speedup(session: Session) -> Level | None:
+def stored_speedup(session: Session) -> Level | None:
+    """Return the speedup of a stored session; None where it has none."""
     if session.parent_runs:
         return _ratio(session.runs, session.parent_runs)
     if session.speedup is None:
@@ -132,7 +137,7 @@ def speedup(
 ) -> Metric | None:
     """Return the speedup, where both sides have it."""
     now = speedup_level(measurement)
-    before = tuple(found for session in stored if (found := _stored_speedup(session)) is not None)
+    before = tuple(found for session in stored if (found := stored_speedup(session)) is not None)
     if now is None or not before:
         return None
     return Metric(
@@ -140,16 +145,21 @@ def speedup(
     )
 
 
+def stored_memory(session: Session) -> Level | None:
+    """Return the peak memory of a stored session; None where it has none."""
+    values = session.peak_memory_bytes
+    return level(values, sign=-1) if values else None
+
+
 def peak_memory(case: Case, measurement: Measurement, stored: Sequence[Session]) -> Metric | None:
     """Return the peak memory of the largest rank, where both sides know it."""
     now = [float(run.peak_memory_bytes or 0) for run in measurement.runs]
-    before = [session.peak_memory_bytes for session in stored]
-    before = [values for values in before if values]
+    before = tuple(found for session in stored if (found := stored_memory(session)) is not None)
     if not before or not min(now) > 0:
         return None
     return Metric(
         now=level(now, sign=-1),
-        stored=tuple(level(values, sign=-1) for values in before),
+        stored=before,
         prior=priors.MEMORY[case.layout.device],
         planned=median_cost(case.protocol.runs) / case.protocol.runs,
         sign=-1,

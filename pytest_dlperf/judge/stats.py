@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pytest_dlperf.core.noise import Prior
 
@@ -148,15 +148,29 @@ def undisturbed(arms: Sequence[Sequence[float]], believed_sd: float) -> list[lis
     deviations = [
         abs(value - middle) for arm, middle in zip(arms, middles, strict=True) for value in arm
     ]
-    if len(deviations) < _FEWEST_TO_TELL:
-        return [list(arm) for arm in arms]
-    far = _FAR * max(believed_sd, _MEDIAN_DEVIATION * statistics.median(deviations))
-    if sum(value > far for value in deviations) > _MOST_FAR * len(deviations):
-        return [list(arm) for arm in arms]
+    far = far_off(
+        len(deviations),
+        statistics.median(deviations) if deviations else 0.0,
+        believed_sd,
+        lambda limit: sum(value > limit for value in deviations),
+    )
     return [
         [value for value in arm if abs(value - middle) <= far]
         for arm, middle in zip(arms, middles, strict=True)
     ]
+
+
+def far_off(
+    count: int, median_deviation: float, believed_sd: float, beyond: Callable[[float], int]
+) -> float:
+    """Return how far off the median of its arm a run is kept; infinite where all are.
+
+    Of ``count`` runs with that median deviation ``beyond`` says how many are farther off.
+    """
+    far = _FAR * max(believed_sd, _MEDIAN_DEVIATION * median_deviation)
+    if count < _FEWEST_TO_TELL or beyond(far) > _MOST_FAR * count:
+        return math.inf
+    return far
 
 
 def run_variance(
@@ -168,17 +182,35 @@ def run_variance(
     count against the prior. So that more runs of the same spread never say less, the variance is
     the largest that any more of them would leave, at their number.
     """
+    return pooled_run_variance(*squares_of_runs(levels, prior), prior, growing=growing)
+
+
+def squares_of_runs(levels: Sequence[Level], prior: Prior) -> tuple[int, float]:
+    """Return degrees of freedom and sum of squares of the runs about the mean of their session."""
     arms = _arms(levels, prior)
-    df = sum(len(arm) - 1 for arm in arms)
-    squares = sum(statistics.variance(arm) * (len(arm) - 1) for arm in arms)
+    return sum(len(arm) - 1 for arm in arms), sum(squares(arm) for arm in arms)
+
+
+def squares(values: Sequence[float]) -> float:
+    """Return the sum of squares about the mean; 0 for a single value, or none."""
+    if len(values) < 2:
+        return 0.0
+    mean = statistics.fmean(values)
+    return math.fsum((value - mean) ** 2 for value in values)
+
+
+def pooled_run_variance(
+    df: int, total: float, prior: Prior, *, growing: Sequence[Level] = ()
+) -> tuple[float, float]:
+    """Return what ``run_variance`` does, of what ``squares_of_runs`` says of the levels."""
     more = _arms(growing, prior)
     more_df = sum(len(arm) - 1 for arm in more)
     if not more_df:
-        own = squares / df if df else 0.0
+        own = total / df if df else 0.0
         return moderated(prior.run_sd**2, prior.run_df, own, df), prior.run_df + df
-    own = sum(statistics.variance(arm) * (len(arm) - 1) for arm in more) / more_df
+    own = sum(squares(arm) for arm in more) / more_df
     known = prior.run_df + df
-    believed = (prior.run_df * prior.run_sd**2 + squares) / known
+    believed = (prior.run_df * prior.run_sd**2 + total) / known
     count = min(len(arm) for arm in more)
     return never_wider(believed, known, own, more_df, count, step=len(more)), known + more_df
 
@@ -191,11 +223,13 @@ def never_wider(
     Each further value adds ``step`` degrees of freedom to the own variance. Where that is larger
     than is believed, it would count more and more, and widen the mean at first.
     """
-    ahead = math.isqrt(math.ceil(known)) + 2
-    return max(
-        moderated(believed, known, own, own_df + more * step) * count / (count + more)
-        for more in range(ahead + 1)
-    )
+    widest, more = moderated(believed, known, own, own_df), 1
+    while True:
+        # It rises to one peak and falls from there on, so the first fall ends it.
+        wider = moderated(believed, known, own, own_df + more * step) * count / (count + more)
+        if wider <= widest:
+            return widest
+        widest, more = wider, more + 1
 
 
 def _arms(levels: Sequence[Level], prior: Prior) -> list[list[float]]:

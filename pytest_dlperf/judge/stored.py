@@ -10,13 +10,22 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.judge.stats import Contrast, Spread, is_noisier, moderated, run_variance
+from pytest_dlperf.judge.stats import (
+    Contrast,
+    Spread,
+    is_noisier,
+    moderated,
+    pooled_run_variance,
+    squares,
+)
+from pytest_dlperf.judge.totals import totals_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_dlperf.core.noise import Prior
     from pytest_dlperf.judge.stats import Level
+    from pytest_dlperf.judge.totals import Totals
 
 #: What little is believed of the spread of nodes counts as so many degrees of freedom.
 _NODES_DF: Final = 4.0
@@ -45,53 +54,42 @@ class _Sessions:
         return self.within * (1 / new + 1 / old) + self.nodes * (1 + 1 / self.node_count)
 
 
-def _sessions(
-    now: Sequence[Level], stored: Sequence[Level], runs: float, prior: Prior
-) -> _Sessions:
-    share = statistics.fmean(level.share for level in stored)
+def _sessions(now: Sequence[Level], stored: Totals, runs: float, prior: Prior) -> _Sessions:
     session = prior.session_sd**2
     if not prior.learnt:
         # Where runs are quieter than is believed, sessions are believed to be so as well.
         session *= min(1.0, max(_QUIETEST, runs / prior.run_sd**2))
-    by_node = _by_node(stored)
-    alike = [*by_node, [level.value for level in now]]
-    df = sum(max(0, len(values) - 1) for values in alike)
-    squares = sum(statistics.variance(v) * (len(v) - 1) for v in alike if len(v) > 1)
-    own = squares / df if df else 0.0
-    believed = session + share * runs
+    df = stored.within_df + max(0, len(now) - 1)
+    total = stored.within_squares + squares([level.value for level in now])
+    own = total / df if df else 0.0
+    believed = session + stored.share * runs
     within = moderated(believed, prior.session_df, own, df)
     nodes = 0.0
-    if len(by_node) > 1:
-        means = statistics.variance([statistics.fmean(values) for values in by_node])
-        beyond = means - within * statistics.fmean(1 / len(values) for values in by_node)
+    if stored.nodes > 1:
+        beyond = stored.nodes_variance - within * stored.nodes_inverse
         # Unknown beforehand: a node is believed to differ as much as a day.
-        nodes = moderated(session, _NODES_DF, max(0.0, beyond), len(by_node) - 1)
+        nodes = moderated(session, _NODES_DF, max(0.0, beyond), stored.nodes - 1)
     noisier = is_noisier(own, df, believed)
     return _Sessions(
         within=within,
         df=prior.session_df + df,
         nodes=nodes,
-        node_count=len(by_node),
+        node_count=stored.nodes,
         own=own if noisier else None,
         own_df=df,
     )
 
 
-def _by_node(levels: Sequence[Level]) -> list[list[float]]:
-    """Return the values of the levels of each node; those of unknown ones are of one."""
-    found: dict[str, list[float]] = {}
-    for level in levels:
-        found.setdefault(level.node, []).append(level.value)
-    return list(found.values())
-
-
 def contrast(now: Sequence[Level], stored: Sequence[Level], prior: Prior) -> Contrast:
     """Compare sessions, mostly one, with stored ones, by the spread of the levels of sessions."""
-    shift = statistics.fmean(level.value for level in now) - statistics.fmean(
-        level.value for level in stored
-    )
+    return contrast_with(now, totals_of(stored, prior), prior)
+
+
+def contrast_with(now: Sequence[Level], stored: Totals, prior: Prior) -> Contrast:
+    """Return what ``contrast`` does, of the totals of the stored levels."""
+    shift = statistics.fmean(level.value for level in now) - stored.value
     share = statistics.fmean(level.share for level in now)
-    runs_now, _ = run_variance(stored, prior, growing=now)
+    runs_now, _ = pooled_run_variance(stored.runs_df, stored.runs_squares, prior, growing=now)
     return _contrast(shift, now, stored, prior, share * runs_now)
 
 
@@ -100,22 +98,26 @@ def expected_spread(share_now: float, stored: Sequence[Level], prior: Prior) -> 
 
     ``share_now`` is how much of the variance of one run is left in that session's level.
     """
-    runs, _ = run_variance(stored, prior)
+    return expected_spread_with(share_now, totals_of(stored, prior), prior)
+
+
+def expected_spread_with(share_now: float, stored: Totals, prior: Prior) -> Spread:
+    """Return what ``expected_spread`` does, of the totals of the stored levels."""
+    runs, _ = pooled_run_variance(stored.runs_df, stored.runs_squares, prior)
     found = _contrast(0.0, (), stored, prior, share_now * runs)
     return Spread(se=found.se, df=found.df)
 
 
 def _contrast(
-    shift: float, now: Sequence[Level], stored: Sequence[Level], prior: Prior, runs_now: float
+    shift: float, now: Sequence[Level], stored: Totals, prior: Prior, runs_now: float
 ) -> Contrast:
     """Compare, where the runs of a session of now leave the variance ``runs_now`` in its level."""
-    runs, _ = run_variance(stored, prior)
+    runs, _ = pooled_run_variance(stored.runs_df, stored.runs_squares, prior)
     sessions = _sessions(now, stored, runs, prior)
-    new, old = max(1, len(now)), len(stored)
+    new, old = max(1, len(now)), stored.count
     variance = sessions.prediction(new, old)
     # Fewer or noisier runs than a stored session had make it wider, more of them tighter.
-    share = statistics.fmean(level.share for level in stored)
-    apart = (runs_now - share * runs) / new
+    apart = (runs_now - stored.share * runs) / new
     alarm = None
     if sessions.own is not None:
         alarm = Spread(se=math.sqrt(sessions.own * (1 / new + 1 / old)), df=sessions.own_df)

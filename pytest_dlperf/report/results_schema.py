@@ -42,6 +42,21 @@ def results_schema() -> dict[str, Any]:
     }
 
 
+def schema_of(kind: type, version: int, *, title: str, description: str) -> dict[str, Any]:
+    """Return the schema of a dataclass whose JSON has a ``format`` beside its fields."""
+    known: dict[str, Any] = {}
+    _of(kind, known)
+    whole = known.pop(kind.__name__)
+    _add(whole, format={"const": version})
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": title,
+        "description": description,
+        **whole,
+        "$defs": dict(sorted(known.items())),
+    }
+
+
 def _move(known: dict[str, Any]) -> None:
     """Put the figures where ``outcome_to_json`` puts them."""
     _add(known["Case"], id={"type": "string"})

@@ -60,8 +60,11 @@ def _by_sentence(outcomes: Sequence[Outcome]) -> dict[tuple[Verdict, str], list[
     """Return what is to be explained, cases of one sentence together."""
     found: dict[tuple[Verdict, str], list[Outcome]] = {}
     for outcome in outcomes:
-        if outcome.judgement.verdict is not Verdict.PASSED or outcome.failed or outcome.update:
-            key = outcome.judgement.verdict, outcome.judgement.reason
+        judgement = outcome.judgement
+        # A further line is something beside the verdict, such as what was not stored
+        tells_more = outcome.failed or outcome.update or "\n" in judgement.reason
+        if judgement.verdict is not Verdict.PASSED or tells_more:
+            key = judgement.verdict, judgement.reason
             found.setdefault(key, []).append(outcome)
     return found
 

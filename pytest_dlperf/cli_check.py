@@ -1,0 +1,94 @@
+"""``dlperf baselines check``: how often would the gate have cried wolf."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pytest_dlperf import cli_extract
+from pytest_dlperf.core.checked import Caseless
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.quantity import parse_share
+from pytest_dlperf.core.verdict import Rule
+
+if TYPE_CHECKING:
+    import argparse
+
+    from pytest_dlperf.baseline.store import BaselineStore
+
+#: Where the tests are looked for if none are named.
+_TESTS: Final = "perf_tests"
+_SHARES: Final = ("tolerance", "tolerance-max", "min-effect", "alpha")
+
+
+def add_to(
+    actions: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
+) -> None:
+    """Add the action to the parser of ``dlperf baselines``."""
+    check = actions.add_parser(
+        "check",
+        parents=[common],
+        help="the gate's own false alarms, what each case sees, baselines without a case",
+        description="Judges each stored session against the others of its level.",
+    )
+    check.add_argument("paths", nargs="*", help=f"where the tests are ({_TESTS}, where it is)")
+    for name in _SHARES:
+        check.add_argument(f"--{name}", metavar="SHARE", help="3%% or 0.03")
+    check.add_argument("--family", type=cli_extract.positive, metavar="N")
+    check.set_defaults(run=_check)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from pytest_dlperf.baseline.store import BaselineStore
+    from pytest_dlperf.check import check_baselines
+    from pytest_dlperf.core.codec import encode
+    from pytest_dlperf.report import checked_text
+    from pytest_dlperf.report.checked_schema import FORMAT
+
+    root: Path = arguments.baselines
+    if not root.is_dir():
+        raise UsageError(f"{root} is no folder; name the baselines with --baselines=DIR")
+    store = BaselineStore(root)
+    checked = check_baselines(
+        store,
+        _rule(arguments),
+        family=arguments.family,
+        without_case=_caseless(store, arguments.paths),
+    )
+    if arguments.json:
+        values = {"format": FORMAT, **encode(checked)}
+        text = json.dumps(values, indent=1, sort_keys=True, allow_nan=False)
+    else:
+        text = checked_text.render(checked)
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    return 1 if checked.above_alpha or checked.without_case else 0
+
+
+def _rule(arguments: argparse.Namespace) -> Rule:
+    shares: dict[str, Any] = {
+        name.replace("-", "_"): parse_share(text, what=f"--{name}")
+        for name in _SHARES
+        if (text := getattr(arguments, name.replace("-", "_"))) is not None
+    }
+    return Rule(**shares)
+
+
+def _caseless(store: BaselineStore, paths: list[str]) -> list[Caseless] | None:
+    """Return the measured baselines without a case; None where no tests are named or found."""
+    from pytest_dlperf.declared_cases import declared_cases, without_case
+
+    # Before the tests are collected, which takes longer than to find a broken file.
+    entries = list(store.all())
+    if not paths and not Path(_TESTS).is_dir():
+        return None
+    return [
+        Caseless(
+            case_id=entry.baseline.case_id,
+            machine_class=entry.baseline.machine_class,
+            path=str(entry.path),
+        )
+        for entry in without_case(entries, declared_cases(paths or [_TESTS]))
+    ]

@@ -1,0 +1,67 @@
+"""Which cases the tests declare, as pytest collects them, and which baselines have none."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_dlperf.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from pytest_dlperf.baseline.store import StoredBaseline
+
+
+def declared_cases(paths: Sequence[str]) -> set[str]:
+    """Return the ids of all cases that the tests in ``paths`` declare.
+
+    Raises ``UsageError`` with pytest's own words where they cannot be collected.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        listing = Path(folder) / "cases.json"
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                "--dlperf-list",
+                f"--dlperf-json={listing}",
+                *paths,
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0 or not listing.exists():
+            raise UsageError(
+                f"pytest --dlperf-list {' '.join(paths)} failed, so it is not known which cases "
+                f"there are.\n{done.stdout}{done.stderr}"
+            )
+        cases = json.loads(listing.read_text(encoding="utf-8"))["cases"]
+    return {case["id"] for case in cases if case["declared"]}
+
+
+def without_case(
+    entries: Iterable[StoredBaseline], declared: Collection[str]
+) -> list[StoredBaseline]:
+    """Return the measured baselines whose case is not ``declared``, whatever its layout.
+
+    ``--gpus`` replaces layouts: a case is known by its family.
+    """
+    families = {_family(case_id) for case_id in declared}
+    return [
+        entry
+        for entry in entries
+        if entry.baseline.source.kind == "measured"
+        and _family(entry.baseline.case_id) not in families
+    ]
+
+
+def _family(case_id: str) -> str:
+    return case_id.rpartition("-")[0]

@@ -1,0 +1,136 @@
+"""``dlperf baselines check`` for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.report import figures
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pytest_dlperf.core.checked import Checked, CheckedCase, CheckedMetric, Rate
+
+_HEADINGS: Final = (
+    "case",
+    "machine class",
+    "metric",
+    "sessions",
+    "alarms",
+    "certified",
+    "sees",
+    "tolerance",
+    "",
+)
+_WORSE: Final = {"throughput": "lower", "speedup": "lower", "peak_memory": "higher"}
+_LEFT: Final = frozenset({"case", "machine class", "metric", ""})
+
+
+def render(checked: Checked) -> str:
+    """Return the table of cases, each alarm, both rates, and the baselines without a case."""
+    lines = [*_table(checked.cases), *_alarms(checked), ""] if checked.cases else []
+    return "\n".join([*lines, *_rates(checked), *_caseless(checked)])
+
+
+def _table(cases: Sequence[CheckedCase]) -> list[str]:
+    rows = [_HEADINGS, *(row for case in cases for row in _rows(case))]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADINGS))]
+    return [
+        "  ".join(
+            cell.ljust(width) if heading in _LEFT else cell.rjust(width)
+            for heading, cell, width in zip(_HEADINGS, row, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _rows(case: CheckedCase) -> Iterator[tuple[str, ...]]:
+    for name, metric in case.metrics.items():
+        yield (
+            case.case_id,
+            case.machine_class,
+            name.replace("_", " "),
+            str(metric.judged + metric.unsteady),
+            str(len(metric.alarms)),
+            str(metric.certified),
+            figures.percent(metric.sees, sign=False),
+            figures.percent(metric.tolerance, sign=False),
+            _remark(metric),
+        )
+
+
+def _remark(metric: CheckedMetric) -> str:
+    remarks = []
+    if metric.unsteady:
+        remarks.append(f"{metric.unsteady} unsteady")
+    if not metric.can_be_certified:
+        remarks.append("cannot be certified")
+    return ", ".join(remarks)
+
+
+def _alarms(checked: Checked) -> list[str]:
+    lines = [
+        f"{case.case_id}: {name.replace('_', ' ')} of the session of {alarm.time} "
+        f"({_where(alarm.commit, alarm.node)}) is "
+        f"{figures.percent(abs(alarm.change), sign=False)} {_WORSE[name]} than that of the "
+        "others: gate mode would have failed it"
+        for case in checked.cases
+        for name, metric in case.metrics.items()
+        for alarm in metric.alarms
+    ]
+    return ["", *lines] if lines else []
+
+
+def _where(commit: str, node: str) -> str:
+    parts = [f"commit {commit[:12]}" if commit else "", f"node {node}" if node else ""]
+    return ", ".join(part for part in parts if part) or "no commit and no node known"
+
+
+def _rates(checked: Checked) -> Iterator[str]:
+    judged = checked.baselines - checked.too_few_sessions
+    few = checked.too_few_sessions
+    yield (
+        f"{checked.baselines} measured {'baseline' if checked.baselines == 1 else 'baselines'}: "
+        f"{judged} judged, {few} with fewer than 3 sessions of one level, which tell nothing"
+    )
+    if not checked.cases:
+        yield "store more sessions with --update-baselines, also under --dlperf-mode=observe"
+        return
+    yield f"false alarms per comparison: {_rate(checked.comparisons)}"
+    yield (
+        f"false alarms per session of the suite: {_rate(checked.suite_sessions)}; alpha is "
+        f"{figures.percent(checked.alpha, sign=False)}"
+    )
+    suites = checked.suite_sessions
+    yield (
+        f"gate mode would have raised {_counted(suites.alarms, 'false alarm')} in "
+        f"{_counted(suites.tries, 'session')}"
+    )
+    if checked.above_alpha:
+        yield (
+            "that is above alpha for certain: look at the sessions above, whether their machine "
+            "was disturbed, or their level is another one; else the noise is not what the rule "
+            "believes, so stay with --dlperf-mode=observe"
+        )
+
+
+def _rate(rate: Rate) -> str:
+    if rate.rate is None or rate.interval is None:
+        return "nothing could be judged"
+    low, high = (figures.percent(end, sign=False) for end in rate.interval)
+    return (
+        f"{rate.alarms} of {rate.tries}, {figures.percent(rate.rate, sign=False)} "
+        f"(95 % interval {low} to {high})"
+    )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _caseless(checked: Checked) -> Iterator[str]:
+    if checked.without_case is None:
+        yield "name the folder of the tests to learn which baselines have no case"
+        return
+    for one in checked.without_case:
+        yield f"{one.path}: no test declares its case; dlperf baselines prune removes it"

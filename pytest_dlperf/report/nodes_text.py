@@ -1,0 +1,105 @@
+"""``dlperf nodes`` for people."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.report import figures
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pytest_dlperf.core.node_effect import NodeEffect, NodeEffects
+
+_HEADINGS: Final = (
+    "node",
+    "against the mean",
+    "standard error",
+    "p",
+    "p (Holm)",
+    "cases",
+    "sessions",
+    "of the suite",
+)
+
+
+def render(found: NodeEffects) -> str:
+    """Return the table of nodes, and what follows from it in sentences."""
+    lines = [*_table(found.nodes), ""] if found.nodes else []
+    return "\n".join([*lines, *_sentences(found)])
+
+
+def _table(nodes: Sequence[NodeEffect]) -> list[str]:
+    rows = [_HEADINGS, *(_row(one) for one in nodes)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADINGS))]
+    return [
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
+        for row in rows
+    ]
+
+
+def _row(one: NodeEffect) -> tuple[str, ...]:
+    effect = None if one.effect is None else math.expm1(one.effect)
+    return (
+        one.node,
+        figures.percent(effect),
+        figures.percent(one.effect_se, sign=False),
+        _p(one.p),
+        _p(one.p_corrected),
+        str(one.cases),
+        str(one.sessions),
+        str(one.suite_sessions),
+    )
+
+
+def _p(value: float | None) -> str:
+    if value is None:
+        return figures.ABSENT
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _sentences(found: NodeEffects) -> Iterator[str]:
+    if found.without_node:
+        yield f"{_counted(found.without_node, 'session')} without a node: left out"
+    groups: dict[int, list[NodeEffect]] = {}
+    for one in found.nodes:
+        groups.setdefault(one.group, []).append(one)
+    for one in found.slow:
+        p = _p(one.p_corrected)
+        yield (
+            f"{one.node} is {figures.percent(-(one.change or 0.0), sign=False)} slower than the "
+            f"others over {_counted(one.cases, 'case')} (p {p if p[0] == '<' else f'= {p}'})"
+            f"{_doubt(one)}"
+        )
+    if not found.slow and any(one.effect is not None for one in found.nodes):
+        yield "no node is slower than the others for certain"
+    for members in groups.values():
+        if len(members) > 1 and members[0].effect is None:
+            yield (
+                f"{_names(members)}: with so few sessions nothing tells noise from a slow node; "
+                "measure a case twice on one of them"
+            )
+    if len(groups) > 1:
+        told = " | ".join(_names(members) for members in groups.values())
+        yield f"cannot be compared, for they have no case in common: {told}"
+    if len(found.nodes) < 2:
+        yield (
+            f"all sessions ran on {found.nodes[0].node}: there is no other node to compare it with"
+            if found.nodes
+            else "no session tells on which node it ran"
+        )
+
+
+def _doubt(one: NodeEffect) -> str:
+    if one.suite_sessions > 1:
+        return ""
+    return "; all of it in one session of the suite, so it may have been that day alone"
+
+
+def _names(members: Sequence[NodeEffect]) -> str:
+    return ", ".join(sorted(one.node for one in members))
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,224 @@
+"""``dlperf baselines check``: what it prints, how it exits."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from baseline_builders import CASE_ID, CONDITIONS, MACHINE, baseline, session
+
+from pytest_dlperf import cli
+from pytest_dlperf.baseline.store import BaselineStore
+from pytest_dlperf.core.baseline import Baseline, Level, Session, Source
+from pytest_dlperf.report import checked_schema
+
+GPU_CASE = "tsm-torch-amp-bs16-1n{}g"
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BaselineStore:
+    monkeypatch.chdir(tmp_path)
+    return BaselineStore(tmp_path / "baselines")
+
+
+def sessions(
+    seed: int, count: int, *, session_sd: float = 0.003, slow: dict[int, float] | None = None
+) -> tuple[Session, ...]:
+    rng = np.random.default_rng(seed)
+    found = []
+    for i in range(count):
+        rates = 100 * (1 - (slow or {}).get(i, 0)) * np.exp(rng.normal(0, session_sd))
+        runs = [float(f"{x:.6g}") for x in rates * np.exp(rng.normal(0, 0.004, 5))]
+        day, minute = i + 1, seed % 60
+        time = f"2026-11-{day:02}T04:{minute:02}:00Z"
+        found.append(Session(time=time, runs=tuple(runs), commit=f"c{i}", node="n1"))
+    return tuple(found)
+
+
+def stored(devices: int, *found: Session, **fields: Any) -> Baseline:
+    return baseline(*found, case_id=GPU_CASE.format(devices), **fields)
+
+
+def check(store: BaselineStore, *arguments: str) -> int:
+    return cli.main(["baselines", "check", f"--baselines={store.root}", *arguments])
+
+
+def checked(store: BaselineStore, capsys: Any, *arguments: str) -> tuple[int, Any]:
+    code = check(store, "--json", *arguments)
+    values = json.loads(capsys.readouterr().out)
+    jsonschema.validate(values, checked_schema.checked_schema())
+    return code, values
+
+
+def test_a_session_planted_slow_is_named(store, capsys):
+    store.write(stored(1, *sessions(1, 6)))
+    store.write(stored(8, *sessions(2, 6, slow={3: 0.1})))
+    store.write(stored(4, *sessions(3, 2)))
+    code, values = checked(store, capsys)
+    assert code == 0  # one of six suites is not above 5 % for certain
+    one, eight = values["cases"]
+    assert (values["baselines"], values["too_few_sessions"]) == (3, 1)
+    assert one["metrics"]["throughput"]["alarms"] == []
+    (alarm,) = eight["metrics"]["throughput"]["alarms"]
+    assert (alarm["time"], alarm["commit"]) == ("2026-11-04T04:02:00Z", "c3")
+    assert alarm["change"] == pytest.approx(-0.1, abs=0.02)
+    assert one["metrics"]["throughput"]["can_be_certified"]
+    assert 0.03 <= one["metrics"]["throughput"]["tolerance"] < 0.06
+    assert 0 < one["metrics"]["throughput"]["sees"] < 0.06
+    assert one["family"] == 3
+    assert values["comparisons"]["alarms"] == 1
+    assert values["comparisons"]["tries"] == 12
+    # Both cases of a commit are one session of the suite.
+    assert values["suite_sessions"]["tries"] == 6
+    assert values["suite_sessions"]["rate"] == pytest.approx(1 / 6)
+    assert check(store) == 0
+    shown = capsys.readouterr().out
+    assert "tsm-torch-amp-bs16-1n8g: throughput of the session of 2026-11-04T04:02:00Z" in shown
+    assert "(commit c3, node n1) is" in shown
+    assert "lower than that of the others" in shown
+    assert "gate mode would have raised 1 false alarm in 6 sessions" in shown
+    assert "3 measured baselines: 2 judged, 1 with fewer than 3 sessions" in shown
+
+
+def test_a_rate_above_alpha_for_certain_exits_with_1(store, capsys):
+    # Eight cases of ten sessions; in each of eight sessions another case is slow.
+    for i in range(8):
+        store.write(stored(i + 1, *sessions(i, 10, slow={i: 0.12})))
+    code, values = checked(store, capsys)
+    assert (values["comparisons"]["alarms"], values["comparisons"]["tries"]) == (8, 80)
+    assert (values["suite_sessions"]["alarms"], values["suite_sessions"]["tries"]) == (8, 10)
+    assert values["suite_sessions"]["interval"][0] > 0.05
+    assert values["above_alpha"]
+    assert code == 1
+    assert check(store) == 1
+    assert "above alpha for certain" in capsys.readouterr().out
+    assert check(store, "--min-effect=20%") == 0
+
+
+def test_levels_that_were_replaced_are_judged_among_themselves(store, capsys):
+    old = tuple(replace(one, runs=tuple(2 * r for r in one.runs)) for one in sessions(1, 4))
+    level = Level(replaced="2026-11-20T00:00:00Z", reason="new", unit="samples", sessions=old)
+    store.write(stored(8, *sessions(2, 2), history=(level,)))
+    _, values = checked(store, capsys)
+    (case,) = values["cases"]
+    assert case["sessions"] == 6
+    assert case["metrics"]["throughput"]["judged"] == 4
+    assert case["metrics"]["throughput"]["alarms"] == []
+
+
+def test_a_tolerance_that_somebody_set_is_told_from_a_learnt_one(store, capsys):
+    store.write(stored(8, *sessions(1, 5), tolerance=0.001))
+    _, values = checked(store, capsys)
+    metric = values["cases"][0]["metrics"]["throughput"]
+    assert (metric["tolerance"], metric["is_tolerance_given"]) == (0.001, True)
+    assert not metric["can_be_certified"]
+    check(store)
+    assert "cannot be certified" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_an_empty_folder_is_no_error_and_a_missing_one_is(store, capsys, exists):
+    if exists:
+        store.root.mkdir()
+    assert check(store) == (0 if exists else 2)
+    shown = capsys.readouterr()
+    if exists:
+        assert "0 measured baselines" in shown.out
+        assert "store more sessions" in shown.out
+        code, values = checked(store, capsys)
+        assert (code, values["cases"], values["without_case"]) == (0, [], None)
+        assert values["comparisons"]["rate"] is None
+    else:
+        assert str(store.root) in shown.err
+
+
+def test_a_broken_file_is_named(store, capsys):
+    store.write(stored(1, *sessions(1, 4)))
+    store.write(stored(8, *sessions(2, 4)))
+    path = store.root / MACHINE / "tsm" / f"{GPU_CASE.format(8)}.json"
+    path.write_text(path.read_text(encoding="utf-8").replace("[", "[0.0, ", 1), encoding="utf-8")
+    assert check(store, "--json") == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert str(path) in shown.err
+
+
+@pytest.mark.parametrize("option", ["--alpha=5", "--alpha=0", "--tolerance=x"])
+def test_a_share_that_is_none_is_wrong_usage(store, capsys, option):
+    store.root.mkdir()
+    assert check(store, option) == 2
+    assert option.partition("=")[0].removeprefix("--") in capsys.readouterr().err
+
+
+def test_published_numbers_are_neither_judged_nor_without_a_case(store, tests, capsys):
+    number = baseline(
+        Session(time="", runs=(40.5, 40.6, 40.4)),
+        conditions=None,
+        source=Source(kind="published", document="a report", table="its table"),
+    )
+    store.write(number)
+    code, values = checked(store, capsys, str(tests))
+    assert (code, values["baselines"], values["without_case"]) == (0, 0, [])
+
+
+TESTS = """
+import pytest
+
+@pytest.mark.dlperf("mymodel:build", framework="torch", layout=["1n1c", "1n2c"],
+                    batch_size_per_device=4)
+def test_net(dlperf):
+    dlperf.run()
+"""
+
+
+@pytest.fixture
+def tests(store: BaselineStore, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = Path("perf_tests")
+    folder.mkdir()
+    Path("pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    (folder / "test_net.py").write_text(TESTS, encoding="utf-8")
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    return folder
+
+
+def test_baselines_without_a_case_are_listed_and_exit_with_1(store, tests, capsys):
+    known = baseline(session(), case_id="net-torch-fp32-bs4-1n4c", suite="net")
+    store.write(known)
+    code, values = checked(store, capsys)
+    assert (code, values["without_case"]) == (0, [])
+    store.write(baseline(session()))
+    code, values = checked(store, capsys, "perf_tests")
+    assert code == 1
+    (one,) = values["without_case"]
+    assert (one["case_id"], one["machine_class"]) == (CASE_ID, MACHINE)
+    assert Path(one["path"]).is_file()
+    assert check(store) == 1
+    assert "no test declares its case; dlperf baselines prune" in capsys.readouterr().out
+
+
+def test_where_tests_cannot_be_collected_is_told(store, tests, capsys):
+    store.write(baseline(session()))
+    (tests / "test_net.py").write_text("import absent_module\n", encoding="utf-8")
+    assert check(store) == 2
+    assert "absent_module" in capsys.readouterr().err
+
+
+def test_a_case_of_another_machine_class_has_a_family_of_its_own(store, capsys):
+    store.write(stored(1, *sessions(1, 4)))
+    other = replace(CONDITIONS, hardware="other")
+    store.write(stored(1, *sessions(2, 4), machine_class="other", conditions=other))
+    _, values = checked(store, capsys)
+    assert [case["family"] for case in values["cases"]] == [1, 1]
+    assert values["suite_sessions"]["tries"] == 8
+    _, values = checked(store, capsys, "--family=24")
+    assert [case["family"] for case in values["cases"]] == [24, 24]
+
+
+def test_the_schema_in_the_repository_is_the_one_that_is_made():
+    """``python -m pytest_dlperf.report.checked_schema`` writes it anew."""
+    assert checked_schema.FILE.read_text(encoding="utf-8") == checked_schema.render()

@@ -1,0 +1,235 @@
+"""Each stored session against the others of its level, and what rate of alarms that gives."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from judge_builders import Noise, around, session
+from scipy.stats import binom
+
+from pytest_dlperf.core.baseline import Session
+from pytest_dlperf.core.verdict import Rule, Verdict
+from pytest_dlperf.judge.compare import compare, learnt_tolerance
+from pytest_dlperf.judge.leave_one_out import (
+    alarms_in,
+    can_be_certified,
+    gated_metrics,
+    leave_one_out,
+    observed_rate,
+)
+from pytest_dlperf.judge.metrics import Metric, stored_throughput
+from pytest_dlperf.judge.priors import THROUGHPUT
+from pytest_dlperf.judge.screen import ONE_LOOK
+from pytest_dlperf.judge.suite_sessions import Stamp, suite_sessions
+from pytest_dlperf.judge.totals import each_left_out, totals_of
+
+PRIOR = THROUGHPUT["gpu"]
+GPU = {"session_sd": 0.006, "run_sd": 0.008}
+
+
+def sessions(
+    seed: int, count: int, *, sd: dict[str, float] = GPU, nodes: int = 1
+) -> list[Session]:
+    world = Noise(seed, **sd)
+    return [
+        replace(session(world.rates(world.level(), 5)), node=f"n{i % nodes}") for i in range(count)
+    ]
+
+
+RUNS = st.lists(st.one_of(st.floats(95, 105), st.floats(40, 160)), min_size=1, max_size=6)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.tuples(RUNS, st.sampled_from("abc")), min_size=2, max_size=12))
+def test_totals_without_a_level_are_those_of_the_others(
+    found: list[tuple[list[float], str]],
+) -> None:
+    levels = [stored_throughput(replace(session(runs), node=node)) for runs, node in found]
+    for i, left in enumerate(each_left_out(levels, PRIOR)):
+        others = totals_of(levels[:i] + levels[i + 1 :], PRIOR)
+        for name in left.__slots__:
+            assert getattr(left, name) == pytest.approx(getattr(others, name), abs=1e-9), name
+
+
+def test_runs_that_others_slowed_are_left_out_of_the_spread_as_in_a_live_session() -> None:
+    stored = sessions(7, 8)
+    slowed = tuple(0.5 * rate if i == 1 else rate for i, rate in enumerate(stored[2].runs))
+    levels = [stored_throughput(one) for one in (*stored, replace(stored[2], runs=slowed))]
+    found = list(each_left_out(levels, PRIOR))
+    assert {one.runs_df for one in found[:8]} == {8 * 4 - 1}
+    assert found[8].runs_df == 8 * 4
+    assert max(one.runs_squares for one in found) < 0.01  # log(2)² / 2 alone is 0.24
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_a_session_left_out_is_judged_as_the_live_rule_judges_it(nodes: int) -> None:
+    stored, rule = sessions(1, 8, nodes=nodes), Rule(family=24)
+    for i, found in enumerate(leave_one_out(stored, "gpu", rule)):
+        levels = [stored_throughput(one) for one in stored]
+        now = levels.pop(i)
+        metric = Metric(now=now, stored=tuple(levels), prior=THROUGHPUT["gpu"], planned=now.share)
+        live = compare(metric, learnt_tolerance(metric, rule, ONE_LOOK), rule, ONE_LOOK)
+        mine = found["throughput"]
+        assert mine.verdict is live.verdict
+        assert mine.change == pytest.approx(live.change, abs=1e-12)
+        assert mine.sees == pytest.approx(live.sees)
+        assert mine.tolerance == pytest.approx(live.tolerance)
+
+
+def test_a_session_planted_slow_is_the_one_that_is_named() -> None:
+    stored = sessions(2, 8)
+    stored[5] = replace(stored[5], runs=tuple(0.9 * rate for rate in stored[5].runs))
+    judged = leave_one_out(stored, "gpu", Rule(family=3))
+    assert [sorted(alarms_in(one)) for one in judged] == [
+        ["throughput"] if i == 5 else [] for i in range(8)
+    ]
+    assert judged[5]["throughput"].change == pytest.approx(-0.1, abs=0.02)
+
+
+@pytest.mark.parametrize("family", [1, 4])
+def test_the_rate_is_that_of_the_noise(family: int) -> None:
+    # What the prior believes is the truth here, so about alpha / family of the sessions alarm;
+    # with a tolerance of nearly nothing, none of them passes by it.
+    rule = Rule(family=family, alpha=0.2, min_effect=0.0, tolerance=0.0001)
+    alarms = tries = 0
+    for seed in range(150):
+        judged = leave_one_out(sessions(seed, 10), "gpu", rule)
+        alarms += sum(len(alarms_in(one)) for one in judged)
+        tries += len(judged)
+    assert alarms / tries == pytest.approx(0.2 / family, rel=0.25)
+
+
+def test_noise_that_the_rule_does_not_believe_is_seen() -> None:
+    # Days that differ 20 times as much as noise.json says: the gate cries wolf, and it shows.
+    believed = replace(THROUGHPUT["gpu"], learnt=True, run_df=30.0, session_df=100.0)
+    alarms = tries = 0
+    for seed in range(20):
+        noisy = sessions(seed, 10, sd={"session_sd": 0.12, "run_sd": 0.008})
+        judged = leave_one_out(noisy, "gpu", Rule(prior=believed))
+        alarms += sum(bool(alarms_in(one)) for one in judged)
+        tries += sum(one["throughput"].verdict is not Verdict.UNSTEADY for one in judged)
+    interval = observed_rate(alarms, tries).interval
+    assert interval is not None
+    assert interval[0] > 0.05
+
+
+def _with(**fields: Any) -> Session:
+    return replace(session(around(100.0)), **fields)
+
+
+def test_memory_that_grew_and_a_speedup_that_fell_are_alarms_of_their_own() -> None:
+    same = {"speedup": 2.0, "parent_runs": tuple(around(50.0)), "peak_memory_bytes": (1e9,) * 5}
+    grown = _with(**same | {"peak_memory_bytes": (1.2e9,) * 5})
+    judged = leave_one_out([*[_with(**same)] * 5, grown], "gpu", Rule(family=3))
+    assert [sorted(alarms_in(one)) for one in judged] == [[]] * 5 + [["peak_memory"]]
+    assert set(judged[0]) == {"throughput", "speedup", "peak_memory"}
+    # One device became faster, and the throughput is certified: no alarm, as in a live session.
+    faster = _with(**same | {"parent_runs": tuple(around(65.0))})
+    judged = leave_one_out([*[_with(**same)] * 5, faster], "gpu", Rule(family=3))
+    assert judged[5]["speedup"].verdict is Verdict.REGRESSED
+    assert alarms_in(judged[5]) == frozenset()
+
+
+def test_a_metric_that_fewer_than_three_sessions_have_is_not_judged() -> None:
+    stored = [_with(peak_memory_bytes=(1e9,) * 5 if i < 2 else ()) for i in range(6)]
+    assert all(set(one) == {"throughput"} for one in leave_one_out(stored, "gpu", Rule()))
+
+
+def test_where_the_others_scatter_too_much_there_is_no_alarm_but_no_certificate_either() -> None:
+    stored = [
+        session(around(level, 0.1), memory=int(1e7 * level))
+        for level in (60.0, 100.0, 150.0, 90.0)
+    ]
+    rule = Rule()
+    judged = leave_one_out(stored, "cpu", rule)
+    assert {m.verdict for one in judged for m in one.values()} == {Verdict.UNSTEADY}
+    assert set(judged[0]) == {"throughput", "peak_memory"}
+    assert not any(map(alarms_in, judged))
+    gated = gated_metrics("cpu", rule)[0]
+    levels = [stored_throughput(one) for one in stored]
+    assert not can_be_certified(levels, gated, rule)
+    assert not can_be_certified(levels, gated, Rule(tolerance=0.05))
+    assert can_be_certified(levels, gated, Rule(tolerance=0.9))
+
+
+def test_sessions_without_variance_are_at_their_level() -> None:
+    judged = leave_one_out([session([100.0] * 5)] * 4, "gpu", Rule())
+    assert {one["throughput"].verdict for one in judged} == {Verdict.PASSED}
+    assert {one["throughput"].change for one in judged} == {0.0}
+
+
+def test_ten_thousand_sessions_are_judged_as_few_are() -> None:
+    many = sessions(3, 10_000, nodes=7)
+    judged = leave_one_out(many, "gpu", Rule(family=1))
+    changes = [one["throughput"].change or 0.0 for one in judged]
+    assert len(judged) == 10_000
+    assert statistics.stdev(changes) == pytest.approx(0.0075, rel=0.1)
+    alarms = sum(bool(alarms_in(one)) for one in judged)
+    assert alarms <= binom.ppf(0.999, 10_000, 0.05)
+
+
+@pytest.mark.parametrize(("alarms", "tries"), [(0, 10), (3, 40), (7, 7), (1, 1000)])
+def test_the_interval_is_that_of_clopper_and_pearson(alarms: int, tries: int) -> None:
+    found = observed_rate(alarms, tries)
+    assert found.rate == alarms / tries
+    low, high = found.interval or (0.0, 0.0)
+    # At either end, what was seen or more of it has a chance of 2.5 %.
+    if alarms:
+        assert binom.sf(alarms - 1, tries, low) == pytest.approx(0.025, rel=1e-6)
+    else:
+        assert low == 0
+    if alarms < tries:
+        assert binom.cdf(alarms, tries, high) == pytest.approx(0.025, rel=1e-6)
+    else:
+        assert high == 1
+
+
+def test_of_nothing_there_is_no_rate() -> None:
+    found = observed_rate(0, 0)
+    assert found.rate is None
+    assert found.interval is None
+
+
+def stamp(case: str, time: str, *place: str) -> Stamp:
+    return Stamp(case=case, time=f"2026-01-01T{time}:00Z", place=place or ("2x-test", "n1", "c1"))
+
+
+def test_cases_of_one_commit_that_follow_each_other_are_one_session_of_the_suite() -> None:
+    found = suite_sessions(
+        [
+            stamp("a", "08:00"),
+            stamp("b", "09:30"),
+            stamp("c", "11:29"),
+            stamp("d", "13:30"),  # more than two hours later
+            stamp("a", "08:10", "2x-test", "n2", "c1"),
+            stamp("a", "08:10", "2x-test", "n1", "c2"),
+            stamp("b", "13:40"),
+            stamp("d", "13:50"),  # a case runs once in a session
+        ]
+    )
+    assert found[0] == found[1] == found[2]
+    assert found[3] == found[6]
+    assert len(set(found)) == 5
+
+
+def test_times_with_and_without_a_zone_are_told_apart_from_none() -> None:
+    times = ("2026-01-01T08:00:00Z", "2026-01-01T08:30:00", "2026-01-01T10:00:00+01:00")
+    stamps = [Stamp(case=f"{i}", time=time, place=()) for i, time in enumerate(times)]
+    assert set(suite_sessions(stamps)) == {0}
+
+
+def test_the_order_in_which_sessions_are_given_changes_nothing() -> None:
+    rng = np.random.default_rng(1)
+    stored = sessions(4, 6)
+    order = [int(i) for i in rng.permutation(6)]
+    judged = leave_one_out(stored, "gpu", Rule())
+    shuffled = leave_one_out([stored[i] for i in order], "gpu", Rule())
+    for place, i in enumerate(order):
+        mine, theirs = judged[i]["throughput"], shuffled[place]["throughput"]
+        assert mine.change == pytest.approx(theirs.change, abs=1e-12)
