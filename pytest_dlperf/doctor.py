@@ -14,6 +14,7 @@ from pytest_dlperf.launch.base import find_program
 from pytest_dlperf.launch.lease import lease_holder
 from pytest_dlperf.measure.devices import detect
 from pytest_dlperf.measure.memory_limits import memory_limits, size_text
+from pytest_dlperf.measure.nvml import open_nvml
 
 #: Programs that start ranks or jobs, and what needs them.
 _PROGRAMS = {
@@ -53,6 +54,7 @@ def examine() -> dict[str, Any]:
         "missing": [
             *_missing(versions, has_gpu=devices.visible_gpus > 0),
             *limits.missing(gpus=devices.visible_gpus),
+            *_unwatched(devices.visible_gpus),
         ],
         "problems": problems,
     }
@@ -76,6 +78,13 @@ def _missing(versions: dict[str, str | None], *, has_gpu: bool) -> list[str]:
             f"{', '.join(GPU_PRECISIONS)} are not-run"
         )
     return lines
+
+
+def _unwatched(gpus: int) -> list[str]:
+    found = open_nvml() if gpus else None
+    if not isinstance(found, str):
+        return []
+    return [f"GPUs are not watched while ranks run (other processes, clocks, throttling): {found}"]
 
 
 def render(facts: dict[str, Any]) -> str:

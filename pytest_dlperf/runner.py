@@ -11,6 +11,7 @@ from pytest_dlperf.core.run import Problem
 from pytest_dlperf.launch.package_copy import copy_package
 from pytest_dlperf.launch.plan import make_plan
 from pytest_dlperf.launch.process import execute
+from pytest_dlperf.measure.gpu_watch import GpuWatch
 from pytest_dlperf.measure.nodes import await_other_nodes, check_share
 from pytest_dlperf.measure.summary import summarise
 from pytest_dlperf.own_program import check_unit, summarise_program
@@ -85,8 +86,11 @@ class Runner:
         if shared is not None:
             shared.clear(number)
 
+        gpus = GpuWatch(case, plan)
+
         def tick(folder: Path) -> None:
             self.bench.watcher.tick(case, folder)
+            gpus.tick(folder)
             if shared is not None:
                 shared.check_others()
 
@@ -97,8 +101,9 @@ class Runner:
     ) -> Measurement:
         """Return what ``runs`` measured; the runs of the one-device parent give the speedup."""
         problems = {problem.code: problem for run, _ in runs for problem in run.problems}
-        drifting = sum(any(p.code == "drift" for p in run.problems) for run, _ in runs)
-        if drifting * 2 <= len(runs):
+        counting = _counting(runs)
+        drifting = sum(any(p.code == "drift" for p in run.problems) for run in counting)
+        if drifting * 2 <= len(counting):
             problems.pop("drift", None)
         disturbed = [
             f"{whose}{_last_disturbed(several).disturbed}"
@@ -108,7 +113,6 @@ class Runner:
         if disturbed:
             message = "; ".join(disturbed)
             problems["disturbed"] = Problem(code="disturbed", message=message)
-        counting = _counting(runs)
         return Measurement(
             case_id=case.id,
             unit=runs[0][1].get("unit", case.unit),

@@ -20,6 +20,7 @@ from pytest_dlperf.core.verdict import GOOD, KnownState, Verdict
 from pytest_dlperf.from_logs import LogFolder
 from pytest_dlperf.history.session_folder import make_session_folder
 from pytest_dlperf.history.session_runs import SessionRuns
+from pytest_dlperf.judge import common_shift
 from pytest_dlperf.judge.interleaved import gated_metrics
 from pytest_dlperf.judge.screen import family_size
 from pytest_dlperf.launch.process import execute
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.baseline import Baseline
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.outcome import Outcome
+    from pytest_dlperf.core.verdict import Comparison
     from pytest_dlperf.measure.devices import Devices
     from pytest_dlperf.watcher import Watcher
 
@@ -58,6 +60,8 @@ class PerfSession:
         #: Sentences of what was left out at collection, for the summary.
         self.left_out: dict[str, str] = {}
         self.header_shown = False
+        #: What was judged so far, by node, in the order of the session.
+        self._judged_on: dict[str, list[Comparison]] = {}
         #: The cases that this session runs, once it has collected.
         self.selected: list[Case] = []
 
@@ -187,6 +191,7 @@ class PerfSession:
         outcome = replace(outcome, node_id=item.nodeid, commit=commit, dirty=dirty)
         if outcome.share_done:
             return outcome
+        outcome = self._with_common_shift(outcome)
         if self.settings.update:
             return self._update(outcome, replace(bench, rule=rule))
         return replace(outcome, failed=self._fails(outcome))
@@ -196,6 +201,19 @@ class PerfSession:
         if self.settings.against is not None:
             return gated_metrics(self.selected or [case])
         return family_size(self._stored(self.bench.machine_class(case)))
+
+    def _with_common_shift(self, outcome: Outcome) -> Outcome:
+        """Return ``outcome``, incomparable if all cases before it on its node share its shift."""
+        if not outcome.baseline_sessions or outcome.environment is None or self.logs is not None:
+            return outcome
+        if outcome.measurement is None or outcome.measurement.inject:
+            return outcome
+        node = outcome.environment.node
+        so_far = self._judged_on.setdefault(node, [])
+        judgement = common_shift.checked(outcome.judgement, so_far, node)
+        if judgement is outcome.judgement and judgement.throughput.change is not None:
+            so_far.append(judgement.throughput)
+        return replace(outcome, judgement=judgement)
 
     def _stored(self, machine_class: str) -> list[Baseline]:
         """Return the baselines of a machine class that can be read; warn of those that cannot."""
@@ -210,7 +228,7 @@ class PerfSession:
             return False
         if self.settings.observe:
             return judgement.verdict is Verdict.ERROR
-        if judgement.known is KnownState.KNOWN:
+        if judgement.known is KnownState.KNOWN and judgement.verdict is Verdict.REGRESSED:
             return False
         return judgement.known is KnownState.GONE or judgement.verdict in self.settings.fail_on
 

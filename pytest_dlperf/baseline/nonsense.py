@@ -89,9 +89,19 @@ def _session(session: Session, where: str, *, published: bool) -> Iterator[str]:
     yield from _positive(enumerate(session.parent_runs), f"{where}.parent_runs")
     yield from _positive(enumerate(session.peak_memory_bytes), f"{where}.peak_memory_bytes")
     yield from _positive(session.canary.items(), f"{where}.canary")
+    for node, canary in session.canary_by_node.items():
+        yield from _positive(canary.items(), f"{where}.canary_by_node.{node}")
+    yield from _estimates(session, where)
     if session.speedup is not None and not _is_positive(session.speedup):
         yield f"{where}.speedup: {session.speedup} is no speedup; it must be above 0"
     yield from _shape(session, where, published=published)
+
+
+def _estimates(session: Session, where: str) -> Iterator[str]:
+    for name, rates in session.estimates.items():
+        if len(rates) != len(session.runs):
+            yield f"{where}.estimates.{name}: {len(rates)} values for {len(session.runs)} runs"
+        yield from _positive(enumerate(rates), f"{where}.estimates.{name}")
 
 
 def _shape(session: Session, where: str, *, published: bool) -> Iterator[str]:

@@ -10,7 +10,7 @@ from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.errors import UpdateRefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_dlperf.core.outcome import Outcome
     from pytest_dlperf.core.run import RunSummary
@@ -35,7 +35,9 @@ def session_of(outcome: Outcome, *, reason: str) -> Session:
         speedup=None if speedup is None else _digits([speedup])[0],
         parent_runs=_digits(measurement.parent_throughputs),
         peak_memory_bytes=() if None in memory else _digits(m for m in memory if m is not None),
-        canary=_canary(measurement.runs),
+        estimates=_estimates(measurement.runs),
+        canary=_medians([run.canary for run in measurement.runs]),
+        canary_by_node=_canary_by_node(measurement.runs),
         node=environment.node if environment else "",
         commit=outcome.commit,
         software=dict(environment.software) if environment else {},
@@ -45,9 +47,21 @@ def session_of(outcome: Outcome, *, reason: str) -> Session:
     )
 
 
-def _canary(runs: Sequence[RunSummary]) -> dict[str, float]:
-    names = sorted({name for run in runs for name in run.canary})
-    values = {name: [run.canary[name] for run in runs if name in run.canary] for name in names}
+def _estimates(runs: Sequence[RunSummary]) -> dict[str, tuple[float, ...]]:
+    """Return the runs by each rule that is known, and can be a rate, for all of them."""
+    names = sorted(set.intersection(*(set(run.estimates) for run in runs)))
+    found = {name: _digits(run.estimates[name] for run in runs) for name in names}
+    return {n: rates for n, rates in found.items() if all(0 < r < math.inf for r in rates)}
+
+
+def _canary_by_node(runs: Sequence[RunSummary]) -> dict[str, dict[str, float]]:
+    nodes = sorted({node for run in runs for node in run.canary_by_node})
+    return {node: _medians([run.canary_by_node.get(node, {}) for run in runs]) for node in nodes}
+
+
+def _medians(canaries: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    names = sorted({name for canary in canaries for name in canary})
+    values = {name: [canary[name] for canary in canaries if name in canary] for name in names}
     medians = {name: _digits([statistics.median(found)])[0] for name, found in values.items()}
     return {name: m for name, m in medians.items() if math.isfinite(m) and m > 0}
 

@@ -29,8 +29,13 @@ class Session:
     #: Throughputs of the one-device parent in that session.
     parent_runs: tuple[float, ...] = ()
     peak_memory_bytes: tuple[float, ...] = ()
+    #: The same runs by other rules than ``runs``: see ``RunSummary.estimates``. Empty where they
+    #: are not known.
+    estimates: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     #: Medians over the runs.
     canary: Mapping[str, float] = field(default_factory=dict)
+    #: The same by node; empty where it is not known.
+    canary_by_node: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     node: str = ""
     commit: str = ""
     software: Mapping[str, str] = field(default_factory=dict)

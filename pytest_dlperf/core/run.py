@@ -122,7 +122,10 @@ class RunSummary:
     log: str = ""
     #: The record of what happened, from the launch folder: where to look.
     folder: str = ""
+    #: Figures that only some runs have: those of torch.compile, steal time, clocks of GPUs.
     extras: Mapping[str, float] = field(default_factory=dict)
+    #: The canary of each node, the slowest of its ranks.
+    canary_by_node: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
     def loss_fall(self) -> float | None:

@@ -29,6 +29,8 @@ class Shift:
 
     name: str
     size: float
+    #: Empty where the run has one node, or the stored sessions ran on others.
+    node: str = ""
 
     def explains(self, change: float, tolerance: float) -> bool:
         """Whether a log change is within reach of this shift; both distances are logs."""
@@ -41,9 +43,32 @@ def _logs(sides: Sequence[Mapping[str, float]], name: str) -> list[float]:
 
 
 def moved(measurement: Measurement, stored: Sequence[Session], device: DeviceKind) -> Shift | None:
-    """Return the largest shift that is beyond the canary's own noise, or None."""
-    now_sides = [run.canary for run in measurement.runs]
-    before_sides = [session.canary for session in stored]
+    """Return the largest shift that is beyond the canary's own noise, or None.
+
+    Each node is compared with itself in the sessions that ran on it. The slowest rank of all
+    stands for nodes that are new, and is compared with that of all sessions.
+    """
+    nodes = sorted({node for run in measurement.runs for node in run.canary_by_node})
+    own = {
+        node: [s.canary_by_node[node] for s in stored if node in s.canary_by_node]
+        for node in nodes
+    }
+    shifts: list[Shift] = []
+    for node in (node for node in nodes if own[node]):
+        now = [run.canary_by_node.get(node, {}) for run in measurement.runs]
+        shifts += _shifts(now, own[node], device, node if len(nodes) > 1 else "")
+    if not nodes or not all(own.values()):
+        now, before = [run.canary for run in measurement.runs], [s.canary for s in stored]
+        shifts += _shifts(now, before, device, "")
+    return max(shifts, key=lambda shift: abs(shift.size), default=None)
+
+
+def _shifts(
+    now_sides: Sequence[Mapping[str, float]],
+    before_sides: Sequence[Mapping[str, float]],
+    device: DeviceKind,
+    node: str,
+) -> list[Shift]:
     shifts = []
     for name in sorted({name for side in now_sides for name in side}):
         now, before = _logs(now_sides, name), _logs(before_sides, name)
@@ -56,5 +81,5 @@ def moved(measurement: Measurement, stored: Sequence[Session], device: DeviceKin
             noise = max(noise, statistics.stdev(before))
         margin = _LOOSE.get((device, name), MARGIN[device])
         if abs(size) > max(math.log1p(margin), _SPREADS * noise):
-            shifts.append(Shift(name=name, size=size))
-    return max(shifts, key=lambda shift: abs(shift.size), default=None)
+            shifts.append(Shift(name=name, size=size, node=node))
+    return shifts

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.verdict import Rule
 
 #: Problem codes that make a measurement unfit to be judged.
-UNSTEADY: Final = frozenset({"implausible-speedup", "drift"})
+UNSTEADY: Final = frozenset({"implausible-speedup", "drift", "recompiled"})
 DISTURBED: Final = frozenset({"disturbed"})
 #: What leaves open whether it was the declared work that was measured.
 UNCHECKED: Final = frozenset({"precision-unchecked", "batch-unchecked"})
@@ -66,9 +66,10 @@ def differs(measurement: Measurement, baseline: Baseline) -> str:
 def machine_moved(shift: canary.Shift) -> str:
     """Return the sentence of a machine that is not what it was."""
     change = sentences.change(math.expm1(shift.size))
+    what = f"node {shift.node}" if shift.node else "the machine"
     return (
-        f"the machine itself is {change} than with the baseline (canary {shift.name}), so the "
-        f"case cannot be compared with it; {sentences.AGAIN}"
+        f"{what} itself is {change} than with the baseline (canary {shift.name}), so the case "
+        f"cannot be compared with it; {sentences.SIDE_BY_SIDE}, {sentences.AGAIN}"
     )
 
 

@@ -56,6 +56,19 @@ def launcher_name(case: Case) -> str:
     return lookup("framework with a launcher", case.framework, DEFAULT_LAUNCHERS)
 
 
+def _compile_caches(case: Case, workdir: Path) -> dict[str, str]:
+    """Return caches of torch.compile that only the runs beside this one share.
+
+    What another version, another arm or another day has compiled must not be found there. A
+    variable that the user has set is left alone.
+    """
+    if case.framework != "torch":
+        return {}
+    caches = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
+    folder = workdir.parent / "compile-caches"
+    return {n: str(folder / sub) for n, sub in caches.items() if n not in os.environ}
+
+
 def make_plan(case: Case, target: Target, workdir: Path) -> LaunchPlan:
     """Return the plan of one run of ``case`` in ``workdir``; raises ``UsageError``."""
     launcher = lookup("launcher", launcher_name(case), LAUNCHERS)()
@@ -70,6 +83,7 @@ def make_plan(case: Case, target: Target, workdir: Path) -> LaunchPlan:
         "PYTHONPATH": os.pathsep.join((*target.python_path, *inherited_path(target))),
         "PYTHONUNBUFFERED": "1",
         RUN_VARIABLE: str(workdir),
+        **_compile_caches(case, workdir),
         **launcher.env(case, target, workdir),
         **program_env(case, target, workdir, launcher.place_variables),
         **arm_env(target),

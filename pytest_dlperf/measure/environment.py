@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_dlperf.core.environment import Environment
 from pytest_dlperf.measure.container import container_kind, image_name
+from pytest_dlperf.measure.nvml import INSTALL, nvml_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +38,7 @@ def collect(
         "timing": framework.get("timing"),
         "tf32 by default": framework.get("tf32_default"),
         "driver": devices.gpus[0].driver if devices.gpus else None,
+        "gpu samples": _gpu_samples() if device == "gpu" else None,
         "kernel": platform.release(),
         "image": image_name(os.environ),
     }
@@ -89,6 +91,11 @@ def _cudnn(version: str | int | None) -> str | int | None:
         return version
     major, rest = divmod(version, 10000 if version >= 90000 else 1000)
     return f"{major}.{rest // 100}.{rest % 100}"
+
+
+def _gpu_samples() -> str:
+    version = nvml_version()
+    return f"nvidia-ml-py {version}" if version else f"none: no nvidia-ml-py ({INSTALL})"
 
 
 def _os_name() -> str:

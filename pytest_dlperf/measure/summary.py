@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.run import Problem, RankSummary, RunSummary
+from pytest_dlperf.measure.compiling import compile_extras, recompiled
 from pytest_dlperf.measure.disturbance import disturbance
 from pytest_dlperf.measure.failure import failure_of
+from pytest_dlperf.measure.gpu_disturbance import gpu_disturbance
 from pytest_dlperf.measure.records import RECORDS_FORMAT, read_records
+from pytest_dlperf.measure.steadiness import drift
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,10 +22,6 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.run import Run, Span
     from pytest_dlperf.measure.records import RankRecords
 
-#: Halves of a window whose median steps differ by more are not one steady state. Above the
-#: within-run scatter of short CPU steps (11 to 20 % per iteration, 2 % for a median of 50).
-_DRIFT: Final = 0.20
-_FEWEST_TO_DRIFT: Final = 5
 _HOROVOD_ON_THE_HOST: Final = frozenset({"horovod-gloo", "horovod-mpi"})
 #: Share of waiting above which a run measures its data more than its training.
 DATA_BOUND: Final = 0.10
@@ -49,9 +48,13 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
     rates = [done / step for done, step in zip(work, measured, strict=True)]
     waits = [span.data_wait_seconds for span in _window(case, slowest.spans)]
     waited = None if None in waits else sum(w for w in waits if w is not None) / seconds
-    others, reason = disturbance(records)
+    shares, reason = disturbance(records)
+    device_ids = [rank.by_kind["framework"]["device_id"] for rank in records]
+    gpu_figures, gpu_reason = gpu_disturbance(run.plan.workdir, device_ids)
+    rate = sum(work) / seconds
+    steal = {"steal_share": shares["steal"]} if "steal" in shares else {}
     summary = RunSummary(
-        throughput=sum(work) / seconds,
+        throughput=rate,
         estimates={
             "mean_of_rates": statistics.fmean(rates),
             "median_step": statistics.fmean(work) / statistics.median(measured),
@@ -62,11 +65,16 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
         time_to_first_step_s=max(r.by_kind["first_step"]["time"] for r in records)
         - run.started_at_s,
         canary=_canary(records),
-        others_cpu_share=others,
-        disturbed=reason,
+        canary_by_node={
+            node: _canary([r for r in records if r.by_kind["start"]["node"] == node])
+            for node in sorted({r.by_kind["start"]["node"] for r in records})
+        },
+        others_cpu_share=shares.get("others"),
+        disturbed=reason or gpu_reason,
         data_wait_share=waited,
         problems=(
-            *_steadiness(measured),
+            *drift(measured, first, rate, case.unit or "samples", case.layout.device),
+            *recompiled(records),
             *_ending(run),
             *_data_bound(waited),
             *_without_nccl(case, records),
@@ -75,6 +83,7 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
         elapsed_s=run.elapsed_s,
         log=run.log,
         folder=run.plan.workdir,
+        extras={**steal, **gpu_figures, **compile_extras(records)},
     )
     known = records[0].by_kind
     facts = {
@@ -191,17 +200,6 @@ def _ending(run: Run) -> list[Problem]:
         f"{run.log}"
     )
     return [Problem(code="aborted-at-teardown", message=message)]
-
-
-def _steadiness(measured: Sequence[float]) -> list[Problem]:
-    half = len(measured) // 2
-    if half < _FEWEST_TO_DRIFT:
-        return []
-    before, after = statistics.median(measured[:half]), statistics.median(measured[half:])
-    if abs(after / before - 1) <= _DRIFT:
-        return []
-    message = f"the median step went from {before:.4g} s to {after:.4g} s within the window"
-    return [Problem(code="drift", message=message)]
 
 
 def _data_bound(waited: float | None) -> list[Problem]:

@@ -8,7 +8,7 @@ import statistics
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_dlperf.worker import host
+from pytest_dlperf.worker import compiling, host
 from pytest_dlperf.worker.failure import WorkerFailure
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def run_loop(
     timer = framework.timer()
     framework.synchronise()
     framework.barrier()
-    before = host.sample()
+    before, compiled = host.sample(), compiling.sample()
     timer.start()
     for index in range(window.warmup, window.iterations):
         started_s = time.perf_counter()
@@ -63,6 +63,7 @@ def run_loop(
     after = host.sample()
     _write_spans(records, window, [*warm, *timer.read()], waits_s)
     records.write("window", **host.window_record(before, after), inject=window.inject)
+    records.write("compile", **compiling.compile_record(compiled, compiling.sample()))
     values = [framework.loss_value(loss) for loss in losses]
     records.write("loss", values=[v if math.isfinite(v) else str(v) for v in values])
     return values

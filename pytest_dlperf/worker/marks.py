@@ -13,7 +13,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pytest_dlperf.worker import host
+from pytest_dlperf.worker import compiling, host
 from pytest_dlperf.worker.imports import imported
 from pytest_dlperf.worker.mark_devices import device_of
 from pytest_dlperf.worker.records import (
@@ -87,6 +87,7 @@ class Marks:
         self._laps: list[_Lap] = []
         self._losses: list[Any] = []
         self._before: host.HostSample | None = None
+        self._compiled = compiling.sample()
         self._ended_s = self._entered_s = time.perf_counter()
         self._cpu_s = time.process_time()
         self._work = settings.work
@@ -150,7 +151,7 @@ class Marks:
             self._records.write("first_step", time=time.time())
         if done == self._settings.warmup:
             self._device().reset_peak_memory()
-            self._before = host.sample()
+            self._before, self._compiled = host.sample(), compiling.sample()
             # What was just done is no part of the next step.
             self._ended_s, self._cpu_s = time.perf_counter(), time.process_time()
         elif done == self._settings.iterations:
@@ -196,6 +197,8 @@ class Marks:
             ]
         )
         self._records.write("window", **host.window_record(before, after), inject=0.0)
+        compiled = compiling.compile_record(self._compiled, compiling.sample())
+        self._records.write("compile", **compiled)
         losses = [float(loss) for loss in self._losses]
         self._records.write("loss", values=[v if math.isfinite(v) else str(v) for v in losses])
         self._records.write("framework", **_framework(self._settings.framework))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +65,25 @@ class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any her
     def __init__(self) -> None:
         super().__init__()
         self.flops: Counter[str] = Counter()
+        self._eager = contextlib.ExitStack()
+
+    def __enter__(self) -> FlopsByDtype:
+        # A compiled function that is called within a dispatch mode is never compiled again, and
+        # what would be measured then is not what was asked for. PyTorch 2.6 has the remedy.
+        set_stance = getattr(torch.compiler, "set_stance", None)
+        if set_stance is not None and "torch._dynamo" in sys.modules:
+            self._eager.enter_context(set_stance("force_eager"))
+        super().__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        self._eager.close()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None

@@ -115,6 +115,13 @@ EDITS: list[tuple[tuple[str | int, ...], Any, str]] = [
     (("sessions", 0, "peak_memory_bytes"), [8], "sessions[0].peak_memory_bytes: 1 values for 2"),
     (("sessions", 0, "peak_memory_bytes", 1), 0, "sessions[0].peak_memory_bytes[1]: 0.0 must be"),
     (("sessions", 0, "canary", "matmul"), 0, "sessions[0].canary[matmul]: 0.0 must be finite"),
+    (
+        ("sessions", 0, "canary_by_node"),
+        {"n1": {"matmul": -1}},
+        "sessions[0].canary_by_node.n1[matmul]: -1.0 must be finite",
+    ),
+    (("sessions", 0, "estimates"), {"m": [1]}, "sessions[0].estimates.m: 1 values for 2 runs"),
+    (("sessions", 0, "estimates"), {"m": [1, 0]}, "sessions[0].estimates.m[1]: 0.0 must be"),
     (("sessions", 0, "loss_fall"), float("nan"), "sessions[0].loss_fall: nan is not a finite"),
     (("sessions", 0, "speed"), 3, "sessions[0]: unknown field 'speed'"),
     (("history", 0, "replaced"), "", "history[0].replaced: '' is no time"),

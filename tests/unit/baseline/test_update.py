@@ -51,6 +51,7 @@ def test_a_new_case_is_created_with_what_was_measured(store):
     assert kept.speedup == pytest.approx(35.5 / 20.05, rel=1e-5)
     assert kept.peak_memory_bytes == (1024.0,) * 3
     assert kept.canary == {"matmul": 10.0}
+    assert kept.estimates == {"median_step": kept.runs}
     assert (kept.time, kept.commit, kept.node) == ("2026-11-21T05:00:00Z", "0123abc", "node1")
     assert kept.software == {"torch": "2.13.0", "python": "3.11.7"}
     assert kept.machine == {"cpu": "Test CPU"}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from judge_builders import around, baseline, case, measurement, run, session
 
-from pytest_dlperf.core.verdict import Rule, Verdict
+from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.judge import judge
 
 RULE = Rule(family=24, tolerance=0.05)
@@ -102,3 +103,39 @@ def test_on_cpu_processes_a_noisy_all_reduce_is_no_change_of_the_machine() -> No
     )
     judged = judge(case("1n2c"), replace(now, runs=runs), before, RULE)
     assert judged.verdict is Verdict.REGRESSED
+
+
+def by_node(now: dict[str, float], *sessions: dict[str, float]) -> Judgement:
+    """Judge an unchanged case of two nodes; ``now`` and each session: matmul by node."""
+
+    def fields(rates: dict[str, float]) -> dict[str, Any]:
+        return {
+            "canary": {"matmul": min(rates.values())},
+            "canary_by_node": {node: {"matmul": rate} for node, rate in rates.items()},
+        }
+
+    measured = measurement(around(100))
+    runs = tuple(replace(run, **fields(now)) for run in measured.runs)
+    stored = [replace(session(around(100)), **fields(rates)) for rates in sessions]
+    return judge(GPU, replace(measured, runs=runs), baseline(*stored), RULE)
+
+
+def test_each_node_is_compared_with_itself() -> None:
+    # The slowest node is as slow as ever, the other has become slower.
+    judged = by_node({"n1": 40.0, "n2": 42.0}, {"n1": 40.0, "n2": 50.0})
+    assert judged.verdict is Verdict.INCOMPARABLE
+    assert "node n2 itself is 16.0 % slower" in judged.reason
+    assert by_node({"n1": 40.0, "n2": 50.0}, {"n1": 40.0, "n2": 50.0}).verdict is Verdict.PASSED
+
+
+def test_a_node_counts_only_in_the_sessions_that_ran_on_it() -> None:
+    assert by_node({"n1": 50.0}, {"n2": 40.0}, {"n1": 50.0}).verdict is Verdict.PASSED
+    judged = by_node({"n1": 42.0}, {"n2": 42.0}, {"n1": 50.0})
+    assert "the machine itself is 16.0 % slower" in judged.reason
+
+
+def test_a_new_node_is_compared_with_the_slowest_of_before() -> None:
+    assert by_node({"n1": 50.0, "n3": 41.0}, {"n1": 50.0, "n2": 40.0}).verdict is Verdict.PASSED
+    judged = by_node({"n1": 50.0, "n3": 30.0}, {"n1": 50.0, "n2": 40.0})
+    assert judged.verdict is Verdict.INCOMPARABLE
+    assert "the machine itself is 25.0 % slower" in judged.reason

@@ -124,7 +124,7 @@ def test_a_disturbed_session_is_incomparable() -> None:
     assert "others used 40 % of the CPUs;" in judged.reason
 
 
-@pytest.mark.parametrize("code", ["drift", "implausible-speedup"])
+@pytest.mark.parametrize("code", ["drift", "implausible-speedup", "recompiled"])
 @pytest.mark.parametrize("before", [None, baseline(*FIVE)])
 def test_problems_of_the_measurement_are_unsteady(code: str, before: object) -> None:
     now = measurement(around(50), problem=code, message="the steps became slower")

@@ -78,12 +78,30 @@ def test_behind_a_prefix_the_environment_travels_in_the_command():
     plain = make_plan(case("1n8g"), target, Path("/runs/r1"))
     target = replace(target, prefix=("docker", "run", "image"))
     plan = make_plan(case("1n8g"), target, Path("/runs/r1"))
-    names = [word.partition("=")[0] for word in plan.argv[4:8]]
+    end = 4 + len(plain.env)
+    names = [word.partition("=")[0] for word in plan.argv[4:end]]
     assert plan.argv[:4] == ("docker", "run", "image", "env")
     assert names == sorted(plain.env)
-    assert plan.argv[8:11] == ("python3", "-m", "torch.distributed.run")
-    assert plan.argv[11:] == plain.argv[1:]
+    assert plan.argv[end : end + 3] == ("python3", "-m", "torch.distributed.run")
+    assert plan.argv[end + 3 :] == plain.argv[1:]
     assert plan.env == {"DLPERF_RUN": "/runs/r1"}
+
+
+def test_compile_caches_are_those_of_the_arm_unless_the_user_set_them(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    monkeypatch.setenv("TRITON_CACHE_DIR", "/mine")
+    plans = [make_plan(case("1n1c"), TARGET, Path(f"/runs/a/run{n}")) for n in (1, 2)]
+    plans.append(make_plan(case("1n1c"), TARGET, Path("/runs/b/run1")))
+    assert [plan.env["TORCHINDUCTOR_CACHE_DIR"] for plan in plans] == [
+        "/runs/a/compile-caches/inductor",
+        "/runs/a/compile-caches/inductor",
+        "/runs/b/compile-caches/inductor",
+    ]
+    assert all("TRITON_CACHE_DIR" not in plan.env for plan in plans)
+    paddle = make_plan(case("1n8g", framework="paddle"), TARGET, Path("/runs/a/run1"))
+    assert "TORCHINDUCTOR_CACHE_DIR" not in paddle.env
 
 
 def test_paddle_ranks_start_under_its_launcher():

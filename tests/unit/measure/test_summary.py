@@ -19,9 +19,19 @@ def test_throughput_is_the_work_of_all_ranks_over_the_time_of_the_slowest(tmp_pa
     assert summary.peak_memory_bytes == 1001
     assert summary.time_to_first_step_s == pytest.approx(2.5)
     assert summary.canary == {"matmul_gflop_per_s": pytest.approx(105.0)}
+    assert summary.canary_by_node == {"n1": summary.canary}
     assert [r.seconds for r in summary.ranks] == pytest.approx([1.0, 2.0])
     assert summary.ranks[0].loss_first > summary.ranks[0].loss_last
     assert facts["model"]["parameter_count"] == 10
+
+
+def test_each_node_has_its_own_canary(tmp_path: Path):
+    ranks = [rank_records(0), changed(rank_records(1), "start", node="n2")]
+    summary, _ = summarise(case(), write(tmp_path, ranks))
+    assert summary.canary_by_node == {
+        "n1": {"matmul_gflop_per_s": pytest.approx(105.0)},
+        "n2": {"matmul_gflop_per_s": pytest.approx(106.0)},
+    }
 
 
 def test_a_median_would_miss_labels_that_are_right_every_other_time(tmp_path: Path):
@@ -94,6 +104,7 @@ def test_a_run_whose_steps_drift_says_so(tmp_path: Path):
             record["seconds"] = 0.15
     summary, _ = summarise(case("1n1c"), write(tmp_path, [records]))
     assert [p.code for p in summary.problems] == ["drift"]
+    assert "iterations 15 to 19 ran at 26.67 samples/s" in summary.problems[0].message
 
 
 def test_what_could_not_be_checked_is_a_problem(tmp_path: Path):
@@ -210,3 +221,15 @@ def test_gpus_whose_horovod_has_no_nccl_are_a_problem(
     if problems:
         assert "Horovod 0.28.1 with gloo does not use NCCL" in summary.problems[0].message
         assert "HOROVOD_GPU_OPERATIONS=NCCL" in summary.problems[0].message
+
+
+def test_stolen_time_disturbs_by_itself(tmp_path: Path):
+    ranks = [
+        changed(rank_records(r, seconds=0.5), "window", host_steal_seconds=0.4) for r in (0, 1)
+    ]
+    summary, _ = summarise(case(), write(tmp_path, ranks))
+    assert summary.disturbed == (
+        "the hypervisor gave 0.4 CPU s of n1 (4% of it) to other guests while the 5.0 s were "
+        "measured"
+    )
+    assert summary.extras["steal_share"] == pytest.approx(0.04)

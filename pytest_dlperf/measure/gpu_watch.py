@@ -1,0 +1,94 @@
+"""Looks at the GPUs of this node about once a second while ranks run; never in a rank.
+
+Samples lie in ``gpus.jsonl`` of the run folder: one line a GPU and moment.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pytest_dlperf.measure import nvml
+from pytest_dlperf.measure.records import read_progress
+
+if TYPE_CHECKING:
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.run import LaunchPlan
+    from pytest_dlperf.measure.nvml import GpuSample
+
+FILE: Final = "gpus.jsonl"
+_PERIOD_S: Final = 1.0
+
+
+class GpuWatch:
+    """The GPUs during one run; does nothing for CPU cases, and where the driver is not asked."""
+
+    def __init__(self, case: Case, plan: LaunchPlan) -> None:
+        found = nvml.open_nvml() if case.layout.device == "gpu" else ""
+        self._nvml = None if isinstance(found, str) else found
+        self._protocol = case.protocol
+        self._workdir = plan.workdir
+        self._knows_ours = nvml.counts_our_processes()
+        # What the run before has done is in the driver's figures for as long as this.
+        self._next_s = time.monotonic() + _PERIOD_S
+        self._looked_before = False
+        self._asked_s = time.time()
+
+    def tick(self, records: Path) -> None:
+        """Look, if it is time: once before the ranks use a GPU, then while they are measured."""
+        if self._nvml is None or time.monotonic() < self._next_s:
+            return
+        done = [progress.iterations for progress in read_progress(records)]
+        if not self._looked_before and max(done, default=-1) < 0:
+            self._looked_before = True
+            self._write("before")
+        elif done and self._protocol.warmup <= min(done) < self._protocol.iterations:
+            self._write("window")
+            self._next_s = time.monotonic() + _PERIOD_S
+
+    def _write(self, when: str) -> None:
+        assert self._nvml is not None
+        since_s, self._asked_s = self._asked_s, time.time()
+        samples = self._nvml.sample(since_s)
+        lines = [json.dumps(self._line(when, sample)) for sample in samples]
+        with (Path(self._workdir) / FILE).open("a", encoding="utf-8") as file:
+            file.write("".join(f"{line}\n" for line in lines))
+
+    def _line(self, when: str, sample: GpuSample) -> dict[str, Any]:
+        """Return a sample as it is written; what others had is null where nothing tells."""
+        others = None
+        if self._knows_ours:
+            ours = {
+                pid
+                for pid in {*sample.memory_by_process, *(sample.utilisation_by_process or ())}
+                if nvml.belongs_to_run(pid, self._workdir)
+            }
+            others = set(sample.memory_by_process) - ours
+        elif when == "before":
+            ours, others = set(), set(sample.memory_by_process)
+        else:
+            ours = set()
+        memory = None
+        if others is not None:
+            memory = sum(sample.memory_by_process[pid] or 0 for pid in others)
+        used = None
+        if self._knows_ours and sample.utilisation_by_process is not None:
+            used = sum(v for pid, v in sample.utilisation_by_process.items() if pid not in ours)
+        elif when == "before":
+            used = sample.utilisation
+        return {
+            "when": when,
+            "time": time.time(),
+            "index": sample.index,
+            "uuid": sample.uuid,
+            "sm_clock_mhz": sample.sm_clock_mhz,
+            "max_sm_clock_mhz": sample.max_sm_clock_mhz,
+            "temperature_c": sample.temperature_c,
+            "clock_reasons": sample.clock_reasons,
+            "utilisation": sample.utilisation,
+            "others": None if others is None else len(others),
+            "others_memory_bytes": memory,
+            "others_utilisation": used,
+        }

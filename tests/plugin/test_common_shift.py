@@ -1,0 +1,29 @@
+"""A session whose cases are all slower alike, through the plugin."""
+
+from __future__ import annotations
+
+from fake_suite import TESTS, Suite
+
+FOUR = TESTS.replace("batch_size_per_device=4", "batch_size_per_device=[4, 8]")
+
+
+def test_after_two_cases_that_are_slower_alike_the_others_are_incomparable(suite: Suite):
+    suite.write(FOUR)
+    suite.run("--update-baselines")
+    assert len(suite.baselines()) == 4
+    suite.env(FAKE_STEP_S=0.02)
+    result, outcomes = suite.outcomes()
+    assert result.ret == 1
+    verdicts = [outcome["judgement"]["verdict"] for outcome in outcomes.values()]
+    assert verdicts == ["regressed", "regressed", "incomparable", "incomparable"]
+    last = list(outcomes.values())[-1]
+    assert "the first 2 cases of this session on here are all " in last["judgement"]["reason"]
+    assert "change" in last["judgement"]
+    assert last["judgement"]["change"] is None
+
+
+def test_what_was_slowed_on_purpose_is_found_in_every_case(suite: Suite):
+    suite.write(FOUR)
+    suite.run("--update-baselines")
+    verdicts = suite.verdicts("--dlperf-inject=100%")
+    assert set(verdicts.values()) == {"regressed"}

@@ -1,0 +1,213 @@
+"""Other processes, clocks and throttling of GPUs, as NVIDIA's driver tells them."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from record_files import case, changed, rank_records, write
+
+from pytest_dlperf import doctor
+from pytest_dlperf.core.run import Run, RunSummary
+from pytest_dlperf.measure import gpu_watch, nvml
+from pytest_dlperf.measure.devices import Devices, Gpu
+from pytest_dlperf.measure.environment import collect
+from pytest_dlperf.measure.gpu_watch import GpuWatch
+from pytest_dlperf.measure.summary import summarise
+
+FAKES = Path(__file__).parents[2] / "fakes" / "nvml"
+UUID = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"
+GIB = 2**30
+QUIET: dict[str, Any] = {
+    "uuid": UUID, "used": 99, "processes": [], "process_use": [], "clock": 1900,
+    "max_clock": 2000, "reasons": 0, "temperature": 60,
+}  # fmt: skip
+CASE = case("1n1g")
+
+
+class Watched:
+    """One run on a fake GPU: what the driver says before the ranks start, and while they run."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.told = folder / "nvml.json"
+        self.folder = folder / "run1"
+        monkeypatch.setenv("FAKE_NVML", str(self.told))
+        monkeypatch.syspath_prepend(str(FAKES))
+        monkeypatch.setattr(gpu_watch, "_PERIOD_S", 0.0)
+        self.run: Run = write(self.folder, [self.records(UUID.removeprefix("GPU-").upper())])
+
+    @staticmethod
+    def records(device_id: str | None) -> list[dict[str, Any]]:
+        records = rank_records(0, world_size=1)
+        return changed(records, "framework", device_id=device_id)
+
+    def summary(self, before: list[dict[str, Any]], *window: list[dict[str, Any]]) -> RunSummary:
+        for name in (gpu_watch.FILE, "rank00000.progress"):
+            (self.folder / name).unlink(missing_ok=True)
+        self.told.write_text(json.dumps(before))
+        nvml.open_nvml.cache_clear()
+        watch = GpuWatch(CASE, self.run.plan)
+        watch.tick(self.folder)
+        for gpus in window:
+            self.told.write_text(json.dumps(gpus))
+            (self.folder / "rank00000.progress").write_bytes(struct.pack("<qd", 15, 1.0))
+            watch.tick(self.folder)
+        return summarise(CASE, self.run)[0]
+
+
+@pytest.fixture
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
+    yield Watched(tmp_path, monkeypatch)
+    nvml.open_nvml.cache_clear()
+    sys.modules.pop("pynvml", None)
+
+
+def gpu(**values: Any) -> list[dict[str, Any]]:
+    return [QUIET | values]
+
+
+def test_clocks_and_temperature_are_told(watched: Watched):
+    found = watched.summary(
+        gpu(used=0), gpu(clock=1900), gpu(clock=1700, reasons=4, temperature=75), gpu(clock=1800)
+    )
+    assert found.disturbed == ""
+    assert found.extras["gpu_sm_clock_mhz"] == 1800
+    assert found.extras["gpu_sm_clock_share"] == pytest.approx(0.9)
+    assert found.extras["gpu_temperature_c"] == 75
+    # To be at the power limit is normal on many boards.
+    assert found.extras["gpu_power_capped_share"] == pytest.approx(1 / 3)
+    assert found.extras["gpu_throttled_share"] == 0
+
+
+@pytest.mark.parametrize(
+    ("reasons", "name"),
+    [
+        (0x08, "hardware slowdown"),
+        (0x20, "software thermal slowdown"),
+        (0x40, "hardware thermal slowdown"),
+        (0x80, "power brake"),
+    ],
+)
+def test_a_throttled_gpu_disturbs(watched: Watched, reasons: int, name: str):
+    slow = gpu(reasons=reasons | 4, clock=1000, temperature=90)
+    found = watched.summary(gpu(used=0), slow, gpu())
+    assert found.disturbed == (
+        f"GPU 0 was throttled by {name} in 50% of the samples (90 °C, SM clock 1450 of 2000 MHz)"
+    )
+
+
+def test_another_process_disturbs_where_process_ids_are_ours_to_compare(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(nvml, "counts_our_processes", lambda: True)
+    environment = {**os.environ, "DLPERF_RUN": watched.run.plan.workdir}
+    rank = subprocess.Popen(
+        [sys.executable, "-c", "print(flush=True); input()"],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert rank.stdout is not None
+    rank.stdout.readline()
+    try:
+        mine, other = (rank.pid, 8 * GIB), (os.getpid(), 3 * GIB)
+        alone = gpu(processes=[mine], process_use=[(rank.pid, 90)])
+        shared = gpu(processes=[mine, other], process_use=[(rank.pid, 50), (os.getpid(), 40)])
+        idle = gpu(processes=[mine, other], process_use=[(rank.pid, 90)])
+        found = watched.summary(gpu(), alone, shared)
+        holding = watched.summary(gpu(), idle)
+    finally:
+        rank.communicate(b"\n")
+    assert found.disturbed == "others used GPU 0 (20% of its time, 3.0 GiB) while it was measured"
+    # Memory that somebody holds slows nothing.
+    assert holding.disturbed == ""
+    assert holding.extras["gpu_others_memory_bytes"] == 3 * GIB
+
+
+def test_where_process_ids_are_not_ours_only_what_was_before_tells(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(nvml, "counts_our_processes", lambda: False)
+    busy = gpu(used=30, processes=[(os.getpid(), 2 * GIB)], process_use=[(os.getpid(), 30)])
+    found = watched.summary(busy, busy)
+    assert found.disturbed == "others used GPU 0 (30% of its time, 2.0 GiB) before the ranks did"
+    assert watched.summary(gpu(used=0), busy).disturbed == ""
+
+
+def test_only_gpus_of_the_ranks_count(watched: Watched):
+    other = {**QUIET, "uuid": "GPU-other", "reasons": 0x40, "clock": 100}
+    found = watched.summary([QUIET | {"used": 0}, other], [QUIET, other])
+    assert found.disturbed == ""
+    assert found.extras["gpu_sm_clock_mhz"] == 1900
+    # Unless a rank does not tell which it has.
+    watched.run = write(watched.folder, [watched.records(None)])
+    assert summarise(CASE, watched.run)[0].extras["gpu_throttled_share"] == 1
+
+
+def test_what_a_driver_does_not_tell_is_unknown(watched: Watched):
+    found = watched.summary([{"uuid": UUID}], [{"uuid": UUID}])
+    assert found.disturbed == ""
+    assert not any(name.startswith("gpu_sm") for name in found.extras)
+    assert "gpu_temperature_c" not in found.extras
+    lines = (watched.folder / gpu_watch.FILE).read_text().splitlines()
+    assert json.loads(lines[1])["sm_clock_mhz"] is None
+
+
+def test_outside_of_the_window_nothing_is_sampled(watched: Watched):
+    watched.told.write_text(json.dumps(gpu()))
+    nvml.open_nvml.cache_clear()
+    watch = GpuWatch(CASE, watched.run.plan)
+    for iterations in (3, 9, 20):
+        (watched.folder / "rank00000.progress").write_bytes(struct.pack("<qd", iterations, 1.0))
+        watch.tick(watched.folder)
+    assert not (watched.folder / gpu_watch.FILE).exists()
+
+
+def test_a_cpu_case_asks_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(nvml, "open_nvml", lambda: pytest.fail("it was asked"))
+    run = write(tmp_path, [rank_records(0, world_size=1)])
+    GpuWatch(case("1n1c"), run.plan).tick(tmp_path)
+    assert not any(name.startswith("gpu") for name in summarise(case("1n1c"), run)[0].extras)
+
+
+def one_gpu() -> Devices:
+    v100 = Gpu(name="V100", memory_mib=32510, driver="450", compute_capability=7.0)
+    return Devices(
+        gpus=(v100,), visible_gpus=1, gpu_problem="", cores=2, visible_cores=2, cpu_name="cpu"
+    )
+
+
+def test_without_nvidia_ml_py_doctor_and_environment_say_so(monkeypatch: pytest.MonkeyPatch):
+    def version(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    nvml.open_nvml.cache_clear()
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    monkeypatch.setattr(doctor, "detect", one_gpu)
+    told = [line for line in doctor.examine()["missing"] if "not watched" in line]
+    nvml.open_nvml.cache_clear()
+    assert len(told) == 1
+    assert told[0].endswith(
+        "nvidia-ml-py is not installed; pip install 'pytest-dlperf[gpu]' brings it"
+    )
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    software = collect(one_gpu(), "gpu", {}, pinned=None).software
+    assert software["gpu samples"].startswith("none: no nvidia-ml-py")
+    assert "gpu samples" not in collect(one_gpu(), "cpu", {}, pinned=None).software
+
+
+def test_a_driver_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch):
+    nvml.open_nvml.cache_clear()
+    monkeypatch.delenv("FAKE_NVML", raising=False)
+    monkeypatch.syspath_prepend(str(FAKES))
+    assert nvml.open_nvml() == "nvidia-ml-py cannot ask the driver: Driver Not Loaded"
+    nvml.open_nvml.cache_clear()
+    sys.modules.pop("pynvml", None)

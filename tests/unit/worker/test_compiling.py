@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from types import SimpleNamespace
+
+import pytest
+
+from pytest_dlperf.worker.compiling import CompileSample, compile_record, sample
+
+
+def test_nothing_is_imported_to_find_out():
+    program = (
+        "import sys; from pytest_dlperf.worker.compiling import sample; print(*sample());"
+        "assert not any(name.startswith('torch') for name in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "0 0.0\n"
+
+
+@pytest.mark.parametrize("name", ["_compile.compile_inner", "_compile.<locals>.compile_inner"])
+def test_counters_of_dynamo(monkeypatch: pytest.MonkeyPatch, name: str):
+    counters = defaultdict(Counter)
+    counters["frames"].update(total=3, ok=2)
+    times = {name: [0.5, 0.25], "OutputGraph.call_user_compiler": [0.1]}
+    dynamo = SimpleNamespace(counters=counters, compilation_time_metrics=times)
+    monkeypatch.setitem(sys.modules, "torch._dynamo.utils", dynamo)  # type: ignore[arg-type]
+    assert sample() == (3, 0.75)
+
+
+def test_a_window_counts_what_was_compiled_in_it():
+    record = compile_record(CompileSample(2, 1.5), CompileSample(3, 2.0))
+    assert record == {
+        "frames": 3, "seconds": 2.0, "frames_in_window": 1, "seconds_in_window": 0.5,
+    }  # fmt: skip
+
+
+def test_counters_that_were_set_back_count_from_nothing():
+    record = compile_record(CompileSample(5, 3.0), CompileSample(1, 0.5))
+    assert (record["frames_in_window"], record["seconds_in_window"]) == (1, 0.5)
