@@ -23,7 +23,7 @@ __all__ = ["Case", "Dlperf", "Layout", "Outcome", "Protocol", "Verdict", "expand
 
 _HOMES = {
     "Case": "pytest_dlperf.core.case",
-    "Dlperf": "pytest_dlperf.session",
+    "Dlperf": "pytest_dlperf.fixture",
     "Layout": "pytest_dlperf.core.layout",
     "Outcome": "pytest_dlperf.core.outcome",
     "Protocol": "pytest_dlperf.core.case",
