@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.measurement import Conditions
     from pytest_dlperf.core.place import Place, Share
     from pytest_dlperf.core.verdict import Rule
-    from pytest_dlperf.from_logs import LogFolder
+    from pytest_dlperf.judged.from_logs import LogFolder
     from pytest_dlperf.measure.devices import Devices
     from pytest_dlperf.watcher import Watcher
 

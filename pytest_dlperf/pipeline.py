@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from pytest_dlperf.core.errors import BudgetSpentError, DlperfError, NotRunError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Judgement, Verdict
-from pytest_dlperf.from_logs import judge_by_logs
 from pytest_dlperf.interleaved import compare_arms, unmeasured
 from pytest_dlperf.judge.cut_short import cut_short, never_measured
 from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.known import with_known
 from pytest_dlperf.judge.screen import more_runs
+from pytest_dlperf.judged.from_logs import judge_by_logs
 from pytest_dlperf.runner import Runner, stays_disturbed
 
 if TYPE_CHECKING:

@@ -18,13 +18,13 @@ from pytest_dlperf.bench import Bench
 from pytest_dlperf.budget import Budget
 from pytest_dlperf.core.errors import DlperfError, UpdateRefusedError, UsageError
 from pytest_dlperf.core.verdict import GOOD, Verdict
-from pytest_dlperf.from_logs import LogFolder
 from pytest_dlperf.history import certificates
 from pytest_dlperf.history.session_folder import make_session_folder
 from pytest_dlperf.history.session_runs import SessionRuns
 from pytest_dlperf.judge import common_shift
 from pytest_dlperf.judge.interleaved import gated_metrics
 from pytest_dlperf.judge.screen import family_size
+from pytest_dlperf.judged.from_logs import LogFolder
 from pytest_dlperf.launch.process import execute
 from pytest_dlperf.live import Live, Silent
 from pytest_dlperf.measure.devices import detect

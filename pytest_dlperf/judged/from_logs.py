@@ -14,7 +14,7 @@ from pytest_dlperf.core.measurement import Conditions, Measurement
 from pytest_dlperf.core.same import precisions, same_precision, same_unit
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.judge.log_verdict import judge_logs
-from pytest_dlperf.judged_arms import arm_of, arm_of_logs
+from pytest_dlperf.judged.arms import arm_of, arm_of_logs
 from pytest_dlperf.logs.clean import blocks
 from pytest_dlperf.logs.declared import MISMATCHES
 from pytest_dlperf.logs.extract import LogResult, Question, extract

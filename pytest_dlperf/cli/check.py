@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_dlperf import cli_extract
+from pytest_dlperf.cli import extract as extract_command
 from pytest_dlperf.core.checked import Caseless
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.quantity import parse_share
@@ -36,13 +36,13 @@ def add_to(
     check.add_argument("paths", nargs="*", help=f"where the tests are ({_TESTS}, where it is)")
     for name in _SHARES:
         check.add_argument(f"--{name}", metavar="SHARE", help="3%% or 0.03")
-    check.add_argument("--family", type=cli_extract.positive, metavar="N")
+    check.add_argument("--family", type=extract_command.positive, metavar="N")
     check.set_defaults(run=_check)
 
 
 def _check(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.baseline.store import BaselineStore
-    from pytest_dlperf.check import check_baselines
+    from pytest_dlperf.cli.left_out import check_baselines
     from pytest_dlperf.core.codec import encode
     from pytest_dlperf.report import checked_text
     from pytest_dlperf.report.checked_schema import FORMAT
@@ -78,7 +78,7 @@ def _rule(arguments: argparse.Namespace) -> Rule:
 
 def _caseless(store: BaselineStore, paths: list[str]) -> list[Caseless] | None:
     """Return the measured baselines without a case; None where no tests are named or found."""
-    from pytest_dlperf.declared_cases import declared_cases, without_case
+    from pytest_dlperf.cli.declared_cases import declared_cases, without_case
 
     # Before the tests are collected, which takes longer than to find a broken file.
     entries = list(store.all())

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_dlperf import cli_extract
+from pytest_dlperf.cli import extract as extract_command
 from pytest_dlperf.core.arm import KINDS, HereArm, parse_arm
 from pytest_dlperf.core.case import FRAMEWORKS, PRECISIONS, SIZES
 from pytest_dlperf.core.quantity import parse_share
@@ -38,14 +38,16 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     compare.add_argument("--precision", choices=PRECISIONS, default="fp32")
     compare.add_argument("--size", choices=SIZES, help="tiny on CPUs, full on GPUs")
     devices = compare.add_mutually_exclusive_group()
-    devices.add_argument("--cpus", type=cli_extract.positive, metavar="N", help="CPU processes")
-    devices.add_argument("--gpus", type=cli_extract.positive, metavar="N")
+    devices.add_argument(
+        "--cpus", type=extract_command.positive, metavar="N", help="CPU processes"
+    )
+    devices.add_argument("--gpus", type=extract_command.positive, metavar="N")
     for name in ("iterations", "warmup", "max-runs"):
-        compare.add_argument(f"--{name}", type=cli_extract.positive, metavar="N")
+        compare.add_argument(f"--{name}", type=extract_command.positive, metavar="N")
     compare.add_argument("--tolerance", metavar="SHARE", help="3%% or 0.03")
     compare.add_argument(
         "--batch-size-per-device",
-        type=cli_extract.positive,
+        type=extract_command.positive,
         default=1,
         metavar="N",
         help="of COMMAND: the work of one iteration of one rank",
@@ -68,7 +70,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.compared_case import (
+    from pytest_dlperf.cli.compared_case import (
         bench_of,
         case_of_command,
         case_of_suite,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_dlperf import cli_extract
+from pytest_dlperf.cli import extract as extract_command
 from pytest_dlperf.core.errors import CaseError, UsageError
 from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.verdict import BAD, GOOD, Judgement, Rule, Verdict
@@ -17,7 +17,7 @@ from pytest_dlperf.core.verdict import BAD, GOOD, Judgement, Rule, Verdict
 if TYPE_CHECKING:
     import argparse
 
-    from pytest_dlperf.judged_arms import Training
+    from pytest_dlperf.judged.arms import Training
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -33,7 +33,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     judge.add_argument("current", metavar="CURRENT")
     for name in ("tolerance", "min-effect", "alpha"):
         judge.add_argument(f"--{name}", metavar="SHARE", help="3%% or 0.03")
-    judge.add_argument("--family", type=cli_extract.positive, metavar="N")
+    judge.add_argument("--family", type=extract_command.positive, metavar="N")
     judge.add_argument(
         "--paired", action="store_true", help="run i of both sides was measured side by side"
     )
@@ -41,17 +41,17 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "--noise", type=Path, metavar="FILE", help="noise.json of the machine class of the runs"
     )
     judge.add_argument("--strict", action="store_true", help="fail whatever was not judged")
-    cli_extract.add_reading(judge)
+    extract_command.add_reading(judge)
     judge.add_argument("--json", action="store_true", help="JSON alone on standard output")
     judge.set_defaults(run=_judge)
 
 
 def _judge(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.judged_json import judged_to_json
-    from pytest_dlperf.judged_sides import pairs_of, problems_of, read_side
+    from pytest_dlperf.judged.as_json import judged_to_json
+    from pytest_dlperf.judged.sides import pairs_of, problems_of, read_side
 
     rule = _rule(arguments)
-    question = cli_extract.question(arguments)
+    question = extract_command.question(arguments)
     before = read_side(arguments.base, question)
     pairs, alone = pairs_of(before, read_side(arguments.current, question))
     found = {key: _verdict(*pair, rule, arguments) for key, pair in pairs.items()}
@@ -91,7 +91,7 @@ def _verdict(
     before: Training | None, now: Training | None, rule: Rule, arguments: argparse.Namespace
 ) -> Judgement:
     from pytest_dlperf.judge.log_sides import LogArm
-    from pytest_dlperf.judged_sides import judge_sides
+    from pytest_dlperf.judged.sides import judge_sides
 
     if now is None:
         return Judgement(verdict=Verdict.NOT_RUN, reason=f"{arguments.current} does not have it")

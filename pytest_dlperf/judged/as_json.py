@@ -10,7 +10,7 @@ from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.outcome_json import results_to_json
 from pytest_dlperf.core.verdict import BAD
-from pytest_dlperf.judged_sides import baseline_of, problems_of
+from pytest_dlperf.judged.sides import baseline_of, problems_of
 from pytest_dlperf.report.judged_schema import FORMAT
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_dlperf.core.baseline import Session
     from pytest_dlperf.core.verdict import Judgement
-    from pytest_dlperf.judged_arms import Training
+    from pytest_dlperf.judged.arms import Training
 
 
 def judged_to_json(

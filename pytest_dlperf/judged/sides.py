@@ -23,8 +23,8 @@ from pytest_dlperf.judge.log_sides import LogArm
 from pytest_dlperf.judge.log_verdict import judge_logs
 from pytest_dlperf.judge.numbers import Numbers, judge_numbers, judge_pairs
 from pytest_dlperf.judge.verdict import judge
-from pytest_dlperf.judged_arms import Training, arm_of, arm_of_logs, numbers_of_arm
-from pytest_dlperf.judged_numbers import numbers_of
+from pytest_dlperf.judged.arms import Training, arm_of, arm_of_logs, numbers_of_arm
+from pytest_dlperf.judged.numbers import numbers_of
 from pytest_dlperf.logs.extract import LogResult, extract
 from pytest_dlperf.logs.naming import key_of, name_of
 from pytest_dlperf.logs.problems import implausible

@@ -12,14 +12,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_dlperf import (
-    cli_audit,
-    cli_check,
-    cli_compare,
-    cli_extract,
-    cli_judge,
-    cli_nodes,
-    cli_report,
+from pytest_dlperf.cli import (
+    audit,
+    check,
+    compare,
+    extract,
+    judge,
+    nodes,
+)
+from pytest_dlperf.cli import (
+    report as report_command,
 )
 from pytest_dlperf.core.errors import DlperfError, UsageError
 
@@ -82,15 +84,15 @@ def _parser() -> argparse.ArgumentParser:
     prune.add_argument("paths", nargs="*", help="where the tests are (perf_tests)")
     prune.add_argument("--dry-run", action="store_true", help="only say what would be removed")
     prune.set_defaults(run=_prune)
-    cli_check.add_to(actions, common)
+    check.add_to(actions, common)
     report = commands.add_parser("report", help="environments and tables of results files")
-    cli_report.add_arguments(report)
+    report_command.add_arguments(report)
     report.set_defaults(run=_report)
-    cli_extract.add_to(commands)
-    cli_judge.add_to(commands)
-    cli_audit.add_to(commands)
-    cli_compare.add_to(commands)
-    cli_nodes.add_to(commands)
+    extract.add_to(commands)
+    judge.add_to(commands)
+    audit.add_to(commands)
+    compare.add_to(commands)
+    nodes.add_to(commands)
     return parser
 
 
@@ -173,7 +175,7 @@ def _accept(arguments: argparse.Namespace) -> int:
 
 def _prune(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.baseline import commands
-    from pytest_dlperf.declared_cases import declared_cases, without_case
+    from pytest_dlperf.cli.declared_cases import declared_cases, without_case
 
     store = _store(arguments)
     try:
@@ -195,13 +197,13 @@ def _prune(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    if made := cli_report.make_report(arguments):
+    if made := report_command.make_report(arguments):
         _print(made.removesuffix("\n"))
     return 0
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf import doctor
+    from pytest_dlperf.cli import doctor
 
     facts = doctor.examine()
     if arguments.json:
@@ -209,7 +211,3 @@ def _doctor(arguments: argparse.Namespace) -> int:
     else:
         _print(doctor.render(facts))
     return 1 if facts["problems"] else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -37,8 +37,8 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def _nodes(arguments: argparse.Namespace) -> int:
+    from pytest_dlperf.cli.node_rates import compare_nodes
     from pytest_dlperf.core.codec import encode
-    from pytest_dlperf.nodes import compare_nodes
     from pytest_dlperf.report import json_, nodes_text
     from pytest_dlperf.report.nodes_schema import FORMAT
 

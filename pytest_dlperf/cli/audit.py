@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_dlperf import cli_extract
+from pytest_dlperf.cli import extract as extract_command
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.report import figures
 
@@ -25,8 +25,8 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         description="TABLE is a Markdown file; every number in its tables is looked for.",
     )
     audit.add_argument("table", type=Path, metavar="TABLE")
-    cli_extract.add_logs(audit)
-    cli_extract.add_reading(audit)
+    extract_command.add_logs(audit)
+    extract_command.add_reading(audit)
     audit.add_argument("--json", action="store_true", help="JSON alone on standard output")
     audit.set_defaults(run=_audit)
 
@@ -39,8 +39,8 @@ def _audit(arguments: argparse.Namespace) -> int:
         markdown = arguments.table.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{arguments.table}: {error}") from error
-    question = cli_extract.question(arguments)
-    results = [extract(path, question) for path in cli_extract.paths(arguments)]
+    question = extract_command.question(arguments)
+    results = [extract(path, question) for path in extract_command.paths(arguments)]
     findings = audit(markdown, results, arguments.skip)
     if not findings:
         raise UsageError(f"{arguments.table}: no Markdown table with a number in it")
