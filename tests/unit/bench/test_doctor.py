@@ -4,7 +4,7 @@ import importlib.metadata
 
 import pytest
 
-from pytest_dlperf import doctor
+from pytest_dlperf.cli import doctor
 
 
 def test_doctor_tells_of_a_framework_that_is_too_old(monkeypatch: pytest.MonkeyPatch):
