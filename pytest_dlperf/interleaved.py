@@ -24,11 +24,20 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.arm import ReadyArm
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.measurement import Measurement
+    from pytest_dlperf.core.run import RunSummary
     from pytest_dlperf.runner import RunWithFacts
 
 #: The arms, as the order of a pair names them.
 NOW: Final = "now"
 BEFORE: Final = "before"
+
+
+#: Others may use so much more of the CPU time beside one run of a pair than beside the other.
+_ALIKE: Final = 0.10
+_SHARED: Final = Problem(
+    code="shared-machine",
+    message="others used the machine beside both runs of a pair alike, so the pair counts",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +103,14 @@ def _naming(case: Case, arm: ReadyArm) -> Iterator[None]:
     except DlperfError as error:
         text = str(error).removeprefix(f"{case.id}: ")
         raise CaseError(f"{case.id}, against {arm.words}: {text}") from error
+
+
+def _is_shared(one: RunSummary, other: RunSummary) -> bool:
+    """Whether others slowed both runs of a pair alike: what the pair differs by is not theirs."""
+    shares = (one.others_cpu_share, other.others_cpu_share)
+    if not (one.disturbed and other.disturbed) or shares[0] is None or shares[1] is None:
+        return False
+    return abs(shares[0] - shares[1]) <= _ALIKE
 
 
 class _Pairs:
@@ -181,9 +198,12 @@ class _Pairs:
                 self._runs[NOW].append(pair[side])
                 return unaffected
         self._trees.check(self._case, pair[NOW][1], pair[BEFORE][1])
+        is_shared = _is_shared(*(run for run, _ in pair.values()))
         for side, other in ((NOW, BEFORE), (BEFORE, NOW)):
             (run, facts), (beside, _) = pair[side], pair[other]
-            if beside.disturbed and not run.disturbed:
+            if is_shared:
+                run = replace(run, disturbed="", problems=(*run.problems, _SHARED))
+            elif beside.disturbed and not run.disturbed:
                 run = replace(run, disturbed=f"the other run of its pair: {beside.disturbed}")
             self._runs[side].append((run, facts))
         return ""

@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 def gated_metrics(cases: Iterable[Case]) -> int:
     """Return the number of comparisons that the pairs of ``cases`` make: alpha is split over it.
 
-    Throughput and peak memory, and CPU seconds where the case runs on CPUs.
+    The median iteration, work over the whole window and peak memory, and CPU seconds where the
+    case runs on CPUs.
     """
-    return max(1, sum(3 if case.layout.device == "cpu" else 2 for case in cases))
+    return max(1, sum(4 if case.layout.device == "cpu" else 3 for case in cases))
 
 
 def judge_interleaved(
@@ -65,7 +66,7 @@ def judge_interleaved(
     )
     prior = priors.of_throughput(case, rule)
     pairs = _Pairs(tolerance, rule, spending(case.protocol, len(now.runs), prior))
-    found, evidence = pairs.compare(now.throughputs, before.throughputs, prior)
+    found, evidence = pairs.compare(*_rates(now, before), prior)
     judged = Judgement(
         verdict=found.verdict or Verdict.INCONCLUSIVE,
         reason=interleaved_words.throughput(
@@ -78,7 +79,7 @@ def judge_interleaved(
             pairs=len(now.runs),
         ),
         throughput=found,
-        metrics=_metrics(pairs, case, now, before),
+        metrics=_metrics(pairs, case, now, before, prior),
     )
     return _with_metrics(judged)
 
@@ -169,12 +170,25 @@ class _Pairs:
         ), found
 
 
+def _rates(now: Measurement, before: Measurement) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return the rate of each run by its median iteration, which others' stalls hardly move.
+
+    By work over the whole window where a run of either arm does not tell it.
+    """
+    sides = [[run.estimates.get("median_step", 0.0) for run in one.runs] for one in (now, before)]
+    if all(math.isfinite(rate) and rate > 0 for side in sides for rate in side):
+        return tuple(sides[0]), tuple(sides[1])
+    return now.throughputs, before.throughputs
+
+
 def _metrics(
-    pairs: _Pairs, case: Case, now: Measurement, before: Measurement
+    pairs: _Pairs, case: Case, now: Measurement, before: Measurement, prior: Prior
 ) -> dict[str, Comparison]:
     """Return the other gated metrics, where every run of both arms has them."""
     device = case.layout.device
     found: dict[str, Comparison] = {}
+    if _rates(now, before)[0] != now.throughputs:
+        found["whole_window"], _ = pairs.compare(now.throughputs, before.throughputs, prior)
     mine, theirs = _cpu_seconds(case, now.runs), _cpu_seconds(case, before.runs)
     if device == "cpu" and mine and theirs:
         found["cpu_seconds"], _ = pairs.compare(mine, theirs, priors.THROUGHPUT[device], sign=-1)

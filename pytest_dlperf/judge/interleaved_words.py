@@ -68,11 +68,16 @@ def what_it_takes(
 
 
 def metric(name: str, found: Comparison) -> str:
-    """Return by how much a metric of which less is better has grown."""
-    what, unit = _NAMES[name]
+    """Return by how much a metric got worse."""
     low, high = found.interval or (0.0, 0.0)
+    ends = f"90 % interval {sentences.signed(low)} to {sentences.signed(high)}"
+    if name == "whole_window":
+        return (
+            f"work over the whole window is {sentences.change(found.change or 0.0)} "
+            f"({found.before:.4g} to {found.now:.4g}; {ends}), so that some iterations stall"
+        )
+    what, unit = _NAMES[name]
     return (
         f"{what} grew by {sentences.percent(found.change or 0.0)} ({found.before:.4g} to "
-        f"{found.now:.4g} {unit}; 90 % interval {sentences.signed(low)} to "
-        f"{sentences.signed(high)})"
+        f"{found.now:.4g} {unit}; {ends})"
     )

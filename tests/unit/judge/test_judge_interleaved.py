@@ -145,6 +145,37 @@ def test_memory_that_grew_fails():
     assert "peak memory grew by 50.0 %" in judged.reason
 
 
+def with_medians(measured: Measurement, rates: list[float]) -> Measurement:
+    runs = tuple(
+        replace(run, estimates={"median_step": rate})
+        for run, rate in zip(measured.runs, rates, strict=True)
+    )
+    return replace(measured, runs=runs)
+
+
+def test_a_stall_of_the_machine_hardly_moves_a_median_iteration():
+    now, before = pairs(0.0)
+    medians = [100.0 + i / 10 for i in range(10)]
+    stalled = measurement([rate * (0.4 if i in {2, 3, 7} else 1) for i, rate in
+                           enumerate(now.throughputs)])  # fmt: skip
+    judged = judge_interleaved(
+        case(), with_medians(stalled, medians), with_medians(before, medians), Rule()
+    )
+    assert judged.verdict is Verdict.PASSED
+    assert judged.metrics["whole_window"].verdict is not Verdict.REGRESSED
+
+
+def test_iterations_that_stall_in_every_run_of_one_arm_fail():
+    now, before = pairs(-0.2)
+    medians = [100.0 + i / 10 for i in range(10)]
+    judged = judge_interleaved(
+        case(), with_medians(now, medians), with_medians(before, medians), Rule()
+    )
+    assert judged.throughput.verdict is Verdict.PASSED
+    assert judged.verdict is Verdict.REGRESSED
+    assert "some iterations stall" in judged.reason
+
+
 def test_alpha_is_split_over_what_is_gated():
-    assert gated_metrics([case("1n1c"), case("1n1g")]) == 5
+    assert gated_metrics([case("1n1c"), case("1n1g")]) == 7
     assert gated_metrics([]) == 1

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from record_files import case, changed, rank_records, write
 
-from pytest_dlperf import doctor
+from pytest_dlperf.cli import doctor
 from pytest_dlperf.core.run import Run, RunSummary
 from pytest_dlperf.measure import gpu_watch, nvml
 from pytest_dlperf.measure.devices import Devices, Gpu
