@@ -104,9 +104,10 @@ def measure_and_judge(
 ) -> tuple[Measurement, Judgement, dict[str, Any]]:
     """Run a case as often as its verdict needs: screen, then confirm with fresh runs."""
     parent, rule = case.parent(), runner.bench.rule_for(case)
-    parents = [] if parent is None else runner.runs(parent, parent.protocol.runs)
     wanted = more_runs(case, None, 0, rule)
     while True:
+        # As often as the case: what certifies that with few runs knows its parent as well.
+        parents = runner.runs(parent, min(wanted, parent.protocol.runs)) if parent else []
         runs = runner.runs(case, wanted)
         if not runs:
             raise BudgetSpentError(case.id)
