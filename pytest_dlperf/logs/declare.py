@@ -10,6 +10,9 @@ from typing import Any, Final, Literal
 
 from pytest_dlperf.core.log_pattern import Averaging, Scope  # noqa: TC001 - dataclass fields
 
+#: Between these a rate or a time may be: what is printed beyond them is no measurement.
+LEAST: Final = 1e-9
+MOST: Final = 1e15
 NUMBER: Final = rb"([+-]?\d[\d,]{0,24}\.?\d{0,24}(?:[eE][+-]?\d{1,3})?)"
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pytest_dlperf.logs.declare import LEAST, MOST
 from pytest_dlperf.logs.running import ROUNDING, RunningState
 
 if TYPE_CHECKING:
@@ -94,13 +95,14 @@ def stride(columns: Columns, part: slice, before: Before, form: Format) -> Strid
 
 def _windows(columns: Columns, part: slice, form: Format) -> dict[str, Floats]:
     rate, seconds = columns["rate"][part], columns["seconds"][part]
-    rate = np.where(rate > 0, rate, np.nan)
+    wait = columns["data_wait_seconds"][part]
+    rate = np.where((rate > LEAST) & (rate < MOST), rate, np.nan)
     count = len(rate)
     return {
         "rate": rate,
         "printed_rate": rate,
-        "seconds_each": np.where(seconds > 0, seconds, np.nan),
-        "wait_each": columns["data_wait_seconds"][part],
+        "seconds_each": np.where((seconds > LEAST) & (seconds < MOST), seconds, np.nan),
+        "wait_each": np.where((wait >= 0) & (wait < MOST), wait, np.nan),
         "work_each": columns["work"][part],
         "label_start": columns["start"][part],
         "at_s": np.full(count, np.nan),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from pytest_dlperf.logs.declare import LEAST, MOST
 from pytest_dlperf.logs.ranks import Ranks
 from pytest_dlperf.logs.running import RunningMean
 from pytest_dlperf.logs.steady import Before, stride
@@ -222,11 +223,10 @@ class Timeline:
     def _window(
         self, reading: Reading, step: int, first: int, at_s: float | None
     ) -> Window | None:
-        rate = reading.rate if reading.rate is not None and reading.rate > 0 else None
-        seconds = reading.seconds if reading.seconds is not None and reading.seconds > 0 else None
+        rate, seconds = _measured(reading.rate), _measured(reading.seconds)
         if rate is None and seconds is None:
             return None
-        own_rate, own_seconds, wait = rate, seconds, reading.data_wait_seconds
+        own_rate, own_seconds, wait = rate, seconds, _waited(reading.data_wait_seconds)
         if self._format.averaging == "running":
             own = self._mean.undo(step, rate=rate, seconds=seconds, wait=wait)
             if own is None:
@@ -249,6 +249,14 @@ class Timeline:
             at_s=at_s,
             epoch_begins=self.epoch_begins,
         )
+
+
+def _measured(value: float | None) -> float | None:
+    return value if value is not None and LEAST < value < MOST else None
+
+
+def _waited(value: float | None) -> float | None:
+    return value if value is not None and 0 <= value < MOST else None
 
 
 def _later(epoch: int | None, before: int | None) -> bool:
