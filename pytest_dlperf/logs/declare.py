@@ -20,7 +20,7 @@ NUMBER: Final = rb"([+-]?\d[\d,]{0,24}\.?\d{0,24}(?:[eE][+-]?\d{1,3})?)"
 class Reading:
     """What one line says; None is what it does not say."""
 
-    #: As printed.
+    #: As printed; -1 where the line has none.
     step: int
     epoch: int | None = None
     #: In the format's unit, in its scope.
@@ -35,13 +35,15 @@ class Reading:
     work: float | None = None
     #: First step of the window, where the line prints it.
     start: int | None = None
-    #: How many steps the run was to have, where the line prints it.
+    #: How many steps the run was to have, where the line prints it; a line may say only that.
     total: int | None = None
     #: How many epochs, where the line prints it; the last has that number.
     epochs: int | None = None
     #: Work over time of the whole run, by the program's own account.
     whole_run: float | None = None
-    #: 1 where something else than training goes on, and takes its time.
+    #: Its seconds, likewise.
+    whole_seconds: float | None = None
+    #: 1 where something else than training goes on, and takes its time; 0 where training begins.
     aside: int | None = None
 
 

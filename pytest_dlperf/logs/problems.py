@@ -82,6 +82,12 @@ def of_timeline(timeline: Timeline, form: Format, said: Facts) -> Iterator[Probl
             message=f"{timeline.runs} runs are in this log, their steps start over; no number is "
             "given: split it where a run starts",
         )
+    elif timeline.bars.two_trainings:
+        yield Problem(
+            code="several-runs",
+            message="the log says how many steps its training has, twice and not the same; no "
+            "number is given: split it where a training starts",
+        )
     if timeline.ranks.repeats and not form.bar:
         ranks = timeline.prints / timeline.steps
         yield Problem(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from pytest_dlperf.logs.bars import Bars
 from pytest_dlperf.logs.declare import LEAST, MOST
 from pytest_dlperf.logs.ranks import Ranks
 from pytest_dlperf.logs.running import RunningMean
@@ -32,13 +33,16 @@ _BAR_SECONDS: Final = 5 - 1e-6
 class Timeline:
     """All windows of one log."""
 
-    def __init__(self, form: Format, lead: int | None = None) -> None:
-        """``lead`` is as in ``Ranks``."""
+    def __init__(
+        self, form: Format, lead: int | None = None, bar_total: int | None = None
+    ) -> None:
+        """``lead`` is as in ``Ranks``, ``bar_total`` as in ``Bars``."""
         self.windows = Windows()
         self.loss_last: float | None = None
         self.whole_run: float | None = None
         self.runs = 1
         self.ranks = Ranks(form, lead)
+        self.bars = Bars(bar_total)
         self.prints = 0
         self.steps = 0
         self.total: int | None = None
@@ -64,9 +68,14 @@ class Timeline:
         return self._mean.too_coarse > 0
 
     @property
+    def several_runs(self) -> bool:
+        """Whether the log holds more than one run."""
+        return self.runs > 1 or self.bars.two_trainings
+
+    @property
     def says_training(self) -> bool:
         """Whether the log has words of training, besides its steps."""
-        return self.loss_last is not None or self.whole_run is not None
+        return self.loss_last is not None or self.whole_run is not None or self.bars.are_announced
 
     @property
     def last_epoch(self) -> int | None:
@@ -86,6 +95,8 @@ class Timeline:
             self.ranks.lines[rank] += 1
         if reading.loss is not None:
             self.loss_last = reading.loss
+        if self._format.bar:
+            self._look_at_bar(reading)
         step = self._joined_step(reading)
         if self._is_aside(reading) or step is None:
             return
@@ -157,27 +168,24 @@ class Timeline:
         half, self._half = self._half, None
         return half
 
+    def _look_at_bar(self, reading: Reading) -> None:
+        if reading.total is not None and reading.step >= 0:
+            self.bars.draw(reading.total, reading.step, (reading.seconds or 0.0) * reading.step)
+        self.bars.hear(reading)
+
     def _is_aside(self, reading: Reading) -> bool:
         """Return whether a reading is none of training's: validation's bar, or one beside it."""
         if not self._format.bar:
             return False
         if reading.aside:
             self._aside = self._step is not None
-        elif reading.total is not None and self.total not in {None, reading.total}:
-            self._aside = not self._is_superseded()
+        elif reading.step >= 0 and reading.total not in {None, self.bars.counted}:
+            self._aside = self._step is not None
+            return True
         else:
             # Validation comes last in an epoch, or the bar goes on with it.
             return self._aside and reading.epoch is not None and reading.epoch == self._epoch
         return self._aside
-
-    def _is_superseded(self) -> bool:
-        """Forget a bar that came to its end without a word of training."""
-        if self._step != self.total or self.says_training:
-            return False
-        self.windows, self._counted, self._step = Windows(), 0, None
-        self.ranks.forget()
-        self._mean.restart()
-        return True
 
     def _count(self, reading: Reading, step: int) -> int:
         """Count the reading's iterations; return the first of them."""
