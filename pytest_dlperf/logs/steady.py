@@ -79,10 +79,6 @@ def stride(columns: Columns, part: slice, before: Before, form: Format) -> Strid
         if undone is None:
             return None
         running = undone
-    elif form.averaging == "iteration":
-        alone = np.isnan(windows["label_start"])
-        # Only the printed iteration was timed; those between prints were not.
-        windows["first"] = np.where(alone, counted, windows["first"])
     return Stride(
         windows={name: column[known] for name, column in windows.items()},
         step=int(step[-1]),

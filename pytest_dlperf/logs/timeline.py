@@ -52,6 +52,7 @@ class Timeline:
         self._epoch: int | None = None
         self._step: int | None = None
         self._counted = 0
+        self._of_first = 0
         self._half: int | None = None
         self._aside = False
         least = _BAR_SECONDS if form.bar else 0.0
@@ -59,8 +60,8 @@ class Timeline:
 
     @property
     def iterations(self) -> int:
-        """Iterations that the log is known to have seen."""
-        return self._counted
+        """Iterations that the log is known to have seen, from its first print on."""
+        return self._counted if self.steps > 1 else self._of_first
 
     @property
     def coarse(self) -> bool:
@@ -196,7 +197,10 @@ class Timeline:
         self.epoch_begins = epoch is not None and reading.epoch != epoch
         if previous is None:
             self._counted = done
-            return self._first_of_log(reading, done)
+            first = self._first_of_log(reading, done)
+            # One print alone does not tell how many iterations it stands for.
+            self._of_first = 1 if first == 1 and reading.start is None else done - first + 1
+            return first
         counter = self._format.counter
         restarts = counter == "epoch" or (counter == "either" and step <= previous)
         if self.epoch_begins and restarts and _later(reading.epoch, epoch):
@@ -207,11 +211,10 @@ class Timeline:
             self._counted += done
             self._mean.restart()
         else:
-            self._counted += max(1, step - previous)
-            joined = self._format.bar or self._format.resolution
-            if len(self.windows) == 1 and not joined:
-                self._start_where_the_log_does(step - previous)
-                before = self.windows.only.last
+            interval = max(1, step - previous)
+            self._counted += interval
+            if self.steps == 1 and not self._format.warmup_removed:
+                before = self._start_where_the_log_does(interval)
         self._counted = max(self._counted, before + 1)
         return before + 1
 
@@ -220,13 +223,17 @@ class Timeline:
             return max(1, done)
         return 1 if reading.start is None else max(1, min(reading.start + 1, done))
 
-    def _start_where_the_log_does(self, interval: int) -> None:
-        """Count from the first window, where a resumed run's counter is far ahead of it."""
-        window = self.windows.only
-        ahead = window.last - interval
-        if ahead > 0 and not self._format.warmup_removed:
-            window.first, window.last = 1, interval
-            self._counted -= ahead
+    def _start_where_the_log_does(self, interval: int) -> int:
+        """Count from the first print, where a resumed run's counter is far ahead of it.
+
+        Return how many iterations it stands for: no more than come between two.
+        """
+        done = min(self._counted - interval, interval)
+        self._counted = done + interval
+        if len(self.windows):
+            window = self.windows.only
+            window.first, window.last = 1, done
+        return done
 
     def _window(
         self, reading: Reading, step: int, first: int, at_s: float | None
@@ -241,9 +248,6 @@ class Timeline:
                 return None
             own_rate, own_seconds, wait = own.rate, own.seconds, own.wait
             first = self._counted - own.iterations + 1
-        elif self._format.averaging == "iteration" and reading.start is None:
-            # Only the printed iteration was timed; those between prints were not.
-            first = self._counted
         return Window(
             first=first,
             last=self._counted,

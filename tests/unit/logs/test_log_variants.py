@@ -18,6 +18,7 @@ from log_lines import (
     mmengine,
     mmseg,
     paddleclas_dynamic,
+    paddlevideo,
     plsc2022,
     torchtitan,
     torchvision,
@@ -190,6 +191,44 @@ def test_one_iteration_in_ten_does_not_hide_the_wait_for_data(named: Path) -> No
     assert result.throughput == pytest.approx(BATCH / 2.773)
     assert result.data_wait_share == pytest.approx(2.393 / 2.773)
     assert "data-bound" in codes(result)
+
+
+def test_a_print_of_one_iteration_stands_for_those_since_the_last(named: Path) -> None:
+    lines = []
+    for epoch in range(1, 9):
+        # Every epoch starts slow, and that is the first of its prints.
+        for i in range(0, 75, 10):
+            line = paddlevideo(i, 9.0 if i == 0 else 1.0)
+            lines.append(line.replace("[  1/1  ]", f"[  {epoch}/8  ]"))
+
+    result = read(named, "\n".join(lines))
+
+    assert result.throughput == pytest.approx(BATCH * 71 / (9 + 70), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("text", "iterations"),
+    [
+        (deepspeed(5009, 0.4), 1),
+        (torchtitan(5009, 0.4), 1),
+        ("\n".join(deepspeed(i, 0.4) for i in range(5009, 5050, 10)), 50),
+        ("\n".join(huggingface(i, 1.0) for i in range(100, 150)), 50),
+    ],
+)
+def test_a_resumed_run_has_its_own_warm_up(named: Path, text: str, iterations: int) -> None:
+    result = read(named, text)
+
+    assert result.throughput is None
+    (sentence,) = [p.message for p in result.problems if p.code == "insufficient-data"]
+    assert sentence.startswith(f"{iterations} iterations")
+
+
+def test_a_resumed_runs_bar_counts_from_where_it_began(named: Path) -> None:
+    result = read(named, "\n".join(huggingface(i, 1.0) for i in range(50, 150)))
+
+    # Stretches of five seconds are joined, and one of them straddles the warm-up.
+    assert 45 <= result.iterations <= 50
+    assert result.throughput == pytest.approx(BATCH)
 
 
 def test_two_programs_in_one_log_are_not_mixed(nameless: Path) -> None:
