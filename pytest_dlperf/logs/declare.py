@@ -37,6 +37,8 @@ class Reading:
     start: int | None = None
     #: How many steps the run was to have, where the line prints it; a line may say only that.
     total: int | None = None
+    #: How many steps an epoch has, where the line prints it.
+    epoch_steps: int | None = None
     #: How many epochs, where the line prints it; the last has that number.
     epochs: int | None = None
     #: Work over time of the whole run, by the program's own account.
@@ -68,6 +70,11 @@ class Format:
     first_step: Literal[0, 1] = 0
     #: Step of the epoch at which a running mean starts anew.
     running_since: int = 0
+    #: Where a line has ``epoch_steps``: the mean runs on into the next epoch, until that step.
+    carries_over: bool = False
+    #: Seconds to which ``seconds`` are printed beside a rate that is the last batch over them:
+    #: where batches may be smaller, the rate is made from the seconds and the usual batch.
+    cost_resolution: float = 0.0
     #: ``epoch``: starts anew with each epoch; ``global``: runs on; ``either``: starts anew if it
     #: does not grow with a new epoch; ``stalls``: runs on, and may stand still for iterations
     #: that count.
@@ -99,6 +106,16 @@ def json_loss(value: Any) -> float | None:
 
 #: How a loss that is no finite number is printed.
 NOT_FINITE: Final = rb"[+-]?(?:[nN][aA][nN]|[iI][nN][fF](?:inity)?)\b"
+
+
+def measured(value: float | None) -> float | None:
+    """Return a rate or a time; None where there is none, or it is beyond what can be."""
+    return value if value is not None and LEAST < value < MOST else None
+
+
+def waited(value: float | None) -> float | None:
+    """Return a time of waiting, which may be none at all; None where it cannot be."""
+    return value if value is not None and 0 <= value < MOST else None
 
 
 class Field:

@@ -6,7 +6,7 @@ from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.logs.declare import LEAST, MOST
+from pytest_dlperf.logs.declare import measured
 
 if TYPE_CHECKING:
     from pytest_dlperf.logs.declare import Format, Reading
@@ -93,7 +93,8 @@ class Ranks:
 
 def _take_in(window: Window, rate: float | None) -> None:
     """Take in another rank's rate: they measure one speed, each with its own clock."""
-    if rate is None or not LEAST < rate < MOST or window.rate is None:
+    rate = measured(rate)
+    if rate is None or window.rate is None:
         return
     window.prints += 1
     window.rate += (rate - window.rate) / window.prints

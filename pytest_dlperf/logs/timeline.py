@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from pytest_dlperf.logs.bars import Bars
-from pytest_dlperf.logs.declare import LEAST, MOST
+from pytest_dlperf.logs.declare import measured, waited
 from pytest_dlperf.logs.ranks import Ranks
-from pytest_dlperf.logs.running import RunningMean
+from pytest_dlperf.logs.running import RunningMean, rest_of_epoch
 from pytest_dlperf.logs.steady import Before, stride
+from pytest_dlperf.logs.usual_work import UsualWork
 from pytest_dlperf.logs.windows import Window, Windows
 
 if TYPE_CHECKING:
@@ -48,11 +49,14 @@ class Timeline:
         self.total: int | None = None
         self.epochs: int | None = None
         self.epoch_begins = False
+        #: Steps between the last two prints of an epoch.
+        self.interval: int | None = None
         self._format = form
         self._epoch: int | None = None
         self._step: int | None = None
         self._counted = 0
         self._of_first = 0
+        self._work = UsualWork(form.cost_resolution)
         self._half: int | None = None
         self._aside = False
         least = _BAR_SECONDS if form.bar else 0.0
@@ -139,7 +143,12 @@ class Timeline:
         if "whole_run" in columns or self._step is None or form.bar or form.resolution:
             return False
         before = Before(
-            step=self._step, epoch=self._epoch, counted=self._counted, running=self._mean.state
+            step=self._step,
+            epoch=self._epoch,
+            counted=self._counted,
+            interval=self.interval,
+            running=self._mean.state,
+            usual_work=self._work.usual,
         )
         found = stride(columns, part, before, form)
         if found is None:
@@ -149,6 +158,7 @@ class Timeline:
         self.steps += count
         self._step, self._epoch, self._counted = found.step, found.epoch, found.counted
         self.epoch_begins, self._mean.state = found.epoch_begins, found.running
+        self.interval = found.interval
         ends = {name: columns[name][part][-1] for name in ("total", "epochs")}
         of_all = {name: None if np.isnan(end) else int(end) for name, end in ends.items()}
         self.total, self.epochs = of_all["total"], of_all["epochs"]
@@ -204,19 +214,31 @@ class Timeline:
         counter = self._format.counter
         restarts = counter == "epoch" or (counter == "either" and step <= previous)
         if self.epoch_begins and restarts and _later(reading.epoch, epoch):
-            self._counted += done
-            self._mean.restart()
+            before += self._begin_epoch(reading, previous)
+            self._counted = before + done
         elif step < previous or not _later(reading.epoch, epoch):
             self.runs += 1
             self._counted += done
             self._mean.restart()
         else:
-            interval = max(1, step - previous)
+            self.interval = interval = max(1, step - previous)
             self._counted += interval
             if self.steps == 1 and not self._format.warmup_removed:
                 before = self._start_where_the_log_does(interval)
         self._counted = max(self._counted, before + 1)
         return before + 1
+
+    def _begin_epoch(self, reading: Reading, last_step: int) -> int:
+        """Return how many iterations the last epoch had after its last print.
+
+        0 where that is unknown, or of no matter.
+        """
+        rest = rest_of_epoch(self._format, reading.epoch_steps, last_step, self.interval)
+        if rest is None:
+            self._mean.restart()
+            return 0
+        self._mean.carry_over(reading.epoch_steps or 0)
+        return rest
 
     def _first_of_log(self, reading: Reading, done: int) -> int:
         if self._format.warmup_removed:
@@ -238,12 +260,13 @@ class Timeline:
     def _window(
         self, reading: Reading, step: int, first: int, at_s: float | None
     ) -> Window | None:
-        rate, seconds = _measured(reading.rate), _measured(reading.seconds)
+        rate, seconds = measured(reading.rate), measured(reading.seconds)
         if rate is None and seconds is None:
             return None
-        own_rate, own_seconds, wait = rate, seconds, _waited(reading.data_wait_seconds)
+        own_rate, own_seconds, wait = rate, seconds, waited(reading.data_wait_seconds)
         if self._format.averaging == "running":
-            own = self._mean.undo(step, rate=rate, seconds=seconds, wait=wait)
+            usual = self._work.usual_rate(rate, seconds)
+            own = self._mean.undo(step, rate=usual, seconds=seconds, wait=wait)
             if own is None:
                 return None
             own_rate, own_seconds, wait = own.rate, own.seconds, own.wait
@@ -261,14 +284,6 @@ class Timeline:
             at_s=at_s,
             epoch_begins=self.epoch_begins,
         )
-
-
-def _measured(value: float | None) -> float | None:
-    return value if value is not None and LEAST < value < MOST else None
-
-
-def _waited(value: float | None) -> float | None:
-    return value if value is not None and 0 <= value < MOST else None
 
 
 def _later(epoch: int | None, before: int | None) -> bool:

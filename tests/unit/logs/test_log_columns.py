@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from log_lines import WRITERS, Writer, paddleclas, paddlevideo
+from log_lines import BATCH, WRITERS, Writer, paddleclas, paddleclas_dynamic, paddlevideo
 
 from pytest_dlperf.logs.clean import plain
 from pytest_dlperf.logs.declare import Reading
@@ -84,6 +84,36 @@ def test_courses_of_all_kinds(tmp_path: Path, averaging: str):
         by_columns = extract(path, Question(form=form))
         by_line = extract(path, Question(form=replace(form, by_shape=False)))
         assert_same(asdict(by_columns), asdict(by_line), f"seed {seed}")
+
+
+@pytest.mark.parametrize("interval", [1, 4, 10, 7])
+@pytest.mark.parametrize("cut", [None, 18])
+def test_a_mean_that_runs_on_into_the_next_epoch(tmp_path: Path, interval: int, cut: int | None):
+    generator = random.Random(interval)
+    lines, seconds, count = [], 0.0, 0
+    for epoch in range(1, 21):
+        # Of one that is cut short it is not known what its mean runs on with.
+        for i in range(60 if epoch == cut else 93):
+            if i == 5:
+                seconds, count = 0.0, 0
+            seconds, count = (
+                seconds + generator.uniform(0.4, 0.5) * (9 if i == 0 else 1),
+                count + 1,
+            )
+            batch = BATCH / 2 if i == 92 else BATCH
+            if i % interval == 0:
+                line = paddleclas_dynamic(i, seconds / count).replace(
+                    "Epoch 1/1", f"Epoch {epoch}/20"
+                )
+                rate = line[line.index("ips: ") :].split()[1]
+                lines.append(
+                    line.replace(rate, f"{batch * count / seconds:.5f}").replace("/626", "/93")
+                )
+    path = tmp_path / "x_gpu1_bs16.log"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    by_columns, by_line = both_ways(path, "paddleclas")
+    assert_same(asdict(by_columns), asdict(by_line))
+    assert by_line.throughput == pytest.approx(BATCH * 93 / (92 * 0.45 + 9 * 0.45), rel=0.03)
 
 
 def shape(line: str, name: str = "paddleclas") -> Shape | None:
