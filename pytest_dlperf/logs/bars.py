@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from pytest_dlperf.logs.declare import Reading
+    from pytest_dlperf.logs.declare import Format, Reading
 
 #: So many bars are told apart.
 _MOST_BARS: Final = 64
@@ -37,8 +37,11 @@ class _Bar:
 class Bars:
     """The bars so far, each known by its total, and what tells which one is training's."""
 
-    def __init__(self, chosen: int | None = None) -> None:
+    def __init__(self, form: Format, chosen: int | None = None) -> None:
         """``chosen`` is the total of training's bar, where it is known beforehand."""
+        #: Something else than training took time since its last step.
+        self.aside = False
+        self._has_bars = form.bar
         #: The total of the bar that is counted.
         self.counted = chosen
         #: Words of the log named two: two trainings are in it.
@@ -84,7 +87,28 @@ class Bars:
         """Whether what was counted may be another bar than training's."""
         return bool(self._seen) and self.training != self.counted
 
-    def hear(self, reading: Reading) -> None:
+    def is_aside(self, reading: Reading, epoch: int | None, *, begun: bool) -> bool:
+        """Return whether a reading is none of training's: validation's bar, or one beside it.
+
+        ``epoch`` is that of training's last step, and ``begun`` tells that there was one.
+        """
+        if not self._has_bars:
+            self.aside = self.aside or bool(reading.aside and begun)
+            return False
+        if reading.total is not None and reading.step >= 0:
+            self._draw(reading.total, reading.step, (reading.seconds or 0.0) * reading.step)
+        self._hear(reading)
+        if reading.aside:
+            self.aside = begun
+        elif reading.step >= 0 and reading.total not in {None, self.counted}:
+            self.aside = begun
+            return True
+        else:
+            # Validation comes last in an epoch, or the bar goes on with it.
+            return self.aside and reading.epoch is not None and reading.epoch == epoch
+        return self.aside
+
+    def _hear(self, reading: Reading) -> None:
         """Take in words: a loss, the run's account, or what the next bar is."""
         if reading.total is not None and reading.step < 0:
             self._say(reading.total)
@@ -99,7 +123,7 @@ class Bars:
         if self._words == 1 and len(self._seen) == 1:
             self._alone = next(iter(self._seen))
 
-    def draw(self, total: int, step: int, seconds: float) -> None:
+    def _draw(self, total: int, step: int, seconds: float) -> None:
         """Take in a state of a bar, and the seconds since it began."""
         if self.counted is None:
             self.counted = total if self._said is None else self._said

@@ -31,6 +31,15 @@ _WORLD: Final = (
         b"-D device mesh with [",
         re.compile(rb"\d-D device mesh with \[[^]\n]{1,99}\], \[(\d{1,6}(?:, \d{1,6}){0,7})\]"),
     ),
+    # The experts' part, ``ep``, is within the others.
+    (
+        b"device mesh with parallelism: ",
+        re.compile(
+            rb"device mesh with parallelism: "
+            rb"((?:(?:pp|dp|dp_replicate|dp_shard|cp|tp)=\d{1,6}, ){0,7}"
+            rb"(?:pp|dp|dp_replicate|dp_shard|cp|tp)=\d{1,6})\b"
+        ),
+    ),
     (
         b"registered. Starting with ",
         re.compile(rb"processes registered\. Starting with (\d{1,6}) processes"),
@@ -64,7 +73,13 @@ _NODES: Final = (
 )
 #: Of these a run may say several: meshes within meshes, a test on one device after training.
 _MAY_DIFFER: Final = frozenset(
-    {b"-D device mesh with [", b"registered. Starting with ", b"num_gpus=", b"Num GPUs "}
+    {
+        b"-D device mesh with [",
+        b"device mesh with parallelism: ",
+        b"registered. Starting with ",
+        b"num_gpus=",
+        b"Num GPUs ",
+    }
 )
 #: Hugging Face's and PaddleNLP's Trainer: samples of a device, of an update of all, and how many
 #: of the first a device adds up to one update.
@@ -212,8 +227,8 @@ def _precision(text: bytes) -> str:
 
 
 def _devices(text: bytes) -> int:
-    """Return a number of devices, which a mesh has by its dimensions."""
-    return math.prod(int(part) for part in text.split(b","))
+    """Return a number of devices, which a mesh has by its dimensions, with names or without."""
+    return math.prod(int(part.rpartition(b"=")[2]) for part in text.split(b","))
 
 
 def _first(block: bytes, table: Table, read: Callable[[bytes], T]) -> T | None:

@@ -103,6 +103,11 @@ def of_timeline(timeline: Timeline, form: Format, said: Facts) -> Iterator[Probl
         yield Problem(code="truncated", message=f"the log ends at step {last} of {total}")
     elif epochs is not None and epoch is not None and epoch < epochs:
         yield Problem(code="truncated", message=f"the log ends in epoch {epoch} of {epochs}")
+    elif timeline.epoch_ends_early:
+        yield Problem(
+            code="truncated",
+            message=f"the log ends at step {last} of the {timeline.epoch_steps} of an epoch",
+        )
     if form.averaging == "running" and timeline.windows:
         yield Problem(
             code="running-mean",

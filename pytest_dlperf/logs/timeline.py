@@ -43,11 +43,12 @@ class Timeline:
         self.whole_run: float | None = None
         self.runs = 1
         self.ranks = Ranks(form, lead)
-        self.bars = Bars(bar_total)
+        self.bars = Bars(form, bar_total)
         self.prints = 0
         self.steps = 0
         self.total: int | None = None
         self.epochs: int | None = None
+        self.epoch_steps: int | None = None
         self.epoch_begins = False
         #: Steps between the last two prints of an epoch.
         self.interval: int | None = None
@@ -58,7 +59,8 @@ class Timeline:
         self._of_first = 0
         self._work = UsualWork(form.cost_resolution)
         self._half: int | None = None
-        self._aside = False
+        #: Prints with the time of something else in them.
+        self.left_out = 0
         least = _BAR_SECONDS if form.bar else 0.0
         self._mean = RunningMean(form.running_since, least, form.resolution)
 
@@ -92,32 +94,44 @@ class Timeline:
         """The last printed step."""
         return self._step
 
+    @property
+    def epoch_ends_early(self) -> bool:
+        """Whether at least one more print was to come in the last epoch."""
+        if self._step is None or self.epoch_steps is None or self.interval is None:
+            return False
+        done = self._step + 1 - self._format.first_step
+        return done + self.interval <= self.epoch_steps
+
     def add(self, reading: Reading, rank: int | None, at_s: float | None) -> None:
         """Take in a reading, in the order of the log."""
         if reading.whole_run is not None:
             self.whole_run = reading.whole_run
         if rank is not None:
             self.ranks.lines[rank] += 1
-        if reading.loss is not None:
-            self.loss_last = reading.loss
-        if self._format.bar:
-            self._look_at_bar(reading)
         step = self._joined_step(reading)
-        if self._is_aside(reading) or step is None:
+        if reading.loss is not None and (self._format.bar or step is None):
+            self.loss_last = reading.loss
+        if self.bars.is_aside(reading, self._epoch, begun=self._step is not None) or step is None:
             return
         self.prints += 1
         if self.ranks.is_repeat(reading, step, rank):
             return
+        if reading.loss is not None:
+            self.loss_last = reading.loss
+        last_step = self._step
         first = self._count(reading, step)
         self.steps += 1
         self.total, self.epochs = reading.total, reading.epochs
+        self.epoch_steps = reading.epoch_steps
         window = None
-        if self._aside and not self.epoch_begins:
-            # The mean of the run has the time of what went on aside.
+        anew = self.epoch_begins and last_step is not None and step <= last_step
+        if self.bars.aside and not anew:
+            # The window, or the mean of the run, has the time of what went on aside.
             self._mean.leave_out(step, reading.seconds or 0.0)
+            self.left_out += 1
         else:
             window = self._window(reading, step, first, at_s)
-        self._aside = False
+        self.bars.aside = False
         self.ranks.remember(reading.epoch, step, window)
         if window is not None:
             self.windows.append(window)
@@ -159,9 +173,9 @@ class Timeline:
         self._step, self._epoch, self._counted = found.step, found.epoch, found.counted
         self.epoch_begins, self._mean.state = found.epoch_begins, found.running
         self.interval = found.interval
-        ends = {name: columns[name][part][-1] for name in ("total", "epochs")}
-        of_all = {name: None if np.isnan(end) else int(end) for name, end in ends.items()}
-        self.total, self.epochs = of_all["total"], of_all["epochs"]
+        ends = (columns[name][part][-1] for name in ("total", "epochs", "epoch_steps"))
+        of_all = [None if np.isnan(end) else int(end) for end in ends]
+        self.total, self.epochs, self.epoch_steps = of_all
         losses = columns["loss"][part]
         known = losses[~np.isnan(losses)]
         if len(known):
@@ -178,25 +192,6 @@ class Timeline:
             return None
         half, self._half = self._half, None
         return half
-
-    def _look_at_bar(self, reading: Reading) -> None:
-        if reading.total is not None and reading.step >= 0:
-            self.bars.draw(reading.total, reading.step, (reading.seconds or 0.0) * reading.step)
-        self.bars.hear(reading)
-
-    def _is_aside(self, reading: Reading) -> bool:
-        """Return whether a reading is none of training's: validation's bar, or one beside it."""
-        if not self._format.bar:
-            return False
-        if reading.aside:
-            self._aside = self._step is not None
-        elif reading.step >= 0 and reading.total not in {None, self.bars.counted}:
-            self._aside = self._step is not None
-            return True
-        else:
-            # Validation comes last in an epoch, or the bar goes on with it.
-            return self._aside and reading.epoch is not None and reading.epoch == self._epoch
-        return self._aside
 
     def _count(self, reading: Reading, step: int) -> int:
         """Count the reading's iterations; return the first of them."""

@@ -107,7 +107,7 @@ def test_a_mean_that_runs_on_into_the_next_epoch(tmp_path: Path, interval: int, 
                 )
                 rate = line[line.index("ips: ") :].split()[1]
                 lines.append(
-                    line.replace(rate, f"{batch * count / seconds:.5f}").replace("/626", "/93")
+                    line.replace(rate, f"{batch * count / seconds:.5f}").replace("/150]", "/93]")
                 )
     path = tmp_path / "x_gpu1_bs16.log"
     path.write_text("\n".join(lines), encoding="utf-8")

@@ -152,12 +152,17 @@ def test_devices_of_a_node_are_not_all(nameless: Path, line: str, world: int, od
         ("resnet50_cifar_c10.log", None, None),
         ("train_gpu3.log", None, None),
         ("train_gpu0.log", None, None),
-        ("vit_b16_gpu8.log", 8, None),
-        ("segformer_mit-b5_gpu4.log", 4, None),
+        ("vit_b16_gpu8.log", None, None),
+        ("vit_b16_fp32_gpu8.log", 8, None),
+        ("log_gpu4.log", None, None),
+        ("rank_c8.log", None, None),
+        ("llama3-N2.log", None, None),
+        ("llama3_bs4_bf16-N2.log", None, 4),
+        ("segformer_mit-b5_amp_gpu4.log", 4, None),
         ("segformer_mit_b4_b16.log", None, 16),
-        ("efficientnet_b0_gpu1.log", 1, None),
+        ("efficientnet_b0_gpu1_tf32.log", 1, None),
         ("efficientnet_b4_b64_fp32.log", None, 64),
-        ("x_bs0_gpu8.log", 8, None),
+        ("x_bs0_gpu8.log", None, None),
         ("vit_8gpus.log", 8, None),
         ("8gpu.log", 8, None),
         ("x_gpus6_bs4.log", 6, 4),
@@ -221,7 +226,7 @@ TRAINER = """  Instantaneous batch size per device = 8
 
 
 def test_data_parallel_ways_are_not_all_devices(tmp_path: Path) -> None:
-    result = read(tmp_path / "llama_tp4_gpu8.log", TRAINER + log(huggingface, seconds=1.0))
+    result = read(tmp_path / "llama_tp4_8gpus.log", TRAINER + log(huggingface, seconds=1.0))
 
     assert result.world_size == 8
     assert result.throughput == pytest.approx(64)
@@ -229,7 +234,7 @@ def test_data_parallel_ways_are_not_all_devices(tmp_path: Path) -> None:
 
 
 def test_a_path_that_no_data_parallel_run_fits_is_a_problem(tmp_path: Path) -> None:
-    result = read(tmp_path / "llama_gpu1.log", TRAINER + log(huggingface, seconds=1.0))
+    result = read(tmp_path / "llama_1gpu.log", TRAINER + log(huggingface, seconds=1.0))
 
     assert result.world_size == 2
     assert "world-size-mismatch" in codes(result)

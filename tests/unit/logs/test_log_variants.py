@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from log_lines import (
     BATCH,
+    Writer,
     deepspeed,
     deepspeed2022,
     huggingface,
@@ -83,6 +85,35 @@ def test_an_iteration_starts_anew_with_an_epoch_or_does_not(named: Path, restart
     assert codes(result) == set()
     assert result.iterations == 350
     assert result.throughput == pytest.approx(BATCH / 0.5)
+
+
+EVALUATED = {
+    mmseg: "2022-02-10 06:23:24,873 - mmseg - INFO - Iter(val) [500]\taAcc: 0.7, mIoU: 0.3",
+    mmcv_json: '{"mode": "val", "epoch": 1, "iter": 500, "lr": 0.01, "aAcc": 0.7, "mIoU": 0.3}',
+}
+
+
+@pytest.mark.parametrize("writer", EVALUATED)
+def test_what_evaluation_took_is_no_wait_for_data(named: Path, writer: Writer) -> None:
+    lines = []
+    for i in range(9, 400, 10):
+        after = i % 100 == 9 and i > 9
+        line = writer(i, 3.5 if after else 0.5)
+        # The timer takes all since the iteration before for data.
+        wait = re.search(r'data_time"?: ([\d.]+)', line)
+        assert wait is not None
+        lines.append(line.replace(wait[1], "3.001") if after else line)
+        if i % 100 == 99:
+            lines.append(EVALUATED[writer])
+
+    result = read(named, "\n".join(lines))
+
+    assert codes(result) <= {"truncated"}
+    assert result.throughput == pytest.approx(BATCH / 0.5)
+    assert result.data_wait_share == pytest.approx(0.002, rel=0.3)
+    # An evaluation after every print leaves nothing.
+    every = "\n".join(f"{line}\n{EVALUATED[writer]}" for line in lines)
+    assert read(named, every).throughput is None
 
 
 def test_mmengine_validation_is_no_training(named: Path) -> None:
@@ -258,6 +289,11 @@ def test_megatron_without_a_batch_is_not_guessed(nameless: Path) -> None:
         ("All distributed processes registered. Starting with 16 processes", 16),
         ("[INFO] [config.py:745:print]   world_size ................... 2", 2),
         ("[rank0]:Building 1-D device mesh with ['dp_shard'], [64]", 64),
+        (
+            "- INFO - Building device mesh with parallelism: pp=2, dp_replicate=1, dp_shard=4, "
+            "cp=1, tp=2, ep=4, etp=1",
+            16,
+        ),
     ],
 )
 def test_world_sizes_as_programs_say_them(nameless: Path, line: str, world: int | None) -> None:
