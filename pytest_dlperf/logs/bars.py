@@ -56,6 +56,8 @@ class Bars:
         self._alone: int | None = None
         self._words = 0
         self._run_seconds: float | None = None
+        #: Bars whose clock started over while their steps went on.
+        self._fell: set[int] = set()
         self._current: int | None = None
         self._announced: int | None = None
         self._loss_at: int | None = None
@@ -81,6 +83,11 @@ class Bars:
     def are_announced(self) -> bool:
         """Whether words of the log said that training begins."""
         return self._said is not None
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether training's bar was begun again and goes on, by a clock that starts over."""
+        return self.training in self._fell
 
     @property
     def is_unsure(self) -> bool:
@@ -135,6 +142,9 @@ class Bars:
             else:
                 self._say(total)
             self._announced = None
+        if before is not None and not begins and seconds + _CLOCK_SECONDS < before.seconds:
+            self._fell.add(total)
+            begins = True
         took = seconds if before is None or begins else seconds - before.seconds
         if before is not None and not begins and self._goes_on(total, before, took):
             self._went_on = self._went_on or total

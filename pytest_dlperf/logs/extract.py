@@ -157,6 +157,7 @@ def _heard(stream: Iterable[bytes], said: Facts) -> Iterator[bytes]:
             -facts.TAIL_BYTES :
         ]
         said.look_again(block)
+        said.restarts.look(block)
         yield block
 
 
@@ -171,6 +172,7 @@ def _begin(
         said.look(block)
         form = known or sniff(block)
         if form is not None and any(anchor in block for anchor in form.anchors):
+            said.restarts.begin(form.anchors, block)
             return form, itertools.chain([block], stream)
     return known, ()
 
@@ -244,7 +246,8 @@ def _result(
         stretches=stretches,
         problems=(*found, *refusal),
     )
-    if refusal or timeline.several_runs or said.two_worlds is not None:
+    several = timeline.several_runs or said.two_worlds is not None or said.restarts.word
+    if refusal or several:
         return known
     wait = spans.data_wait_share(kept)
     return replace(

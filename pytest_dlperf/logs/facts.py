@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pytest_dlperf.logs import batch_words, path_words
+from pytest_dlperf.logs.restarts import Restarts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,6 +148,7 @@ class Facts:
     blocks: int = 0
     #: The last bytes so far.
     tail: bytes = b""
+    restarts: Restarts = field(default_factory=Restarts)
     _words: list[Word] = field(default_factory=list)
 
     @property
@@ -184,6 +186,7 @@ class Facts:
         for anchor, pattern in table:
             if anchor in block and (match := pattern.search(block)):
                 found = _devices(match[1])
+                self.restarts.know(anchor, pattern, block, match.start())
                 if keep and anchor not in _MAY_DIFFER:
                     self._words.append((anchor, pattern, found))
                     self.look_again(block)

@@ -77,7 +77,7 @@ class Timeline:
     @property
     def several_runs(self) -> bool:
         """Whether the log holds more than one run."""
-        return self.runs > 1 or self.bars.two_trainings
+        return self.runs > 1 or self.bars.two_trainings or self.bars.is_resumed
 
     @property
     def says_training(self) -> bool:

@@ -153,6 +153,15 @@ def test_a_run_that_is_accounted_on_the_bars_own_line(tmp_path: Path) -> None:
     assert result.whole_run == 15.9
 
 
+def test_a_resumed_training_in_one_log_is_refused(tmp_path: Path) -> None:
+    first, second = training(until=150), training(151, aside=-150)
+
+    result = read(tmp_path, [*first, LOSS, "Killed", *second, LOSS])
+
+    assert result.throughput is None
+    assert "several-runs" in codes(result)
+
+
 def test_two_trainings_in_one_log_are_refused(tmp_path: Path) -> None:
     other = [bar(i, 200, i) for i in range(1, 201)]
 

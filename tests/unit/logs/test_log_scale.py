@@ -127,6 +127,29 @@ def test_runs_on_other_devices_in_one_log_are_refused(
     assert "16" in message(result, "several-runs")
 
 
+@pytest.mark.parametrize("chatter", [0, 30_000])
+def test_a_run_that_starts_again_in_one_log_is_refused(nameless: Path, chatter: int) -> None:
+    head = "using world size: 8, data-parallel size: 1"
+    lines = log(megatron, iterations=400).splitlines()
+    between = ["srun: error: task 0: Exited with exit code 1", *["words"] * chatter]
+
+    again = read(nameless, "\n".join([head, *lines[:200], *between, head, *lines[200:]]))
+    at_the_end = read(nameless, "\n".join([head, *lines, *between, head]))
+    in_the_head = read(nameless, "\n".join([head, head, *between, head, *lines]))
+
+    assert again.throughput is None
+    assert "starts again" in message(again, "several-runs")
+    assert at_the_end.throughput == in_the_head.throughput == pytest.approx(BATCH / 0.5)
+
+
+def test_another_ranks_start_is_no_second_run(nameless: Path) -> None:
+    lines = [f"[rank0]:{line}" for line in log(megatron).splitlines()]
+    lines[:0] = ["[rank0]:using world size: 8"]
+    lines[9:9] = ["[rank3]:using world size: 8"]
+
+    assert read(nameless, "\n".join(lines)).throughput == pytest.approx(BATCH / 0.5)
+
+
 @pytest.mark.parametrize(
     ("line", "world", "odd"),
     [
