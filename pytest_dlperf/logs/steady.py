@@ -141,7 +141,7 @@ def _carried(
     form: Format,
 ) -> _Carried | None:
     """Return it by ``running.rest_of_epoch``; None where an epoch is not followed by the next."""
-    here = np.flatnonzero(restarts)
+    here = np.flatnonzero(restarts & ~np.isnan(epoch_steps))
     rest, count = np.zeros(len(step)), np.zeros(len(step))
     if not form.carries_over or (not before.running.carried and not len(here)):
         return _Carried(rest=rest, count=count)
@@ -151,8 +151,11 @@ def _carried(
     known = (rest >= 0) & (rest < max(1, interval)) & (later <= 1)
     if not np.all(known[here]) or np.any(epoch_steps[here] <= form.running_since):
         return None
-    since = np.concatenate([[before.running.carried], epoch_steps[here] - form.running_since])
-    return _Carried(rest=rest, count=since[np.cumsum(restarts)])
+    # From an epoch's first reading on; 0 where its mean begins anew.
+    begins = np.where(restarts, 0.0, np.nan)
+    begins[here] = epoch_steps[here] - form.running_since
+    latest = np.concatenate([[before.running.carried], begins[restarts]])
+    return _Carried(rest=rest, count=latest[np.cumsum(restarts)])
 
 
 def _undo(

@@ -18,6 +18,7 @@ from pytest_dlperf.logs.extract import LogResult, Question, extract
 from pytest_dlperf.logs.records import Reader
 from pytest_dlperf.logs.registry import named
 from pytest_dlperf.logs.shapes import Shape, shape_of
+from pytest_dlperf.logs.steady import Stride, stride
 
 
 def both_ways(path: Path, name: str, **question: Any) -> tuple[LogResult, LogResult]:
@@ -116,6 +117,32 @@ def test_a_mean_that_runs_on_into_the_next_epoch(tmp_path: Path, interval: int, 
     by_columns, by_line = both_ways(path, "paddleclas")
     assert_same(asdict(by_columns), asdict(by_line))
     assert by_line.throughput == pytest.approx(BATCH * 93 / (92 * 0.45 + 9 * 0.45), rel=0.03)
+
+
+@pytest.mark.parametrize("writer", [paddleclas, paddleclas_dynamic])
+def test_epochs_are_taken_in_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: Writer
+):
+    found = []
+
+    def watched(*arguments: Any) -> Stride | None:
+        found.append(stride(*arguments))
+        return found[-1]
+
+    monkeypatch.setattr("pytest_dlperf.logs.timeline.stride", watched)
+    lines = [
+        writer(i, 0.5)
+        .replace("epoch:0", f"epoch:{epoch}")
+        .replace("Epoch 1/1", f"Epoch {epoch}/9")
+        for epoch in range(1, 10)
+        for i in range(0, 150, 10)
+    ]
+    path = tmp_path / "x_gpu1_bs16.log"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    result = extract(path, Question())
+    assert found
+    assert None not in found
+    assert result.throughput == pytest.approx(BATCH / 0.5)
 
 
 def shape(line: str, name: str = "paddleclas") -> Shape | None:
