@@ -42,10 +42,15 @@ _DEVICES_KEY: Final = re.compile(
     r"|(?:gpu)?卡数?|(?:gpu|设备)数量?",
     re.IGNORECASE,
 )
-_OTHER_KEY: Final = re.compile(
-    rf"{_MANY}(?:nodes?|hosts?){_COUNT}|节点数|(?:gpus?|devices?|cards?)[ _-]*per[ _-]*node",
+_NODES_KEY: Final = re.compile(
+    rf"{_MANY}(?:nodes?|hosts?|machines?){_COUNT}|(?:节点|机器)数量?", re.IGNORECASE
+)
+_PER_NODE_KEY: Final = re.compile(
+    rf"{_MANY}(?:gpus?|devices?|cards?){_COUNT}[ _-]*(?:per|/)[ _-]*(?:node|host|machine)s?"
+    r"|(?:单机|每机|每节点)(?:gpu)?卡数",
     re.IGNORECASE,
 )
+_KEYS: Final = (_BATCH_KEY, _DEVICES_KEY, _NODES_KEY, _PER_NODE_KEY)
 _SPEEDUP: Final = re.compile(r"speed-?\s?up|加速", re.IGNORECASE)
 _LOSS: Final = re.compile(r"loss|损失", re.IGNORECASE)
 
@@ -116,7 +121,7 @@ def _cells_of_row(header: Sequence[str], words: Sequence[str]) -> Iterator[Cell]
 
 
 def _is_key(column: str) -> bool:
-    return any(key.fullmatch(column) for key in (_BATCH_KEY, _DEVICES_KEY, _OTHER_KEY))
+    return any(key.fullmatch(column) for key in _KEYS)
 
 
 def _kind(column: str) -> Kind:
@@ -141,6 +146,11 @@ def _number(pattern: re.Pattern[str], text: str) -> int | None:
 def _row_devices(header: Sequence[str], words: Sequence[str]) -> int | None:
     if (named := _key(header, words, _DEVICES_KEY)) is not None:
         return named
+    if (each := _key(header, words, _PER_NODE_KEY)) is not None:
+        nodes = _key(header, words, _NODES_KEY)
+        return None if nodes is None else nodes * each
+    if _NODES_KEY.fullmatch(header[0]):
+        return None
     if layout := _LAYOUT.search(words[0]):
         return int(layout[1]) * int(layout[2])
     return _number(_DEVICES, words[0])

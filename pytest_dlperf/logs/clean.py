@@ -59,10 +59,11 @@ def blocks(stream: BinaryIO, size: int = BLOCK_BYTES) -> Iterator[bytes]:
 
 def plain(block: bytes) -> bytes:
     """Return the block without colours and NUL bytes, every line ended by a line feed."""
+    if b"\0" in block:
+        # First, since UTF-16 has one between any two letters.
+        block = block.replace(b"\0", b"")
     if b"\x1b" in block:
         block = _COLOUR.sub(b"", block)
-    if b"\0" in block:
-        block = block.replace(b"\0", b"")
     if b"\r" in block:
         block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     return block

@@ -10,6 +10,9 @@ from typing import Any, Final, Literal
 
 from pytest_dlperf.core.log_pattern import Averaging, Scope  # noqa: TC001 - dataclass fields
 
+#: Between these a rate or a time may be: what is printed beyond them is no measurement.
+LEAST: Final = 1e-9
+MOST: Final = 1e15
 NUMBER: Final = rb"([+-]?\d[\d,]{0,24}\.?\d{0,24}(?:[eE][+-]?\d{1,3})?)"
 
 
@@ -17,7 +20,7 @@ NUMBER: Final = rb"([+-]?\d[\d,]{0,24}\.?\d{0,24}(?:[eE][+-]?\d{1,3})?)"
 class Reading:
     """What one line says; None is what it does not say."""
 
-    #: As printed.
+    #: As printed; -1 where the line has none.
     step: int
     epoch: int | None = None
     #: In the format's unit, in its scope.
@@ -32,13 +35,17 @@ class Reading:
     work: float | None = None
     #: First step of the window, where the line prints it.
     start: int | None = None
-    #: How many steps the run was to have, where the line prints it.
+    #: How many steps the run was to have, where the line prints it; a line may say only that.
     total: int | None = None
+    #: How many steps an epoch has, where the line prints it.
+    epoch_steps: int | None = None
     #: How many epochs, where the line prints it; the last has that number.
     epochs: int | None = None
     #: Work over time of the whole run, by the program's own account.
     whole_run: float | None = None
-    #: 1 where something else than training goes on, and takes its time.
+    #: Its seconds, likewise.
+    whole_seconds: float | None = None
+    #: 1 where something else than training goes on, and takes its time; 0 where training begins.
     aside: int | None = None
 
 
@@ -63,6 +70,11 @@ class Format:
     first_step: Literal[0, 1] = 0
     #: Step of the epoch at which a running mean starts anew.
     running_since: int = 0
+    #: Where a line has ``epoch_steps``: the mean runs on into the next epoch, until that step.
+    carries_over: bool = False
+    #: Seconds to which ``seconds`` are printed beside a rate that is the last batch over them:
+    #: where batches may be smaller, the rate is made from the seconds and the usual batch.
+    cost_resolution: float = 0.0
     #: ``epoch``: starts anew with each epoch; ``global``: runs on; ``either``: starts anew if it
     #: does not grow with a new epoch; ``stalls``: runs on, and may stand still for iterations
     #: that count.
@@ -94,6 +106,16 @@ def json_loss(value: Any) -> float | None:
 
 #: How a loss that is no finite number is printed.
 NOT_FINITE: Final = rb"[+-]?(?:[nN][aA][nN]|[iI][nN][fF](?:inity)?)\b"
+
+
+def measured(value: float | None) -> float | None:
+    """Return a rate or a time; None where there is none, or it is beyond what can be."""
+    return value if value is not None and LEAST < value < MOST else None
+
+
+def waited(value: float | None) -> float | None:
+    """Return a time of waiting, which may be none at all; None where it cannot be."""
+    return value if value is not None and 0 <= value < MOST else None
 
 
 class Field:

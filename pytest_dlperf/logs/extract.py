@@ -31,6 +31,23 @@ _UNSURE: Final = Problem(
 )
 
 
+_TWO_BARS: Final = Problem(
+    code="unknown-format",
+    message="several progress bars are in the log, and nothing in it says which is training's",
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counted:
+    """Which lines of a log are counted, where that is known before it is read."""
+
+    lead: int | None = None
+    bar_total: int | None = None
+
+
+_ANY: Final = Counted()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Question:
     """What one asks of a log, and what one knows better than it."""
@@ -89,11 +106,10 @@ def extract(path: Path, question: Question) -> LogResult:
     """Read a log; raise ``UsageError`` where the file cannot be read."""
     try:
         with path.open("rb") as stream:
-            result, lead = _of_blocks(blocks(stream), str(path), question)
-            if lead is not None and stream.seekable():
-                # The first rank ended early, and is not the one to go by.
+            result, better = _of_blocks(blocks(stream), str(path), question)
+            if better is not None and stream.seekable():
                 stream.seek(0)
-                result, _ = _of_blocks(blocks(stream), str(path), question, lead)
+                result, _ = _of_blocks(blocks(stream), str(path), question, better)
             return result
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
@@ -105,15 +121,15 @@ def of_blocks(stream: Iterable[bytes], *, path: str, question: Question) -> LogR
 
 
 def _of_blocks(
-    stream: Iterable[bytes], path: str, question: Question, lead: int | None = None
-) -> tuple[LogResult, int | None]:
-    """Return what a log gave by the prints of a rank, and the rank that has more of them."""
+    stream: Iterable[bytes], path: str, question: Question, counted: Counted = _ANY
+) -> tuple[LogResult, Counted | None]:
+    """Return what a log gave by what was counted, and what should have been; None: the same."""
     said = facts.Facts()
     form, stream = _begin(_heard(stream, said), question.form, said)
     named = facts.of_path(path)
     if form is None:
         return _unknown(path), None
-    timeline, reader = Timeline(form, lead), Reader(form)
+    timeline, reader = Timeline(form, counted.lead, counted.bar_total), Reader(form)
     by_shape = form.by_shape and not rules.needs_stamps(question.rule)
     for text in Sieve(form.anchors).texts(stream):
         columns = reader.columns(text) if by_shape else None
@@ -124,7 +140,14 @@ def _of_blocks(
             reading = form.parse(line.text)
             if reading is not None:
                 timeline.add(reading, line.rank, stamp(line.text))
-    return _result(path, form, timeline, said, named, question), timeline.ranks.better_lead
+    return _result(path, form, timeline, said, named, question), _better(timeline)
+
+
+def _better(timeline: Timeline) -> Counted | None:
+    """Return what should have been counted: only its end tells it of some logs."""
+    lead = timeline.ranks.better_lead
+    total = timeline.bars.training if timeline.bars.is_unsure else None
+    return None if lead is None and total is None else Counted(lead=lead, bar_total=total)
 
 
 def _heard(stream: Iterable[bytes], said: Facts) -> Iterator[bytes]:
@@ -134,6 +157,7 @@ def _heard(stream: Iterable[bytes], said: Facts) -> Iterator[bytes]:
             -facts.TAIL_BYTES :
         ]
         said.look_again(block)
+        said.restarts.look(block)
         yield block
 
 
@@ -148,6 +172,7 @@ def _begin(
         said.look(block)
         form = known or sniff(block)
         if form is not None and any(anchor in block for anchor in form.anchors):
+            said.restarts.begin(form.anchors, block)
             return form, itertools.chain([block], stream)
     return known, ()
 
@@ -191,13 +216,14 @@ def _result(
     by_label = question.rule in rules.BY_LABEL
     until = rules.last_step(question.until) if by_label else question.until
     sure = not form.last_resort or timeline.says_training or question.form is not None
-    refusal = (
-        refusals.refusal(
+    if timeline.bars.is_unsure:
+        refusal: tuple[Problem, ...] = (_TWO_BARS,)
+    elif sure:
+        refusal = refusals.refusal(
             timeline, form, size, selection, stretches, skip=question.skip, until=until
         )
-        if sure
-        else (_UNSURE,)
-    )
+    else:
+        refusal = (_UNSURE,)
     found = (
         *problems.of_facts(said, named, size.world_size),
         *size.problems,
@@ -220,7 +246,8 @@ def _result(
         stretches=stretches,
         problems=(*found, *refusal),
     )
-    if refusal or timeline.runs > 1 or said.two_worlds is not None:
+    several = timeline.several_runs or said.two_worlds is not None or said.restarts.word
+    if refusal or several:
         return known
     wait = spans.data_wait_share(kept)
     return replace(

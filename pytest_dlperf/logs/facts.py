@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pytest_dlperf.logs import batch_words, path_words
+from pytest_dlperf.logs.restarts import Restarts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,15 @@ _WORLD: Final = (
     (
         b"-D device mesh with [",
         re.compile(rb"\d-D device mesh with \[[^]\n]{1,99}\], \[(\d{1,6}(?:, \d{1,6}){0,7})\]"),
+    ),
+    # The experts' part, ``ep``, is within the others.
+    (
+        b"device mesh with parallelism: ",
+        re.compile(
+            rb"device mesh with parallelism: "
+            rb"((?:(?:pp|dp|dp_replicate|dp_shard|cp|tp)=\d{1,6}, ){0,7}"
+            rb"(?:pp|dp|dp_replicate|dp_shard|cp|tp)=\d{1,6})\b"
+        ),
     ),
     (
         b"registered. Starting with ",
@@ -64,7 +74,13 @@ _NODES: Final = (
 )
 #: Of these a run may say several: meshes within meshes, a test on one device after training.
 _MAY_DIFFER: Final = frozenset(
-    {b"-D device mesh with [", b"registered. Starting with ", b"num_gpus=", b"Num GPUs "}
+    {
+        b"-D device mesh with [",
+        b"device mesh with parallelism: ",
+        b"registered. Starting with ",
+        b"num_gpus=",
+        b"Num GPUs ",
+    }
 )
 #: Hugging Face's and PaddleNLP's Trainer: samples of a device, of an update of all, and how many
 #: of the first a device adds up to one update.
@@ -132,6 +148,7 @@ class Facts:
     blocks: int = 0
     #: The last bytes so far.
     tail: bytes = b""
+    restarts: Restarts = field(default_factory=Restarts)
     _words: list[Word] = field(default_factory=list)
 
     @property
@@ -169,6 +186,7 @@ class Facts:
         for anchor, pattern in table:
             if anchor in block and (match := pattern.search(block)):
                 found = _devices(match[1])
+                self.restarts.know(anchor, pattern, block, match.start())
                 if keep and anchor not in _MAY_DIFFER:
                     self._words.append((anchor, pattern, found))
                     self.look_again(block)
@@ -212,8 +230,8 @@ def _precision(text: bytes) -> str:
 
 
 def _devices(text: bytes) -> int:
-    """Return a number of devices, which a mesh has by its dimensions."""
-    return math.prod(int(part) for part in text.split(b","))
+    """Return a number of devices, which a mesh has by its dimensions, with names or without."""
+    return math.prod(int(part.rpartition(b"=")[2]) for part in text.split(b","))
 
 
 def _first(block: bytes, table: Table, read: Callable[[bytes], T]) -> T | None:

@@ -18,8 +18,10 @@ _COUNT: Final = re.compile(
     r"|gpus([1-9]\d{0,4})(?![0-9A-Za-z]))",
     re.IGNORECASE,
 )
-#: ``gpu8``, ``_c8``, ``-N8``: a count, or an index, classes and the like.
-_WORLD: Final = re.compile(r"(?:gpu|[_-]c|[_-]N)([1-9]\d{0,4})(?![0-9A-Za-z])")
+#: ``gpu8``, ``_c8``: a count, or an index, classes and the like.
+_WORLD: Final = re.compile(r"(?:gpu|[_-]c)([1-9]\d{0,4})(?![0-9A-Za-z])")
+#: ``BS4-N8``; elsewhere Slurm's ``-N2`` counts nodes.
+_AFTER_BATCH: Final = re.compile(r"(?<![A-Za-z])BS\d{1,9}-N([1-9]\d{0,4})(?![0-9A-Za-z])")
 #: Ways to say how many nodes, of which the devices may be those of one.
 _NODES: Final = re.compile(r"(?<![0-9])([1-9]\d{0,3})[_-]?nodes?(?![A-Za-z])", re.IGNORECASE)
 _CLASSES: Final = frozenset({10, 100, 1000})
@@ -55,6 +57,9 @@ def world_size(path: str) -> int | None:
         return None
     counts = {int(one or other) for one, other in _COUNT.findall(name)}
     if not counts:
+        counts = {int(word) for word in _AFTER_BATCH.findall(name)}
+    # A name that tells no batch and no precision may be that of one device's log: gpu4 of 0 to 7.
+    if not counts and (batch_size(path) or precision(path)):
         counts = {count for word in _WORLD.findall(name) if _is_count(count := int(word))}
     return counts.pop() if len(counts) == 1 else None
 

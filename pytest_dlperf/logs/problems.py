@@ -39,6 +39,12 @@ def of_facts(said: Facts, path: Facts, taken: int | None) -> Iterator[Problem]:
             message=f"the log says {one} devices or nodes, and {other} in another place: runs on "
             "both are in it; no number is given: split it where a run starts",
         )
+    elif said.restarts.word:
+        yield Problem(
+            code="several-runs",
+            message=f"a run starts again in this log ({said.restarts.word[:60]!r} comes twice, "
+            "with steps between), with a warm-up of its own; no number is given: split it there",
+        )
     if world is not None and named is not None and world != named:
         yield Problem(
             code="world-size-mismatch",
@@ -82,6 +88,18 @@ def of_timeline(timeline: Timeline, form: Format, said: Facts) -> Iterator[Probl
             message=f"{timeline.runs} runs are in this log, their steps start over; no number is "
             "given: split it where a run starts",
         )
+    elif timeline.bars.two_trainings:
+        yield Problem(
+            code="several-runs",
+            message="the log says how many steps its training has, twice and not the same; no "
+            "number is given: split it where a training starts",
+        )
+    elif timeline.bars.is_resumed:
+        yield Problem(
+            code="several-runs",
+            message="the clock of training's bar starts over where its steps go on: a run that "
+            "was resumed, with a warm-up of its own; no number is given: split it there",
+        )
     if timeline.ranks.repeats and not form.bar:
         ranks = timeline.prints / timeline.steps
         yield Problem(
@@ -97,6 +115,11 @@ def of_timeline(timeline: Timeline, form: Format, said: Facts) -> Iterator[Probl
         yield Problem(code="truncated", message=f"the log ends at step {last} of {total}")
     elif epochs is not None and epoch is not None and epoch < epochs:
         yield Problem(code="truncated", message=f"the log ends in epoch {epoch} of {epochs}")
+    elif timeline.epoch_ends_early:
+        yield Problem(
+            code="truncated",
+            message=f"the log ends at step {last} of the {timeline.epoch_steps} of an epoch",
+        )
     if form.averaging == "running" and timeline.windows:
         yield Problem(
             code="running-mean",

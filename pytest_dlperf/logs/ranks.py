@@ -6,6 +6,8 @@ from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.logs.declare import measured
+
 if TYPE_CHECKING:
     from pytest_dlperf.logs.declare import Format, Reading
     from pytest_dlperf.logs.windows import Window
@@ -91,7 +93,8 @@ class Ranks:
 
 def _take_in(window: Window, rate: float | None) -> None:
     """Take in another rank's rate: they measure one speed, each with its own clock."""
-    if rate is None or rate <= 0 or window.rate is None:
+    rate = measured(rate)
+    if rate is None or window.rate is None:
         return
     window.prints += 1
     window.rate += (rate - window.rate) / window.prints

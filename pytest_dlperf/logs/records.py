@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _SAMPLE: Final = 1 << 14
 #: From this share of lines on, those of one shape are looked for in runs.
 _MOSTLY: Final = 0.75
-_WHOLE = frozenset({"step", "epoch", "start", "total", "epochs", "aside"})
+_WHOLE = frozenset({"step", "epoch", "start", "total", "epochs", "epoch_steps", "aside"})
 
 
 class Columns:

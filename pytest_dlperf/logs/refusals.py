@@ -73,6 +73,8 @@ def _nothing_left(
             f"its mean times are printed to {form.resolution:g} s, too coarse for iterations as "
             "short as these: the rounding would be more than 2.5 % of the rate"
         )
+    if timeline.left_out and not len(stretches):
+        return "every print has the time of an evaluation in it; print more often"
     if not len(stretches):
         return (
             f"{timeline.iterations} iterations are in the log, and none has a rate or a time that "

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pytest_dlperf.core.run import Span
+from pytest_dlperf.logs.declare import LEAST, MOST
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,12 +94,14 @@ def scaled(
     both = window["rate"] * window["seconds_each"] * scale
     unsaid = varies or batch is None
     each = np.where(by_rate & (both > 0) & unsaid, both, global_batch)
-    each = np.where(by_rate & (window["work_each"] > 0), window["work_each"] * scale, each)
+    varied = window["work_each"]
+    each = np.where(by_rate & (varied > LEAST) & (varied < MOST), varied * scale, each)
     iterations = window["last"] - window["first"] + 1
     work = iterations * np.where(np.isnan(each), 1.0, each)
     seconds = work / rate
     waits = window["seconds_each"] > 0
     share = np.divide(window["wait_each"], window["seconds_each"], where=waits, out=rate * np.nan)
+    share = np.clip(share, 0, 1)
     return Stretches(
         first=window["first"],
         last=window["last"],

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from pytest_dlperf.logs.bars import Bars
+from pytest_dlperf.logs.declare import measured, waited
 from pytest_dlperf.logs.ranks import Ranks
-from pytest_dlperf.logs.running import RunningMean
+from pytest_dlperf.logs.running import RunningMean, rest_of_epoch
 from pytest_dlperf.logs.steady import Before, stride
+from pytest_dlperf.logs.usual_work import UsualWork
 from pytest_dlperf.logs.windows import Window, Windows
 
 if TYPE_CHECKING:
@@ -31,31 +34,40 @@ _BAR_SECONDS: Final = 5 - 1e-6
 class Timeline:
     """All windows of one log."""
 
-    def __init__(self, form: Format, lead: int | None = None) -> None:
-        """``lead`` is as in ``Ranks``."""
+    def __init__(
+        self, form: Format, lead: int | None = None, bar_total: int | None = None
+    ) -> None:
+        """``lead`` is as in ``Ranks``, ``bar_total`` as in ``Bars``."""
         self.windows = Windows()
         self.loss_last: float | None = None
         self.whole_run: float | None = None
         self.runs = 1
         self.ranks = Ranks(form, lead)
+        self.bars = Bars(form, bar_total)
         self.prints = 0
         self.steps = 0
         self.total: int | None = None
         self.epochs: int | None = None
+        self.epoch_steps: int | None = None
         self.epoch_begins = False
+        #: Steps between the last two prints of an epoch.
+        self.interval: int | None = None
         self._format = form
         self._epoch: int | None = None
         self._step: int | None = None
         self._counted = 0
+        self._of_first = 0
+        self._work = UsualWork(form.cost_resolution)
         self._half: int | None = None
-        self._aside = False
+        #: Prints with the time of something else in them.
+        self.left_out = 0
         least = _BAR_SECONDS if form.bar else 0.0
         self._mean = RunningMean(form.running_since, least, form.resolution)
 
     @property
     def iterations(self) -> int:
-        """Iterations that the log is known to have seen."""
-        return self._counted
+        """Iterations that the log is known to have seen, from its first print on."""
+        return self._counted if self.steps > 1 else self._of_first
 
     @property
     def coarse(self) -> bool:
@@ -63,9 +75,14 @@ class Timeline:
         return self._mean.too_coarse > 0
 
     @property
+    def several_runs(self) -> bool:
+        """Whether the log holds more than one run."""
+        return self.runs > 1 or self.bars.two_trainings or self.bars.is_resumed
+
+    @property
     def says_training(self) -> bool:
         """Whether the log has words of training, besides its steps."""
-        return self.loss_last is not None or self.whole_run is not None
+        return self.loss_last is not None or self.whole_run is not None or self.bars.are_announced
 
     @property
     def last_epoch(self) -> int | None:
@@ -77,30 +94,44 @@ class Timeline:
         """The last printed step."""
         return self._step
 
+    @property
+    def epoch_ends_early(self) -> bool:
+        """Whether at least one more print was to come in the last epoch."""
+        if self._step is None or self.epoch_steps is None or self.interval is None:
+            return False
+        done = self._step + 1 - self._format.first_step
+        return done + self.interval <= self.epoch_steps
+
     def add(self, reading: Reading, rank: int | None, at_s: float | None) -> None:
         """Take in a reading, in the order of the log."""
         if reading.whole_run is not None:
             self.whole_run = reading.whole_run
         if rank is not None:
             self.ranks.lines[rank] += 1
-        if reading.loss is not None:
-            self.loss_last = reading.loss
         step = self._joined_step(reading)
-        if self._is_aside(reading) or step is None:
+        if reading.loss is not None and (self._format.bar or step is None):
+            self.loss_last = reading.loss
+        if self.bars.is_aside(reading, self._epoch, begun=self._step is not None) or step is None:
             return
         self.prints += 1
         if self.ranks.is_repeat(reading, step, rank):
             return
+        if reading.loss is not None:
+            self.loss_last = reading.loss
+        last_step = self._step
         first = self._count(reading, step)
         self.steps += 1
         self.total, self.epochs = reading.total, reading.epochs
+        self.epoch_steps = reading.epoch_steps
         window = None
-        if self._aside and not self.epoch_begins:
-            # The mean of the run has the time of what went on aside.
+        anew = self.epoch_begins and last_step is not None and step <= last_step
+        if self.bars.aside and not anew:
+            # The window, or the mean of the run, has the time of what went on aside.
             self._mean.leave_out(step, reading.seconds or 0.0)
+            self.left_out += 1
         else:
             window = self._window(reading, step, first, at_s)
-        self._aside = False
+        self.bars.aside = False
         self.ranks.remember(reading.epoch, step, window)
         if window is not None:
             self.windows.append(window)
@@ -126,7 +157,12 @@ class Timeline:
         if "whole_run" in columns or self._step is None or form.bar or form.resolution:
             return False
         before = Before(
-            step=self._step, epoch=self._epoch, counted=self._counted, running=self._mean.state
+            step=self._step,
+            epoch=self._epoch,
+            counted=self._counted,
+            interval=self.interval,
+            running=self._mean.state,
+            usual_work=self._work.usual,
         )
         found = stride(columns, part, before, form)
         if found is None:
@@ -136,9 +172,10 @@ class Timeline:
         self.steps += count
         self._step, self._epoch, self._counted = found.step, found.epoch, found.counted
         self.epoch_begins, self._mean.state = found.epoch_begins, found.running
-        ends = {name: columns[name][part][-1] for name in ("total", "epochs")}
-        of_all = {name: None if np.isnan(end) else int(end) for name, end in ends.items()}
-        self.total, self.epochs = of_all["total"], of_all["epochs"]
+        self.interval = found.interval
+        ends = (columns[name][part][-1] for name in ("total", "epochs", "epoch_steps"))
+        of_all = [None if np.isnan(end) else int(end) for end in ends]
+        self.total, self.epochs, self.epoch_steps = of_all
         losses = columns["loss"][part]
         known = losses[~np.isnan(losses)]
         if len(known):
@@ -156,28 +193,6 @@ class Timeline:
         half, self._half = self._half, None
         return half
 
-    def _is_aside(self, reading: Reading) -> bool:
-        """Return whether a reading is none of training's: validation's bar, or one beside it."""
-        if not self._format.bar:
-            return False
-        if reading.aside:
-            self._aside = self._step is not None
-        elif reading.total is not None and self.total not in {None, reading.total}:
-            self._aside = not self._is_superseded()
-        else:
-            # Validation comes last in an epoch, or the bar goes on with it.
-            return self._aside and reading.epoch is not None and reading.epoch == self._epoch
-        return self._aside
-
-    def _is_superseded(self) -> bool:
-        """Forget a bar that came to its end without a word of training."""
-        if self._step != self.total or self.says_training:
-            return False
-        self.windows, self._counted, self._step = Windows(), 0, None
-        self.ranks.forget()
-        self._mean.restart()
-        return True
-
     def _count(self, reading: Reading, step: int) -> int:
         """Count the reading's iterations; return the first of them."""
         done = step + 1 - self._format.first_step
@@ -187,55 +202,70 @@ class Timeline:
         self.epoch_begins = epoch is not None and reading.epoch != epoch
         if previous is None:
             self._counted = done
-            return self._first_of_log(reading, done)
+            first = self._first_of_log(reading, done)
+            # One print alone does not tell how many iterations it stands for.
+            self._of_first = 1 if first == 1 and reading.start is None else done - first + 1
+            return first
         counter = self._format.counter
         restarts = counter == "epoch" or (counter == "either" and step <= previous)
         if self.epoch_begins and restarts and _later(reading.epoch, epoch):
-            self._counted += done
-            self._mean.restart()
+            before += self._begin_epoch(reading, previous)
+            self._counted = before + done
         elif step < previous or not _later(reading.epoch, epoch):
             self.runs += 1
             self._counted += done
             self._mean.restart()
         else:
-            self._counted += max(1, step - previous)
-            joined = self._format.bar or self._format.resolution
-            if len(self.windows) == 1 and not joined:
-                self._start_where_the_log_does(step - previous)
-                before = self.windows.only.last
+            self.interval = interval = max(1, step - previous)
+            self._counted += interval
+            if self.steps == 1 and not self._format.warmup_removed:
+                before = self._start_where_the_log_does(interval)
         self._counted = max(self._counted, before + 1)
         return before + 1
+
+    def _begin_epoch(self, reading: Reading, last_step: int) -> int:
+        """Return how many iterations the last epoch had after its last print.
+
+        0 where that is unknown, or of no matter.
+        """
+        rest = rest_of_epoch(self._format, reading.epoch_steps, last_step, self.interval)
+        if rest is None:
+            self._mean.restart()
+            return 0
+        self._mean.carry_over(reading.epoch_steps or 0)
+        return rest
 
     def _first_of_log(self, reading: Reading, done: int) -> int:
         if self._format.warmup_removed:
             return max(1, done)
         return 1 if reading.start is None else max(1, min(reading.start + 1, done))
 
-    def _start_where_the_log_does(self, interval: int) -> None:
-        """Count from the first window, where a resumed run's counter is far ahead of it."""
-        window = self.windows.only
-        ahead = window.last - interval
-        if ahead > 0 and not self._format.warmup_removed:
-            window.first, window.last = 1, interval
-            self._counted -= ahead
+    def _start_where_the_log_does(self, interval: int) -> int:
+        """Count from the first print, where a resumed run's counter is far ahead of it.
+
+        Return how many iterations it stands for: no more than come between two.
+        """
+        done = min(self._counted - interval, interval)
+        self._counted = done + interval
+        if len(self.windows):
+            window = self.windows.only
+            window.first, window.last = 1, done
+        return done
 
     def _window(
         self, reading: Reading, step: int, first: int, at_s: float | None
     ) -> Window | None:
-        rate = reading.rate if reading.rate is not None and reading.rate > 0 else None
-        seconds = reading.seconds if reading.seconds is not None and reading.seconds > 0 else None
+        rate, seconds = measured(reading.rate), measured(reading.seconds)
         if rate is None and seconds is None:
             return None
-        own_rate, own_seconds, wait = rate, seconds, reading.data_wait_seconds
+        own_rate, own_seconds, wait = rate, seconds, waited(reading.data_wait_seconds)
         if self._format.averaging == "running":
-            own = self._mean.undo(step, rate=rate, seconds=seconds, wait=wait)
+            usual = self._work.usual_rate(rate, seconds)
+            own = self._mean.undo(step, rate=usual, seconds=seconds, wait=wait)
             if own is None:
                 return None
             own_rate, own_seconds, wait = own.rate, own.seconds, own.wait
             first = self._counted - own.iterations + 1
-        elif self._format.averaging == "iteration" and reading.start is None:
-            # Only the printed iteration was timed; those between prints were not.
-            first = self._counted
         return Window(
             first=first,
             last=self._counted,

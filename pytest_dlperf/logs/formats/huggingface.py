@@ -17,22 +17,41 @@ _BAR: Final = re.compile(
     rb"\[(?:(\d{1,6}):)?(\d\d):(\d\d)<[\d:?]{1,16}, {1,4}[\d.?]{1,9}(?:it/s|s/it)"
 )
 _WHOLE: Final = Field(rb"'?train_samples_per_second'?\s{0,32}[:=] {0,8}'?")
-_LOSS: Final = Loss(rb"^(?:\d{1,5}: )?{'loss': '?")
+_WHOLE_SECONDS: Final = Field(rb"'train_runtime': '?")
+_LOSS: Final = Loss(rb"{'loss': '?")
+_TOTAL: Final = Field(rb"\bTotal optimization steps = ")
+_BEGINS: Final = b"***** Running training"
+_OTHER: Final = re.compile(rb"\*{5} Running (?:Evaluation|Prediction)")
 
 
 def parse(line: bytes) -> Reading | None:
-    """Read a state of the bar, a loss, or the rate of the run; the last two tell no step."""
+    """Read a state of the bar, and words, which tell no step: some stand on a bar's own line.
+
+    Its end is no line end: a dictionary that is printed next comes right after it.
+    """
     match = _BAR.match(line)
+    whole, seconds, loss = _WHOLE(line), _WHOLE_SECONDS(line), _LOSS(line)
     if match is None:
-        whole, loss = _WHOLE(line), _LOSS(line)
-        if whole is None and loss is None:
+        total = _TOTAL.whole(line)
+        aside = 0 if _BEGINS in line else 1 if _OTHER.search(line) else None
+        words = (whole, seconds, loss, total, aside)
+        if all(word is None for word in words):
             return None
-        return Reading(step=-1, loss=loss, whole_run=whole)
+        return Reading(
+            step=-1, loss=loss, whole_run=whole, whole_seconds=seconds, total=total, aside=aside
+        )
     done = int(match[1])
     elapsed = int(match[3] or 0) * 3600 + int(match[4]) * 60 + int(match[5])
     if done < 1 or elapsed < 1:
         return None
-    return Reading(step=done, total=int(match[2]), seconds=elapsed / done)
+    return Reading(
+        step=done,
+        total=int(match[2]),
+        seconds=elapsed / done,
+        loss=loss,
+        whole_run=whole,
+        whole_seconds=seconds,
+    )
 
 
 FORMAT: Final = Format(
@@ -43,7 +62,14 @@ FORMAT: Final = Format(
     unit="samples",
     first_step=1,
     counter="global",
-    anchors=(b"it/s", b"s/it", b"train_samples_per_second", b"{'loss':"),
+    anchors=(
+        b"it/s",
+        b"s/it",
+        b"train_samples_per_second",
+        b"{'loss':",
+        b"***** Running ",
+        b"Total optimization steps",
+    ),
     parse=parse,
     by_shape=True,
     bar=True,

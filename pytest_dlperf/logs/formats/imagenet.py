@@ -13,7 +13,7 @@ from typing import Final
 
 from pytest_dlperf.logs.declare import Field, Format, Loss, Reading
 
-_STEP: Final = re.compile(rb"Epoch: \[(\d{1,9})\]\[\s{0,12}(\d{1,15})/\d{1,15}\]\s")
+_STEP: Final = re.compile(rb"Epoch: \[(\d{1,9})\]\[\s{0,12}(\d{1,15})/(\d{1,15})\]\s")
 _SECONDS: Final = Field(rb"\bTime\s{1,12}[\d.]{1,16} \(\s{0,12}")
 _WAIT: Final = Field(rb"\bData\s{1,12}[\d.]{1,16} \(\s{0,12}")
 _LOSS: Final = Loss(rb"\bLoss\s{1,12}")
@@ -27,6 +27,7 @@ def parse(line: bytes) -> Reading | None:
     return Reading(
         epoch=int(match[1]),
         step=int(match[2]),
+        epoch_steps=int(match[3]),
         seconds=_SECONDS(line),
         data_wait_seconds=_WAIT(line),
         loss=_LOSS(line),

@@ -19,8 +19,11 @@ def parse(line: bytes) -> Reading | None:
         record = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(record, dict) or record.get("mode", "train") != "train":
+    if not isinstance(record, dict):
         return None
+    if record.get("mode", "train") != "train":
+        # Validation that is no evaluation has a time of its own.
+        return None if "data_time" in record else Reading(step=-1, aside=1)
     seconds, loss = finite(record.get("time")), json_loss(record.get("loss"))
     runs_on = "step" in record
     step = finite(record.get("step" if runs_on else "iter"))
@@ -45,7 +48,7 @@ FORMAT: Final = Format(
     unit="images",
     first_step=1,
     counter="either",
-    anchors=(b'"data_time":',),
+    anchors=(b'"data_time":', b'"mode": "val"'),
     parse=parse,
     by_shape=True,
 )

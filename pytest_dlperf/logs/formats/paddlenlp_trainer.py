@@ -23,7 +23,7 @@ def parse(line: bytes) -> Reading | None:
     if step is None or runtime is None or speed is None:
         return None
     # The speed has few digits, but the updates are a whole number.
-    updates = round(min(runtime * speed, 1e9))
+    updates = round(max(0.0, min(runtime * speed, 1e9)))
     if updates < 1:
         return None
     return Reading(step=step, seconds=runtime / updates, loss=_LOSS(line))

@@ -12,7 +12,7 @@ from typing import Final
 from pytest_dlperf.logs.declare import Field, Format, Loss, Reading
 
 _STEP: Final = re.compile(
-    rb"\bplsc [A-Z]{1,9}: \[Train\]\[Epoch (\d{1,9})/\d{1,9}\]\[Iter: (\d{1,15})/"
+    rb"\bplsc [A-Z]{1,9}: \[Train\]\[Epoch (\d{1,9})/\d{1,9}\]\[Iter: (\d{1,15})/(\d{1,15})\]"
 )
 _EPOCHS: Final = Field(rb"\[Epoch \d{1,9}/")
 _RATE: Final = Field(rb"\bips: ")
@@ -30,6 +30,7 @@ def parse(line: bytes) -> Reading | None:
         epoch=int(match[1]),
         epochs=_EPOCHS.whole(line),
         step=int(match[2]),
+        epoch_steps=int(match[3]),
         rate=_RATE(line),
         seconds=_SECONDS(line),
         data_wait_seconds=_WAIT(line),

@@ -13,7 +13,7 @@ from typing import Final
 from pytest_dlperf.logs.declare import Field, Format, Loss, Reading
 
 _STEP: Final = re.compile(
-    rb"\bEpoch: \[(\d{1,9})\] {1,4}\[ {0,14}(\d{1,15})/\d{1,15}\] {1,4}eta: "
+    rb"\bEpoch: \[(\d{1,9})\] {1,4}\[ {0,14}(\d{1,15})/(\d{1,15})\] {1,4}eta: "
 )
 _SECONDS: Final = Field(rb" time: ")
 _WAIT: Final = Field(rb" data: ")
@@ -28,6 +28,7 @@ def parse(line: bytes) -> Reading | None:
     return Reading(
         epoch=int(match[1]),
         step=int(match[2]),
+        epoch_steps=int(match[3]),
         seconds=_SECONDS(line),
         data_wait_seconds=_WAIT(line),
         loss=_LOSS(line),

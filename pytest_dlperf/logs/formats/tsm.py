@@ -11,7 +11,7 @@ from typing import Final
 
 from pytest_dlperf.logs.declare import Field, Format, Loss, Reading
 
-_STEP: Final = re.compile(rb"Epoch: \[(\d{1,9})\]\[(\d{1,15})/\d{1,15}\], lr: ")
+_STEP: Final = re.compile(rb"Epoch: \[(\d{1,9})\]\[(\d{1,15})/(\d{1,15})\], lr: ")
 _SECONDS: Final = Field(rb"\bTime [\d.]{1,16} \(")
 _WAIT: Final = Field(rb"\bData [\d.]{1,16} \(")
 _LOSS: Final = Loss(rb"\bLoss ")
@@ -25,6 +25,7 @@ def parse(line: bytes) -> Reading | None:
     return Reading(
         epoch=int(match[1]),
         step=int(match[2]),
+        epoch_steps=int(match[3]),
         seconds=_SECONDS(line),
         data_wait_seconds=_WAIT(line),
         loss=_LOSS(line),

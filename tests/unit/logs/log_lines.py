@@ -20,7 +20,7 @@ def paddleclas(i: int, s: float) -> str:
 
 def paddleclas_dynamic(i: int, s: float) -> str:
     return (
-        f"[2022/08/05 01:28:59] ppcls INFO: [Train][Epoch 1/1][Iter: {i}/626]"
+        f"[2022/08/05 01:28:59] ppcls INFO: [Train][Epoch 1/1][Iter: {i}/150]"
         f"lr(LinearWarmup): 0.32, top1: 0.22, CELoss: 4.46, loss: 4.46, batch_cost: {s:.5f}s, "
         f"reader_cost: {s / 100:.5f}, ips: {BATCH / s:.5f} samples/s, eta: 11 days, 22:45:05"
     )
@@ -121,7 +121,7 @@ def insightface(i: int, s: float) -> str:
 
 def plsc2022(i: int, s: float) -> str:
     return (
-        f"[2022/10/12 10:00:00] plsc INFO: [Train][Epoch 1/1][Iter: {i}/5000]lr: 0.1, "
+        f"[2022/10/12 10:00:00] plsc INFO: [Train][Epoch 1/1][Iter: {i}/150]lr: 0.1, "
         f"loss: 12.5, batch_cost: {s:.5f}s, reader_cost: 0.00010, "
         f"ips: {BATCH / s:.5f} images/sec, eta: 3:21:00"
     )
@@ -208,7 +208,7 @@ def mmengine(i: int, s: float) -> str:
 
 
 def mmengine_epochs(i: int, s: float) -> str:
-    return mmengine(i, s).replace("Iter(train) [", "Epoch(train)  [1][").replace("/150", "/1051")
+    return mmengine(i, s).replace("Iter(train) [", "Epoch(train)  [1][").replace("/150", "/150")
 
 
 def mmcv_json(i: int, s: float) -> str:
@@ -240,19 +240,19 @@ def tf2_timehistory_2019(i: int, s: float) -> str:
 
 
 def imagenet(i: int, s: float) -> str:
-    return f"Epoch: [0][{i:4d}/5005]\tTime  0.001 ({s:6.3f})\tData  0.000 ( 0.001)\tLoss 6.9 (7.0)"
+    return f"Epoch: [0][{i:4d}/150]\tTime  0.001 ({s:6.3f})\tData  0.000 ( 0.001)\tLoss 6.9 (7.0)"
 
 
 def torchvision(i: int, s: float) -> str:
     return (
-        f"Epoch: [0]  [{i:4d}/5004]  eta: 1 day, 2:03:04  lr: 0.1  img/s: 9999.0  "
+        f"Epoch: [0]  [{i:4d}/150]  eta: 1 day, 2:03:04  lr: 0.1  img/s: 9999.0  "
         f"loss: 6.93 (6.94)  acc1: 0.1 (0.2)  time: {s:.4f}  data: 0.0010  max mem: 7312"
     )
 
 
 def tsm(i: int, s: float) -> str:
     return (
-        f"Epoch: [0][{i}/5005], lr: 0.02000\tTime 0.001 ({s:.3f})\tData 0.000 (0.001)\t"
+        f"Epoch: [0][{i}/150], lr: 0.02000\tTime 0.001 ({s:.3f})\tData 0.000 (0.001)\t"
         "Loss 5.1 (5.2)\tPrec@1 1.0 (1.0)\tPrec@5 5.0 (5.0)"
     )
 

@@ -10,6 +10,7 @@ import pytest
 from log_lines import plsc
 
 from pytest_dlperf.cli import main
+from pytest_dlperf.logs.audit_table import cells_of
 
 #: 16 samples of all devices in so many seconds.
 SECONDS = {"1n1g": 0.5, "1n8g": 0.08}
@@ -59,6 +60,27 @@ def test_cells_are_found_by_rule_and_devices(tmp_path: Path, capsys: pytest.Capt
     missing = cells["32卡", "吞吐(samples/sec)"]
     assert not missing["reproduced"]
     assert missing["found"] is None
+
+
+@pytest.mark.parametrize(
+    ("nodes", "each"),
+    [
+        ("node_num", "gpu_num_per_node"),
+        ("nodes", "gpus_per_node"),
+        ("num_nodes", "num_gpus_per_node"),
+        ("Nodes", "GPUs / node"),
+        ("机器数", "单机卡数"),
+        ("节点数", "每机卡数"),
+    ],
+)
+def test_devices_are_nodes_times_those_of_a_node(nodes: str, each: str):
+    text = f"| {nodes} | {each} | rate |\n|---|---|---|\n| 1 | 8 | 700 |\n| 4 | 8 | 2500 |\n"
+    assert [cell.devices for cell in cells_of(text)] == [8, 32]
+
+
+def test_nodes_alone_name_no_devices():
+    text = "| node_num | rate |\n|---|---|\n| 4 | 2500 |\n"
+    assert [cell.devices for cell in cells_of(text)] == [None]
 
 
 def test_a_number_that_no_rule_gets_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

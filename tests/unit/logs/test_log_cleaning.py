@@ -20,6 +20,7 @@ def read(data: bytes, size: int = 1 << 20) -> LogResult:
         lambda text: text.replace("\n", "\r\n"),
         lambda text: text.replace("\n", "\r"),
         lambda text: text.replace("batch", "\0batch"),
+        lambda text: "\0".join(f"\x1b[32m{text}\x1b[0m"),
         lambda text: "\n".join(f"\x1b[32m{line}\x1b[0m" for line in text.split("\n")),
         lambda text: "\n".join(f"2024-01-02T03:04:05.123456789Z {t}" for t in text.split("\n")),
         lambda text: "\n".join(

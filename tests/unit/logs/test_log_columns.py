@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from log_lines import WRITERS, Writer, paddleclas, paddlevideo
+from log_lines import BATCH, WRITERS, Writer, paddleclas, paddleclas_dynamic, paddlevideo
 
 from pytest_dlperf.logs.clean import plain
 from pytest_dlperf.logs.declare import Reading
@@ -18,6 +18,7 @@ from pytest_dlperf.logs.extract import LogResult, Question, extract
 from pytest_dlperf.logs.records import Reader
 from pytest_dlperf.logs.registry import named
 from pytest_dlperf.logs.shapes import Shape, shape_of
+from pytest_dlperf.logs.steady import Stride, stride
 
 
 def both_ways(path: Path, name: str, **question: Any) -> tuple[LogResult, LogResult]:
@@ -54,8 +55,10 @@ def assert_same(one: Any, other: Any, where: str = "") -> None:
 def test_every_format(tmp_path: Path, name: str, writer: Writer, chatter: int):
     generator = random.Random(f"{name} {chatter}")
     lines = []
+    # The clock of a bar only goes on.
+    most = 0.401 if named(name).bar else 12.0
     for i in range(400):
-        lines.append(writer(i, generator.uniform(0.4, 12.0)))
+        lines.append(writer(i, generator.uniform(0.4, most)))
         lines += [f"some other words {i} of step {k}" for k in range(chatter)]
     path = tmp_path / "x_gpu1_bs16.log"
     path.write_text("\n".join(lines), encoding="utf-8")
@@ -84,6 +87,62 @@ def test_courses_of_all_kinds(tmp_path: Path, averaging: str):
         by_columns = extract(path, Question(form=form))
         by_line = extract(path, Question(form=replace(form, by_shape=False)))
         assert_same(asdict(by_columns), asdict(by_line), f"seed {seed}")
+
+
+@pytest.mark.parametrize("interval", [1, 4, 10, 7])
+@pytest.mark.parametrize("cut", [None, 18])
+def test_a_mean_that_runs_on_into_the_next_epoch(tmp_path: Path, interval: int, cut: int | None):
+    generator = random.Random(interval)
+    lines, seconds, count = [], 0.0, 0
+    for epoch in range(1, 21):
+        # Of one that is cut short it is not known what its mean runs on with.
+        for i in range(60 if epoch == cut else 93):
+            if i == 5:
+                seconds, count = 0.0, 0
+            seconds, count = (
+                seconds + generator.uniform(0.4, 0.5) * (9 if i == 0 else 1),
+                count + 1,
+            )
+            batch = BATCH / 2 if i == 92 else BATCH
+            if i % interval == 0:
+                line = paddleclas_dynamic(i, seconds / count).replace(
+                    "Epoch 1/1", f"Epoch {epoch}/20"
+                )
+                rate = line[line.index("ips: ") :].split()[1]
+                lines.append(
+                    line.replace(rate, f"{batch * count / seconds:.5f}").replace("/150]", "/93]")
+                )
+    path = tmp_path / "x_gpu1_bs16.log"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    by_columns, by_line = both_ways(path, "paddleclas")
+    assert_same(asdict(by_columns), asdict(by_line))
+    assert by_line.throughput == pytest.approx(BATCH * 93 / (92 * 0.45 + 9 * 0.45), rel=0.03)
+
+
+@pytest.mark.parametrize("writer", [paddleclas, paddleclas_dynamic])
+def test_epochs_are_taken_in_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: Writer
+):
+    found = []
+
+    def watched(*arguments: Any) -> Stride | None:
+        found.append(stride(*arguments))
+        return found[-1]
+
+    monkeypatch.setattr("pytest_dlperf.logs.timeline.stride", watched)
+    lines = [
+        writer(i, 0.5)
+        .replace("epoch:0", f"epoch:{epoch}")
+        .replace("Epoch 1/1", f"Epoch {epoch}/9")
+        for epoch in range(1, 10)
+        for i in range(0, 150, 10)
+    ]
+    path = tmp_path / "x_gpu1_bs16.log"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    result = extract(path, Question())
+    assert found
+    assert None not in found
+    assert result.throughput == pytest.approx(BATCH / 0.5)
 
 
 def shape(line: str, name: str = "paddleclas") -> Shape | None:

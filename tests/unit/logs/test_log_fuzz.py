@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 import os
 import re
@@ -20,6 +21,8 @@ from pytest_dlperf.logs.registry import formats
 EXAMPLES = int(os.environ.get("DLPERF_FUZZ_EXAMPLES", "8000"))
 LINES = [writer(i, 0.5).encode() for _, writer in WRITERS for i in (0, 60, 149)]
 NUMBER = re.compile(rb"\d+")
+FLOAT = re.compile(rb"\d+(?:\.\d*)?")
+BEYOND = [b"1e308", b"1e-308", b"-1e308", b"9" * 24, b"0", b"0.0000000000000001", b"nan", b"inf"]
 LITERALS = [
     b"\n",
     b"\r",
@@ -50,8 +53,10 @@ def check(data: bytes, name: str | None, *, block: int = 256) -> None:
     question = Question(form=form, skip=1, world_size=2, batch_size_per_device=4)
     result = of_blocks(blocks(io.BytesIO(data), block), path="x", question=question)
     values = result.to_json()
+    json.dumps(values, allow_nan=False)
     rates = [values["throughput"], *(values["estimates"] or {}).values()]
     assert all(rate is None or (math.isfinite(rate) and rate > 0) for rate in rates)
+    assert 0 <= (values["data_wait_share"] or 0) <= 1
     assert result.throughput is not None or result.problems
 
 
@@ -59,6 +64,28 @@ def check(data: bytes, name: str | None, *, block: int = 256) -> None:
 @given(st.lists(mutated() | PIECES, max_size=40), st.sampled_from([None, *sorted(formats())]))
 def test_any_bytes_give_a_result(pieces: list[bytes], name: str | None) -> None:
     check(b"\n".join(pieces), name)
+
+
+@st.composite
+def beyond_bounds(draw: st.DrawFn) -> tuple[str, bytes]:
+    """A log of one format in which one number of most lines is beyond what can be."""
+    name, writer = draw(st.sampled_from(WRITERS))
+    lines = [writer(i, 0.5).encode() for i in range(40)]
+    at = draw(st.integers(0, max(len(FLOAT.findall(line)) for line in lines) - 1))
+    number = draw(st.sampled_from(BEYOND))
+    since, until = draw(st.integers(0, 39)), draw(st.integers(0, 39))
+    for i in range(since, until or 40):
+        places = [match.span() for match in FLOAT.finditer(lines[i])]
+        if at < len(places):
+            start, end = places[at]
+            lines[i] = lines[i][:start] + number + lines[i][end:]
+    return name, b"\n".join(lines) + b"\n"
+
+
+@settings(deadline=None, max_examples=EXAMPLES // 4)
+@given(beyond_bounds())
+def test_numbers_beyond_what_can_be(log: tuple[str, bytes]) -> None:
+    check(log[1], log[0], block=1 << 14)
 
 
 @pytest.mark.parametrize("name", sorted(formats()))

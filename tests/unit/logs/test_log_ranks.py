@@ -10,6 +10,7 @@ from log_lines import (
     BATCH,
     imagenet,
     log,
+    mmengine_epochs,
     ngc_pytorch,
     paddleclas,
     paddleclas_dynamic,
@@ -122,6 +123,19 @@ def test_estimates_of_running_means_are_of_the_rank_that_is_taken(tmp_path: Path
     assert result.estimates.time_weighted == pytest.approx(BATCH / 0.5)
 
 
+@pytest.mark.parametrize("first", [0, 4])
+def test_the_last_loss_is_that_of_the_rank_that_is_counted(tmp_path: Path, first: int) -> None:
+    # Pipeline stages but the last print a loss of -1.
+    losses = {0: "-1.0000", 4: "6.2500"}
+    lines = [
+        f"[rank{rank}]:- root - INFO - step: {i:2}  loss: {losses[rank]}  tps: 7,234  mfu: 39.0%"
+        for i in range(1, 150)
+        for rank in sorted(losses, reverse=(first == 4) == (i < 50))
+    ]
+
+    assert read(tmp_path, "\n".join(lines)).loss_last == float(losses[first])
+
+
 @pytest.mark.parametrize(
     "end",
     [
@@ -154,6 +168,21 @@ def test_a_log_that_ends_epochs_before_its_last_is_truncated(
     assert "truncated" not in codes(whole)
     assert "epoch 1 of 300" in message(part, "truncated")
     assert part.throughput == whole.throughput
+
+
+@pytest.mark.parametrize(
+    "writer", [imagenet, tsm, torchvision, paddleclas_dynamic, mmengine_epochs]
+)
+def test_a_log_that_ends_steps_before_its_epoch_is_truncated(
+    tmp_path: Path, writer: Callable[[int, float], str]
+) -> None:
+    lines = [writer(i, 0.5) for i in range(9, 150, 10)]
+    whole = read(tmp_path, "\n".join(lines))
+    # One print is missing, or all of an epoch but its first.
+    part = read(tmp_path, "\n".join(lines[:-1]))
+
+    assert "truncated" not in codes(whole)
+    assert "of the 150 of an epoch" in message(part, "truncated")
 
 
 @pytest.mark.parametrize(

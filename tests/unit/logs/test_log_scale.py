@@ -127,6 +127,29 @@ def test_runs_on_other_devices_in_one_log_are_refused(
     assert "16" in message(result, "several-runs")
 
 
+@pytest.mark.parametrize("chatter", [0, 30_000])
+def test_a_run_that_starts_again_in_one_log_is_refused(nameless: Path, chatter: int) -> None:
+    head = "using world size: 8, data-parallel size: 1"
+    lines = log(megatron, iterations=400).splitlines()
+    between = ["srun: error: task 0: Exited with exit code 1", *["words"] * chatter]
+
+    again = read(nameless, "\n".join([head, *lines[:200], *between, head, *lines[200:]]))
+    at_the_end = read(nameless, "\n".join([head, *lines, *between, head]))
+    in_the_head = read(nameless, "\n".join([head, head, *between, head, *lines]))
+
+    assert again.throughput is None
+    assert "starts again" in message(again, "several-runs")
+    assert at_the_end.throughput == in_the_head.throughput == pytest.approx(BATCH / 0.5)
+
+
+def test_another_ranks_start_is_no_second_run(nameless: Path) -> None:
+    lines = [f"[rank0]:{line}" for line in log(megatron).splitlines()]
+    lines[:0] = ["[rank0]:using world size: 8"]
+    lines[9:9] = ["[rank3]:using world size: 8"]
+
+    assert read(nameless, "\n".join(lines)).throughput == pytest.approx(BATCH / 0.5)
+
+
 @pytest.mark.parametrize(
     ("line", "world", "odd"),
     [
@@ -152,12 +175,17 @@ def test_devices_of_a_node_are_not_all(nameless: Path, line: str, world: int, od
         ("resnet50_cifar_c10.log", None, None),
         ("train_gpu3.log", None, None),
         ("train_gpu0.log", None, None),
-        ("vit_b16_gpu8.log", 8, None),
-        ("segformer_mit-b5_gpu4.log", 4, None),
+        ("vit_b16_gpu8.log", None, None),
+        ("vit_b16_fp32_gpu8.log", 8, None),
+        ("log_gpu4.log", None, None),
+        ("rank_c8.log", None, None),
+        ("llama3-N2.log", None, None),
+        ("llama3_bs4_bf16-N2.log", None, 4),
+        ("segformer_mit-b5_amp_gpu4.log", 4, None),
         ("segformer_mit_b4_b16.log", None, 16),
-        ("efficientnet_b0_gpu1.log", 1, None),
+        ("efficientnet_b0_gpu1_tf32.log", 1, None),
         ("efficientnet_b4_b64_fp32.log", None, 64),
-        ("x_bs0_gpu8.log", 8, None),
+        ("x_bs0_gpu8.log", None, None),
         ("vit_8gpus.log", 8, None),
         ("8gpu.log", 8, None),
         ("x_gpus6_bs4.log", 6, 4),
@@ -221,7 +249,7 @@ TRAINER = """  Instantaneous batch size per device = 8
 
 
 def test_data_parallel_ways_are_not_all_devices(tmp_path: Path) -> None:
-    result = read(tmp_path / "llama_tp4_gpu8.log", TRAINER + log(huggingface, seconds=1.0))
+    result = read(tmp_path / "llama_tp4_8gpus.log", TRAINER + log(huggingface, seconds=1.0))
 
     assert result.world_size == 8
     assert result.throughput == pytest.approx(64)
@@ -229,7 +257,7 @@ def test_data_parallel_ways_are_not_all_devices(tmp_path: Path) -> None:
 
 
 def test_a_path_that_no_data_parallel_run_fits_is_a_problem(tmp_path: Path) -> None:
-    result = read(tmp_path / "llama_gpu1.log", TRAINER + log(huggingface, seconds=1.0))
+    result = read(tmp_path / "llama_1gpu.log", TRAINER + log(huggingface, seconds=1.0))
 
     assert result.world_size == 2
     assert "world-size-mismatch" in codes(result)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from log_lines import (
     BATCH,
+    Writer,
     deepspeed,
     deepspeed2022,
     huggingface,
@@ -18,6 +20,7 @@ from log_lines import (
     mmengine,
     mmseg,
     paddleclas_dynamic,
+    paddlevideo,
     plsc2022,
     torchtitan,
     torchvision,
@@ -82,6 +85,35 @@ def test_an_iteration_starts_anew_with_an_epoch_or_does_not(named: Path, restart
     assert codes(result) == set()
     assert result.iterations == 350
     assert result.throughput == pytest.approx(BATCH / 0.5)
+
+
+EVALUATED = {
+    mmseg: "2022-02-10 06:23:24,873 - mmseg - INFO - Iter(val) [500]\taAcc: 0.7, mIoU: 0.3",
+    mmcv_json: '{"mode": "val", "epoch": 1, "iter": 500, "lr": 0.01, "aAcc": 0.7, "mIoU": 0.3}',
+}
+
+
+@pytest.mark.parametrize("writer", EVALUATED)
+def test_what_evaluation_took_is_no_wait_for_data(named: Path, writer: Writer) -> None:
+    lines = []
+    for i in range(9, 400, 10):
+        after = i % 100 == 9 and i > 9
+        line = writer(i, 3.5 if after else 0.5)
+        # The timer takes all since the iteration before for data.
+        wait = re.search(r'data_time"?: ([\d.]+)', line)
+        assert wait is not None
+        lines.append(line.replace(wait[1], "3.001") if after else line)
+        if i % 100 == 99:
+            lines.append(EVALUATED[writer])
+
+    result = read(named, "\n".join(lines))
+
+    assert codes(result) <= {"truncated"}
+    assert result.throughput == pytest.approx(BATCH / 0.5)
+    assert result.data_wait_share == pytest.approx(0.002, rel=0.3)
+    # An evaluation after every print leaves nothing.
+    every = "\n".join(f"{line}\n{EVALUATED[writer]}" for line in lines)
+    assert read(named, every).throughput is None
 
 
 def test_mmengine_validation_is_no_training(named: Path) -> None:
@@ -192,6 +224,44 @@ def test_one_iteration_in_ten_does_not_hide_the_wait_for_data(named: Path) -> No
     assert "data-bound" in codes(result)
 
 
+def test_a_print_of_one_iteration_stands_for_those_since_the_last(named: Path) -> None:
+    lines = []
+    for epoch in range(1, 9):
+        # Every epoch starts slow, and that is the first of its prints.
+        for i in range(0, 75, 10):
+            line = paddlevideo(i, 9.0 if i == 0 else 1.0)
+            lines.append(line.replace("[  1/1  ]", f"[  {epoch}/8  ]"))
+
+    result = read(named, "\n".join(lines))
+
+    assert result.throughput == pytest.approx(BATCH * 71 / (9 + 70), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("text", "iterations"),
+    [
+        (deepspeed(5009, 0.4), 1),
+        (torchtitan(5009, 0.4), 1),
+        ("\n".join(deepspeed(i, 0.4) for i in range(5009, 5050, 10)), 50),
+        ("\n".join(huggingface(i, 1.0) for i in range(100, 150)), 50),
+    ],
+)
+def test_a_resumed_run_has_its_own_warm_up(named: Path, text: str, iterations: int) -> None:
+    result = read(named, text)
+
+    assert result.throughput is None
+    (sentence,) = [p.message for p in result.problems if p.code == "insufficient-data"]
+    assert sentence.startswith(f"{iterations} iterations")
+
+
+def test_a_resumed_runs_bar_counts_from_where_it_began(named: Path) -> None:
+    result = read(named, "\n".join(huggingface(i, 1.0) for i in range(50, 150)))
+
+    # Stretches of five seconds are joined, and one of them straddles the warm-up.
+    assert 45 <= result.iterations <= 50
+    assert result.throughput == pytest.approx(BATCH)
+
+
 def test_two_programs_in_one_log_are_not_mixed(nameless: Path) -> None:
     lines = [f"{deepspeed(i, 0.4)}\n{megatron(i, 0.5)}" for i in range(150)]
 
@@ -219,6 +289,11 @@ def test_megatron_without_a_batch_is_not_guessed(nameless: Path) -> None:
         ("All distributed processes registered. Starting with 16 processes", 16),
         ("[INFO] [config.py:745:print]   world_size ................... 2", 2),
         ("[rank0]:Building 1-D device mesh with ['dp_shard'], [64]", 64),
+        (
+            "- INFO - Building device mesh with parallelism: pp=2, dp_replicate=1, dp_shard=4, "
+            "cp=1, tp=2, ep=4, etp=1",
+            16,
+        ),
     ],
 )
 def test_world_sizes_as_programs_say_them(nameless: Path, line: str, world: int | None) -> None:

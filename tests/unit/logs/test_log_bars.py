@@ -1,0 +1,174 @@
+"""Progress bars of one log: which is training's, wherever its words stand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_dlperf.logs.extract import LogResult, Question, extract, of_blocks
+
+#: Seconds of an update, and of a batch of evaluation.
+TRAIN, EVALUATE = 1.0, 0.25
+UPDATES, BATCHES = 300, 400
+BATCH = 16
+LOSS = "{'loss': 2.07, 'grad_norm': 1.1, 'learning_rate': 4e-05, 'epoch': 0.33}"
+BEGINS = "***** Running training *****"
+STEPS = f"  Total optimization steps = {UPDATES:,}"
+EVALUATION = "***** Running Evaluation *****"
+
+
+def bar(done: int, total: int, seconds: float) -> str:
+    clock = f"{int(seconds) // 60:02d}:{int(seconds) % 60:02d}"
+    return f"{100 * done // total:3d}%|##   | {done}/{total} [{clock}<00:59,  4.00it/s]"
+
+
+def training(since: int = 1, until: int = UPDATES, aside: float = 0.0) -> list[str]:
+    return [bar(i, UPDATES, TRAIN * i + aside) for i in range(since, until + 1)]
+
+
+def evaluation() -> list[str]:
+    # The first state of an evaluation's bar is drawn with its second batch.
+    return [bar(i, BATCHES, EVALUATE * i) for i in range(2, BATCHES + 1)]
+
+
+def account(seconds: float) -> str:
+    return f"{{'train_runtime': {seconds}, 'train_samples_per_second': 15.9, 'epoch': 1.0}}"
+
+
+def read(tmp_path: Path, lines: list[str], **question: object) -> LogResult:
+    path = tmp_path / "x_gpu1_bs16.log"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return extract(path, Question(**question))  # type: ignore[arg-type]
+
+
+def codes(result: LogResult) -> set[str]:
+    return {problem.code for problem in result.problems}
+
+
+def is_of_training(result: LogResult) -> bool:
+    return result.throughput == pytest.approx(BATCH / TRAIN, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("head", "between", "seconds"),
+    [
+        ([BEGINS, STEPS], [], 1e6),
+        ([BEGINS], [], 1e6),
+        ([], [EVALUATION], 1e6),
+        ([], [], UPDATES * TRAIN + 1),
+    ],
+    ids=["its steps", "its beginning", "the other's beginning", "the account of its time"],
+)
+def test_words_that_come_last_count_for_training(
+    tmp_path: Path, head: list[str], between: list[str], seconds: float
+) -> None:
+    end = [LOSS, LOSS, account(seconds)]
+
+    result = read(tmp_path, [*head, *training(), *between, *evaluation(), *end])
+
+    assert is_of_training(result)
+    assert result.loss_last == 2.07
+
+
+def test_a_bar_that_goes_on_after_another_is_trainings(tmp_path: Path) -> None:
+    took = EVALUATE * BATCHES
+    second = training(151, aside=took)
+
+    result = read(tmp_path, [*training(until=150), *evaluation(), *second, *evaluation(), LOSS])
+
+    assert is_of_training(result)
+
+
+def test_a_loss_within_a_bar_tells_whose_it_is(tmp_path: Path) -> None:
+    prepared = [bar(i, 50, i) for i in range(1, 51)]
+    parts = [*training(until=100), LOSS, *training(101)]
+
+    result = read(tmp_path, [*prepared, *parts, *evaluation()])
+
+    assert is_of_training(result)
+
+
+def test_nothing_tells_which_bar_is_trainings(tmp_path: Path) -> None:
+    lines = [*training(), *evaluation(), LOSS]
+
+    for question in ({}, {"world_size": 1}):
+        result = read(tmp_path, lines, **question)
+        assert result.throughput is None
+        assert "unknown-format" in codes(result)
+        assert any("which is training's" in problem.message for problem in result.problems)
+
+
+def test_steps_that_no_bar_has_are_of_none_here(tmp_path: Path) -> None:
+    result = read(tmp_path, [STEPS, *evaluation(), LOSS])
+
+    assert result.throughput is None
+    assert "unknown-format" in codes(result)
+
+
+def test_what_can_be_read_once_only_is_not_guessed(tmp_path: Path) -> None:
+    prepared = [bar(i, 50, i) for i in range(1, 51)]
+    lines = [*prepared, BEGINS, STEPS, *training(), LOSS, ""]
+
+    once = of_blocks(["\n".join(lines).encode()], path="x_gpu1_bs16", question=Question())
+
+    assert once.throughput is None
+    assert is_of_training(read(tmp_path, lines))
+
+
+def test_a_run_killed_before_its_words_were_written(tmp_path: Path) -> None:
+    result = read(tmp_path, [BEGINS, STEPS, *training(until=250)])
+
+    assert is_of_training(result)
+    assert "truncated" in codes(result)
+
+
+@pytest.mark.parametrize("until", [UPDATES, 250])
+def test_a_loss_on_the_bars_own_line(tmp_path: Path, until: int) -> None:
+    lines = training(until=until)
+    lines[49::50] = [line + LOSS for line in lines[49::50]]
+
+    result = read(tmp_path, lines)
+
+    assert is_of_training(result)
+    assert result.loss_last == 2.07
+    assert ("truncated" in codes(result)) is (until < UPDATES)
+
+
+@pytest.mark.parametrize("loss", ["nan", "'nan'", "inf"])
+def test_a_loss_on_the_bars_own_line_may_be_lost(tmp_path: Path, loss: str) -> None:
+    lines = training()
+    lines[-1] += LOSS.replace("2.07", loss)
+
+    assert "loss-not-finite" in codes(read(tmp_path, lines))
+
+
+def test_a_run_that_is_accounted_on_the_bars_own_line(tmp_path: Path) -> None:
+    lines = training()
+    lines[-1] += account(UPDATES * TRAIN)
+
+    result = read(tmp_path, lines)
+
+    assert is_of_training(result)
+    assert result.whole_run == 15.9
+
+
+def test_a_resumed_training_in_one_log_is_refused(tmp_path: Path) -> None:
+    first, second = training(until=150), training(151, aside=-150)
+
+    result = read(tmp_path, [*first, LOSS, "Killed", *second, LOSS])
+
+    assert result.throughput is None
+    assert "several-runs" in codes(result)
+
+
+def test_two_trainings_in_one_log_are_refused(tmp_path: Path) -> None:
+    other = [bar(i, 200, i) for i in range(1, 201)]
+
+    result = read(
+        tmp_path,
+        [BEGINS, STEPS, *training(), LOSS, BEGINS, STEPS.replace("300", "200"), *other, LOSS],
+    )
+
+    assert result.throughput is None
+    assert "several-runs" in codes(result)
