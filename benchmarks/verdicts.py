@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import verdict_rules
-from verdict_study import picture, table
+from verdict_study import picture, table, tradeoff
 from verdict_study.published import published
 from verdict_study.recorded import recordings
 from verdict_study.simulation import NOISE, Simulation
@@ -115,7 +115,7 @@ def costs(results: Results) -> dict[str, int]:
 
 
 def main() -> int:
-    """Write ``verdicts.md`` and ``verdicts.png``; return 1 where a peer cannot be called."""
+    """Write ``verdicts.md`` and two pictures; return 1 where a peer cannot be called."""
     asked = options()
     margins = Margins(tolerance=asked.tolerance, min_effect=asked.min_effect, alpha=asked.alpha)
     sets = data_sets(margins)
@@ -132,12 +132,14 @@ def main() -> int:
     missing = verdict_rules.load()[1]
     absent = None if (SHARED / "noise").is_dir() else SHARED / "noise"
     text = table.markdown(sets, results, margins, missing, absent, asked.seed)
+    text += "\n" + tradeoff.markdown(sets, margins, asked.seed)
     asked.output.mkdir(parents=True, exist_ok=True)
     (asked.output / "verdicts.md").write_text(text, encoding="utf-8")
     print(text)
     simulated = [data for data in sets if data.name in NOISE]
     if simulated:
         picture.draw(simulated, results, asked.output / "verdicts.png")
+    tradeoff.draw(sets, margins, asked.seed, asked.output / "tradeoff.png")
     print(f"{time.perf_counter() - began_s:.0f} s; written to {asked.output}")
     return 1 if missing else 0
 

@@ -204,3 +204,12 @@ def test_the_picture_is_drawn(tmp_path: Path) -> None:
     found = try_ours(QUIET, MARGINS, 1, range(1), 1)
     picture.draw([QUIET], {"quiet": found}, tmp_path / "p.png")
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_the_noise_of_pairs_asks_for() -> None:
+    tradeoff = pytest.importorskip("verdict_study.tradeoff", reason="matplotlib is not installed")
+    needed = [tradeoff.pairs_needed(sd, 0.03, MARGINS) for sd in (0.005, 0.01, 0.02, 0.3)]
+    assert needed[:3] == sorted(needed[:3])
+    assert needed[0] < 10 < needed[2] < 40
+    assert tradeoff.pairs_needed(5.0, 0.03, MARGINS) is None
+    assert tradeoff.pairs_needed(0.001, 0.005, MARGINS) is None, "below the min effect"
