@@ -18,8 +18,6 @@ _MOST_BARS: Final = 64
 _CLOCK_SECONDS: Final = 2
 #: The run's own account of its time has what is done before and after its bar.
 _ACCOUNT: Final = 0.03
-
-
 #: An evaluation shorter than this shows nothing by its time.
 _LONG_SECONDS: Final = 5
 

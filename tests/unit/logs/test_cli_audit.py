@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from log_lines import plsc
+from paddle_lines import plsc
 
 from pytest_dlperf.cli import main
 from pytest_dlperf.logs.audit_table import cells_of

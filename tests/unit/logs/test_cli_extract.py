@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from log_lines import log, plsc
+from log_writer import log
+from paddle_lines import plsc
 
 from pytest_dlperf.cli import main
 

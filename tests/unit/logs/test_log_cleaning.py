@@ -3,7 +3,8 @@ from __future__ import annotations
 import io
 
 import pytest
-from log_lines import log, paddleclas, plsc
+from log_writer import log
+from paddle_lines import paddleclas, plsc
 
 from pytest_dlperf.logs.clean import LINE_BYTES, Line, blocks, lines_with, untagged
 from pytest_dlperf.logs.extract import LogResult, Question, of_blocks

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from log_lines import BATCH, WRITERS, Writer, paddleclas, paddleclas_dynamic, paddlevideo
+from log_lines import WRITERS
+from log_writer import BATCH, Writer
+from paddle_lines import paddleclas, paddleclas_dynamic, paddlevideo
 
 from pytest_dlperf.logs.clean import plain
 from pytest_dlperf.logs.declare import Reading

@@ -4,7 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-from log_lines import BATCH, WRITERS, Writer, log, mlperf, paddleclas, paddlevideo, plsc
+from log_lines import WRITERS, mlperf
+from log_writer import BATCH, Writer, log
+from paddle_lines import paddleclas, paddlevideo, plsc
 
 from pytest_dlperf.core.errors import UnknownNameError, UsageError
 from pytest_dlperf.core.log_pattern import pattern

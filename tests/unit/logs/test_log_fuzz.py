@@ -11,7 +11,9 @@ import tracemalloc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from log_lines import WRITERS, log, paddleclas
+from log_lines import WRITERS
+from log_writer import log
+from paddle_lines import paddleclas
 
 from pytest_dlperf.logs.clean import BLOCK_BYTES, blocks
 from pytest_dlperf.logs.extract import Question, of_blocks

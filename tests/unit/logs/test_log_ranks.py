@@ -6,21 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from log_lines import (
-    BATCH,
-    imagenet,
-    log,
-    mmengine_epochs,
-    ngc_pytorch,
-    paddleclas,
-    paddleclas_dynamic,
-    paddleseg,
-    paddlevideo,
-    plsc,
-    plsc2022,
-    torchvision,
-    tsm,
-)
+from log_lines import imagenet, mmengine_epochs, torchvision, tsm
+from log_writer import BATCH, log
+from nvidia_lines import ngc_pytorch
+from paddle_lines import paddleclas, paddleclas_dynamic, paddleseg, paddlevideo, plsc, plsc2022
 
 from pytest_dlperf.logs.extract import LogResult, Question, extract
 

@@ -5,20 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from log_lines import (
-    BATCH,
-    huggingface,
-    imagenet,
-    log,
-    megatron,
-    mmengine,
-    paddleclas2020,
-    paddleclas_dynamic,
-    paddleseg,
-    tf2_timehistory,
-    torchvision,
-    tsm,
-)
+from log_lines import huggingface, imagenet, megatron, mmengine, tf2_timehistory, torchvision, tsm
+from log_writer import BATCH, log
+from paddle_lines import paddleclas2020, paddleclas_dynamic, paddleseg
 
 from pytest_dlperf.logs import path_words
 from pytest_dlperf.logs.extract import LogResult, Question, extract

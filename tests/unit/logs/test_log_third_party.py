@@ -9,7 +9,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from log_lines import log, plsc
+from log_writer import log
+from paddle_lines import plsc
 
 from pytest_dlperf.cli import main
 from pytest_dlperf.logs import registry, third_party

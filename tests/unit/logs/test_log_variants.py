@@ -7,24 +7,20 @@ from pathlib import Path
 
 import pytest
 from log_lines import (
-    BATCH,
-    Writer,
     deepspeed,
     deepspeed2022,
     huggingface,
     lightning,
     lightning_2020,
-    log,
     megatron,
     mmcv_json,
     mmengine,
     mmseg,
-    paddleclas_dynamic,
-    paddlevideo,
-    plsc2022,
     torchtitan,
     torchvision,
 )
+from log_writer import BATCH, Writer, log
+from paddle_lines import paddleclas_dynamic, paddlevideo, plsc2022
 
 from pytest_dlperf.logs.extract import LogResult, Question, extract
 

@@ -1,0 +1,244 @@
+"""``dlperf judge``: what a side is, and which trainings are the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from judged_logs import judged, write
+from paddle_lines import paddlevideo, plsc
+
+from pytest_dlperf.cli import main
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.layout import Layout
+from pytest_dlperf.core.measurement import Conditions, Measurement
+from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.outcome_json import results_to_json
+from pytest_dlperf.core.run import RunSummary
+from pytest_dlperf.core.verdict import Judgement, Verdict
+from pytest_dlperf.report import judged_schema, results_schema
+
+
+def published(folder: Path, case_id: str, rate: float, unit: str) -> Path:
+    """Write a published baseline as the repository has them: without conditions."""
+    values = {
+        "case_id": case_id, "conditions": None, "facts": {}, "format": 1, "history": [],
+        "machine_class": "8x-v100", "source": {"kind": "published"}, "suite": "x",
+        "sessions": [{"runs": [rate], "time": ""}], "tolerance": None, "unit": unit,
+    }  # fmt: skip
+    path = folder / f"{case_id}.published.json"
+    path.write_text(json.dumps(values), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "words"),
+    [
+        ("gpu8_bs16_fp32", "passed", "within"),
+        ("gpu8_bs16", "passed", "the log does not say its precision"),
+        ("gpu8_bs16_fp16", "incomparable", "precision: fp16, was fp32"),
+        ("gpu8_bs32_fp32", "incomparable", "the path says a batch of 32 a device"),
+        ("gpu32_bs16_fp32", "incomparable", "devices: 32, was 8"),
+    ],
+)
+def test_a_published_number_is_of_its_case_id(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, verdict: str, words: str
+):
+    base = published(tmp_path, "hrnet-paddle-fp32-bs16-1n8g", 256.0, "images")
+    current = tmp_path / f"now_{name}.log"
+    current.write_text(write(tmp_path, "now", 0.5).read_text())
+    _, values = judged(capsys, base, current, "--tolerance=10%")
+    assert values["verdict"] == verdict
+    assert words in values["reason"]
+
+
+@pytest.mark.parametrize(
+    ("unit", "verdict"), [("samples", "passed"), ("clips", "passed"), ("tokens", "incomparable")]
+)
+def test_samples_are_clips_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], unit: str, verdict: str
+):
+    base = published(tmp_path, "tsm-paddle-amp-bs16-1n8g", 256.0, unit)
+    current = tmp_path / "tsm_gpu8_bs16_amp.log"
+    current.write_text("\n".join(paddlevideo(i, 0.5) for i in range(0, 300, 10)))
+    _, values = judged(capsys, base, current, "--tolerance=10%")
+    assert values["verdict"] == verdict
+
+
+def test_other_models_of_a_folder_are_other_trainings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    for side, second in (("base", 0.2), ("now", 0.4)):
+        (tmp_path / side).mkdir()
+        for model, seconds in (("resnet50", 0.5), ("mobilenet", second)):
+            for run in (1, 2, 3):
+                name = f"{model}_gpu8_bs16_fp32_{run}.log"
+                log = write(tmp_path, f"{side}{model}{run}", seconds).read_text()
+                (tmp_path / side / name).write_text(log)
+    _, values = judged(capsys, tmp_path / "base", tmp_path / "now")
+    verdicts = {one["training"].partition("-")[0]: one for one in values["trainings"]}
+    assert verdicts["resnet50"]["verdict"] == "passed"
+    assert verdicts["mobilenet"]["verdict"] == "regressed"
+
+
+def test_a_log_counts_once_and_is_no_comparison_with_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    base = write(tmp_path, "base", 0.5)
+    _, once = judged(capsys, base, base)
+    _, twice = judged(capsys, base, f"{base},{base}")
+    assert twice["sees"] == once["sees"]
+    assert "both sides are the very same file" in once["reason"]
+    assert [(p["side"], p["code"]) for p in twice["problems"]] == [("current", "named-twice")]
+    assert main(["judge", str(base), f"{base},{base}"]) == 0
+    assert "current: named-twice:" in capsys.readouterr().out
+
+
+def test_a_log_that_contradicts_its_path_is_not_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    base, current = write(tmp_path, "base", 0.5), write(tmp_path, "now", 0.5)
+    current.write_text(f"PADDLE_TRAINERS_NUM   32\n{current.read_text()}")
+    base.write_text(f"PADDLE_TRAINERS_NUM   32\n{base.read_text()}")
+    _, values = judged(capsys, base, current)
+    assert values["verdict"] == "incomparable"
+    assert "in doubt" in values["reason"]
+    assert {p["code"] for p in values["problems"]} == {"world-size-mismatch"}
+
+
+def test_a_killed_run_is_judged_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    base, current = write(tmp_path, "base", 0.5), write(tmp_path, "now", 0.5)
+    current.write_text(f"{current.read_text()}\nTerminating with signal 15\n")
+    _, values = judged(capsys, base, current)
+    assert values["verdict"] == "passed"
+    assert ("current", "truncated") in {(p["side"], p["code"]) for p in values["problems"]}
+
+
+def test_an_implausible_speedup_is_unsteady(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    for side in ("base", "now"):
+        for layout, seconds in (("1n1g", 0.5), ("1n8g", 0.05), ("2n8g", 0.2), ("4n8g", 0.05)):
+            folder = tmp_path / side / layout
+            folder.mkdir(parents=True)
+            # PLSC's rate is global: 10 times as much with 8 devices, 4 times from 16 to 32.
+            text = "\n".join(plsc(i, seconds) for i in range(0, 200, 10))
+            (folder / "r50_b16_fp32_1.log").write_text(text)
+    _, values = judged(capsys, tmp_path / "base", tmp_path / "now")
+    verdicts = {one["training"]: one for one in values["trainings"]}
+    assert verdicts["r50-fp32-bs16-1n1g"]["verdict"] == "passed"
+    assert verdicts["r50-fp32-bs16-1n8g"]["verdict"] == "unsteady"
+    assert "times the devices" in verdicts["r50-fp32-bs16-1n8g"]["reason"]
+    # Slow is what 16 devices were: 32 are no faster than one device allows.
+    assert verdicts["r50-fp32-bs16-4n8g"]["verdict"] == "passed"
+    assert {p["code"] for p in verdicts["r50-fp32-bs16-4n8g"]["problems"]} >= {
+        "implausible-speedup"
+    }
+
+
+def test_logs_of_two_programs_are_no_runs_of_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    for side in ("base", "now"):
+        for program, writer in (("a", plsc), ("b", paddlevideo)):
+            path = tmp_path / side / program / "1n8g" / "tsm_b16_amp_1.log"
+            path.parent.mkdir(parents=True)
+            path.write_text("\n".join(writer(i, 0.5) for i in range(0, 200, 10)))
+    _, values = judged(capsys, tmp_path / "base", tmp_path / "now")
+    assert [one["training"] for one in values["trainings"]] == [
+        "a/tsm-amp-bs16-1n8g", "b/tsm-amp-bs16-1n8g",
+    ]  # fmt: skip
+    both = ",".join(str(path) for path in (tmp_path / "base").rglob("*.log"))
+    assert main(["judge", both, both]) == 2
+    assert "no runs of one training" in capsys.readouterr().err
+
+
+def test_listed_logs_of_several_names_are_runs_and_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    base, current = write(tmp_path, "base", 0.5), write(tmp_path, "now", 0.5)
+    other = write(tmp_path, "later", 0.5)
+    _, values = judged(capsys, base, f"{current},{other}")
+    assert values["verdict"] == "passed"
+    assert [p["code"] for p in values["problems"]] == ["several-names"]
+
+
+def test_logs_named_after_case_ids_are_runs_of_their_cases(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    for side in ("base", "now"):
+        for layout in ("1n1g", "1n8g"):
+            for run in (1, 2):
+                path = tmp_path / side / f"toy-paddle-fp32-bs16-{layout}_{run}.log"
+                path.parent.mkdir(exist_ok=True)
+                path.write_text("\n".join(plsc(i, 0.5) for i in range(0, 200, 10)))
+    _, values = judged(capsys, tmp_path / "base", tmp_path / "now")
+    assert [one["training"] for one in values["trainings"]] == [
+        "toy-paddle-fp32-bs16-1n1g", "toy-paddle-fp32-bs16-1n8g",
+    ]  # fmt: skip
+
+
+def measured(case: Case, rate: float) -> Measurement:
+    run = RunSummary(
+        throughput=rate,
+        estimates={"mean_of_rates": rate, "median_step": rate},
+        step_seconds=(), ranks=(), peak_memory_bytes=None, time_to_first_step_s=None, canary={},
+        others_cpu_share=None,
+    )  # fmt: skip
+    conditions = Conditions(
+        window=(50, 150), launcher="local", world_size=case.world_size, batch_size_per_device=16,
+        unit="images", dtype="float32", data="synthetic", parameter_count=1, input_shapes=(),
+        options={}, threads_per_rank=1, host_sharing=False, hardware="x", version=1,
+    )  # fmt: skip
+    return Measurement(case_id=case.id, unit="images", conditions=conditions, runs=(run,) * 3)
+
+
+def results(folder: Path, name: str, rates: dict[str, float]) -> Path:
+    path = folder / name
+    outcomes = []
+    for layout, rate in rates.items():
+        case = Case(
+            suite="toy", framework="torch", precision="fp32", batch_size_per_device=16,
+            layout=Layout.parse(layout), workload="toy:build", unit="images",
+        )  # fmt: skip
+        judgement = Judgement(verdict=Verdict.NO_BASELINE, reason="none")
+        outcomes.append(Outcome(case=case, judgement=judgement, measurement=measured(case, rate)))
+    path.write_text(json.dumps(results_to_json(outcomes)), encoding="utf-8")
+    return path
+
+
+def test_several_cases_of_results_are_a_results_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    base = results(tmp_path, "base.json", {"1n1g": 100.0, "1n8g": 700.0, "4n8g": 2000.0})
+    current = results(tmp_path, "now.json", {"1n1g": 100.0, "1n8g": 350.0})
+    code, values = judged(capsys, base, current)
+    jsonschema.validate(values, json.loads(results_schema.FILE.read_text()))
+    verdicts = [o["judgement"]["verdict"] for o in values["outcomes"]]
+    assert (code, verdicts) == (1, ["passed", "regressed", "not-run"])
+    judged_file = tmp_path / "judged.json"
+    judged_file.write_text(json.dumps(values))
+    assert main(["report", str(judged_file)]) == 0
+    capsys.readouterr()
+    assert judged(capsys, base, judged_file)[0] == 1
+
+
+def test_the_schema_of_verdicts_on_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """``python -m pytest_dlperf.report.judged_schema`` writes it anew."""
+    assert judged_schema.FILE.read_text(encoding="utf-8") == judged_schema.render()
+    schema = judged_schema.judged_schema()
+    for side in ("base", "now"):
+        for model in ("a", "b"):
+            folder = tmp_path / side
+            folder.mkdir(exist_ok=True)
+            (folder / f"{model}_gpu8_bs16_fp32.log").write_text(
+                write(tmp_path, "x", 0.5).read_text()
+            )
+    _, several = judged(capsys, tmp_path / "base", tmp_path / "now")
+    _, alone = judged(capsys, *(next((tmp_path / side).iterdir()) for side in ("base", "now")))
+    for values in (several, alone):
+        jsonschema.validate(values, schema)
+    file = tmp_path / "judged.json"
+    file.write_text(json.dumps(several))
+    assert main(["judge", str(file), str(file)]) == 2
+    assert "verdicts of dlperf judge on logs" in capsys.readouterr().err
