@@ -22,6 +22,11 @@ class Prior:
     #: ``run_sd`` counts as much as this many degrees of freedom of the case's own values.
     run_df: float = 8.0
     session_df: float = 8.0
+    #: Between nodes of one machine class, on top of that; counts as ``node_df``. GPUs of one
+    #: model differ by 8 % on average within a cluster, from the slowest to the fastest (Sinha et
+    #: al., SC22, https://arxiv.org/abs/2208.11035): about 2 % of standard deviation.
+    node_sd: float = 0.02
+    node_df: float = 8.0
     #: Whether enough stored sessions of this machine class told it.
     learnt: bool = False
 

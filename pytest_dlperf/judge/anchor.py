@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_dlperf.judge.compare import compare
+from pytest_dlperf.judge.compare import compare, learnt_tolerance
 from pytest_dlperf.judge.metrics import level
 
 if TYPE_CHECKING:
@@ -20,14 +20,17 @@ if TYPE_CHECKING:
 
 
 def comparison(
-    metric: Metric, baseline: Baseline, tolerance: float, rule: Rule, spent: Spending
+    metric: Metric, baseline: Baseline, given: float | None, rule: Rule, spent: Spending
 ) -> Comparison | None:
     """Return the throughput against the anchor; None while it is all that is stored.
 
     ``regressed`` only where it is beyond the tolerance for certain: up to that a case may go.
+    Where none is ``given``, it is learnt from the anchor and the prior: the spread of sessions
+    that have drifted since would grow with the drift that it is to bound.
     """
     anchor = baseline.anchor
     if anchor is None or (len(baseline.sessions) == 1 and baseline.sessions[0] == anchor):
         return None
     against = replace(metric, stored=(level(anchor.runs, node=anchor.node),))
+    tolerance = learnt_tolerance(against, rule, spent) if given is None else given
     return compare(against, tolerance, replace(rule, min_effect=tolerance), spent)

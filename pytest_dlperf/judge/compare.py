@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 _TAIL: Final = 0.05
 #: Normal quantile of 95 %: how surely an unchanged case is to be certified.
 _POWER: Final = 1.645
+#: The largest log of a number.
+_LARGEST: Final = math.log(sys.float_info.max)
 
 
 def margin(share: float, sign: int = 1) -> float:
@@ -29,9 +32,14 @@ def margin(share: float, sign: int = 1) -> float:
     return -sign * math.log1p(-sign * share)
 
 
+def change_of(shift: float) -> float:
+    """Return now / before - 1 of a difference of logs; the largest number where that is beyond."""
+    return math.expm1(min(shift, _LARGEST))
+
+
 def share_of(distance: float, sign: int = 1) -> float:
     """Return the change for the worse that a log distance is: the inverse of ``margin``."""
-    return -sign * math.expm1(-sign * distance)
+    return -sign * change_of(-sign * distance)
 
 
 def learnt_tolerance(metric: Metric, rule: Rule, spent: Spending) -> float:
@@ -85,7 +93,7 @@ def verdict_of(
 
 def interval_of(found: Contrast, sign: int = 1) -> tuple[float, float]:
     """Return the two-sided 90 % interval of now / before - 1."""
-    ends = sorted(math.expm1(sign * end) for end in (found.lower(_TAIL), found.upper(_TAIL)))
+    ends = sorted(change_of(sign * end) for end in (found.lower(_TAIL), found.upper(_TAIL)))
     return ends[0], ends[1]
 
 
@@ -125,7 +133,7 @@ def comparison_of(
 ) -> Comparison:
     """Return what a contrast says, without the levels themselves."""
     return Comparison(
-        change=math.expm1(sign * found.shift),
+        change=change_of(sign * found.shift),
         interval=interval_of(found, sign),
         sees=seen_by(found, rule, spent, sign=sign, floor=floor),
         tolerance=tolerance,

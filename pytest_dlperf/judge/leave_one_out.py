@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +15,7 @@ from pytest_dlperf.judge.stored import contrast_with, expected_spread_with
 from pytest_dlperf.judge.totals import each_left_out, totals_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pytest_dlperf.core.baseline import Session
     from pytest_dlperf.core.layout import DeviceKind
@@ -76,7 +77,7 @@ def leave_one_out(
         levels = {i: one for i, s in enumerate(sessions) if (one := gated.level(s)) is not None}
         if len(levels) < FEWEST:
             continue
-        others = each_left_out(tuple(levels.values()), gated.prior)
+        others = _others(tuple(levels.values()), gated.prior)
         for (i, now), stored in zip(levels.items(), others, strict=True):
             is_unsteady = any(one.verdict is Verdict.UNSTEADY for one in found[i].values())
             found[i][gated.name] = (
@@ -85,6 +86,18 @@ def leave_one_out(
                 else _compared(now, stored, gated, rule)
             )
     return tuple(found)
+
+
+def _others(levels: Sequence[Level], prior: Prior) -> Iterator[Totals]:
+    """Yield of each level the totals of those it is judged against: see ``comparable``."""
+    counts = Counter(level.node for level in levels if level.node)
+    of_node = {
+        node: each_left_out([level for level in levels if level.node == node], prior)
+        for node, count in counts.items()
+        if count > metrics.ENOUGH_ON_NODE
+    }
+    for level, others in zip(levels, each_left_out(levels, prior), strict=True):
+        yield next(of_node[level.node]) if level.node in of_node else others
 
 
 def _compared(now: Level, stored: Totals, gated: Gated, rule: Rule) -> Comparison:
@@ -114,7 +127,7 @@ def tolerance_of(now: Level, stored: Totals, gated: Gated, rule: Rule) -> float:
 
 def can_be_certified(levels: Sequence[Level], gated: Gated, rule: Rule) -> bool:
     """Whether a further session like the last one is certified, if it is at its level."""
-    stored = totals_of(levels, gated.prior)
+    stored = totals_of(metrics.comparable(levels[-1].node, levels), gated.prior)
     tolerance = tolerance_of(levels[-1], stored, gated, rule)
     if rule.tolerance is None:
         return tolerance <= rule.tolerance_max

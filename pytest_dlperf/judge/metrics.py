@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: A peak memory that grew by less never fails a case.
 MEMORY_FLOOR: Final = 0.02
+#: So many sessions of a node are what a session on it is compared with, without other nodes.
+ENOUGH_ON_NODE: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,6 +40,12 @@ class Metric:
     #: Where set, a change for the worse beyond it that is certain fails whatever the tolerance,
     #: and one below it never does.
     floor: float | None = None
+
+    @property
+    def new_node(self) -> str:
+        """The node of this side where only others are stored; empty if it is one of them."""
+        stored = {level.node for level in self.stored if level.node}
+        return self.now.node if stored and self.now.node not in stored else ""
 
     @property
     def before(self) -> float:
@@ -86,13 +94,23 @@ def stored_throughput(session: Session) -> Level:
     return level(session.runs, node=session.node)
 
 
+def comparable(node: str, levels: Sequence[Level]) -> tuple[Level, ...]:
+    """Return the levels of ``node`` where they are enough, so that nodes need not be alike.
+
+    Otherwise all of them.
+    """
+    same = tuple(one for one in levels if one.node == node)
+    return same if node and len(same) >= ENOUGH_ON_NODE else tuple(levels)
+
+
 def throughput(
     case: Case, measurement: Measurement, stored: Sequence[Session], rule: Rule
 ) -> Metric:
     """Return the metric that every case has."""
+    node = _node(measurement)
     return Metric(
-        now=level(measurement.throughputs, node=_node(measurement)),
-        stored=tuple(stored_throughput(session) for session in stored),
+        now=level(measurement.throughputs, node=node),
+        stored=comparable(node, [stored_throughput(session) for session in stored]),
         prior=priors.of_throughput(case, rule),
         planned=median_cost(case.protocol.runs) / case.protocol.runs,
     )

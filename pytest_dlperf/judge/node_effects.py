@@ -1,6 +1,7 @@
-"""How fast each node is: log throughput = case + node + noise, by least squares.
+"""How fast each node is: log throughput = case + node + day + noise, by least squares.
 
-A node is compared with another through the cases that both ran, or through a chain of such.
+A node is compared with another through the cases that both ran, or through a chain of such. The
+sample is the session of the suite: its cases share the day.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from pytest_dlperf.core.node_effect import NodeEffect, NodeEffects
 from pytest_dlperf.judge.suite_sessions import Stamp, suite_sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from numpy import float64
+    from numpy.typing import NDArray
 
 #: Rates are stored to six digits: nothing is known better than that (log).
 _LEAST_SD: Final = 1e-6
@@ -37,22 +41,25 @@ def node_effects(
 ) -> NodeEffects:
     """Return the effect of every node; ``without_node`` is a count that is passed on."""
     found: list[NodeEffect] = []
-    suites = _suites(observations)
-    for number, members in enumerate(_groups(observations)):
+    suite_of = _suites(observations)
+    for number, indexes in enumerate(_groups(observations)):
+        members, numbers = [observations[i] for i in indexes], [suite_of[i] for i in indexes]
         cases: defaultdict[str, list[str]] = defaultdict(list)
-        for one in members:
+        suites: defaultdict[str, set[int]] = defaultdict(set)
+        for one, suite in zip(members, numbers, strict=True):
             cases[one.node].append(one.case)
+            suites[one.node].add(suite)
         described = {
             node: NodeEffect(
                 node=node,
                 cases=len(set(cases[node])),
                 sessions=len(cases[node]),
-                suite_sessions=suites[node],
+                suite_sessions=len(suites[node]),
                 group=number,
             )
             for node in sorted(cases)
         }
-        found += _estimated(members, described)
+        found += _estimated(members, numbers, described)
     corrected = _holm([one.p for one in found if one.p is not None])
     known = iter(corrected)
     nodes = [one if one.p is None else replace(one, p_corrected=next(known)) for one in found]
@@ -62,19 +69,15 @@ def node_effects(
     )
 
 
-def _suites(observations: Sequence[Observation]) -> Mapping[str, int]:
-    """Return in how many sessions of the suite each node took part."""
-    numbers = suite_sessions(
+def _suites(observations: Sequence[Observation]) -> Sequence[int]:
+    """Return of each observation the number of the session of the suite that it belongs to."""
+    return suite_sessions(
         [Stamp(case=one.case, time=one.time, place=(one.node, one.commit)) for one in observations]
     )
-    found: defaultdict[str, set[int]] = defaultdict(set)
-    for one, number in zip(observations, numbers, strict=True):
-        found[one.node].add(number)
-    return {node: len(those) for node, those in found.items()}
 
 
-def _groups(observations: Sequence[Observation]) -> list[list[Observation]]:
-    """Return the observations of the nodes that common cases connect, the largest group first."""
+def _groups(observations: Sequence[Observation]) -> list[list[int]]:
+    """Return where the observations are of nodes that common cases connect, most nodes first."""
     nodes_of: defaultdict[str, set[str]] = defaultdict(set)
     cases_of: defaultdict[str, set[str]] = defaultdict(set)
     for one in observations:
@@ -90,55 +93,98 @@ def _groups(observations: Sequence[Observation]) -> list[list[Observation]]:
             if node not in group_of:
                 group_of[node] = number
                 reached += [other for case in cases_of[node] for other in nodes_of[case]]
-    found: defaultdict[int, list[Observation]] = defaultdict(list)
-    for one in observations:
-        found[group_of[one.node]].append(one)
-    sizes = {number: len({one.node for one in members}) for number, members in found.items()}
+    found: defaultdict[int, list[int]] = defaultdict(list)
+    for i, one in enumerate(observations):
+        found[group_of[one.node]].append(i)
+    sizes = {
+        number: len({observations[i].node for i in members}) for number, members in found.items()
+    }
     return [found[number] for number in sorted(found, key=lambda number: (-sizes[number], number))]
 
 
-def _estimated(
-    members: Sequence[Observation], described: Mapping[str, NodeEffect]
-) -> list[NodeEffect]:
-    """Return the nodes of one group with their effects, if there are several and noise is known.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Fit:
+    """Least squares of log throughput = case + group."""
 
-    Cases are taken out first: what is left are as many equations as there are nodes. Their
-    pseudo-inverse gives effects against the mean of the group.
-    """
+    #: Of each group, against the mean of all, and the pseudo-inverse of its equations.
+    effects: Sequence[float]
+    inverse: NDArray[float64]
+    #: What is left: sum of squares, and degrees of freedom.
+    squares: float
+    df: int
+
+
+def _fit(members: Sequence[Observation], groups: Sequence[Hashable]) -> _Fit:
+    """Cases are taken out first: what is left are as many equations as there are groups."""
     import numpy as np
-    from scipy.special import stdtr
 
-    names = list(described)
-    cases = list(dict.fromkeys(one.case for one in members))
-    df = len(members) - len(cases) - len(names) + 1
-    if len(names) < 2 or df < 1:
-        return list(described.values())
-    node_index = {name: i for i, name in enumerate(names)}
-    case_index = {name: i for i, name in enumerate(cases)}
-    at_node = np.array([node_index[one.node] for one in members])
-    at_case = np.array([case_index[one.case] for one in members])
+    at_group, at_case = _numbers(groups), _numbers([one.case for one in members])
     values = np.array([one.log_throughput for one in members])
     per_case = np.bincount(at_case).astype(float)
     values -= (np.bincount(at_case, weights=values) / per_case)[at_case]
-    counts = np.zeros((len(cases), len(names)))
-    np.add.at(counts, (at_case, at_node), 1.0)
+    counts = np.zeros((max(at_case) + 1, max(at_group) + 1))
+    np.add.at(counts, (at_case, at_group), 1.0)
     normal = np.diag(counts.sum(axis=0)) - counts.T @ (counts / per_case[:, None])
     inverse = np.linalg.pinv(normal, hermitian=True)
-    right = np.bincount(at_node, weights=values, minlength=len(names))
+    right = np.bincount(at_group, weights=values)
     effects = inverse @ right
-    residual = max(0.0, float(values @ values - right @ effects)) / df
-    errors = np.sqrt(np.diag(inverse) * max(residual, _LEAST_SD**2))
+    rank = int(np.linalg.matrix_rank(normal, hermitian=True))
+    return _Fit(
+        effects=effects.tolist(),
+        inverse=inverse,
+        squares=max(0.0, float(values @ values - right @ effects)),
+        df=len(members) - len(per_case) - rank,
+    )
+
+
+def _numbers(names: Sequence[Hashable]) -> list[int]:
+    number = {name: i for i, name in enumerate(dict.fromkeys(names))}
+    return [number[name] for name in names]
+
+
+def _variance(nodes: _Fit, suites: _Fit) -> tuple[float, int]:
+    """Return the variance of a level within its node, and its degrees of freedom.
+
+    All cases of a session of the suite share a day, its clocks and its temperature. So the spread
+    between a node's sessions of the suite counts, as long as it is not below that within them;
+    cases of one session are no samples of a day. Without several sessions of a node: infinite.
+    """
+    df = nodes.df - suites.df
+    if df < 1:
+        return math.inf, 0
+    within = suites.squares / suites.df if suites.df else 0.0
+    between = max(0.0, nodes.squares - suites.squares) / df
+    return max(between, within, _LEAST_SD**2), df
+
+
+def _estimated(
+    members: Sequence[Observation], suites: Sequence[int], described: Mapping[str, NodeEffect]
+) -> list[NodeEffect]:
+    """Return the nodes of one group with their effects, if there are several and noise is known."""
+    from scipy.special import stdtr
+
+    nodes = [one.node for one in members]
+    names = list(dict.fromkeys(nodes))
+    if len(names) < 2:
+        return list(described.values())
+    fit = _fit(members, nodes)
+    variance, df = _variance(fit, _fit(members, suites))
+    if not df:
+        return list(described.values())
     against_others = len(names) / (len(names) - 1)
-    return [
-        replace(
-            described[name],
-            effect=float(effect),
-            effect_se=float(error),
-            change=math.expm1(float(effect) * against_others),
-            p=min(1.0, 2 * float(stdtr(df, -abs(float(effect)) / float(error)))),
+    found: list[NodeEffect] = []
+    for i, (name, effect) in enumerate(zip(names, fit.effects, strict=True)):
+        error = math.sqrt(float(fit.inverse[i, i]) * variance)
+        found.append(
+            replace(
+                described[name],
+                effect=effect,
+                effect_se=error,
+                change=math.expm1(effect * against_others),
+                p=min(1.0, 2 * float(stdtr(df, -abs(effect) / error))),
+            )
         )
-        for name, effect, error in zip(names, effects, errors, strict=True)
-    ]
+    return found
 
 
 def _holm(p_values: Sequence[float]) -> list[float]:

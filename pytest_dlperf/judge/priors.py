@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 THROUGHPUT: Final[Mapping[DeviceKind, Prior]] = {
     "cpu": Prior(run_sd=0.03, session_sd=0.03),
-    "gpu": Prior(run_sd=0.008, session_sd=0.006),
+    "gpu": Prior(run_sd=0.008, session_sd=0.01),
 }
 #: On CPUs it is the resident set, which varies with the allocator.
 MEMORY: Final[Mapping[DeviceKind, Prior]] = {
-    "cpu": Prior(run_sd=0.015, session_sd=0.015),
-    "gpu": Prior(run_sd=0.003, session_sd=0.003),
+    "cpu": Prior(run_sd=0.015, session_sd=0.015, node_sd=0.015),
+    "gpu": Prior(run_sd=0.003, session_sd=0.003, node_sd=0.003),
 }
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _FIRST: Final = 3
 #: Where the machine class has told its noise, the spread is known before the first run.
 _FIRST_KNOWN: Final = 2
+#: Unless its cases differ in their noise: then what is known of all says little of one.
+_ALIKE_DF: Final = 10.0
 #: The share of an alarm's error rate that is spent before the last look: that one sees most.
 _EARLY: Final = 0.2
 
@@ -40,7 +42,8 @@ def looks(protocol: Protocol, prior: Prior) -> tuple[int, ...]:
     """Return the numbers of runs after which a case is judged, and may be done."""
     if not protocol.adaptive:
         return (protocol.runs,)
-    first = _FIRST_KNOWN if prior.learnt else _FIRST
+    is_known = prior.learnt and prior.run_df >= _ALIKE_DF
+    first = _FIRST_KNOWN if is_known else _FIRST
     counts = {min(first, protocol.runs), protocol.runs, protocol.max_runs}
     return tuple(sorted(counts))
 

@@ -27,12 +27,24 @@ if TYPE_CHECKING:
     from pytest_dlperf.judge.stats import Level
     from pytest_dlperf.judge.totals import Totals
 
-#: What little is believed of the spread of nodes counts as so many degrees of freedom.
-_NODES_DF: Final = 4.0
 #: However quiet the runs, so much of the variance that is believed of sessions stays.
 _QUIETEST: Final = 0.25
 #: However many runs there are now, so much of the variance of sessions stays.
 _SURE: Final = 0.3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Variance:
+    amount: float
+    df: float
+
+    def plus(self, other: _Variance) -> _Variance:
+        """Return the sum, with the degrees of freedom that come nearest (Satterthwaite 1946)."""
+        if not (self.amount and other.amount):
+            return self if self.amount else other
+        amount = self.amount + other.amount
+        parts = self.amount**2 / self.df + other.amount**2 / other.df
+        return _Variance(amount=amount, df=amount**2 / parts)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,16 +54,19 @@ class _Sessions:
     #: Variance of a level within a node, and its degrees of freedom.
     within: float
     df: float
-    #: What nodes add to it; 0 where all sessions ran on one.
+    #: What nodes add to it, and its degrees of freedom; 0 where all sessions ran on one.
     nodes: float
+    nodes_df: float
     node_count: int
     #: That of the levels alone, where it is larger than is believed, beyond chance.
     own: float | None
     own_df: int
 
-    def prediction(self, new: int, old: int) -> float:
+    def prediction(self, new: int, old: int) -> _Variance:
         """Return the variance of the mean of ``new`` levels less that of ``old`` ones."""
-        return self.within * (1 / new + 1 / old) + self.nodes * (1 + 1 / self.node_count)
+        within = self.within * (1 / new + 1 / old)
+        nodes = self.nodes * (1 + 1 / self.node_count)
+        return _Variance(amount=within, df=self.df).plus(_Variance(amount=nodes, df=self.nodes_df))
 
 
 def _sessions(now: Sequence[Level], stored: Totals, runs: float, prior: Prior) -> _Sessions:
@@ -64,20 +79,27 @@ def _sessions(now: Sequence[Level], stored: Totals, runs: float, prior: Prior) -
     own = total / df if df else 0.0
     believed = session + stored.share * runs
     within = moderated(believed, prior.session_df, own, df)
-    nodes = 0.0
-    if stored.nodes > 1:
+    nodes, nodes_df = 0.0, prior.node_df + stored.nodes - 1
+    if stored.nodes > 1 or is_new_node(now, stored):
         beyond = stored.nodes_variance - within * stored.nodes_inverse
-        # Unknown beforehand: a node is believed to differ as much as a day.
-        nodes = moderated(session, _NODES_DF, max(0.0, beyond), stored.nodes - 1)
+        own_nodes = max(0.0, beyond)
+        nodes = moderated(prior.node_sd**2, prior.node_df, own_nodes, stored.nodes - 1)
     noisier = is_noisier(own, df, believed)
     return _Sessions(
         within=within,
         df=prior.session_df + df,
         nodes=nodes,
+        nodes_df=nodes_df,
         node_count=stored.nodes,
         own=own if noisier else None,
         own_df=df,
     )
+
+
+def is_new_node(now: Sequence[Level], stored: Totals) -> bool:
+    """Whether a session ran on a node of which nothing is stored, though other nodes are known."""
+    nodes = {level.node for level in now if level.node}
+    return bool(stored.node_names) and not nodes <= stored.node_names
 
 
 def contrast(now: Sequence[Level], stored: Sequence[Level], prior: Prior) -> Contrast:
@@ -115,7 +137,8 @@ def _contrast(
     runs, _ = pooled_run_variance(stored.runs_df, stored.runs_squares, prior)
     sessions = _sessions(now, stored, runs, prior)
     new, old = max(1, len(now)), stored.count
-    variance = sessions.prediction(new, old)
+    predicted = sessions.prediction(new, old)
+    variance = predicted.amount
     # Fewer or noisier runs than a stored session had make it wider, more of them tighter.
     apart = (runs_now - stored.share * runs) / new
     alarm = None
@@ -124,6 +147,6 @@ def _contrast(
     return Contrast(
         shift=shift,
         se=math.sqrt(max(variance + apart, _SURE * variance)),
-        df=sessions.df,
+        df=predicted.df,
         own_alarm=alarm,
     )

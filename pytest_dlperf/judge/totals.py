@@ -35,6 +35,8 @@ class Totals:
     nodes: int
     nodes_variance: float
     nodes_inverse: float
+    #: Their names, as far as known.
+    node_names: frozenset[str]
 
 
 def totals_of(levels: Sequence[Level], prior: Prior) -> Totals:
@@ -53,6 +55,7 @@ def totals_of(levels: Sequence[Level], prior: Prior) -> Totals:
         nodes=len(by_node),
         nodes_variance=statistics.variance(means) if len(means) > 1 else 0.0,
         nodes_inverse=statistics.fmean(1 / len(values) for values in by_node),
+        node_names=frozenset(level.node for level in levels if level.node),
     )
 
 
@@ -128,4 +131,5 @@ def _without(
         nodes=nodes,
         nodes_variance=max(0.0, mean_square - mean**2 / nodes) / (nodes - 1) if nodes > 1 else 0.0,
         nodes_inverse=inverse / nodes,
+        node_names=whole.node_names - {level.node} if is_last else whole.node_names,
     )

@@ -98,7 +98,7 @@ def _judge_against(
         )
         if other is not None
     }
-    drifted = anchor.comparison(metric, baseline, tolerance, rule, spent)
+    drifted = anchor.comparison(metric, baseline, given, rule, spent)
     if drifted is not None:
         others["anchor"] = drifted
     reason = sentences.throughput(
@@ -112,6 +112,8 @@ def _judge_against(
     if shift is not None:
         moved = sentences.change(math.expm1(shift.size))
         reason += f"; the machine is {moved} (canary {shift.name}), which does not explain it"
+    if metric.new_node:
+        reason += sentences.new_node(metric.new_node)
     judged = Judgement(
         verdict=found.verdict or Verdict.INCONCLUSIVE,
         reason=reason,
@@ -149,6 +151,8 @@ def _with_metrics(judged: Judgement, parent: metrics.Metric | None) -> Judgement
     memory, speedup = judged.metrics.get("peak_memory"), judged.metrics.get("speedup")
     drifted = judged.metrics.get("anchor")
     if drifted is not None and drifted.verdict is Verdict.REGRESSED:
+        if judged.verdict is Verdict.IMPROVED:
+            return replace(judged, reason=f"{judged.reason}; {sentences.below_anchor(drifted)}")
         reason = f"{sentences.drifted(drifted)}; {judged.reason}"
         return replace(judged, verdict=Verdict.REGRESSED, reason=reason)
     if memory is not None and memory.verdict is Verdict.REGRESSED:

@@ -61,3 +61,26 @@ def test_unchanged_cases_are_not_alarmed_by_it() -> None:
         assert (
             judge(SUBJECT, measurement(around(now)), known, RULE).verdict is not Verdict.REGRESSED
         )
+
+
+def test_what_has_drifted_does_not_widen_the_tolerance_that_bounds_it() -> None:
+    rule = replace(RULE, tolerance=None)
+    steps = [session(around(100 * 0.99**step)) for step in range(8)]
+    now = measurement(around(100 * 0.99**8, runs=10))
+    drifted = judge(SUBJECT, now, baseline(*steps, anchor=steps[0]), rule)
+    first = baseline(steps[0], anchor=replace(steps[0], time="2020-01-01T00:00:00Z"))
+    alone = judge(SUBJECT, now, first, rule)
+    assert drifted.throughput.tolerance > alone.metrics["anchor"].tolerance  # type: ignore[operator]
+    assert drifted.metrics["anchor"].tolerance == alone.metrics["anchor"].tolerance
+    assert drifted.verdict is Verdict.REGRESSED
+
+
+def test_a_case_that_became_faster_is_not_failed_for_its_anchor() -> None:
+    anchor = session(around(115.0))
+    stored = [session(around(100.0)) for _ in range(5)]
+    judged = judge(
+        SUBJECT, measurement(around(105.0, runs=10)), baseline(*stored, anchor=anchor), RULE
+    )
+    assert judged.metrics["anchor"].verdict is Verdict.REGRESSED
+    assert judged.verdict is Verdict.IMPROVED
+    assert "it is still 8.7 % slower than the anchor" in judged.reason

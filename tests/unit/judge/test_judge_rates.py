@@ -15,7 +15,7 @@ from pytest_dlperf.judge import judge
 
 SUITE = Rule(family=24)
 #: (session sd, run sd) of log throughput: as the priors believe.
-LEVELS = {"1n2c": (0.03, 0.03), "1n2g": (0.006, 0.008)}
+LEVELS = {"1n2c": (0.03, 0.03), "1n2g": (0.01, 0.008)}
 #: Recorded repeats, beside a checkout of the project's own development.
 NOISE = Path(__file__).parents[3].parent / "shared" / "noise"
 
@@ -67,8 +67,8 @@ def test_an_unchanged_case_is_mostly_certified_at_its_learnt_tolerance(
 
 @pytest.mark.parametrize(
     ("layout", "sessions", "slower", "found"),
-    [("1n2c", 1, 0.30, 0.95), ("1n2c", 5, 0.20, 0.90), ("1n2g", 1, 0.10, 0.95),
-     ("1n2g", 5, 0.05, 0.80)],
+    [("1n2c", 1, 0.30, 0.95), ("1n2c", 5, 0.20, 0.90), ("1n2g", 1, 0.12, 0.95),
+     ("1n2g", 5, 0.08, 0.90)],
 )  # fmt: skip
 def test_gross_slowdowns_are_found(
     layout: str, sessions: int, slower: float, found: float

@@ -30,7 +30,7 @@ from pytest_dlperf.judge.suite_sessions import Stamp, suite_sessions
 from pytest_dlperf.judge.totals import each_left_out, totals_of
 
 PRIOR = THROUGHPUT["gpu"]
-GPU = {"session_sd": 0.006, "run_sd": 0.008}
+GPU = {"session_sd": 0.01, "run_sd": 0.008}
 
 
 def sessions(
@@ -53,7 +53,8 @@ def test_totals_without_a_level_are_those_of_the_others(
     levels = [stored_throughput(replace(session(runs), node=node)) for runs, node in found]
     for i, left in enumerate(each_left_out(levels, PRIOR)):
         others = totals_of(levels[:i] + levels[i + 1 :], PRIOR)
-        for name in left.__slots__:
+        assert left.node_names == others.node_names
+        for name in set(left.__slots__) - {"node_names"}:
             assert getattr(left, name) == pytest.approx(getattr(others, name), abs=1e-9), name
 
 
