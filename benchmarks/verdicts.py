@@ -64,7 +64,7 @@ def data_sets(margins: Margins) -> tuple[DataSet, ...]:
     """Return the data sets that are here; recorded ones only where the recordings are."""
     at_tolerance = {table.times_tolerance(margins, times) for times in (1.0, 1.5)}
     truths = tuple(sorted({0.0, 0.02, 0.03, 0.05} | at_tolerance))
-    simulated = tuple(Simulation(level=level, truths=truths) for level in NOISE)
+    simulated = tuple(Simulation(level=level, truths=truths) for level in (*NOISE, "mixed"))
     noise = SHARED / "noise"
     if not noise.is_dir():
         return simulated
@@ -136,7 +136,7 @@ def main() -> int:
     asked.output.mkdir(parents=True, exist_ok=True)
     (asked.output / "verdicts.md").write_text(text, encoding="utf-8")
     print(text)
-    simulated = [data for data in sets if data.name in NOISE]
+    simulated = [data for data in sets if isinstance(data, Simulation)]
     if simulated:
         picture.draw(simulated, results, asked.output / "verdicts.png")
     tradeoff.draw(sets, margins, asked.seed, asked.output / "tradeoff.png")

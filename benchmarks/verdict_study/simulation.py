@@ -67,9 +67,13 @@ def seconds(
     return found
 
 
+#: Not every case of a suite is as noisy as the others.
+MIXED: Final = ("quiet", "typical", "noisy")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Simulation:
-    """Suites at one level of noise."""
+    """Suites at one level of noise, or ``mixed``: a third of the cases at each."""
 
     level: str
     truths: tuple[float, ...]
@@ -84,6 +88,8 @@ class Simulation:
     @property
     def title(self) -> str:
         """What is simulated."""
+        if self.level == "mixed":
+            return f"simulated, a third of the cases each: {', '.join(MIXED)}"
         noise = NOISE[self.level]
         return (
             f"simulated, {self.level}: sessions {noise.session_sd:.1%}, runs {noise.run_sd:.1%}, "
@@ -92,11 +98,18 @@ class Simulation:
         )
 
     def suite(self, rng: np.random.Generator) -> tuple[CaseData, ...]:
-        """Return 24 cases of equal noise; the truths of a case share their random numbers."""
-        noise = NOISE[self.level]
-        history = seconds(noise, rng, (CASES, _STORED_SESSIONS, STORED_RUNS))
-        now = seconds(noise, rng, (CASES, MOST_RUNS))
-        pairs = seconds(noise, rng, (CASES, 2 * MOST_RUNS))
+        """Return 24 cases; the truths of a case share their random numbers."""
+        levels = MIXED if self.level == "mixed" else (self.level,)
+        return tuple(
+            case
+            for level in levels
+            for case in self._cases(rng, NOISE[level], CASES // len(levels))
+        )
+
+    def _cases(self, rng: np.random.Generator, noise: Noise, count: int) -> tuple[CaseData, ...]:
+        history = seconds(noise, rng, (count, _STORED_SESSIONS, STORED_RUNS))
+        now = seconds(noise, rng, (count, MOST_RUNS))
+        pairs = seconds(noise, rng, (count, 2 * MOST_RUNS))
         return tuple(
             CaseData(
                 history=tuple(history[case]),
@@ -104,5 +117,5 @@ class Simulation:
                 before=dict.fromkeys(self.truths, pairs[case, ::2]),
                 after={truth: slowed(pairs[case, 1::2], truth) for truth in self.truths},
             )
-            for case in range(CASES)
+            for case in range(count)
         )

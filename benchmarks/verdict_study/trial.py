@@ -9,7 +9,7 @@ from zlib import crc32
 import numpy as np
 
 from verdict_rules import load, ours
-from verdict_study.data import CASES
+from verdict_study.data import FAMILY
 from verdict_study.tally import Tally
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def try_ours(
     for index, suite in zip(which, suites(data, seed, which), strict=True):
         histories = [[ours.rates(session) for session in case.history] for case in suite]
         asked = Asked(
-            family=CASES,
+            family=FAMILY,
             tolerance=margins.tolerance,
             min_effect=margins.min_effect,
             alpha=margins.alpha,
@@ -92,7 +92,7 @@ def try_ours(
 
 
 def _pairs(case: CaseData, truth: float) -> list[tuple[float, float]]:
-    sides = (ours.rates(case.before[truth]), ours.rates(case.after[truth]))
+    sides = (ours.median_rates(case.before[truth]), ours.median_rates(case.after[truth]))
     return list(zip(*sides, strict=True))
 
 

@@ -98,4 +98,5 @@ def family_size(baselines: Iterable[Baseline]) -> int:
         count += 1
         count += any(one.speedup is not None or one.parent_runs for one in sessions)
         count += any(one.peak_memory_bytes for one in sessions)
+        count += baseline.anchor is not None and len(sessions) > 1
     return max(1, count)

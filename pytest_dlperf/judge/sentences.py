@@ -132,14 +132,14 @@ def drifted(found: Comparison) -> str:
 
 
 def below_anchor(found: Comparison) -> str:
-    """Return what is to be said of a case that became faster, and has not come back to its anchor."""
+    """Return what to say of a case that became faster, and is still below its anchor."""
     return f"it is still {change(found.change or 0.0)} than the anchor ({_rates(found, '')})"
 
 
 def new_node(node: str) -> str:
     """Return why little shows on a node of which nothing is stored."""
     return (
-        f"; nothing is stored of the node {node}, and nodes differ, so that less shows here: store "
+        f"; nothing is stored of the node {node}, and nodes differ, so that less shows: store "
         "sessions of it with --update-baselines"
     )
 
