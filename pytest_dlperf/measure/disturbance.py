@@ -41,6 +41,19 @@ def disturbance(records: Sequence[RankRecords]) -> tuple[dict[str, float], str]:
     return worst, reason
 
 
+def others_alone(records: Sequence[RankRecords]) -> bool:
+    """Whether no more CPU time was stolen on any node than an undisturbed run loses.
+
+    False where the system does not tell.
+    """
+    windows = [(rank.by_kind["window"], rank.by_kind["start"]["cores"]) for rank in records]
+    return all(
+        window["host_steal_seconds"] is not None
+        and window["host_steal_seconds"] <= max(_STEAL * window["seconds"] * cores, _LEAST_S)
+        for window, cores in windows
+    )
+
+
 def _of_node(
     node: str, windows: Sequence[Mapping[str, Any]], cores: int
 ) -> tuple[dict[str, float], str]:
