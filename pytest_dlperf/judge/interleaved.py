@@ -64,7 +64,7 @@ def judge_interleaved(
     tolerance = next(
         given for given in (rule.tolerance, case.tolerance, PAIRED_TOLERANCE) if given is not None
     )
-    prior = priors.of_throughput(case, rule)
+    prior = priors.of_pairs(case, rule)
     pairs = _Pairs(tolerance, rule, spending(case.protocol, len(now.runs), prior))
     found, evidence = pairs.compare(*_rates(now, before), prior)
     judged = Judgement(
@@ -191,7 +191,7 @@ def _metrics(
         found["whole_window"], _ = pairs.compare(now.throughputs, before.throughputs, prior)
     mine, theirs = _cpu_seconds(case, now.runs), _cpu_seconds(case, before.runs)
     if device == "cpu" and mine and theirs:
-        found["cpu_seconds"], _ = pairs.compare(mine, theirs, priors.THROUGHPUT[device], sign=-1)
+        found["cpu_seconds"], _ = pairs.compare(mine, theirs, priors.PAIRS[device], sign=-1)
     mine, theirs = _peaks(now.runs), _peaks(before.runs)
     if mine and theirs:
         found["peak_memory"], _ = pairs.compare(
