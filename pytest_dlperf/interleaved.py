@@ -32,8 +32,8 @@ NOW: Final = "now"
 BEFORE: Final = "before"
 
 
-#: Others may use so much more of the CPU time beside one run of a pair than beside the other.
-_ALIKE: Final = 0.10
+#: One run of a pair may have so many times the CPU time that others left to the other run.
+_ALIKE: Final = 1.10
 _SHARED: Final = Problem(
     code="shared-machine",
     message="others used the machine beside both runs of a pair alike, so the pair counts",
@@ -106,11 +106,19 @@ def _naming(case: Case, arm: ReadyArm) -> Iterator[None]:
 
 
 def _is_shared(one: RunSummary, other: RunSummary) -> bool:
-    """Whether others slowed both runs of a pair alike: what the pair differs by is not theirs."""
-    shares = (one.others_cpu_share, other.others_cpu_share)
-    if not (one.disturbed and other.disturbed) or shares[0] is None or shares[1] is None:
-        return False
-    return abs(shares[0] - shares[1]) <= _ALIKE
+    """Whether others' use of the CPUs, and nothing else, slowed both runs of a pair alike.
+
+    What the pair differs by is not theirs then. On several nodes nobody knows: a rank waits for
+    the slowest one, and others may use other nodes beside either run.
+    """
+    left = []
+    for run in (one, other):
+        if not run.others_cpu_alone or run.others_cpu_share is None:
+            return False
+        if len({rank.node for rank in run.ranks}) > 1:
+            return False
+        left.append(1 - run.others_cpu_share)
+    return min(left) > 0 and max(left) <= _ALIKE * min(left)
 
 
 class _Pairs:

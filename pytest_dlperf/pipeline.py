@@ -11,7 +11,7 @@ from pytest_dlperf.core.errors import BudgetSpentError, DlperfError, NotRunError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.interleaved import compare_arms, unmeasured
-from pytest_dlperf.judge.cut_short import cut_short, never_measured
+from pytest_dlperf.judge.cut_short import cut_short, never_measured, with_note
 from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.known import with_known
 from pytest_dlperf.judge.screen import more_runs
@@ -107,14 +107,18 @@ def measure_and_judge(
     wanted = more_runs(case, None, 0, rule)
     while True:
         # As often as the case: what certifies that with few runs knows its parent as well.
-        parents = runner.runs(parent, min(wanted, parent.protocol.runs)) if parent else []
+        of_parent = min(wanted, parent.protocol.runs) if parent else 0
+        parents = runner.runs(parent, of_parent) if parent else []
         runs = runner.runs(case, wanted)
         if not runs:
             raise BudgetSpentError(case.id)
         measurement = runner.measurement(case, runs, parents)
+        budget, is_short = runner.bench.budget_words, runner.is_cut_short(case, runs, wanted)
+        if is_short or (parent and runner.is_cut_short(parent, parents, of_parent)):
+            measurement = with_note(measurement, budget)
         judgement = judge(case, measurement, baseline, rule)
-        if runner.is_cut_short(case, runs, wanted):
-            return measurement, cut_short(judgement, runner.bench.budget_words), runs[0][1]
+        if is_short:
+            return measurement, cut_short(judgement, budget), runs[0][1]
         more = more_runs(case, judgement, len(measurement.runs), rule)
         if more <= 0 or stays_disturbed(case, runs) or runner.bench.share(case):
             return measurement, judgement, runs[0][1]

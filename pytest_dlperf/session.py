@@ -17,7 +17,7 @@ from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.bench import Bench
 from pytest_dlperf.budget import Budget
 from pytest_dlperf.core.errors import DlperfError, UpdateRefusedError, UsageError
-from pytest_dlperf.core.verdict import GOOD, Verdict
+from pytest_dlperf.core.verdict import GOOD, KnownState, Verdict
 from pytest_dlperf.history import certificates
 from pytest_dlperf.history.session_folder import make_session_folder
 from pytest_dlperf.history.session_runs import SessionRuns
@@ -224,7 +224,9 @@ class PerfSession:
         node = outcome.environment.node
         so_far = self._judged_on.setdefault(node, [])
         judgement = common_shift.checked(outcome.judgement, so_far, node)
-        if judgement is outcome.judgement and judgement.throughput.change is not None:
+        is_judged = judgement is outcome.judgement and judgement.throughput.change is not None
+        # A slowdown that is known has a cause of its own, and fails nothing
+        if is_judged and judgement.known is not KnownState.KNOWN:
             so_far.append(judgement.throughput)
         return replace(outcome, judgement=judgement)
 

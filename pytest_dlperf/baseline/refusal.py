@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.core.measurement import CUT_SHORT
 from pytest_dlperf.core.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -73,6 +74,9 @@ def _never(outcome: Outcome, protocol_window: tuple[int, int]) -> str:
         return "the machine is not recorded"
     if measurement.inject != 0:
         return f"its steps were made {100 * measurement.inject:.3g} % longer by --dlperf-inject"
+    short = [problem.message for problem in measurement.problems if problem.code == CUT_SHORT]
+    if short:
+        return short[0]
     found = measurement.conditions.window
     if tuple(found) != tuple(protocol_window):
         return (

@@ -5,8 +5,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Final
 
 from pytest_dlperf.core.run import Problem, RunSummary
+
+#: Code of the problem of a measurement whose budget was spent before all its runs.
+CUT_SHORT: Final = "cut-short"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

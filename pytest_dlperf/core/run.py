@@ -115,6 +115,8 @@ class RunSummary:
     others_cpu_share: float | None
     #: Why this run does not count (others used the machine); empty if it does.
     disturbed: str = ""
+    #: Whether others' use of the CPUs, and nothing else, is why it does not count.
+    others_cpu_alone: bool = False
     #: Share of the window that the slowest rank waited for data; None where nothing tells.
     data_wait_share: float | None = None
     problems: tuple[Problem, ...] = ()

@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from pytest_dlperf.core.verdict import Judgement, Verdict
+from pytest_dlperf.core.measurement import CUT_SHORT
+from pytest_dlperf.core.run import Problem
+from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
+
+if TYPE_CHECKING:
+    from pytest_dlperf.core.measurement import Measurement
+
+
+def with_note(measurement: Measurement, budget: str) -> Measurement:
+    """Return a measurement that says it lacks runs: it is judged, and never stored."""
+    message = (
+        f"the budget of {budget} was spent before all its runs; a session cut short is no baseline"
+    )
+    problem = Problem(code=CUT_SHORT, message=message)
+    return replace(measurement, problems=(*measurement.problems, problem))
 
 
 def cut_short(judgement: Judgement, budget: str) -> Judgement:
@@ -16,12 +31,23 @@ def cut_short(judgement: Judgement, budget: str) -> Judgement:
         return replace(judgement, reason=f"{judgement.reason}; the budget of {budget} is spent")
     if judgement.verdict is not Verdict.REGRESSED:
         return judgement
-    found = replace(judgement.throughput, verdict=Verdict.INCONCLUSIVE)
     reason = (
         f"it looks slow, but the budget of {budget} was spent before fresh runs confirmed it; run "
         f"it again, it goes first next time ({judgement.reason})"
     )
-    return replace(judgement, verdict=Verdict.INCONCLUSIVE, reason=reason, throughput=found)
+    return replace(
+        judgement,
+        verdict=Verdict.INCONCLUSIVE,
+        reason=reason,
+        throughput=_open(judgement.throughput),
+        metrics={name: _open(found) for name, found in judgement.metrics.items()},
+    )
+
+
+def _open(found: Comparison) -> Comparison:
+    if found.verdict is not Verdict.REGRESSED:
+        return found
+    return replace(found, verdict=Verdict.INCONCLUSIVE)
 
 
 def never_measured(case_id: str, budget: str) -> Judgement:

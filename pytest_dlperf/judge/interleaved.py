@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
+from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Verdict
 from pytest_dlperf.judge import convergence, interleaved_words, metrics, priors, refusals
 from pytest_dlperf.judge.compare import comparison_of, slower_for_sure
 from pytest_dlperf.judge.numbers import PAIRED_TOLERANCE, pairs_needed
@@ -64,9 +64,13 @@ def judge_interleaved(
     tolerance = next(
         given for given in (rule.tolerance, case.tolerance, PAIRED_TOLERANCE) if given is not None
     )
-    prior = priors.of_throughput(case, rule)
+    prior = priors.of_pairs(case, rule)
     pairs = _Pairs(tolerance, rule, spending(case.protocol, len(now.runs), prior))
     found, evidence = pairs.compare(*_rates(now, before), prior)
+    others = _metrics(pairs, case, now, before, prior)
+    window = others.get("whole_window")
+    found = replace(found, runs_needed=_needed(found, window))
+    takes = interleaved_words.what_it_takes(found, now.runs, before.runs)
     judged = Judgement(
         verdict=found.verdict or Verdict.INCONCLUSIVE,
         reason=interleaved_words.throughput(
@@ -75,13 +79,32 @@ def judge_interleaved(
             now.unit,
             slower=slower_for_sure(evidence, rule, pairs.spent),
             against=against,
-            takes=interleaved_words.what_it_takes(found, now.runs, before.runs),
+            takes=takes,
             pairs=len(now.runs),
         ),
         throughput=found,
-        metrics=_metrics(pairs, case, now, before, prior),
+        metrics=others,
     )
-    return _with_metrics(judged)
+    judged = _with_metrics(judged)
+    if judged.verdict in GOOD and window is not None and window.verdict is Verdict.INCONCLUSIVE:
+        words = interleaved_words.window_is_open(window, takes)
+        reason = f"{words}; the median iteration: {judged.reason}"
+        return replace(judged, verdict=Verdict.INCONCLUSIVE, reason=reason)
+    return judged
+
+
+def _needed(found: Comparison, window: Comparison | None) -> int | None:
+    """Return how many pairs would decide all that is open; None where none would, or nothing is.
+
+    Only what is certified by its median iteration and over the whole window is passed.
+    """
+    needed = [
+        one.runs_needed
+        for one in (found, window)
+        if one is not None and one.verdict is Verdict.INCONCLUSIVE
+    ]
+    known = [count for count in needed if count is not None]
+    return max(known) if known and len(known) == len(needed) else None
 
 
 def _check(now: Measurement, before: Measurement) -> None:
@@ -191,7 +214,7 @@ def _metrics(
         found["whole_window"], _ = pairs.compare(now.throughputs, before.throughputs, prior)
     mine, theirs = _cpu_seconds(case, now.runs), _cpu_seconds(case, before.runs)
     if device == "cpu" and mine and theirs:
-        found["cpu_seconds"], _ = pairs.compare(mine, theirs, priors.THROUGHPUT[device], sign=-1)
+        found["cpu_seconds"], _ = pairs.compare(mine, theirs, priors.PAIRS[device], sign=-1)
     mine, theirs = _peaks(now.runs), _peaks(before.runs)
     if mine and theirs:
         found["peak_memory"], _ = pairs.compare(

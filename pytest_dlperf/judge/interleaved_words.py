@@ -67,17 +67,34 @@ def what_it_takes(
     return f"{words}: --dlperf-max-runs={found.runs_needed}"
 
 
+def window_is_open(found: Comparison, takes: str) -> str:
+    """Return why a case that is certified by its median iteration is not passed."""
+    return (
+        f"{_window(found)}, which is not within the tolerance of "
+        f"{sentences.percent(found.tolerance or 0.0)} for certain, as iterations stall more in "
+        f"some runs than in others and only a slowdown of {sentences.percent(found.sees or 0.0)} "
+        f"or more shows there; {takes}, or allow more with --dlperf-tolerance"
+    )
+
+
 def metric(name: str, found: Comparison) -> str:
     """Return by how much a metric got worse."""
-    low, high = found.interval or (0.0, 0.0)
-    ends = f"90 % interval {sentences.signed(low)} to {sentences.signed(high)}"
     if name == "whole_window":
-        return (
-            f"work over the whole window is {sentences.change(found.change or 0.0)} "
-            f"({found.before:.4g} to {found.now:.4g}; {ends}), so that some iterations stall"
-        )
+        return f"{_window(found)}, so that some iterations stall"
     what, unit = _NAMES[name]
     return (
         f"{what} grew by {sentences.percent(found.change or 0.0)} ({found.before:.4g} to "
-        f"{found.now:.4g} {unit}; {ends})"
+        f"{found.now:.4g} {unit}; {_ends(found)})"
     )
+
+
+def _window(found: Comparison) -> str:
+    return (
+        f"work over the whole window is {sentences.change(found.change or 0.0)} "
+        f"({found.before:.4g} to {found.now:.4g}; {_ends(found)})"
+    )
+
+
+def _ends(found: Comparison) -> str:
+    low, high = found.interval or (0.0, 0.0)
+    return f"90 % interval {sentences.signed(low)} to {sentences.signed(high)}"

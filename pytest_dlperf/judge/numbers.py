@@ -17,7 +17,7 @@ from pytest_dlperf.judge.compare import alarm_alpha, comparison_of, learnt_toler
 from pytest_dlperf.judge.metrics import Metric, check_rates, level
 from pytest_dlperf.judge.needed import runs_needed, stored_runs_needed
 from pytest_dlperf.judge.paired import paired_contrast
-from pytest_dlperf.judge.priors import THROUGHPUT
+from pytest_dlperf.judge.priors import PAIRS, THROUGHPUT
 from pytest_dlperf.judge.screen import ONE_LOOK
 from pytest_dlperf.judge.stored import contrast
 
@@ -90,7 +90,7 @@ def judge_pairs(before: Numbers, now: Numbers, rule: Rule) -> Judgement:
             "need as many on both sides, in the order in which they were measured"
         )
     mine, theirs = ([math.log(rate) for rate in side.rates] for side in (now, before))
-    found = paired_contrast(mine, theirs, rule.prior or THROUGHPUT["gpu"])
+    found = paired_contrast(mine, theirs, rule.prior or PAIRS["gpu"])
     tolerance = PAIRED_TOLERANCE if rule.tolerance is None else rule.tolerance
     compared = replace(
         comparison_of(found, tolerance, rule, ONE_LOOK),

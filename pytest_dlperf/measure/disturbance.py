@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -19,33 +20,57 @@ _LEAST_S: Final = 0.15
 
 
 def disturbance(records: Sequence[RankRecords]) -> tuple[dict[str, float], str]:
-    """Return the largest shares of a node's CPU seconds, and a sentence if one is too much.
+    """Return the shares of the worst node's CPU seconds, and a sentence if one is too much.
 
     ``others``: of everybody but the run, stolen time among them; ``steal``: what the hypervisor
     took away (proc(5), ``/proc/stat``). Empty, and no sentence, where the system does not tell.
+    The worst node is a disturbed one where there is any, and farthest beyond a bound; in which
+    order nodes and ranks are given is no matter.
     """
     nodes: dict[str, list[RankRecords]] = {}
     for rank in records:
         nodes.setdefault(rank.by_kind["start"]["node"], []).append(rank)
-    worst: dict[str, float] = {}
-    reason = ""
+    found = []
     for node, ranks in nodes.items():
         windows = [rank.by_kind["window"] for rank in ranks]
         if any(window["host_busy_seconds"] is None for window in windows):
             continue
         cores = ranks[0].by_kind["start"]["cores"]
         shares, sentence = _of_node(node, windows, cores)
-        if shares["others"] > worst.get("others", -1.0):
-            reason = sentence or reason
-        worst = {name: max(share, worst.get(name, 0.0)) for name, share in shares.items()}
-    return worst, reason
+        beyond = max(shares["others"] / _SHARE, shares["steal"] / _STEAL)
+        found.append((bool(sentence), beyond, node, shares, sentence))
+    if not found:
+        return {}, ""
+    _, _, _, shares, sentence = max(found, key=lambda one: one[:3])
+    return shares, sentence
+
+
+def others_alone(records: Sequence[RankRecords]) -> bool:
+    """Whether no more CPU time was stolen on any node than an undisturbed run loses.
+
+    False where the system does not tell.
+    """
+    windows = [(rank.by_kind["window"], rank.by_kind["start"]["cores"]) for rank in records]
+    return all(
+        window["host_steal_seconds"] is not None
+        and window["host_steal_seconds"] <= max(_STEAL * window["seconds"] * cores, _LEAST_S)
+        for window, cores in windows
+    )
 
 
 def _of_node(
     node: str, windows: Sequence[Mapping[str, Any]], cores: int
 ) -> tuple[dict[str, float], str]:
-    longest = max(windows, key=lambda window: float(window["seconds"]))
-    own_s = sum(window["own_cpu_seconds"] for window in windows)
+    # Of ranks that took equally long, the one that saw most
+    longest = max(
+        windows,
+        key=lambda window: (
+            float(window["seconds"]),
+            window["host_busy_seconds"] + window["host_steal_seconds"],
+            window["host_steal_seconds"],
+        ),
+    )
+    own_s = math.fsum(window["own_cpu_seconds"] for window in windows)
     # A launcher passes on what its ranks print; that is the run's own doing.
     own_s += max(window["launcher_cpu_seconds"] for window in windows)
     stolen_s = longest["host_steal_seconds"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.run import Problem, RankSummary, RunSummary
 from pytest_dlperf.measure.compiling import compile_extras, recompiled
-from pytest_dlperf.measure.disturbance import disturbance
+from pytest_dlperf.measure.disturbance import disturbance, others_alone
 from pytest_dlperf.measure.failure import failure_of
 from pytest_dlperf.measure.gpu_disturbance import gpu_disturbance
 from pytest_dlperf.measure.records import RECORDS_FORMAT, read_records
@@ -71,6 +71,7 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
         },
         others_cpu_share=shares.get("others"),
         disturbed=reason or gpu_reason,
+        others_cpu_alone=bool(reason) and not gpu_reason and others_alone(records),
         data_wait_share=waited,
         problems=(
             *drift(measured, first, rate, case.unit or "samples", case.layout.device),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 from fake_suite import Suite
@@ -52,6 +53,48 @@ def test_a_case_for_whose_runs_no_time_was_left_is_open(
     assert outcomes[ONE]["judgement"]["verdict"] == "inconclusive"
     assert result.ret == 1
     result.stdout.fnmatch_lines([words])
+
+
+@pytest.mark.parametrize("slower", [True, False])
+def test_a_session_cut_short_is_never_stored(suite: Suite, *, slower: bool) -> None:
+    assert suite.run("--update-baselines", "--cpus=1").ret == 0
+    stored = {path: path.read_bytes() for path in suite.path.glob("baselines/**/*.json")}
+    assert len(stored) == 2, "the case and the noise"
+    suite.pytester.makeconftest(CLOCK)
+    if slower:
+        suite.env(FAKE_STEP_S=0.03)
+    options = ["--cpus=1", "--dlperf-budget=1h", "--dlperf-tolerance=1%", "--update-baselines"]
+    for mode in ("gate", "observe"):
+        result, outcomes = suite.outcomes(
+            *options, f"--dlperf-mode={mode}", "--dlperf-reason=we know what we do"
+        )
+        assert outcomes[ONE]["update"] == ""
+        assert outcomes[ONE]["judgement"]["verdict"] == "inconclusive"
+        result.stdout.fnmatch_lines(
+            [
+                "*the baseline was not written*the budget of 60 min was spent before all its runs*",
+                f"note: {ONE}: the budget of 60 min was spent before all its runs*",
+                "1 case: 1 inconclusive; 1 NOT JUDGED",
+            ]
+        )
+        result.assert_outcomes(passed=0, failed=mode == "gate")
+        assert result.ret == (mode == "gate")
+        assert {p: p.read_bytes() for p in suite.path.glob("baselines/**/*.json")} == stored
+
+    accepted = suite.pytester.run(
+        sys.executable, "-m", "pytest_dlperf.cli", "baselines", "accept", "r.json", "--reason=x"
+    )
+    assert accepted.ret == 1
+    accepted.stderr.fnmatch_lines(["refused *this is refused whatever the reason"])
+    assert {p: p.read_bytes() for p in suite.path.glob("baselines/**/*.json")} == stored
+
+
+def test_a_new_case_that_was_cut_short_is_no_baseline(suite: Suite) -> None:
+    suite.pytester.makeconftest(CLOCK)
+    result, outcomes = suite.outcomes("--cpus=1", "--dlperf-budget=1h", "--update-baselines")
+    assert outcomes[ONE]["judgement"]["verdict"] == "no-baseline"
+    assert result.ret == 1
+    assert suite.baselines() == {}
 
 
 def test_what_was_certified_longest_ago_goes_first(suite: Suite) -> None:

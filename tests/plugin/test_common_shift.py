@@ -17,9 +17,30 @@ def test_after_two_cases_that_are_slower_alike_the_others_are_incomparable(suite
     verdicts = [outcome["judgement"]["verdict"] for outcome in outcomes.values()]
     assert verdicts == ["regressed", "regressed", "incomparable", "incomparable"]
     last = list(outcomes.values())[-1]
-    assert "the first 2 cases of this session on here are all " in last["judgement"]["reason"]
+    assert "the first 2 cases of this session on here are regressed, all " in (
+        last["judgement"]["reason"]
+    )
+    result.stdout.fnmatch_lines(
+        [
+            "*compare two versions on this machine as it is with --dlperf-against=REF*",
+            "4 cases: 2 incomparable, 2 regressed; 2 NOT JUDGED",
+            "*2 failed, 2 incomparable in *",
+        ]
+    )
     assert "change" in last["judgement"]
     assert last["judgement"]["change"] is None
+
+
+def test_slowdowns_that_are_known_are_no_sign_of_a_slower_machine(suite: Suite):
+    suite.write(FOUR)
+    suite.run("--update-baselines")
+    known = '{"issue": "#1", "until": "2999-01-01", "change": "-60%"}'
+    suite.write(FOUR.replace('launcher="torchrun"', f'launcher="torchrun", known={known}'))
+    suite.env(FAKE_STEP_S=0.02)
+    result, outcomes = suite.outcomes()
+    found = [(o["judgement"]["verdict"], o["judgement"]["known"]) for o in outcomes.values()]
+    assert found == [("regressed", "known")] * 4
+    assert result.ret == 0
 
 
 def test_what_was_slowed_on_purpose_is_found_in_every_case(suite: Suite):

@@ -52,6 +52,7 @@ NEVER: list[tuple[Outcome, str]] = [
     (replace(outcome(), measurement=None), "nothing was measured"),
     (replace(outcome(), measurement=replace(measurement(35.5), runs=())), "nothing was measured"),
     (replace(outcome(), environment=None), "the machine is not recorded"),
+    (measured(problem="cut-short"), "it was so."),
     (measured(inject=0.05), "its steps were made 5 % longer by --dlperf-inject"),
     (measured(inject=0.0001), "its steps were made 0.01 % longer by --dlperf-inject"),
     (

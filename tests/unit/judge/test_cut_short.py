@@ -18,6 +18,19 @@ def test_only_what_fresh_runs_had_to_confirm_is_taken_back(verdict: Verdict) -> 
     assert ("45 min" in found.reason) is (verdict in {Verdict.REGRESSED, Verdict.INCONCLUSIVE})
 
 
+def test_a_metric_that_looked_worse_is_taken_back_and_the_throughput_stays() -> None:
+    judged = Judgement(
+        verdict=Verdict.REGRESSED,
+        reason="peak memory grew",
+        throughput=Comparison(verdict=Verdict.PASSED),
+        metrics={"peak_memory": Comparison(verdict=Verdict.REGRESSED)},
+    )
+    found = cut_short(judged, "45 min")
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.throughput.verdict is Verdict.PASSED
+    assert found.metrics["peak_memory"].verdict is Verdict.INCONCLUSIVE
+
+
 def test_what_was_never_measured_is_open() -> None:
     found = never_measured("a-case", "45 min")
     assert found.verdict is Verdict.INCONCLUSIVE

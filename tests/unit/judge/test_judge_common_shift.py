@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
@@ -40,9 +42,11 @@ def test_cases_that_are_slower_alike_share_a_shift():
         [found(-0.20), found(-0.21), found(0.0, verdict=Verdict.PASSED)],
         [found(-0.20, tolerance=0.25), found(-0.21)],
         [found(0.20), found(0.21)],
+        [found(-0.20, Verdict.INCONCLUSIVE), found(-0.21, Verdict.INCONCLUSIVE)],
+        [found(-0.20), found(-0.21, Verdict.INCONCLUSIVE)],
         [Comparison(now=1.0), found(-0.20)],
     ],
-    ids=["none", "one", "differ", "one-is-well", "tolerated", "faster", "not-judged"],
+    ids=["none", "one", "differ", "one-is-well", "tolerated", "faster", "all-open", "one-open", "not-judged"],
 )
 def test_all_else_is_no_shared_shift(so_far: list[Comparison]):
     assert common_shift(so_far) is None
@@ -55,8 +59,18 @@ def test_what_follows_is_incomparable_and_names_the_shift(verdict: Verdict):
     assert now.verdict is Verdict.INCOMPARABLE
     assert now.throughput.change is None
     assert now.throughput.now == 90.0
-    assert "the first 2 cases of this session on n1 are all 20.5 % slower" in now.reason
+    assert "the first 2 cases of this session on n1 are regressed, all 20.5 % slower" in now.reason
     assert "--dlperf-against" in now.reason
+
+
+def test_what_no_slower_machine_does_stays_regressed():
+    slow = judged(-0.19)
+    memory = replace(slow, metrics={"peak_memory": found(0.5)})
+    assert checked(memory, ALIKE, "n1") is memory
+    certified = replace(slow, throughput=found(-0.19, Verdict.PASSED))
+    assert checked(certified, ALIKE, "n1") is certified
+    speedup = replace(slow, metrics={"speedup": found(-0.19)})
+    assert checked(speedup, ALIKE, "n1").verdict is Verdict.INCOMPARABLE
 
 
 def test_a_case_that_is_much_slower_is_not_explained():

@@ -16,9 +16,16 @@ KNOWN = Known.parse({"issue": "#123", "until": "2027-01-31", "change": "-4%"})
 BEFORE, AFTER = date(2027, 1, 31), date(2027, 2, 1)
 
 
-def judgement(verdict: Verdict, low: float, high: float) -> Judgement:
-    found = Comparison(now=96.0, before=100.0, change=(low + high) / 2, interval=(low, high))
-    return Judgement(verdict=verdict, reason="it was so", throughput=found)
+def compared(verdict: Verdict, low: float, high: float) -> Comparison:
+    change = (low + high) / 2
+    return Comparison(
+        now=96.0, before=100.0, change=change, interval=(low, high), tolerance=0.03, verdict=verdict
+    )
+
+
+def judgement(verdict: Verdict, low: float, high: float, **metrics: Comparison) -> Judgement:
+    found = compared(verdict, low, high)
+    return Judgement(verdict=verdict, reason="it was so", throughput=found, metrics=metrics)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +51,56 @@ def test_it_is_let_pass_as_long_as_it_is_what_it_was_said_to_be(
     assert found.verdict is verdict
     assert ("#123" in found.reason) is (state is not None)
     assert found.reason.endswith("it was so")
+
+
+SLOW = (Verdict.REGRESSED, -0.05, -0.03)
+
+
+@pytest.mark.parametrize(
+    ("name", "interval", "state"),
+    [
+        ("peak_memory", (0.4, 0.6), None),
+        # What the slowdown itself takes off the speedup, and off the anchor's level
+        ("speedup", (-0.06, -0.03), KnownState.KNOWN),
+        ("speedup", (-0.12, -0.08), None),
+        ("anchor", (-0.08, -0.05), KnownState.KNOWN),
+        ("anchor", (-0.15, -0.12), None),
+    ],
+)
+def test_a_known_slowdown_accounts_for_no_other_regression(
+    name: str, interval: tuple[float, float], state: KnownState | None
+) -> None:
+    other = compared(Verdict.REGRESSED, *interval)
+    found = with_known(judgement(*SLOW, **{name: other}), KNOWN, BEFORE)
+    assert (found.verdict, found.known) == (Verdict.REGRESSED, state)
+    assert ("does not account for that" in found.reason) is (state is None)
+    words = {"peak_memory": "memory grew", "speedup": "speedup fell", "anchor": "than the anchor"}
+    assert (words[name] in found.reason) is (state is None)
+
+
+@pytest.mark.parametrize(
+    ("throughput", "state"),
+    [
+        ((Verdict.PASSED, -0.01, 0.01), KnownState.GONE),
+        ((Verdict.IMPROVED, 0.02, 0.03), KnownState.GONE),
+        ((Verdict.PASSED, -0.05, 0.01), None),
+        ((Verdict.INCONCLUSIVE, -0.05, 0.01), None),
+    ],
+)
+def test_what_another_metric_did_is_not_known(
+    throughput: tuple[Verdict, float, float], state: KnownState | None
+) -> None:
+    memory = compared(Verdict.REGRESSED, 0.4, 0.6)
+    judged = Judgement(
+        verdict=Verdict.REGRESSED,
+        reason="peak memory grew by 50 %",
+        throughput=compared(*throughput),
+        metrics={"peak_memory": memory},
+    )
+    found = with_known(judged, KNOWN, BEFORE)
+    assert (found.verdict, found.known) == (Verdict.REGRESSED, state)
+    assert found.reason.startswith("#123 (4.0 % slower) is ")
+    assert found.reason.endswith("; peak memory grew by 50 %")
 
 
 def test_a_case_without_one_is_left_alone() -> None:

@@ -10,6 +10,7 @@ from scipy import stats
 
 from pytest_dlperf.core.noise import Prior
 from pytest_dlperf.judge.paired import paired_contrast
+from pytest_dlperf.judge.priors import PAIRS
 
 KNOWN = Prior(run_sd=0.01, session_sd=0.006, run_df=30, learnt=True)
 BUILT_IN = Prior(run_sd=0.01, session_sd=0.006)
@@ -69,3 +70,22 @@ def test_a_certificate_is_rarely_wrong_whatever_the_noise(sd: float) -> None:
         bound = paired_contrast(now, before, BUILT_IN).certified(0.05)
         wrong += bound > math.log1p(-tolerance)
     assert wrong / tries <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / tries)
+
+
+@pytest.mark.parametrize("sd", [0.013, 0.02, 0.045])
+def test_the_built_in_belief_of_cpus_leaves_the_say_to_the_pairs(sd: float) -> None:
+    """Noise of recorded pairs on CPUs: quiet ones are certified within 3 % by six of them."""
+    tries, tolerance = 400, -math.log1p(-0.03)
+    certified = {"unchanged": 0, "slower than the tolerance": 0}
+    alarms = 0
+    for seed in range(tries):
+        for truth, shift in zip(certified, (0.0, -tolerance), strict=True):
+            differences = list(np.random.default_rng(seed).normal(shift, sd, 6))
+            found = paired_contrast(differences, [0.0] * 6, PAIRS["cpu"])
+            certified[truth] += found.certified(0.05 / 3) > -tolerance
+            alarms += not shift and found.shift + found.alarm_reach(0.05) < 0
+    margin = 3 * math.sqrt(0.05 * 0.95 / tries)
+    assert certified["slower than the tolerance"] / tries <= 0.05 / 3 + margin
+    assert alarms / tries <= 0.05 + margin
+    if sd == 0.013:
+        assert certified["unchanged"] / tries > 0.85

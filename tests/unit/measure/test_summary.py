@@ -114,11 +114,17 @@ def test_what_could_not_be_checked_is_a_problem(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("busy", "steal", "disturbed"),
-    [(1.8, 0.0, False), (2.2, 0.0, True), (1.8, 0.4, True), (None, None, False)],
+    ("busy", "steal", "disturbed", "alone"),
+    [
+        (1.8, 0.0, False, False),
+        (2.2, 0.0, True, True),
+        (1.8, 0.4, True, False),
+        (2.2, 0.4, True, False),
+        (None, None, False, False),
+    ],
 )
 def test_a_run_that_others_disturbed(
-    tmp_path: Path, busy: float | None, steal: float | None, disturbed: bool
+    tmp_path: Path, busy: float | None, steal: float | None, disturbed: bool, alone: bool
 ):
     ranks = [
         changed(
@@ -131,6 +137,7 @@ def test_a_run_that_others_disturbed(
     ]
     summary, _ = summarise(case(), write(tmp_path, ranks))
     assert bool(summary.disturbed) is disturbed
+    assert summary.others_cpu_alone is alone
     assert (summary.others_cpu_share is None) is (busy is None)
 
 
