@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_dlperf.baseline import noise_file
 from pytest_dlperf.core.case_id import CaseId
 from pytest_dlperf.core.noise import LearntNoise, MachineNoise
 from pytest_dlperf.judge.learn import learn
-from pytest_dlperf.judge.priors import THROUGHPUT
+from pytest_dlperf.judge.priors import PAIRS, THROUGHPUT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pytest_dlperf.baseline.store import BaselineStore
     from pytest_dlperf.core.baseline import Baseline, Session
+    from pytest_dlperf.core.layout import DeviceKind
     from pytest_dlperf.core.noise import Prior
     from pytest_dlperf.core.outcome import Outcome
 
@@ -53,5 +56,21 @@ def _of_cases(baselines: Sequence[Baseline]) -> LearntNoise | None:
     for baseline in baselines:
         # A replaced level has its own noise; the step between levels is none.
         levels += [baseline.sessions, *(level.sessions for level in baseline.history)]
-    device = CaseId.parse(baselines[0].case_id).layout.device
-    return learn(levels, THROUGHPUT[device])
+    return of_levels(levels, CaseId.parse(baselines[0].case_id).layout.device)
+
+
+def of_levels(levels: Sequence[Sequence[Session]], device: DeviceKind) -> LearntNoise | None:
+    """Return what the sessions of each level tell of the noise of cases; None if nothing."""
+    found = learn(levels, THROUGHPUT[device])
+    by_median = learn([list(_by_median(sessions)) for sessions in levels], PAIRS[device])
+    if found is None or by_median is None:
+        return found
+    return replace(found, median_run_sd=by_median.run_sd, median_run_df=by_median.run_df)
+
+
+def _by_median(sessions: Sequence[Session]) -> Iterator[Session]:
+    """Yield the sessions whose runs are known by their median iteration, with those."""
+    for session in sessions:
+        rates = session.estimates.get("median_step", ())
+        if rates and all(math.isfinite(rate) and rate > 0 for rate in rates):
+            yield replace(session, runs=rates)

@@ -29,7 +29,7 @@ OPTIONS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("tolerance-max", {"metavar": "SHARE", "help": "largest learnt tolerance (20%%)"}),
     ("min-effect", {"metavar": "SHARE", "help": "a slowdown below this is no regression (1%%)"}),
     ("alpha", {"metavar": "SHARE", "help": "share of unchanged suites with a false alarm (5%%)"}),
-    ("family", {"metavar": "N", "help": "number of comparisons that alpha is split over"}),
+    ("family", {"metavar": "N", "help": "number of cases that alpha is split over"}),
     (
         "inject",
         {

@@ -22,8 +22,7 @@ from pytest_dlperf.history import certificates
 from pytest_dlperf.history.session_folder import make_session_folder
 from pytest_dlperf.history.session_runs import SessionRuns
 from pytest_dlperf.judge import common_shift
-from pytest_dlperf.judge.interleaved import gated_metrics
-from pytest_dlperf.judge.screen import family_size
+from pytest_dlperf.judge.family import family_size
 from pytest_dlperf.judged.from_logs import LogFolder
 from pytest_dlperf.launch.process import execute
 from pytest_dlperf.live import Live, Silent
@@ -210,9 +209,9 @@ class PerfSession:
             warnings.warn(f"pytest-dlperf: {error}", pytest.PytestWarning, stacklevel=1)
 
     def _family(self, case: Case) -> int:
-        """Return how many comparisons alpha is split over."""
+        """Return how many cases alpha is split over: pairs need no stored ones."""
         if self.settings.against is not None:
-            return gated_metrics(self.selected or [case])
+            return max(1, len(self.selected))
         return family_size(self._stored(self.bench.machine_class(case)))
 
     def _with_common_shift(self, outcome: Outcome) -> Outcome:

@@ -1,113 +1,176 @@
-"""Our own rule: stored sessions, and interleaved pairs. The one place that knows the engine."""
+"""Our own rule as it is shipped: whole cases judged, against stored sessions and by pairs.
+
+The one place that knows the engine. A rate is taken over a run's whole time, and by its median
+iteration too where iterations are known; both are asked, as in a live session.
+"""
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
-from pytest_dlperf.core.baseline import Session
-from pytest_dlperf.core.case import Protocol
-from pytest_dlperf.core.verdict import Rule, Verdict
-from pytest_dlperf.judge.compare import verdict_of
-from pytest_dlperf.judge.learn import learn
-from pytest_dlperf.judge.metrics import level
-from pytest_dlperf.judge.paired import paired_contrast
-from pytest_dlperf.judge.priors import THROUGHPUT
-from pytest_dlperf.judge.screen import looks, spending
-from pytest_dlperf.judge.stored import contrast
+from pytest_dlperf.core.baseline import Baseline, Session
+from pytest_dlperf.core.case import Case, Protocol
+from pytest_dlperf.core.layout import Layout
+from pytest_dlperf.core.measurement import Conditions, Measurement
+from pytest_dlperf.core.run import RunSummary
+from pytest_dlperf.core.verdict import NOT_JUDGED, Rule, Verdict
+from pytest_dlperf.judge import family, more_runs
+from pytest_dlperf.judge.estimates import judge
+from pytest_dlperf.judge.interleaved import judge_interleaved
+from pytest_dlperf.noise import of_levels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytest_dlperf.core.layout import DeviceKind
     from pytest_dlperf.core.noise import Prior
-    from pytest_dlperf.judge.stats import Contrast
+    from pytest_dlperf.core.verdict import Judgement
     from verdict_rules.peer import Seconds
 
-#: 5 runs, and up to 10.
-PROTOCOL: Final = Protocol()
-#: What is believed where nothing can be learnt: one stored session.
-BUILT_IN: Final = THROUGHPUT["gpu"]
+#: What an alarm of the throughput may spend of a case's error rate.
+ALARM_SHARE: Final = family.of_throughput(Rule()).alarm_share
+_Drawn = TypeVar("_Drawn")
+_LAYOUT: Final = {"cpu": "1n1c", "gpu": "1n1g"}
+_CONDITIONS: Final = Conditions(
+    window=(50, 150), launcher="torchrun", world_size=1, batch_size_per_device=1,
+    unit="iterations", dtype="float32", data="synthetic", parameter_count=1,
+    input_shapes=((1,),), options={}, threads_per_rank=1, host_sharing=False, hardware="any",
+    version=1,
+)  # fmt: skip
 
 
-def rates(seconds: Seconds) -> list[float]:
-    """Return the throughput of each run, over its whole time, in iterations a second."""
-    return [float(rate) for rate in 1 / np.mean(seconds, axis=1)]
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """Iterations a second of one run."""
+
+    by_time: float
+    #: The same as ``by_time`` where iterations are not known.
+    by_median: float
 
 
-def median_rates(seconds: Seconds) -> list[float]:
-    """Return that by the median iteration, as pairs are compared."""
-    return [float(rate) for rate in 1 / np.median(seconds, axis=1)]
+def runs(seconds: Seconds) -> list[Run]:
+    """Return the rates of each run, one a row."""
+    rates = zip(1 / np.mean(seconds, axis=1), 1 / np.median(seconds, axis=1), strict=True)
+    return [Run(by_time=float(mean), by_median=float(median)) for mean, median in rates]
 
 
-def learnt(histories: Sequence[Sequence[Sequence[float]]], device: DeviceKind = "gpu") -> Prior:
+def learnt(histories: Sequence[Sequence[Sequence[Run]]], device: DeviceKind) -> Prior | None:
     """Return what the stored sessions of a machine class tell, as ``noise.json`` holds it."""
-    cases = [[Session(time="", runs=tuple(runs)) for runs in case] for case in histories]
-    found = learn(cases, THROUGHPUT[device])
-    return THROUGHPUT[device] if found is None else found.prior
-
-
-def _screened(
-    contrast_after: Callable[[int], Contrast], tolerance: float, rule: Rule, prior: Prior
-) -> tuple[str, int]:
-    counts = looks(PROTOCOL, prior)
-    verdict = Verdict.INCONCLUSIVE
-    for look, count in enumerate(counts):
-        spent = spending(PROTOCOL, count, prior)
-        verdict = verdict_of(contrast_after(count), tolerance, rule, spent)
-        confirmed = verdict is Verdict.REGRESSED and look > 0
-        if confirmed or verdict in {Verdict.PASSED, Verdict.IMPROVED}:
-            return str(verdict), count
-    return str(verdict), counts[-1]
+    found = of_levels([[_session(one) for one in case] for case in histories], device)
+    return None if found is None else found.prior
 
 
 def stored(
-    history: Sequence[Sequence[float]],
-    draw: Callable[[int], list[float]],
+    history: Sequence[Sequence[Run]],
+    draw: Callable[[int], list[Run]],
     *,
     family: int,
     tolerance: float,
     min_effect: float,
     alpha: float,
-    prior: Prior,
+    prior: Prior | None,
+    device: DeviceKind,
 ) -> tuple[str, float]:
     """Return the verdict of a session against stored ones, and the runs that it took.
 
-    ``history`` has the throughputs of the runs of each stored session; ``draw(n)`` measures n
-    more runs.
+    ``history`` has the runs of each stored session; ``draw(n)`` measures n more.
     """
-    rule = Rule(alpha=alpha, family=family, min_effect=min_effect)
-    sessions = [level(session) for session in history]
-    runs: list[float] = []
+    rule = Rule(
+        alpha=alpha, family=family, min_effect=min_effect, tolerance=tolerance, prior=prior
+    )
+    sessions = tuple(_session(one) for one in history)
+    baseline = Baseline(
+        case_id="case", machine_class="any", suite="suite", unit="iterations",
+        conditions=_CONDITIONS, sessions=sessions, anchor=sessions[0],
+    )  # fmt: skip
 
-    def after(count: int) -> Contrast:
-        runs.extend(draw(count - len(runs)))
-        return contrast([level(runs)], sessions, prior)
+    def verdict(found: Sequence[Run]) -> Judgement:
+        return judge(_case(device), _measurement(found), baseline, rule)
 
-    return _screened(after, tolerance, rule, prior)
+    return _screened(verdict, draw, device, rule)
 
 
 def interleaved(
-    draw: Callable[[int], list[tuple[float, float]]],
+    draw: Callable[[int], list[tuple[Run, Run]]],
     *,
     family: int,
     tolerance: float,
     min_effect: float,
     alpha: float,
-    prior: Prior,
+    prior: Prior | None,
+    device: DeviceKind,
 ) -> tuple[str, float]:
     """Return the verdict of interleaved pairs, and the pairs that it took.
 
-    ``draw(n)`` measures n more pairs: throughput before, throughput now.
+    ``draw(n)`` measures n more pairs: a run before, a run now.
     """
-    rule = Rule(alpha=alpha, family=family, min_effect=min_effect)
-    pairs: list[tuple[float, float]] = []
+    rule = Rule(
+        alpha=alpha, family=family, min_effect=min_effect, tolerance=tolerance, prior=prior
+    )
 
-    def after(count: int) -> Contrast:
-        pairs.extend(draw(count - len(pairs)))
-        before, now = ([math.log(rate) for rate in side] for side in zip(*pairs, strict=True))
-        return paired_contrast(now, before, prior)
+    def verdict(found: Sequence[tuple[Run, Run]]) -> Judgement:
+        before, now = (_measurement(side) for side in zip(*found, strict=True))
+        return judge_interleaved(_case(device), now, before, rule)
 
-    return _screened(after, tolerance, rule, prior)
+    return _screened(verdict, draw, device, rule)
+
+
+def _screened(
+    verdict: Callable[[Sequence[_Drawn]], Judgement],
+    draw: Callable[[int], list[_Drawn]],
+    device: DeviceKind,
+    rule: Rule,
+) -> tuple[str, int]:
+    found: list[_Drawn] = []
+    judged: Judgement | None = None
+    while more := more_runs(_case(device), judged, len(found), rule):
+        found += draw(more)
+        judged = verdict(found)
+    if judged is None:
+        raise RuntimeError("no run was asked for")
+    # Whatever is not judged is as open as what is inconclusive.
+    said = Verdict.INCONCLUSIVE if judged.verdict in NOT_JUDGED else judged.verdict
+    return str(said), len(found)
+
+
+def _case(device: DeviceKind) -> Case:
+    return Case(
+        suite="suite", framework="torch", workload="module:build", precision="fp32",
+        layout=Layout.parse(_LAYOUT[device]), batch_size_per_device=1, unit="iterations",
+        protocol=Protocol(),
+    )  # fmt: skip
+
+
+def _session(found: Sequence[Run]) -> Session:
+    estimates = (
+        {} if _is_rates_alone(found) else {"median_step": tuple(r.by_median for r in found)}
+    )
+    return Session(time="", runs=tuple(run.by_time for run in found), estimates=estimates)
+
+
+def _is_rates_alone(found: Sequence[Run]) -> bool:
+    return all(run.by_time == run.by_median for run in found)
+
+
+def _measurement(found: Sequence[Run]) -> Measurement:
+    summary = RunSummary(
+        throughput=1.0, estimates={}, step_seconds=(), ranks=(), peak_memory_bytes=None,
+        time_to_first_step_s=1.0, canary={}, others_cpu_share=None,
+    )  # fmt: skip
+    alone = _is_rates_alone(found)
+    return Measurement(
+        case_id="case",
+        unit="iterations",
+        conditions=_CONDITIONS,
+        runs=tuple(
+            replace(
+                summary,
+                throughput=run.by_time,
+                estimates={} if alone else {"median_step": run.by_median},
+            )
+            for run in found
+        ),
+    )

@@ -13,12 +13,8 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.layout import DeviceKind
     from verdict_rules.peer import Seconds
 
-#: Cases of a suite.
+#: Cases of a suite: the family that alpha is split over.
 CASES = 24
-#: Comparisons that a suite of them makes in pytest-dlperf, though only throughput is on trial here:
-#: speedup, peak memory and the anchor are gated as well; of pairs the whole window, peak memory
-#: and CPU seconds.
-FAMILY = 4 * CASES
 #: Runs of a stored session, and the most that a session on trial may take: the protocol's.
 STORED_RUNS = 5
 MOST_RUNS = 10

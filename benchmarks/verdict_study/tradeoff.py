@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from scipy.special import stdtrit
 
 from verdict_rules import ours
-from verdict_study.data import FAMILY
+from verdict_study.data import CASES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ def pairs_needed(sd: float, slowdown: float, margins: Margins) -> int | None:
     if reach <= 0:
         return None
     for count in range(2, _MOST + 1):
-        t = -float(stdtrit(count - 1, margins.alpha / FAMILY))
+        t = -float(stdtrit(count - 1, ours.ALARM_SHARE * margins.alpha / CASES))
         if (t + _POWER) * sd / math.sqrt(count) <= reach:
             return count
     return None
@@ -46,7 +46,10 @@ def spread_of_pairs(data: DataSet, seed: int) -> float:
     found: list[float] = []
     for number in range(_SUITES):
         for case in data.suite(np.random.default_rng([seed, number])):
-            before, after = (ours.median_rates(side[0.0]) for side in (case.before, case.after))
+            before, after = (
+                [run.by_median for run in ours.runs(side[0.0])]
+                for side in (case.before, case.after)
+            )
             found += np.log(np.divide(after, before)).tolist()
     values = np.array(found)
     return float(1.4826 * np.median(np.abs(values - np.median(values))))
@@ -56,8 +59,8 @@ def markdown(sets: Sequence[DataSet], margins: Margins, seed: int) -> str:
     """Return the table of what each data set's noise asks for."""
     lines = [
         "## What the noise of pairs asks for",
-        f"Pairs that find a slowdown four times in five, alpha {margins.alpha:.1%} split over "
-        f"{FAMILY} comparisons, min effect {margins.min_effect:.1%}, at one look, by the spread of the pairs "
+        f"Pairs that find a slowdown four times in five, alpha {margins.alpha:.1%} of a suite of "
+        f"{CASES}, min effect {margins.min_effect:.1%}, at one look, by the spread of the pairs "
         "alone. A session takes 10 at most: what asks for more is `inconclusive` there.",
         "",
         "| data | standard deviation of a pair | 2% | 3% | 5% |",

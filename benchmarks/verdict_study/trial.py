@@ -9,12 +9,13 @@ from zlib import crc32
 import numpy as np
 
 from verdict_rules import load, ours
-from verdict_study.data import FAMILY
+from verdict_study.data import CASES
 from verdict_study.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from pytest_dlperf.core.layout import DeviceKind
     from pytest_dlperf.core.noise import Prior
     from verdict_rules.peer import PeerRule
     from verdict_study.data import CaseData, DataSet
@@ -43,7 +44,8 @@ class Asked(TypedDict):
     tolerance: float
     min_effect: float
     alpha: float
-    prior: Prior
+    prior: Prior | None
+    device: DeviceKind
 
 
 def supply(values: Sequence[Value]) -> Callable[[int], list[Value]]:
@@ -72,17 +74,18 @@ def try_ours(
     """Return what our two rules say; of suites from number ``slowed`` on, unchanged ones alone."""
     stored, interleaved = Tally(), Tally()
     for index, suite in zip(which, suites(data, seed, which), strict=True):
-        histories = [[ours.rates(session) for session in case.history] for case in suite]
+        histories = [[ours.runs(session) for session in case.history] for case in suite]
         asked = Asked(
-            family=FAMILY,
+            family=CASES,
             tolerance=margins.tolerance,
             min_effect=margins.min_effect,
             alpha=margins.alpha,
             prior=ours.learnt(histories, data.device),
+            device=data.device,
         )
         for truth in data.truths if index < slowed else data.truths[:1]:
             verdicts = [
-                ours.stored(history, supply(ours.rates(case.now[truth])), **asked)
+                ours.stored(history, supply(ours.runs(case.now[truth])), **asked)
                 for case, history in zip(suite, histories, strict=True)
             ]
             stored.add_suite(truth, verdicts)
@@ -91,8 +94,8 @@ def try_ours(
     return {(STORED, STORED): stored, (INTERLEAVED, INTERLEAVED): interleaved}
 
 
-def _pairs(case: CaseData, truth: float) -> list[tuple[float, float]]:
-    sides = (ours.median_rates(case.before[truth]), ours.median_rates(case.after[truth]))
+def _pairs(case: CaseData, truth: float) -> list[tuple[ours.Run, ours.Run]]:
+    sides = (ours.runs(case.before[truth]), ours.runs(case.after[truth]))
     return list(zip(*sides, strict=True))
 
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 NAME: Final = "noise.json"
 #: Version of the file. 1: the first.
 FILE_FORMAT: Final = 1
+_ABOVE_ZERO: Final = (
+    "run_sd", "run_df", "session_sd", "session_df", "median_run_sd", "median_run_df",
+)  # fmt: skip
 
 
 def read(root: Path, machine_class: str) -> MachineNoise | None:
@@ -92,9 +95,9 @@ def _decoded(content: bytes, machine_class: str) -> MachineNoise:
             f"{machine_class!r}"
         )
     for world_size, known in noise.world_sizes.items():
-        for name in ("run_sd", "run_df", "session_sd", "session_df"):
+        for name in _ABOVE_ZERO:
             value = getattr(known, name)
-            if not (math.isfinite(value) and value > 0):
+            if value is not None and not (math.isfinite(value) and value > 0):
                 raise DecodeError(
                     f"world_sizes[{world_size}].{name}: {value} must be finite and above 0"
                 )

@@ -74,7 +74,6 @@ def _compare(arguments: argparse.Namespace) -> int:
         bench_of,
         case_of_command,
         case_of_suite,
-        with_family,
     )
     from pytest_dlperf.core.errors import UsageError
     from pytest_dlperf.core.outcome_json import results_to_json
@@ -102,7 +101,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         watcher=_Lines(),
     )
     case = (case_of_suite if arguments.suite else case_of_command)(arguments, bench, here)
-    outcome = run_case(case, with_family(bench, case), workload_folder=str(here))
+    outcome = run_case(case, bench, workload_folder=str(here))
     if arguments.json:
         text = json.dumps(results_to_json([outcome]), indent=1, sort_keys=True, allow_nan=False)
     else:

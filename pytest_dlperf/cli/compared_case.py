@@ -17,7 +17,6 @@ from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.place import Place
 from pytest_dlperf.history.session_folder import make_session_folder
 from pytest_dlperf.history.session_runs import SessionRuns
-from pytest_dlperf.judge.interleaved import gated_metrics
 from pytest_dlperf.launch.plan import LAUNCHERS
 from pytest_dlperf.launch.process import execute
 from pytest_dlperf.logs import registry
@@ -147,8 +146,3 @@ def _protocol(arguments: argparse.Namespace, declared: Protocol) -> Protocol:
     if "max_runs" in values:
         values["runs"] = min(declared.runs, values["max_runs"])
     return replace(declared, **values)
-
-
-def with_family(bench: Bench, case: Case) -> Bench:
-    """Return ``bench`` with alpha split over the metrics of ``case``."""
-    return replace(bench, rule=replace(bench.rule, family=gated_metrics([case])))

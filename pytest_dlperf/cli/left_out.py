@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_dlperf.core.case_id import CaseId
 from pytest_dlperf.core.checked import Alarm, Checked, CheckedCase, CheckedMetric
 from pytest_dlperf.core.verdict import GOOD, Verdict
+from pytest_dlperf.judge.family import family_size
 from pytest_dlperf.judge.leave_one_out import (
     FEWEST,
     alarms_in,
@@ -19,7 +20,6 @@ from pytest_dlperf.judge.leave_one_out import (
     observed_rate,
     tolerance_of,
 )
-from pytest_dlperf.judge.screen import family_size
 from pytest_dlperf.judge.suite_sessions import Stamp, suite_sessions
 from pytest_dlperf.judge.totals import totals_of
 

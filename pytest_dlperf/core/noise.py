@@ -27,6 +27,9 @@ class Prior:
     #: al., SC22, https://arxiv.org/abs/2208.11035): about 2 % of standard deviation.
     node_sd: float = 0.02
     node_df: float = 8.0
+    #: Between runs by their median iteration, which stalls hardly move; None where not known.
+    median_run_sd: float | None = None
+    median_run_df: float = 8.0
     #: Whether enough stored sessions of this machine class told it.
     learnt: bool = False
 
@@ -42,6 +45,9 @@ class LearntNoise:
     #: Cases, and their stored sessions, that it was learnt from.
     cases: int
     sessions: int
+    #: The same of runs by their median iteration; None where too few stored runs tell it.
+    median_run_sd: float | None = None
+    median_run_df: float | None = None
 
     @property
     def prior(self) -> Prior:
@@ -51,6 +57,8 @@ class LearntNoise:
             session_sd=self.session_sd,
             run_df=self.run_df,
             session_df=self.session_df,
+            median_run_sd=self.median_run_sd,
+            median_run_df=self.median_run_df or self.run_df,
             learnt=self.cases >= _CASES and self.sessions - self.cases >= _SESSIONS,
         )
 

@@ -50,8 +50,10 @@ class Rule:
     min_effect: float = 0.01
     #: Share of unchanged suites that may raise a false alarm.
     alpha: float = 0.05
-    #: Number of cases with a baseline times their gated metrics: alpha is split over them.
+    #: Number of cases that the suite judges: alpha is split over them.
     family: int = 1
+    #: The part of a case's error rate that this one comparison may spend on an alarm.
+    alarm_share: float = 1.0
     #: Noise that this machine class has shown at the case's world size; None: the built-in one.
     prior: Prior | None = None
 

@@ -58,8 +58,8 @@ def tolerance_for(expected: Spread, rule: Rule, spent: Spending, sign: int = 1) 
 
 
 def alarm_alpha(rule: Rule, spent: Spending) -> float:
-    """Return the error rate of one alarm: split over the suite, and over the looks."""
-    return rule.alpha * spent.alarm / max(1, rule.family)
+    """Return the error rate of one alarm: split over the suite, the metrics and the looks."""
+    return rule.alpha * rule.alarm_share * spent.alarm / max(1, rule.family)
 
 
 def slower_for_sure(found: Contrast, rule: Rule, spent: Spending, sign: int = 1) -> bool:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Verdict
-from pytest_dlperf.judge import convergence, interleaved_words, metrics, priors, refusals
+from pytest_dlperf.judge import convergence, family, interleaved_words, metrics, priors, refusals
 from pytest_dlperf.judge.compare import comparison_of, slower_for_sure
 from pytest_dlperf.judge.numbers import PAIRED_TOLERANCE, pairs_needed
 from pytest_dlperf.judge.paired import paired_contrast
 from pytest_dlperf.judge.screen import spending
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.measurement import Measurement
@@ -26,15 +26,6 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.verdict import Rule
     from pytest_dlperf.judge.screen import Spending
     from pytest_dlperf.judge.stats import Contrast
-
-
-def gated_metrics(cases: Iterable[Case]) -> int:
-    """Return the number of comparisons that the pairs of ``cases`` make: alpha is split over it.
-
-    The median iteration, work over the whole window and peak memory, and CPU seconds where the
-    case runs on CPUs.
-    """
-    return max(1, sum(4 if case.layout.device == "cpu" else 3 for case in cases))
 
 
 def judge_interleaved(
@@ -66,7 +57,7 @@ def judge_interleaved(
     )
     prior = priors.of_pairs(case, rule)
     pairs = _Pairs(tolerance, rule, spending(case.protocol, len(now.runs), prior))
-    found, evidence = pairs.compare(*_rates(now, before), prior)
+    found, evidence = pairs.compare(*_rates(now, before), prior, is_throughput=True)
     others = _metrics(pairs, case, now, before, prior)
     window = others.get("whole_window")
     found = replace(found, runs_needed=_needed(found, window))
@@ -77,7 +68,7 @@ def judge_interleaved(
             found,
             rule,
             now.unit,
-            slower=slower_for_sure(evidence, rule, pairs.spent),
+            slower=slower_for_sure(evidence, pairs.throughput_rule, pairs.spent),
             against=against,
             takes=takes,
             pairs=len(now.runs),
@@ -161,7 +152,8 @@ class _Pairs:
 
     def __init__(self, tolerance: float, rule: Rule, spent: Spending) -> None:
         self._tolerance = tolerance
-        self._rule = rule
+        self.rule = rule
+        self.throughput_rule = family.of_throughput(rule)
         self.spent = spent
 
     def compare(
@@ -172,19 +164,19 @@ class _Pairs:
         *,
         sign: int = 1,
         floor: float | None = None,
+        is_throughput: bool = False,
     ) -> tuple[Comparison, Contrast]:
         """Return the comparison of values in the order of pairs, and what it stands on."""
+        rule = self.throughput_rule if is_throughput else family.of_other(self.rule)
         found = paired_contrast(
             [sign * math.log(value) for value in now],
             [sign * math.log(value) for value in before],
             prior,
         )
-        compared = comparison_of(
-            found, self._tolerance, self._rule, self.spent, sign=sign, floor=floor
-        )
+        compared = comparison_of(found, self._tolerance, rule, self.spent, sign=sign, floor=floor)
         needed = None
         if compared.verdict is Verdict.INCONCLUSIVE:
-            needed = pairs_needed(found, len(now), self._tolerance, self._rule)
+            needed = pairs_needed(found, len(now), self._tolerance, rule)
         return replace(
             compared,
             now=statistics.median(now),
@@ -211,7 +203,8 @@ def _metrics(
     device = case.layout.device
     found: dict[str, Comparison] = {}
     if _rates(now, before)[0] != now.throughputs:
-        found["whole_window"], _ = pairs.compare(now.throughputs, before.throughputs, prior)
+        of_window = pairs.rule.prior or priors.PAIRS[device]
+        found["whole_window"], _ = pairs.compare(now.throughputs, before.throughputs, of_window)
     mine, theirs = _cpu_seconds(case, now.runs), _cpu_seconds(case, before.runs)
     if device == "cpu" and mine and theirs:
         found["cpu_seconds"], _ = pairs.compare(mine, theirs, priors.PAIRS[device], sign=-1)

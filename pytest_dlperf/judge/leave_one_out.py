@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.checked import Rate
 from pytest_dlperf.core.verdict import GOOD, Comparison, Verdict
-from pytest_dlperf.judge import metrics, priors
+from pytest_dlperf.judge import family, metrics, priors
 from pytest_dlperf.judge.compare import comparison_of, margin, tolerance_for
 from pytest_dlperf.judge.screen import ONE_LOOK
 from pytest_dlperf.judge.stored import contrast_with, expected_spread_with
@@ -110,7 +110,7 @@ def _compared(now: Level, stored: Totals, gated: Gated, rule: Rule) -> Compariso
     return comparison_of(
         contrast_with([now], stored, gated.prior),
         tolerance,
-        rule,
+        family.of_throughput(rule) if gated.decides else family.of_other(rule),
         ONE_LOOK,
         sign=gated.sign,
         floor=gated.floor,

@@ -61,11 +61,12 @@ def stored_runs_needed(
         share = arms * median_cost(count) / count
         return expected_spread(share, metric.stored, metric.prior).se
 
+    alarm_rate = rule.alpha * rule.alarm_share * spent.alarm / max(1, rule.family)
     return runs_needed(
         found,
         tolerance_log,
         -math.log1p(-rule.min_effect),
-        (rule.alpha * spent.certify, rule.alpha * spent.alarm / max(1, rule.family)),
+        (rule.alpha * spent.certify, alarm_rate),
         len(metric.now.arms[0]),
         se_of,
     )

@@ -160,7 +160,7 @@ def _variance(nodes: _Fit, suites: _Fit) -> tuple[float, int]:
 def _estimated(
     members: Sequence[Observation], suites: Sequence[int], described: Mapping[str, NodeEffect]
 ) -> list[NodeEffect]:
-    """Return the nodes of one group with their effects, if several nodes and their noise are known."""
+    """Return the nodes of one group with their effects, where nodes and noise are known."""
     from scipy.special import stdtr
 
     nodes = [one.node for one in members]

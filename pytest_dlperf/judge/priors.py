@@ -7,6 +7,7 @@ itself has shown goes before them (``learn.py``).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.noise import Prior
@@ -43,5 +44,10 @@ def of_throughput(case: Case, rule: Rule) -> Prior:
 
 
 def of_pairs(case: Case, rule: Rule) -> Prior:
-    """Return the same of runs that are one of a pair each."""
-    return rule.prior or PAIRS[case.layout.device]
+    """Return the same of runs that are one of a pair each, by their median iteration."""
+    known = rule.prior
+    if known is None:
+        return PAIRS[case.layout.device]
+    if known.median_run_sd is None:
+        return known
+    return replace(known, run_sd=known.median_run_sd, run_df=known.median_run_df)

@@ -9,9 +9,6 @@ from pytest_dlperf.core.verdict import GOOD, Verdict
 from pytest_dlperf.judge import priors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pytest_dlperf.core.baseline import Baseline
     from pytest_dlperf.core.case import Case, Protocol
     from pytest_dlperf.core.noise import Prior
     from pytest_dlperf.core.verdict import Judgement, Rule
@@ -83,20 +80,3 @@ def more_runs(case: Case, judgement: Judgement | None, measured: int, rule: Rule
     if verdict in {Verdict.REGRESSED, Verdict.INCONCLUSIVE}:
         return next((count - measured for count in counts if count > measured), 0)
     return max(0, protocol.runs - measured)
-
-
-def family_size(baselines: Iterable[Baseline]) -> int:
-    """Return the number of comparisons that a whole suite makes: what alpha is split over.
-
-    Cases with a measured baseline times their gated metrics, whatever ``-k`` selected.
-    """
-    count = 0
-    for baseline in baselines:
-        sessions = baseline.sessions
-        if baseline.source.kind != "measured" or not sessions:
-            continue
-        count += 1
-        count += any(one.speedup is not None or one.parent_runs for one in sessions)
-        count += any(one.peak_memory_bytes for one in sessions)
-        count += baseline.anchor is not None and len(sessions) > 1
-    return max(1, count)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Verdict
-from pytest_dlperf.judge import anchor, convergence, metrics, refusals, sentences
+from pytest_dlperf.judge import anchor, convergence, family, metrics, refusals, sentences
 from pytest_dlperf.judge.compare import compare, learnt_tolerance, margin, slower_for_sure
 from pytest_dlperf.judge.screen import spending
 from pytest_dlperf.judge.stored import contrast
@@ -79,7 +79,7 @@ def _judge_against(
     spent = spending(case.protocol, len(measurement.runs), metric.prior)
     given = _given_tolerance(case, baseline, rule)
     tolerance = learnt_tolerance(metric, rule, spent) if given is None else given
-    found = compare(metric, tolerance, rule, spent)
+    found = compare(metric, tolerance, family.of_throughput(rule), spent)
     shift = refusals.canary_shift(case, measurement, stored)
     evidence = contrast([metric.now], metric.stored, metric.prior)
     if shift is not None and shift.explains(evidence.shift, margin(tolerance)):
@@ -91,21 +91,21 @@ def _judge_against(
         reason = sentences.noisy(tolerance, rule)
         return _not_judged(Verdict.UNSTEADY, reason, measurement, found)
     others = {
-        name: compare(other, _capped(other, rule, spent), rule, spent)
+        name: compare(other, _capped(other, rule, spent), family.of_other(rule), spent)
         for name, other in (
             ("speedup", metrics.speedup(case, measurement, stored, rule)),
             ("peak_memory", metrics.peak_memory(case, measurement, stored)),
         )
         if other is not None
     }
-    drifted = anchor.comparison(metric, baseline, given, rule, spent)
+    drifted = anchor.comparison(metric, baseline, given, family.of_other(rule), spent)
     if drifted is not None:
         others["anchor"] = drifted
     reason = sentences.throughput(
         found,
         rule,
         measurement.unit,
-        slower=slower_for_sure(evidence, rule, spent),
+        slower=slower_for_sure(evidence, family.of_throughput(rule), spent),
         against=_name(baseline, found),
         takes=sentences.what_it_takes(found, measurement.runs),
     )

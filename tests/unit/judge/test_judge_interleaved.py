@@ -14,7 +14,8 @@ from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.run import RankSummary
 from pytest_dlperf.core.verdict import GOOD, Rule, Verdict
-from pytest_dlperf.judge.interleaved import gated_metrics, judge_interleaved
+from pytest_dlperf.judge import family
+from pytest_dlperf.judge.interleaved import judge_interleaved
 
 
 def pairs(
@@ -207,6 +208,9 @@ def test_iterations_that_stall_in_every_run_of_one_arm_fail():
     assert "some iterations stall" in judged.reason
 
 
-def test_alpha_is_split_over_what_is_gated():
-    assert gated_metrics([case("1n1c"), case("1n1g")]) == 7
-    assert gated_metrics([]) == 1
+def test_an_alarm_of_the_throughput_may_spend_more_than_those_of_other_metrics() -> None:
+    rule = Rule(family=24)
+    parts = family.of_throughput(rule).alarm_share, family.of_other(rule).alarm_share
+    assert parts[0] > 10 * parts[1]
+    # The whole window, peak memory and CPU seconds.
+    assert parts[0] + 3 * parts[1] == pytest.approx(1.0)
