@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.baseline import Session
 
 #: The built-in prior counts as so many degrees of freedom among those that were stored.
-_BUILT_IN_DF: Final = 4.0
+_BUILT_IN_DF: Final = 2.0
 #: What was learnt counts at least and at most so much against a case's own spread.
-_LEAST_DF, _MOST_DF = 4.0, 30.0
+_LEAST_DF, _MOST_DF = 2.0, 30.0
 #: From so many cases on their variances tell how much cases differ; below, what is built in.
 _FEWEST_CASES: Final = 3
 #: No throughput is believed to vary less (log).
