@@ -12,19 +12,19 @@ from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Verdict
 from pytest_dlperf.judge import convergence, interleaved_words, metrics, priors, refusals
 from pytest_dlperf.judge.compare import comparison_of, slower_for_sure
-from pytest_dlperf.judge.numbers import PAIRED_TOLERANCE, pairs_needed
-from pytest_dlperf.judge.paired import paired_contrast
+from pytest_dlperf.judge.numbers import PAIRED_TOLERANCE
+from pytest_dlperf.judge.paired import contrast_of, pairs_of
+from pytest_dlperf.judge.pairs_needed import pairs_needed
 from pytest_dlperf.judge.screen import spending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.case import Case, Protocol
     from pytest_dlperf.core.measurement import Measurement
     from pytest_dlperf.core.noise import Prior
     from pytest_dlperf.core.run import RunSummary
     from pytest_dlperf.core.verdict import Rule
-    from pytest_dlperf.judge.screen import Spending
     from pytest_dlperf.judge.stats import Contrast
 
 
@@ -65,7 +65,7 @@ def judge_interleaved(
         given for given in (rule.tolerance, case.tolerance, PAIRED_TOLERANCE) if given is not None
     )
     prior = priors.of_pairs(case, rule)
-    pairs = _Pairs(tolerance, rule, spending(case.protocol, len(now.runs), prior))
+    pairs = _Pairs(tolerance, rule, case.protocol, prior, len(now.runs))
     found, evidence = pairs.compare(*_rates(now, before), prior)
     others = _metrics(pairs, case, now, before, prior)
     window = others.get("whole_window")
@@ -159,10 +159,15 @@ def _not_judged(verdict: Verdict, reason: str, now: Measurement) -> Judgement:
 class _Pairs:
     """Compares values of pairs, all metrics by the same margins."""
 
-    def __init__(self, tolerance: float, rule: Rule, spent: Spending) -> None:
+    def __init__(
+        self, tolerance: float, rule: Rule, protocol: Protocol, prior: Prior, count: int
+    ) -> None:
         self._tolerance = tolerance
         self._rule = rule
-        self.spent = spent
+        #: What this look may spend, and what the last one of more pairs could.
+        self.spent = spending(protocol, count, prior)
+        more = max(protocol.max_runs, protocol.runs + 1, count + 1)
+        self._last = spending(replace(protocol, max_runs=more), more, prior)
 
     def compare(
         self,
@@ -174,17 +179,19 @@ class _Pairs:
         floor: float | None = None,
     ) -> tuple[Comparison, Contrast]:
         """Return the comparison of values in the order of pairs, and what it stands on."""
-        found = paired_contrast(
+        sample = pairs_of(
             [sign * math.log(value) for value in now],
             [sign * math.log(value) for value in before],
-            prior,
         )
+        found = contrast_of(sample, prior)
         compared = comparison_of(
             found, self._tolerance, self._rule, self.spent, sign=sign, floor=floor
         )
         needed = None
         if compared.verdict is Verdict.INCONCLUSIVE:
-            needed = pairs_needed(found, len(now), self._tolerance, self._rule)
+            needed = pairs_needed(
+                sample, prior, self._tolerance, self._rule, self._last, sign=sign
+            )
         return replace(
             compared,
             now=statistics.median(now),
