@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
-import statistics
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Verdict
-from pytest_dlperf.judge import convergence, interleaved_words, metrics, priors, refusals
+from pytest_dlperf.judge import (
+    convergence,
+    interleaved_words,
+    metrics,
+    pair_values,
+    priors,
+    refusals,
+)
 from pytest_dlperf.judge.compare import comparison_of, slower_for_sure
-from pytest_dlperf.judge.numbers import PAIRED_TOLERANCE
+from pytest_dlperf.judge.numbers import PAIRED_TOLERANCE, by_pairs
 from pytest_dlperf.judge.paired import contrast_of, pairs_of
 from pytest_dlperf.judge.pairs_needed import pairs_needed
 from pytest_dlperf.judge.screen import spending
@@ -23,7 +29,6 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.case import Case, Protocol
     from pytest_dlperf.core.measurement import Measurement
     from pytest_dlperf.core.noise import Prior
-    from pytest_dlperf.core.run import RunSummary
     from pytest_dlperf.core.verdict import Rule
     from pytest_dlperf.judge.stats import Contrast
 
@@ -66,7 +71,9 @@ def judge_interleaved(
     )
     prior = priors.of_pairs(case, rule)
     pairs = _Pairs(tolerance, rule, case.protocol, prior, len(now.runs))
-    found, evidence = pairs.compare(*_rates(now, before), prior)
+    by_median = pair_values.medians(now.runs), pair_values.medians(before.runs)
+    rates = by_median if all(by_median) else (now.throughputs, before.throughputs)
+    found, evidence = pairs.compare(*rates, prior)
     others = _metrics(pairs, case, now, before, prior)
     window = others.get("whole_window")
     found = replace(found, runs_needed=_needed(found, window))
@@ -81,6 +88,7 @@ def judge_interleaved(
             against=against,
             takes=takes,
             pairs=len(now.runs),
+            by_median=all(by_median),
         ),
         throughput=found,
         metrics=others,
@@ -192,23 +200,7 @@ class _Pairs:
             needed = pairs_needed(
                 sample, prior, self._tolerance, self._rule, self._last, sign=sign
             )
-        return replace(
-            compared,
-            now=statistics.median(now),
-            before=statistics.median(before),
-            runs_needed=needed,
-        ), found
-
-
-def _rates(now: Measurement, before: Measurement) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the rate of each run by its median iteration, which others' stalls hardly move.
-
-    By work over the whole window where a run of either arm does not tell it.
-    """
-    sides = [[run.estimates.get("median_step", 0.0) for run in one.runs] for one in (now, before)]
-    if all(math.isfinite(rate) and rate > 0 for side in sides for rate in side):
-        return tuple(sides[0]), tuple(sides[1])
-    return now.throughputs, before.throughputs
+        return by_pairs(replace(compared, runs_needed=needed), before), found
 
 
 def _metrics(
@@ -217,32 +209,20 @@ def _metrics(
     """Return the other gated metrics, where every run of both arms has them."""
     device = case.layout.device
     found: dict[str, Comparison] = {}
-    if _rates(now, before)[0] != now.throughputs:
+    if pair_values.medians(now.runs) and pair_values.medians(before.runs):
         found["whole_window"], _ = pairs.compare(now.throughputs, before.throughputs, prior)
-    mine, theirs = _cpu_seconds(case, now.runs), _cpu_seconds(case, before.runs)
+    mine, theirs = (
+        pair_values.cpu_seconds(case, now.runs),
+        pair_values.cpu_seconds(case, before.runs),
+    )
     if device == "cpu" and mine and theirs:
         found["cpu_seconds"], _ = pairs.compare(mine, theirs, priors.PAIRS[device], sign=-1)
-    mine, theirs = _peaks(now.runs), _peaks(before.runs)
+    mine, theirs = pair_values.peaks(now.runs), pair_values.peaks(before.runs)
     if mine and theirs:
         found["peak_memory"], _ = pairs.compare(
             mine, theirs, priors.MEMORY[device], sign=-1, floor=metrics.MEMORY_FLOOR
         )
     return found
-
-
-def _cpu_seconds(case: Case, runs: Sequence[RunSummary]) -> list[float]:
-    """Return the CPU seconds that all ranks took for an iteration; empty where one is unknown."""
-    first, end = case.protocol.window
-    values = []
-    for run in runs:
-        known = [rank.cpu_seconds for rank in run.ranks if rank.cpu_seconds is not None]
-        values.append(sum(known) / (end - first) if len(known) == len(run.ranks) else 0.0)
-    return values if all(value > 0 for value in values) else []
-
-
-def _peaks(runs: Sequence[RunSummary]) -> list[float]:
-    values = [float(run.peak_memory_bytes or 0) for run in runs]
-    return values if min(values) > 0 else []
 
 
 def _with_metrics(judged: Judgement) -> Judgement:

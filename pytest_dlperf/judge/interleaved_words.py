@@ -23,16 +23,26 @@ _NAMES: Final = {
 
 
 def throughput(
-    found: Comparison, rule: Rule, unit: str, *, slower: bool, against: str, takes: str, pairs: int
+    found: Comparison,
+    rule: Rule,
+    unit: str,
+    *,
+    slower: bool,
+    against: str,
+    takes: str,
+    pairs: int,
+    by_median: bool = False,
 ) -> str:
     """Return the sentence of a throughput that was judged by ``pairs`` pairs of runs.
 
-    ``slower``: the slowdown is certain, whatever the verdict. ``takes`` is ``what_it_takes``.
+    ``slower``: the slowdown is certain, whatever the verdict. ``takes`` is ``what_it_takes``;
+    ``by_median``: the rates are those of the median iteration.
     """
     percent = sentences.percent
     tolerance, sees = percent(found.tolerance or 0.0), percent(found.sees or 0.0)
+    by = " at the median iteration" if by_median else ""
     count = f"{pairs} {'pair' if pairs == 1 else 'pairs'} of runs"
-    how = f"{sentences.how_much(found, unit, against)} in {count}"
+    how = f"{sentences.how_much(found, unit, against, by)} in {count}"
     if found.verdict is Verdict.IMPROVED:
         return how
     if found.verdict is Verdict.PASSED:

@@ -94,15 +94,21 @@ def judge_pairs(before: Numbers, now: Numbers, rule: Rule) -> Judgement:
     prior, pairs = rule.prior or PAIRS["gpu"], pairs_of(mine, theirs)
     found = contrast_of(pairs, prior)
     tolerance = PAIRED_TOLERANCE if rule.tolerance is None else rule.tolerance
-    compared = replace(
-        comparison_of(found, tolerance, rule, ONE_LOOK),
-        now=statistics.median(now.rates),
-        before=statistics.median(before.rates),
-    )
+    compared = by_pairs(comparison_of(found, tolerance, rule, ONE_LOOK), before.rates)
     if compared.verdict is Verdict.INCONCLUSIVE:
         needed = pairs_needed(pairs, prior, tolerance, rule, ONE_LOOK)
         compared = replace(compared, runs_needed=needed)
     return _judgement(before, now, compared, rule)
+
+
+def by_pairs(compared: Comparison, before: Sequence[float]) -> Comparison:
+    """Return a comparison of pairs with numbers to show: the median of the other side, changed.
+
+    Medians of two sides that drift together may differ the other way than their pairs do.
+    """
+    assert compared.change is not None
+    level = statistics.median(before)
+    return replace(compared, before=level, now=level * (1 + compared.change))
 
 
 def _mean(levels: Sequence[Level]) -> float:
