@@ -69,7 +69,7 @@ def what_it_takes(
 ) -> str:
     """Return how many further pairs would decide what is open, and how long they would take."""
     if found.runs_needed is None:
-        return "no number of pairs would decide it, as the change lies at the tolerance"
+        return "not even 1000 pairs would decide it: they vary too much for a change of this size"
     seconds = sum(statistics.median(run.elapsed_s for run in runs) for runs in (now, before))
     more = found.runs_needed - len(now)
     took = f" (about {math.ceil(more * seconds / 60)} min)" if seconds else ""
