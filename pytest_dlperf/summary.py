@@ -95,7 +95,7 @@ def _properties(outcome: Outcome) -> list[tuple[str, object]]:
         values["dlperf_against"] = outcome.against.name
     if measurement is not None:
         values |= {
-            "dlperf_throughput": measurement.throughput,
+            "dlperf_throughput": outcome.judged_throughput,
             "dlperf_unit": f"{measurement.unit}/s",
             "dlperf_runs": len(measurement.runs),
             "dlperf_speedup": measurement.speedup,

@@ -43,3 +43,11 @@ class Outcome:
     elapsed_s: float = 0.0
     #: Folder with the raw records of the runs.
     folder: str = ""
+
+    @property
+    def judged_throughput(self) -> float | None:
+        """The rate to put beside the baseline: of pairs the one that their change is of."""
+        now = self.judgement.throughput.now
+        if self.against is not None and now is not None:
+            return now
+        return None if self.measurement is None else self.measurement.throughput

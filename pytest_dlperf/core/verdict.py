@@ -70,6 +70,7 @@ class Rule:
 class Comparison:
     """One metric, now against before. All None where it could not be compared."""
 
+    #: Of pairs ``now`` is ``before``, the median of the other arm, changed by ``change``.
     now: float | None = None
     before: float | None = None
     #: now / before - 1.

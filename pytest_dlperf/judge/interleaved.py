@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import math
-import statistics
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Verdict
-from pytest_dlperf.judge import convergence, family, interleaved_words, metrics, priors, refusals
+from pytest_dlperf.judge import (
+    convergence,
+    family,
+    interleaved_words,
+    metrics,
+    pair_values,
+    priors,
+    refusals,
+)
 from pytest_dlperf.judge.compare import comparison_of, slower_for_sure
-from pytest_dlperf.judge.numbers import PAIRED_TOLERANCE, pairs_needed
-from pytest_dlperf.judge.paired import paired_contrast
+from pytest_dlperf.judge.numbers import PAIRED_TOLERANCE, by_pairs
+from pytest_dlperf.judge.paired import contrast_of, pairs_of
+from pytest_dlperf.judge.pairs_needed import pairs_needed
 from pytest_dlperf.judge.screen import spending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.case import Case, Protocol
     from pytest_dlperf.core.measurement import Measurement
     from pytest_dlperf.core.noise import Prior
-    from pytest_dlperf.core.run import RunSummary
     from pytest_dlperf.core.verdict import Rule
-    from pytest_dlperf.judge.screen import Spending
     from pytest_dlperf.judge.stats import Contrast
 
 
@@ -56,8 +62,10 @@ def judge_interleaved(
         given for given in (rule.tolerance, case.tolerance, PAIRED_TOLERANCE) if given is not None
     )
     prior = priors.of_pairs(case, rule)
-    pairs = _Pairs(tolerance, rule, spending(case.protocol, len(now.runs), prior))
-    found, evidence = pairs.compare(*_rates(now, before), prior, is_throughput=True)
+    pairs = _Pairs(tolerance, rule, case.protocol, prior, len(now.runs))
+    by_median = pair_values.medians(now.runs), pair_values.medians(before.runs)
+    rates = by_median if all(by_median) else (now.throughputs, before.throughputs)
+    found, evidence = pairs.compare(*rates, prior, is_throughput=True)
     others = _metrics(pairs, case, now, before, prior)
     window = others.get("whole_window")
     found = replace(found, runs_needed=_needed(found, window))
@@ -72,6 +80,7 @@ def judge_interleaved(
             against=against,
             takes=takes,
             pairs=len(now.runs),
+            by_median=all(by_median),
         ),
         throughput=found,
         metrics=others,
@@ -150,11 +159,16 @@ def _not_judged(verdict: Verdict, reason: str, now: Measurement) -> Judgement:
 class _Pairs:
     """Compares values of pairs, all metrics by the same margins."""
 
-    def __init__(self, tolerance: float, rule: Rule, spent: Spending) -> None:
+    def __init__(
+        self, tolerance: float, rule: Rule, protocol: Protocol, prior: Prior, count: int
+    ) -> None:
         self._tolerance = tolerance
         self.rule = rule
         self.throughput_rule = family.of_throughput(rule)
-        self.spent = spent
+        #: What this look may spend, and what the last one of more pairs could.
+        self.spent = spending(protocol, count, prior)
+        more = max(protocol.max_runs, protocol.runs + 1, count + 1)
+        self._last = spending(replace(protocol, max_runs=more), more, prior)
 
     def compare(
         self,
@@ -168,32 +182,16 @@ class _Pairs:
     ) -> tuple[Comparison, Contrast]:
         """Return the comparison of values in the order of pairs, and what it stands on."""
         rule = self.throughput_rule if is_throughput else family.of_other(self.rule)
-        found = paired_contrast(
+        sample = pairs_of(
             [sign * math.log(value) for value in now],
             [sign * math.log(value) for value in before],
-            prior,
         )
+        found = contrast_of(sample, prior)
         compared = comparison_of(found, self._tolerance, rule, self.spent, sign=sign, floor=floor)
         needed = None
         if compared.verdict is Verdict.INCONCLUSIVE:
-            needed = pairs_needed(found, len(now), self._tolerance, rule)
-        return replace(
-            compared,
-            now=statistics.median(now),
-            before=statistics.median(before),
-            runs_needed=needed,
-        ), found
-
-
-def _rates(now: Measurement, before: Measurement) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the rate of each run by its median iteration, which others' stalls hardly move.
-
-    By work over the whole window where a run of either arm does not tell it.
-    """
-    sides = [[run.estimates.get("median_step", 0.0) for run in one.runs] for one in (now, before)]
-    if all(math.isfinite(rate) and rate > 0 for side in sides for rate in side):
-        return tuple(sides[0]), tuple(sides[1])
-    return now.throughputs, before.throughputs
+            needed = pairs_needed(sample, prior, self._tolerance, rule, self._last, sign=sign)
+        return by_pairs(replace(compared, runs_needed=needed), before), found
 
 
 def _metrics(
@@ -202,33 +200,21 @@ def _metrics(
     """Return the other gated metrics, where every run of both arms has them."""
     device = case.layout.device
     found: dict[str, Comparison] = {}
-    if _rates(now, before)[0] != now.throughputs:
+    if pair_values.medians(now.runs) and pair_values.medians(before.runs):
         of_window = pairs.rule.prior or priors.PAIRS[device]
         found["whole_window"], _ = pairs.compare(now.throughputs, before.throughputs, of_window)
-    mine, theirs = _cpu_seconds(case, now.runs), _cpu_seconds(case, before.runs)
+    mine, theirs = (
+        pair_values.cpu_seconds(case, now.runs),
+        pair_values.cpu_seconds(case, before.runs),
+    )
     if device == "cpu" and mine and theirs:
         found["cpu_seconds"], _ = pairs.compare(mine, theirs, priors.PAIRS[device], sign=-1)
-    mine, theirs = _peaks(now.runs), _peaks(before.runs)
+    mine, theirs = pair_values.peaks(now.runs), pair_values.peaks(before.runs)
     if mine and theirs:
         found["peak_memory"], _ = pairs.compare(
             mine, theirs, priors.MEMORY[device], sign=-1, floor=metrics.MEMORY_FLOOR
         )
     return found
-
-
-def _cpu_seconds(case: Case, runs: Sequence[RunSummary]) -> list[float]:
-    """Return the CPU seconds that all ranks took for an iteration; empty where one is unknown."""
-    first, end = case.protocol.window
-    values = []
-    for run in runs:
-        known = [rank.cpu_seconds for rank in run.ranks if rank.cpu_seconds is not None]
-        values.append(sum(known) / (end - first) if len(known) == len(run.ranks) else 0.0)
-    return values if all(value > 0 for value in values) else []
-
-
-def _peaks(runs: Sequence[RunSummary]) -> list[float]:
-    values = [float(run.peak_memory_bytes or 0) for run in runs]
-    return values if min(values) > 0 else []
 
 
 def _with_metrics(judged: Judgement) -> Judgement:

@@ -23,16 +23,26 @@ _NAMES: Final = {
 
 
 def throughput(
-    found: Comparison, rule: Rule, unit: str, *, slower: bool, against: str, takes: str, pairs: int
+    found: Comparison,
+    rule: Rule,
+    unit: str,
+    *,
+    slower: bool,
+    against: str,
+    takes: str,
+    pairs: int,
+    by_median: bool = False,
 ) -> str:
     """Return the sentence of a throughput that was judged by ``pairs`` pairs of runs.
 
-    ``slower``: the slowdown is certain, whatever the verdict. ``takes`` is ``what_it_takes``.
+    ``slower``: the slowdown is certain, whatever the verdict. ``takes`` is ``what_it_takes``;
+    ``by_median``: the rates are those of the median iteration.
     """
     percent = sentences.percent
     tolerance, sees = percent(found.tolerance or 0.0), percent(found.sees or 0.0)
+    by = " at the median iteration" if by_median else ""
     count = f"{pairs} {'pair' if pairs == 1 else 'pairs'} of runs"
-    how = f"{sentences.how_much(found, unit, against)} in {count}"
+    how = f"{sentences.how_much(found, unit, against, by)} in {count}"
     if found.verdict is Verdict.IMPROVED:
         return how
     if found.verdict is Verdict.PASSED:
@@ -59,7 +69,7 @@ def what_it_takes(
 ) -> str:
     """Return how many further pairs would decide what is open, and how long they would take."""
     if found.runs_needed is None:
-        return "no number of pairs would decide it, as the change lies at the tolerance"
+        return "not even 1000 pairs would decide it: they vary too much for a change of this size"
     seconds = sum(statistics.median(run.elapsed_s for run in runs) for runs in (now, before))
     more = found.runs_needed - len(now)
     took = f" (about {math.ceil(more * seconds / 60)} min)" if seconds else ""

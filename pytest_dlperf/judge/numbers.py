@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.judge import sentences
-from pytest_dlperf.judge.compare import alarm_alpha, comparison_of, learnt_tolerance, margin
+from pytest_dlperf.judge.compare import comparison_of, learnt_tolerance, margin
 from pytest_dlperf.judge.metrics import Metric, check_rates, level
-from pytest_dlperf.judge.needed import runs_needed, stored_runs_needed
-from pytest_dlperf.judge.paired import paired_contrast
+from pytest_dlperf.judge.needed import stored_runs_needed
+from pytest_dlperf.judge.paired import contrast_of, pairs_of
+from pytest_dlperf.judge.pairs_needed import pairs_needed
 from pytest_dlperf.judge.priors import PAIRS, THROUGHPUT
 from pytest_dlperf.judge.screen import ONE_LOOK
 from pytest_dlperf.judge.stored import contrast
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_dlperf.core.verdict import Rule
-    from pytest_dlperf.judge.stats import Contrast, Level
+    from pytest_dlperf.judge.stats import Level
 
 #: Of interleaved pairs, where none is given.
 PAIRED_TOLERANCE: Final = 0.03
@@ -90,29 +91,24 @@ def judge_pairs(before: Numbers, now: Numbers, rule: Rule) -> Judgement:
             "need as many on both sides, in the order in which they were measured"
         )
     mine, theirs = ([math.log(rate) for rate in side.rates] for side in (now, before))
-    found = paired_contrast(mine, theirs, rule.prior or PAIRS["gpu"])
+    prior, pairs = rule.prior or PAIRS["gpu"], pairs_of(mine, theirs)
+    found = contrast_of(pairs, prior)
     tolerance = PAIRED_TOLERANCE if rule.tolerance is None else rule.tolerance
-    compared = replace(
-        comparison_of(found, tolerance, rule, ONE_LOOK),
-        now=statistics.median(now.rates),
-        before=statistics.median(before.rates),
-    )
+    compared = by_pairs(comparison_of(found, tolerance, rule, ONE_LOOK), before.rates)
     if compared.verdict is Verdict.INCONCLUSIVE:
-        needed = pairs_needed(found, len(now.rates), tolerance, rule)
+        needed = pairs_needed(pairs, prior, tolerance, rule, ONE_LOOK)
         compared = replace(compared, runs_needed=needed)
     return _judgement(before, now, compared, rule)
 
 
-def pairs_needed(found: Contrast, have: int, tolerance: float, rule: Rule) -> int | None:
-    """Return how many pairs in all would decide it; None where no number would."""
-    return runs_needed(
-        found,
-        margin(tolerance),
-        margin(rule.min_effect),
-        (rule.alpha, alarm_alpha(rule, ONE_LOOK)),
-        have,
-        lambda count: found.se * math.sqrt(have / count),
-    )
+def by_pairs(compared: Comparison, before: Sequence[float]) -> Comparison:
+    """Return a comparison of pairs with numbers to show: the median of the other side, changed.
+
+    Medians of two sides that drift together may differ the other way than their pairs do.
+    """
+    assert compared.change is not None
+    level = statistics.median(before)
+    return replace(compared, before=level, now=level * (1 + compared.change))
 
 
 def _mean(levels: Sequence[Level]) -> float:

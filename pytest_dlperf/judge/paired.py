@@ -11,7 +11,7 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.judge.stats import Contrast, Spread, is_noisier, never_wider
+from pytest_dlperf.judge.stats import Contrast, Spread, is_noisier, moderated, never_wider
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +78,7 @@ def pairs_of(now: Sequence[float], before: Sequence[float]) -> Pairs:
 def contrast_of(pairs: Pairs, prior: Prior) -> Contrast:
     """Return the comparison that such pairs make."""
     own, own_df = pairs.variance, pairs.kept - 1
-    df = prior.run_df if prior.learnt else min(prior.run_df, _BUILT_IN_DF)
+    df = _belief(prior)
     by_itself = Spread(se=math.sqrt(own / pairs.kept) if own_df else math.inf, df=max(own_df, 1))
     believed = 2 * prior.run_sd**2
     noisier = is_noisier(own, own_df, believed)
@@ -90,6 +90,19 @@ def contrast_of(pairs: Pairs, prior: Prior) -> Contrast:
         own_certificate=None if prior.learnt and not noisier else by_itself,
         own_alarm=by_itself if noisier else None,
     )
+
+
+def likely_variance(pairs: Pairs, prior: Prior) -> float:
+    """Return how much a pair is likely to vary, by what it does and what is believed of it."""
+    own, own_df, believed = pairs.variance, pairs.kept - 1, 2 * prior.run_sd**2
+    if is_noisier(own, own_df, believed):
+        return own
+    return moderated(believed, _belief(prior), own, own_df)
+
+
+def _belief(prior: Prior) -> float:
+    """Return the degrees of freedom that what is believed counts for."""
+    return prior.run_df if prior.learnt else min(prior.run_df, _BUILT_IN_DF)
 
 
 def _has_outlier(ordered: Sequence[float]) -> bool:

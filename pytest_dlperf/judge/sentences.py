@@ -47,11 +47,14 @@ def _interval(found: Comparison) -> str:
     return f"90 % interval {signed(low)} to {signed(high)}"
 
 
-def how_much(found: Comparison, unit: str, against: str) -> str:
-    """Return by how much a throughput differs from that of ``against``, with its interval."""
+def how_much(found: Comparison, unit: str, against: str, by: str = "") -> str:
+    """Return by how much a throughput differs from that of ``against``, with its interval.
+
+    ``by`` says which rate it is, where it is not that of the whole window.
+    """
     words = f"{change(found.change or 0.0)} than {against}"
     words = words.replace("unchanged than", "unchanged from")
-    return f"{words} ({_rates(found, f'{unit}/s')}; {_interval(found)})"
+    return f"{words} ({_rates(found, f'{unit}/s')}{by}; {_interval(found)})"
 
 
 def what_it_takes(found: Comparison, runs: Sequence[RunSummary]) -> str:

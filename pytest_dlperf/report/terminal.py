@@ -96,7 +96,7 @@ def _row(outcome: Outcome) -> tuple[str, ...]:
         verdict += f" [injected {figures.percent(measurement.inject)}]"
     return (
         outcome.case.id,
-        f"{figures.rate(measurement.throughput)} {measurement.unit}/s",
+        f"{figures.rate(outcome.judged_throughput)} {measurement.unit}/s",
         figures.rate(comparison.before),
         figures.percent(comparison.change),
         figures.interval(comparison),

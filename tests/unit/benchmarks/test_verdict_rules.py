@@ -17,7 +17,8 @@ ASKED = {
     "tolerance": 0.02,
     "min_effect": 0.005,
     "alpha": 0.05,
-    "prior": ours.BUILT_IN,
+    "prior": None,
+    "device": "gpu",
 }
 
 
@@ -72,34 +73,53 @@ def test_a_peer_that_is_missing_is_named_with_the_reason(monkeypatch: pytest.Mon
     assert any(rule.tool == "Mann-Whitney" for rule in rules), "SciPy is always here"
 
 
-def test_our_rates_are_those_of_the_median_iteration() -> None:
-    times = np.array([[0.1, 0.2, 4.0], [0.5, 0.5, 0.5]])
-    assert ours.median_rates(times) == [5.0, 2.0]
-    assert ours.rates(times) == pytest.approx([3 / 4.3, 2.0])
+def test_our_rates_are_those_over_all_time_and_of_the_median_iteration() -> None:
+    found = ours.runs(np.array([[0.1, 0.2, 4.0], [0.5, 0.5, 0.5]]))
+    assert [run.by_median for run in found] == [5.0, 2.0]
+    assert [run.by_time for run in found] == pytest.approx([3 / 4.3, 2.0])
 
 
 @pytest.mark.parametrize(("slower", "verdict"), [(1.0, "passed"), (1.3, "regressed")])
 def test_our_stored_rule(slower: float, verdict: str) -> None:
-    history = [ours.rates(runs(seed, 5)) for seed in range(10, 15)]
-    found, used = ours.stored(history, supply(ours.rates(runs(20, 10, slower))), **ASKED)
+    history = [ours.runs(runs(seed, 5)) for seed in range(10, 15)]
+    found, used = ours.stored(history, supply(ours.runs(runs(20, 10, slower))), **ASKED)
     assert (found, used) == (verdict, 3 if verdict == "passed" else 5)
 
 
 @pytest.mark.parametrize(("slower", "verdict"), [(1.0, "passed"), (1.3, "regressed")])
 def test_our_interleaved_rule(slower: float, verdict: str) -> None:
-    sides = ours.rates(runs(21, 10)), ours.rates(runs(22, 10, slower))
+    sides = ours.runs(runs(21, 10)), ours.runs(runs(22, 10, slower))
     found, _ = ours.interleaved(supply(list(zip(*sides, strict=True))), **ASKED)
     assert found == verdict
+
+
+def test_what_the_whole_window_lost_is_not_passed() -> None:
+    """Iterations that stall now and then: the median iteration is what it was."""
+    before, stalled = runs(23, 10), runs(24, 10)
+    stalled[:, ::20] *= 2.0
+    sides = ours.runs(before), ours.runs(stalled)
+    found, _ = ours.interleaved(supply(list(zip(*sides, strict=True))), **ASKED)
+    assert found == "regressed"
 
 
 def test_the_learnt_prior_is_that_of_the_cases() -> None:
     rng = np.random.default_rng(5)
     logs = 0.02 * rng.standard_normal((24, 10, 5)) + 0.05 * rng.standard_normal((24, 10, 1))
-    prior = ours.learnt(np.exp(logs).tolist())
+
+    def cases(values: object) -> list[list[list[ours.Run]]]:
+        return [
+            [[ours.Run(by_time=rate, by_median=rate) for rate in session] for session in case]
+            for case in values  # type: ignore[attr-defined]
+        ]
+
+    prior = ours.learnt(cases(np.exp(logs).tolist()), "gpu")
+    assert prior is not None
     assert prior.run_sd == pytest.approx(0.02, rel=0.15)
     assert prior.session_sd == pytest.approx(0.05, rel=0.2)
-    assert not ours.learnt([[[1.0, 1.1]]]).learnt
-    assert ours.learnt([[[1.0]]]) == ours.BUILT_IN
+    few = ours.learnt(cases([[[1.0, 1.1]]]), "gpu")
+    assert few is not None
+    assert not few.learnt
+    assert ours.learnt(cases([[[1.0]]]), "gpu") is None
 
 
 def test_a_rule_cannot_take_more_runs_than_there_are() -> None:

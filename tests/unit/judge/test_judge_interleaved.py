@@ -214,3 +214,31 @@ def test_an_alarm_of_the_throughput_may_spend_more_than_those_of_other_metrics()
     assert parts[0] > 10 * parts[1]
     # The whole window, peak memory and CPU seconds.
     assert parts[0] + 3 * parts[1] == pytest.approx(1.0)
+
+
+def drifting() -> tuple[Measurement, Measurement]:
+    """Return arms on a machine that slows down: medians rise by 1 %, pairs fall by 2 %."""
+    before = [130.0, 120.0, 100.0, 80.0, 70.0]
+    now = [127.4, 117.6, 101.0, 78.4, 68.6]
+    return measurement(now), measurement(before)
+
+
+def test_the_numbers_beside_a_change_are_changed_by_it():
+    now, before = drifting()
+    judged = judge_interleaved(case(), now, before, Rule(), against="v1")
+    found = judged.throughput
+    assert found.change is not None
+    assert found.change < -0.01
+    assert now.throughput > before.throughput
+    assert found.before == 100.0
+    assert found.now == pytest.approx(100 * (1 + found.change))
+    assert judged.reason.startswith(
+        f"{-100 * found.change:.1f} % slower than v1 (100 to {found.now:.4g} images/s; 90 %"
+    )
+
+
+def test_the_sentence_says_that_rates_are_those_of_the_median_iteration():
+    now, before = pairs(-0.1)
+    medians = [with_medians(arm, list(arm.throughputs)) for arm in (now, before)]
+    judged = judge_interleaved(case(), *medians, Rule(), against="v1")
+    assert " images/s at the median iteration; 90 % interval" in judged.reason

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from scipy.stats import binom
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.verdict import Rule, Verdict
 from pytest_dlperf.judge.compare import compare, learnt_tolerance
+from pytest_dlperf.judge.family import of_throughput
 from pytest_dlperf.judge.leave_one_out import (
     alarms_in,
     can_be_certified,
@@ -28,6 +29,9 @@ from pytest_dlperf.judge.priors import THROUGHPUT
 from pytest_dlperf.judge.screen import ONE_LOOK
 from pytest_dlperf.judge.suite_sessions import Stamp, suite_sessions
 from pytest_dlperf.judge.totals import each_left_out, totals_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 PRIOR = THROUGHPUT["gpu"]
 GPU = {"session_sd": 0.01, "run_sd": 0.008}
@@ -75,7 +79,8 @@ def test_a_session_left_out_is_judged_as_the_live_rule_judges_it(nodes: int) -> 
         levels = [stored_throughput(one) for one in stored]
         now = levels.pop(i)
         metric = Metric(now=now, stored=tuple(levels), prior=THROUGHPUT["gpu"], planned=now.share)
-        live = compare(metric, learnt_tolerance(metric, rule, ONE_LOOK), rule, ONE_LOOK)
+        tolerance = learnt_tolerance(metric, rule, ONE_LOOK)
+        live = compare(metric, tolerance, of_throughput(rule), ONE_LOOK)
         mine = found["throughput"]
         assert mine.verdict is live.verdict
         assert mine.change == pytest.approx(live.change, abs=1e-12)
@@ -106,18 +111,37 @@ def test_the_rate_is_that_of_the_noise(family: int) -> None:
     assert alarms / tries == pytest.approx(0.2 / family, rel=0.25)
 
 
-def test_noise_that_the_rule_does_not_believe_is_seen() -> None:
-    # Days that differ 20 times as much as noise.json says: the gate cries wolf, and it shows.
-    believed = replace(THROUGHPUT["gpu"], learnt=True, run_df=30.0, session_df=100.0)
+def _alarms(baselines: Iterable[list[Session]], rule: Rule) -> tuple[int, int]:
+    """Return alarms and tries over all sessions of all baselines."""
     alarms = tries = 0
-    for seed in range(20):
-        noisy = sessions(seed, 10, sd={"session_sd": 0.12, "run_sd": 0.008})
-        judged = leave_one_out(noisy, "gpu", Rule(prior=believed))
+    for stored in baselines:
+        judged = leave_one_out(stored, "gpu", rule)
         alarms += sum(bool(alarms_in(one)) for one in judged)
         tries += sum(one["throughput"].verdict is not Verdict.UNSTEADY for one in judged)
+    return alarms, tries
+
+
+BELIEVED = Rule(
+    prior=replace(THROUGHPUT["gpu"], learnt=True, run_df=30.0, session_df=100.0), family=1
+)
+
+
+def test_days_that_differ_more_than_is_believed_raise_no_more_alarms() -> None:
+    # 12 times as much: then their own spread alone counts.
+    noisy = (sessions(seed, 10, sd={"session_sd": 0.12, "run_sd": 0.008}) for seed in range(60))
+    alarms, tries = _alarms(noisy, BELIEVED)
+    assert 0 < alarms <= binom.ppf(0.999, tries, BELIEVED.alpha)
+
+
+def test_a_machine_that_is_slow_on_some_days_is_seen() -> None:
+    def with_a_slow_day(seed: int) -> list[Session]:
+        *others, last = sessions(seed, 8)
+        return [*others, replace(last, runs=tuple(0.85 * rate for rate in last.runs))]
+
+    alarms, tries = _alarms(map(with_a_slow_day, range(40)), BELIEVED)
     interval = observed_rate(alarms, tries).interval
     assert interval is not None
-    assert interval[0] > 0.05
+    assert interval[0] > BELIEVED.alpha
 
 
 def _with(**fields: Any) -> Session:
