@@ -17,8 +17,9 @@ def test_after_two_cases_that_are_slower_alike_the_others_are_incomparable(suite
     verdicts = [outcome["judgement"]["verdict"] for outcome in outcomes.values()]
     assert verdicts == ["regressed", "regressed", "incomparable", "incomparable"]
     last = list(outcomes.values())[-1]
-    assert "the first 2 cases of this session on here are regressed, all " in (
-        last["judgement"]["reason"]
+    assert (
+        "the first 2 cases of this session on here are regressed, all "
+        in (last["judgement"]["reason"])
     )
     result.stdout.fnmatch_lines(
         [

@@ -46,7 +46,17 @@ def test_cases_that_are_slower_alike_share_a_shift():
         [found(-0.20), found(-0.21, Verdict.INCONCLUSIVE)],
         [Comparison(now=1.0), found(-0.20)],
     ],
-    ids=["none", "one", "differ", "one-is-well", "tolerated", "faster", "all-open", "one-open", "not-judged"],
+    ids=[
+        "none",
+        "one",
+        "differ",
+        "one-is-well",
+        "tolerated",
+        "faster",
+        "all-open",
+        "one-open",
+        "not-judged",
+    ],
 )
 def test_all_else_is_no_shared_shift(so_far: list[Comparison]):
     assert common_shift(so_far) is None

@@ -19,7 +19,12 @@ BEFORE, AFTER = date(2027, 1, 31), date(2027, 2, 1)
 def compared(verdict: Verdict, low: float, high: float) -> Comparison:
     change = (low + high) / 2
     return Comparison(
-        now=96.0, before=100.0, change=change, interval=(low, high), tolerance=0.03, verdict=verdict
+        now=96.0,
+        before=100.0,
+        change=change,
+        interval=(low, high),
+        tolerance=0.03,
+        verdict=verdict,
     )
 
 
