@@ -1,4 +1,4 @@
-"""Learns the noise of a machine class from its baselines, whenever one of them was written."""
+"""Learns the noise of machine classes from their baselines, once a session has written some."""
 
 from __future__ import annotations
 

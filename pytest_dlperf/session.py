@@ -28,7 +28,6 @@ from pytest_dlperf.launch.process import execute
 from pytest_dlperf.live import Live, Silent
 from pytest_dlperf.measure.devices import detect
 from pytest_dlperf.measure.environment import commit_of
-from pytest_dlperf.noise import learn_noise
 from pytest_dlperf.pipeline import judge_again, run_case
 from pytest_dlperf.settings import Settings
 
@@ -256,7 +255,6 @@ class PerfSession:
                 judge_again=lambda found, baseline: judge_again(found, baseline, rule),
                 observe=self.settings.observe,
             )
-            learn_noise(self.store, self.bench.machine_class(outcome.case))
         except DlperfError as error:
             reason = f"{judgement.reason}\nthe baseline was not written: {error}"
             is_refusal = isinstance(error, UpdateRefusedError)

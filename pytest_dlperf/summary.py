@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_dlperf.collection import selected_of
+from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.outcome_json import outcome_from_json, outcome_to_json
 from pytest_dlperf.core.verdict import NOT_JUDGED, KnownState, Verdict
+from pytest_dlperf.noise import learn_noise
 from pytest_dlperf.options import FLAGS
 from pytest_dlperf.report import json_, terminal
 
@@ -123,6 +125,7 @@ class Collector:
         #: Ids of the cases that were to run, whether they came to it or not.
         self.selected: set[str] = set()
         self._not_written = ""
+        self._not_learnt = ""
 
     def take(self, report: pytest.TestReport) -> None:
         """Take what a report of a perf test says."""
@@ -158,9 +161,22 @@ class Collector:
                     f"results NOT written: {session.settings.json}: {error.strerror}"
                 )
                 pytest_session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
+        self._learn_noise(session)
         fine = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
-        if self.measured_nothing and pytest_session.exitstatus in fine:
+        failed = self.measured_nothing or self._not_learnt
+        if failed and pytest_session.exitstatus in fine:
             pytest_session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _learn_noise(self, session: PerfSession) -> None:
+        """Learn from what was stored, now that every process of the session has judged."""
+        written = {
+            o.environment.machine_class for o in self.outcomes if o.update and o.environment
+        }
+        for machine_class in sorted(written):
+            try:
+                learn_noise(session.store, machine_class)
+            except DlperfError as error:
+                self._not_learnt = f"the noise of {machine_class} was NOT learnt: {error}"
 
     def write_summary(self, reporter: pytest.TerminalReporter, session: PerfSession) -> None:
         """Print the table, the sentences, and what was not judged."""
@@ -178,6 +194,8 @@ class Collector:
                 if self.selected
                 else f"no case has a log under {session.settings.from_logs}: exit code 1"
             )
+        if self._not_learnt:
+            reporter.write_line(f"{self._not_learnt}: exit code 1")
         if session.settings.observe:
             reporter.write_line(self._observed(session))
         if session.settings.json is not None:

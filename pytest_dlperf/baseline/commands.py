@@ -55,7 +55,7 @@ def list_rows(store: BaselineStore) -> list[dict[str, Any]]:
 
 
 def _row(baseline: Baseline) -> dict[str, Any]:
-    session = baseline.sessions[-1]
+    session = baseline.level[-1]
     return {
         "case_id": baseline.case_id,
         "suite": baseline.suite,
@@ -64,7 +64,7 @@ def _row(baseline: Baseline) -> dict[str, Any]:
         "unit": baseline.unit,
         "speedup": session.speedup,
         "runs": len(session.runs),
-        "sessions": len(baseline.sessions),
+        "sessions": len(baseline.level),
         "levels_replaced": len(baseline.history),
         "time": session.time or None,
         "source": encode(baseline.source),

@@ -77,6 +77,11 @@ def _counts(conditions: Conditions) -> Iterator[str]:
 def _sessions(sessions: Sequence[Session], where: str, *, published: bool) -> Iterator[str]:
     if not sessions:
         yield f"{where}: empty, so nothing was measured"
+    elif all(session.is_set_aside for session in sessions):
+        yield (
+            f"{where}: observe mode set all of them aside, so no level is left; empty the reason "
+            "of those that are one"
+        )
     for i, session in enumerate(sessions):
         yield from _session(session, f"{where}[{i}]", published=published)
 

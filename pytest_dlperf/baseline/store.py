@@ -40,6 +40,7 @@ class BaselineStore:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._noise: dict[str, MachineNoise | None] = {}
 
     def find(self, machine_class: str, suite: str, case_id: str) -> Baseline | None:
         """Return the measured baseline of a case; None if there is none."""
@@ -57,8 +58,14 @@ class BaselineStore:
         return tuple(baseline for baseline in found if baseline is not None)
 
     def noise(self, machine_class: str) -> MachineNoise | None:
-        """Return the noise that a machine class has shown; None if none was learnt."""
-        return noise_file.read(self.root, machine_class)
+        """Return the noise that a machine class has shown; None if none was learnt.
+
+        As it was when this store was first asked: no case of a session is judged by what others
+        told meanwhile.
+        """
+        if machine_class not in self._noise:
+            self._noise[machine_class] = noise_file.read(self.root, machine_class)
+        return self._noise[machine_class]
 
     def all(self) -> Iterator[StoredBaseline]:
         """Yield every stored baseline, measured and published, sorted by path."""

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Final
 from pytest_dlperf.baseline.refusal import OBSERVED, conditions_changed, refusal
 from pytest_dlperf.baseline.stored_session import session_of
 from pytest_dlperf.baseline.words import describe
-from pytest_dlperf.core.baseline import Baseline, Level
+from pytest_dlperf.core.baseline import OBSERVED_KNOWN, Baseline, Level
 from pytest_dlperf.core.errors import UpdateRefusedError
-from pytest_dlperf.core.verdict import Verdict
+from pytest_dlperf.core.verdict import KnownState, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import TypeAlias
 
     from pytest_dlperf.baseline.store import BaselineStore
+    from pytest_dlperf.core.baseline import Session
     from pytest_dlperf.core.measurement import Measurement
     from pytest_dlperf.core.outcome import Outcome
     from pytest_dlperf.core.verdict import Judgement
@@ -80,9 +81,14 @@ def write(
     told: list[tuple[Baseline | None, str]] = []
 
     def change(before: Baseline | None) -> Baseline:
-        if before is not None and _holds(before, outcome):
-            told.append((before, "unchanged"))
-            return with_anchor(before, outcome) if anchor else before
+        held = None if before is None else _held(before, outcome)
+        if before is not None and held is not None:
+            if observe or not held.is_set_aside or held not in before.sessions:
+                told.append((before, "unchanged"))
+                return with_anchor(before, outcome) if anchor else before
+            # Observe mode only noted it; now it is to be a level
+            others = tuple(one for one in before.sessions if one is not held)
+            before = replace(before, sessions=others)
         sentence = conditions_changed(before, measurement, outcome.case.id)
         if sentence and not reason.strip():
             raise UpdateRefusedError(sentence)
@@ -124,12 +130,13 @@ def apply(
 
     A changed level or changed conditions replace the sessions; the old ones go to the history,
     dated ``today`` (ISO 8601). Else the session is appended, and the last ten stay. With
-    ``observe`` a level changes for a reason only.
+    ``observe`` a level changes for a reason only, and what is slower or faster is set aside: the
+    last ten of those stay as well, and push no other out.
     """
     measurement, machine_class = _measured(outcome)
     verdict = outcome.judgement.verdict
-    is_observed = observe and not reason.strip() and verdict in OBSERVED
-    session = session_of(outcome, reason=f"observed: {verdict}" if is_observed else reason)
+    is_observed = observe and baseline is not None and not reason.strip() and verdict in OBSERVED
+    session = session_of(outcome, reason=_observed(outcome) if is_observed else reason)
     if baseline is None:
         created = Baseline(
             case_id=outcome.case.id,
@@ -153,9 +160,24 @@ def apply(
             anchor=session,
         )
         return replaced, "replaced"
-    sessions = (*baseline.sessions, session)[-KEPT_SESSIONS:]
-    anchor = baseline.anchor or baseline.sessions[0]
+    sessions = _kept((*baseline.sessions, session))
+    anchor = baseline.anchor or baseline.level[0]
     return replace(baseline, sessions=sessions, anchor=anchor), "appended"
+
+
+def _observed(outcome: Outcome) -> str:
+    """Return the reason of a session that gate mode would not have put beside the others."""
+    judgement = outcome.judgement
+    if judgement.known is KnownState.KNOWN:
+        return OBSERVED_KNOWN
+    return f"observed: {judgement.verdict}"
+
+
+def _kept(sessions: Sequence[Session]) -> tuple[Session, ...]:
+    """Return the last sessions of the level, and the last of those that are set aside."""
+    aside = [one for one in sessions if one.is_set_aside][-KEPT_SESSIONS:]
+    level = [one for one in sessions if not one.is_set_aside][-KEPT_SESSIONS:]
+    return tuple(one for one in sessions if one in (aside if one.is_set_aside else level))
 
 
 def with_anchor(baseline: Baseline, outcome: Outcome) -> Baseline:
@@ -175,8 +197,9 @@ def _measured(outcome: Outcome) -> tuple[Measurement, str]:
     return outcome.measurement, outcome.environment.machine_class
 
 
-def _holds(baseline: Baseline, outcome: Outcome) -> bool:
-    """Whether the session is stored already: twice, it would look like less noise."""
+def _held(baseline: Baseline, outcome: Outcome) -> Session | None:
+    """Return the session if it is stored already: twice, it would look like less noise."""
     session = session_of(outcome, reason="")
     stored = [*baseline.sessions, *(one for old in baseline.history for one in old.sessions)]
-    return any((one.time, one.runs) == (session.time, session.runs) for one in stored)
+    same = (one for one in stored if (one.time, one.runs) == (session.time, session.runs))
+    return next(same, None)

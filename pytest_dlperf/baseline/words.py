@@ -17,8 +17,8 @@ ABSENT: Final = "--"
 
 
 def level(baseline: Baseline) -> float:
-    """Return the throughput that stands for ``baseline``: the median of its last session."""
-    return statistics.median(baseline.sessions[-1].runs)
+    """Return the throughput that stands for ``baseline``: the median of its level's last session."""
+    return statistics.median(baseline.level[-1].runs)
 
 
 def figure(value: float) -> str:
@@ -45,7 +45,7 @@ def counted(number: int, noun: str) -> str:
 def source(baseline: Baseline) -> str:
     """Return where the numbers come from: ``measured 2026-11-21``, or document and table."""
     if baseline.source.kind != PUBLISHED:
-        return f"measured {baseline.sessions[-1].time[:10]}"
+        return f"measured {baseline.level[-1].time[:10]}"
     return f"{baseline.source.document}: {baseline.source.table}"
 
 
@@ -66,8 +66,11 @@ def describe(before: Baseline | None, after: Baseline, what: str) -> str:
         because = f": {reason}" if reason else ""
         return f"{head}{was_text} -> {figure(now)} {unit}{change}{because}"
     count = counted(len(session.runs), "run")
+    if session.is_set_aside:
+        found = statistics.median(session.runs)
+        return f"{head}{figure(found)} {unit} ({count}; set aside as {session.reason!r})"
     if what == "appended":
-        count += f", {counted(len(after.sessions), 'session')}"
+        count += f", {counted(len(after.level), 'session')}"
     return f"{head}{figure(now)} {unit} ({count})"
 
 
@@ -75,7 +78,7 @@ def state_text(baseline: Baseline | None) -> str:
     """Return the state of a measured baseline for ``--dlperf-list``."""
     if baseline is None:
         return "none"
-    sessions = counted(len(baseline.sessions), "session")
+    sessions = counted(len(baseline.level), "session")
     return f"{throughput(baseline)} ({sessions}, {source(baseline)})"
 
 

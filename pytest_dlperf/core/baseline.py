@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from pytest_dlperf.core.measurement import Conditions
+
+#: Reasons with which observe mode stores what gate mode would not have put beside the others.
+OBSERVED_REGRESSED: Final = "observed: regressed"
+OBSERVED_KNOWN: Final = "observed: known"
+_SET_ASIDE: Final = frozenset({OBSERVED_REGRESSED, OBSERVED_KNOWN, "observed: improved"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,6 +49,14 @@ class Session:
     loss_fall: float | None = None
     reason: str = ""
 
+    @property
+    def is_set_aside(self) -> bool:
+        """Whether observe mode stored it as certainly slower or faster than its level.
+
+        It says what gate mode would have done, and nothing of the level, nor of the noise.
+        """
+        return self.reason in _SET_ASIDE
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Level:
@@ -76,6 +90,16 @@ class Baseline:
     facts: Mapping[str, str | float] = field(default_factory=dict)
 
     @property
+    def level(self) -> tuple[Session, ...]:
+        """The sessions that later ones are compared with; a file has one at least."""
+        return level_of(self.sessions)
+
+    @property
     def throughputs(self) -> tuple[float, ...]:
         """Throughput of every stored run."""
         return tuple(value for session in self.sessions for value in session.runs)
+
+
+def level_of(sessions: Iterable[Session]) -> tuple[Session, ...]:
+    """Return the sessions that are not set aside."""
+    return tuple(session for session in sessions if not session.is_set_aside)

@@ -67,7 +67,7 @@ def _by_rule(
 
     Without parents and memory: those are not told by this rule.
     """
-    stored = [session for session in baseline.sessions if session.runs]
+    stored = [session for session in baseline.level if session.runs]
     if not all(name in run.estimates for run in measurement.runs):
         return None
     if not stored or not all(name in session.estimates for session in stored):

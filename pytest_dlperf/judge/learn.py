@@ -7,8 +7,9 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.core.baseline import level_of
 from pytest_dlperf.core.noise import LearntNoise, Prior
-from pytest_dlperf.judge.stats import median_cost, undisturbed
+from pytest_dlperf.judge.stats import MEDIAN_DEVIATION, median_cost, undisturbed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,6 +22,12 @@ _BUILT_IN_DF: Final = 2.0
 _LEAST_DF, _MOST_DF = 2.0, 30.0
 #: From so many cases on their variances tell how much cases differ; below, what is built in.
 _FEWEST_CASES: Final = 3
+#: So many standard deviations off, a session is counted as one that is not farther away.
+_FAR: Final = 3.0
+#: From so many sessions on a case tells by itself that it varies more than others do.
+_FEWEST_SESSIONS: Final = 5
+#: Sessions are paired with so many after them: all with all would take too long for thousands.
+_NEAR: Final = 9
 #: No throughput is believed to vary less (log).
 _FLOOR: Final = 0.001
 
@@ -36,24 +43,23 @@ class _Spread:
 def learn(levels: Iterable[Sequence[Session]], built_in: Prior) -> LearntNoise | None:
     """Return the noise of cases, each given as the sessions of one level; None if none tells any.
 
-    A case's sessions must be of one level: a change of the level is no noise.
+    A case's sessions must be of one level: a change of the level is no noise, nor is what observe
+    mode set aside as one.
     """
-    stored = [[one for one in sessions if one.runs] for sessions in levels]
+    stored = [[one for one in level_of(sessions) if one.runs] for sessions in levels]
     runs = [s for sessions in stored if (s := _of_runs(sessions, built_in)) is not None]
     if not runs:
         return None
     known = _pooled(runs)
     run = _shrunk(known, built_in.run_sd)
-    between = [
-        spread for sessions in stored if (spread := _of_sessions(sessions, run)) is not None
-    ]
-    session = _shrunk(_pooled(between), built_in.session_sd)
+    between = _of_sessions(stored, run)
+    session = _shrunk(between, built_in.session_sd)
     df = _prior_df(runs, built_in.run_df)
     return LearntNoise(
         run_sd=_digits(math.sqrt(run)),
         run_df=_digits(df),
         session_sd=_digits(math.sqrt(session)),
-        session_df=_digits(min(df, built_in.session_df + _pooled(between).df)),
+        session_df=_digits(min(df, built_in.session_df + between.df)),
         cases=len(runs),
         sessions=sum(len(sessions) for sessions in stored),
     )
@@ -74,13 +80,50 @@ def _of_runs(sessions: Sequence[Session], built_in: Prior) -> _Spread | None:
     return _Spread(variance=total / df, df=df)
 
 
-def _of_sessions(sessions: Sequence[Session], run: float) -> _Spread | None:
-    """Return the variance between sessions beyond that of their medians; may be negative."""
-    if len(sessions) < 2:
-        return None
-    values = [statistics.median(_logs(one)) for one in sessions]
-    share = statistics.fmean(median_cost(len(one.runs)) / len(one.runs) for one in sessions)
-    return _Spread(variance=statistics.variance(values) - share * run, df=len(values) - 1)
+def _of_sessions(stored: Sequence[Sequence[Session]], run: float) -> _Spread:
+    """Return the variance between sessions beyond that of their medians; may be negative.
+
+    Deviations from the median of a case are cut to ``_FAR`` standard deviations, so that one odd
+    day, or a step that nobody told, is not taken for what every session does. Of normal values
+    less than 3 % of the standard deviation is lost; what was cut adds no degrees of freedom.
+    """
+    cases = [
+        (
+            [statistics.median(_logs(one)) for one in sessions],
+            run * statistics.fmean(median_cost(len(s.runs)) / len(s.runs) for s in sessions),
+        )
+        for sessions in stored
+        if len(sessions) > 1
+    ]
+    scale = _scale([levels for levels, _ in cases])
+    total, df, cut = 0.0, 0, 0
+    for levels, of_runs in cases:
+        count, middle = len(levels), statistics.median(levels)
+        deviations = [abs(level - middle) for level in levels]
+        believed = max(scale, math.sqrt(of_runs), _FLOOR)
+        if count >= _FEWEST_SESSIONS:
+            believed = max(believed, MEDIAN_DEVIATION * statistics.median(deviations))
+        # What squares about the median sum up to, over the variance
+        expected = count - 2 + median_cost(count)
+        far = _FAR * believed * math.sqrt(expected / count)
+        variance = math.fsum(min(one, far) ** 2 for one in deviations) / expected
+        total += (variance - of_runs) * (count - 1)
+        df += count - 1
+        cut += sum(one > far for one in deviations)
+    return _Spread(variance=total / df if df else 0.0, df=max(0, df - cut))
+
+
+def _scale(cases: Sequence[Sequence[float]]) -> float:
+    """Return the standard deviation of levels by the median of the differences within cases."""
+    differences = [
+        abs(one - other)
+        for levels in cases
+        for apart in range(1, min(len(levels), _NEAR + 1))
+        for one, other in zip(levels, levels[apart:], strict=False)
+    ]
+    if not differences:
+        return 0.0
+    return MEDIAN_DEVIATION * statistics.median(differences) / math.sqrt(2)
 
 
 def _pooled(spreads: Sequence[_Spread]) -> _Spread:

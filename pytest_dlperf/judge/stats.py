@@ -25,7 +25,7 @@ _FAR: Final = 5.0
 _FEWEST_TO_TELL: Final = 10
 _MOST_FAR: Final = 0.2
 #: Standard deviation of normal values over the median of their deviations.
-_MEDIAN_DEVIATION: Final = 1.4826
+MEDIAN_DEVIATION: Final = 1.4826
 #: How often values of the believed noise are taken for noisier ones.
 _CHANCE: Final = 0.05
 
@@ -167,7 +167,7 @@ def far_off(
 
     Of ``count`` runs with that median deviation ``beyond`` says how many are farther off.
     """
-    far = _FAR * max(believed_sd, _MEDIAN_DEVIATION * median_deviation)
+    far = _FAR * max(believed_sd, MEDIAN_DEVIATION * median_deviation)
     if count < _FEWEST_TO_TELL or beyond(far) > _MOST_FAR * count:
         return math.inf
     return far

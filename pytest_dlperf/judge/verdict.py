@@ -41,16 +41,17 @@ def judge(
         if unsteady:
             return _not_judged(Verdict.UNSTEADY, unsteady, measurement)
         return _not_judged(Verdict.NO_BASELINE, refusals.NO_BASELINE, measurement)
-    return _judge_against(case, measurement, baseline, stored, rule, unsteady)
+    of_level = replace(baseline, sessions=stored)
+    return _judge_against(case, measurement, of_level, stored, rule, unsteady)
 
 
 def _check(measurement: Measurement, baseline: Baseline | None) -> tuple[Session, ...]:
-    """Return the stored sessions that have runs; raise ``CaseError`` for impossible rates."""
+    """Return the sessions of the level that have runs; raise ``CaseError`` for impossible rates."""
     if not measurement.runs:
         raise CaseError(f"{measurement.case_id}: no run counts, so there is nothing to judge")
     metrics.check_rates(measurement.throughputs, f"{measurement.case_id}, a run")
     metrics.check_rates(measurement.parent_throughputs, f"{measurement.case_id}, one device")
-    sessions = () if baseline is None else baseline.sessions
+    sessions = () if baseline is None else baseline.level
     stored = tuple(session for session in sessions if session.runs)
     for session in stored:
         what = f"{measurement.case_id}, the session of {session.time} in the baseline"

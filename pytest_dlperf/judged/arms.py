@@ -94,7 +94,7 @@ def _of_baseline(baseline: Baseline) -> LogArm:
     return LogArm(
         name=baseline.case_id,
         unit=baseline.unit,
-        sessions=tuple(session.runs for session in baseline.sessions if session.runs),
+        sessions=tuple(session.runs for session in baseline.level if session.runs),
         world_size=world,
         batch_size_per_device=batch,
         precision=case.precision if case else None,

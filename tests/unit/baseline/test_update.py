@@ -19,11 +19,11 @@ from baseline_builders import (
     write,
 )
 
-from pytest_dlperf.baseline import update
+from pytest_dlperf.baseline import commands, update
 from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.errors import BaselineError, UpdateRefusedError
-from pytest_dlperf.core.verdict import Judgement, Verdict
+from pytest_dlperf.core.verdict import Judgement, KnownState, Verdict
 
 
 @pytest.fixture
@@ -91,6 +91,61 @@ def test_a_new_level_replaces_the_sessions_and_the_old_ones_go_to_the_history(st
     (level,) = found.history
     assert level.sessions == old
     assert (level.replaced, level.reason) == ("2026-11-21T05:00:02Z", "new\n driver")
+
+
+def observe(store, found):
+    return update.write(
+        store, found, reason="", judge_again=lambda o, _: o.judgement, observe=True
+    )
+
+
+def test_what_observe_mode_sets_aside_pushes_no_other_session_out(store):
+    for second in range(10):
+        observe(store, outcome(35.0 + second / 100, second=second))
+    level = stored(store).sessions
+    for second in range(10, 25):
+        change = observe(store, outcome(30.0, verdict=Verdict.REGRESSED, second=second))
+    assert change.what == "appended"
+    assert "30 samples/s (1 run; set aside as 'observed: regressed')" in change.text
+    found = stored(store)
+    assert found.level == level
+    aside = [one for one in found.sessions if one.is_set_aside]
+    assert [one.time[-3:-1] for one in aside] == [f"{second:02}" for second in range(15, 25)]
+    observe(store, outcome(35.2, verdict=Verdict.PASSED, second=25))
+    assert [one.runs for one in stored(store).level][-2:] == [(35.09,), (35.2,)]
+    assert len(stored(store).level) == 10
+    assert commands.list_rows(store)[0]["throughput"] == 35.2
+
+
+def test_what_was_set_aside_can_be_accepted_as_a_level(store):
+    write(store, outcome(35.0), reason="")
+    slow = outcome(30.0, verdict=Verdict.REGRESSED, second=1)
+    assert observe(store, slow).what == "appended"
+    assert observe(store, slow).what == "unchanged"
+    with pytest.raises(UpdateRefusedError, match="the verdict is regressed"):
+        write(store, slow, reason="")
+    assert write(store, slow, reason="new driver").what == "replaced"
+    assert [(one.runs, one.reason) for one in stored(store).sessions] == [((30.0,), "new driver")]
+    assert [one.runs for one in stored(store).history[0].sessions] == [(35.0,)]
+    fast = outcome(40.0, verdict=Verdict.IMPROVED, second=2)
+    observe(store, fast)
+    assert write(store, fast, reason="").what == "replaced"
+
+
+def test_a_known_slowdown_is_set_aside_as_one(store):
+    write(store, outcome(35.0), reason="")
+    judged = Judgement(verdict=Verdict.REGRESSED, reason="so", known=KnownState.KNOWN)
+    observe(store, replace(outcome(30.0, second=1), judgement=judged))
+    assert stored(store).sessions[1].reason == "observed: known"
+    assert len(stored(store).level) == 1
+
+
+def test_a_file_of_nothing_but_sessions_set_aside_is_nonsense(store):
+    write(store, outcome(35.0), reason="")
+    path = next(iter(store.all())).path
+    path.write_text(path.read_text().replace('"reason": ""', '"reason": "observed: regressed"'))
+    with pytest.raises(BaselineError, match="sessions: observe mode set all of them aside"):
+        stored(store)
 
 
 def test_the_anchor_is_the_first_accept_of_a_level_and_stays(store):

@@ -1,0 +1,49 @@
+"""``noise.json`` is one and the same for all cases of a session, and learnt at its end."""
+
+from __future__ import annotations
+
+import pytest
+from fake_suite import Suite
+
+ONE = "net-torch-fp32-bs4-1n1c"
+
+#: Notes what noise.json says whenever a case has ended.
+NOTED = """
+from pathlib import Path
+
+def pytest_dlperf_outcome(outcome):
+    texts = [path.read_text() for path in Path("baselines").glob("*/noise.json")]
+    with Path("noted.txt").open("a") as file:
+        file.write(repr("".join(texts)) + chr(10))
+"""
+#: Puts something into the place of noise.json that no file can replace.
+IN_THE_WAY = """
+from pathlib import Path
+
+def pytest_dlperf_outcome(outcome):
+    (next(Path("baselines").iterdir()) / "noise.json" / "folder").mkdir(parents=True)
+"""
+
+
+@pytest.mark.parametrize("processes", [(), ("-n2",)], ids=["one-process", "xdist"])
+def test_no_case_sees_what_the_session_teaches(suite: Suite, processes: tuple[str, ...]):
+    suite.pytester.makeconftest(NOTED)
+    taught = [""]
+    for seed in range(2):
+        suite.env(FAKE_SEED=seed)
+        assert suite.run("--update-baselines", *processes).ret == 0
+        (path,) = suite.path.glob("baselines/*/noise.json")
+        noted = (suite.path / "noted.txt").read_text().splitlines()
+        assert noted[2 * seed :] == [repr(taught[-1])] * 2
+        taught.append(path.read_text())
+    assert len(set(taught)) == 3
+    assert [len(b["sessions"]) for b in suite.baselines().values()] == [2, 2]
+
+
+def test_noise_that_cannot_be_learnt_is_told_and_fails_the_session(suite: Suite):
+    suite.pytester.makeconftest(IN_THE_WAY)
+    result = suite.run("--update-baselines", "--cpus=1")
+    result.assert_outcomes(passed=1)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["the noise of * was NOT learnt: *: exit code 1"])
+    assert len(suite.baselines()[ONE]["sessions"]) == 1
