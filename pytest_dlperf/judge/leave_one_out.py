@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.checked import Rate
@@ -85,6 +86,23 @@ def leave_one_out(
                 else _compared(now, stored, gated, rule)
             )
     return tuple(found)
+
+
+def against_level(
+    session: Session, level: Sequence[Session], device: DeviceKind, rule: Rule
+) -> Mapping[str, Comparison]:
+    """Return what the rule says of a session that was set aside, against those of its level."""
+    found: dict[str, Comparison] = {}
+    for gated in gated_metrics(device, rule):
+        now = gated.level(session)
+        levels = [one for other in level if (one := gated.level(other)) is not None]
+        if now is None or not levels:
+            continue
+        stored = totals_of(levels, gated.prior)
+        compared = _compared(now, stored, gated, rule)
+        change = math.expm1(gated.sign * (now.value - stored.value))
+        found[gated.name] = replace(compared, change=change)
+    return found
 
 
 def _compared(now: Level, stored: Totals, gated: Gated, rule: Rule) -> Comparison:

@@ -72,7 +72,7 @@ def test_a_session_cut_short_is_never_stored(suite: Suite, *, slower: bool) -> N
         assert outcomes[ONE]["judgement"]["verdict"] == "inconclusive"
         result.stdout.fnmatch_lines(
             [
-                "*the baseline was not written*the budget of 60 min was spent before all its runs*",
+                "*the baseline was not written*60 min was spent before all its runs*",
                 f"note: {ONE}: the budget of 60 min was spent before all its runs*",
                 "1 case: 1 inconclusive; 1 NOT JUDGED",
             ]
