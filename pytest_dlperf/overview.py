@@ -110,6 +110,7 @@ def _list_row(case: Case, session: PerfSession) -> listing.ListRow:
         published=published,
         accuracy_percent=_published_fact(found, "accuracy_percent"),
         time_to_train_s=_published_fact(found, "time_to_train_s"),
+        tolerance=case.tolerance,
     )
 
 

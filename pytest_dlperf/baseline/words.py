@@ -17,7 +17,7 @@ ABSENT: Final = "--"
 
 
 def level(baseline: Baseline) -> float:
-    """Return the throughput that stands for ``baseline``: the median of its level's last session."""
+    """Return the throughput that stands for ``baseline``: that of its last session."""
     return statistics.median(baseline.level[-1].runs)
 
 

@@ -15,8 +15,9 @@ from pytest_dlperf.core.verdict import Rule
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping, Sequence
 
-    from pytest_dlperf.baseline.store import BaselineStore
+    from pytest_dlperf.baseline.store import StoredBaseline
 
 #: Where the tests are looked for if none are named.
 _TESTS: Final = "perf_tests"
@@ -51,11 +52,14 @@ def _check(arguments: argparse.Namespace) -> int:
     if not root.is_dir():
         raise UsageError(f"{root} is no folder; name the baselines with --baselines=DIR")
     store = BaselineStore(root)
+    entries = list(store.all())  # Before the tests are collected, which takes longer
+    declared = _declared(arguments.paths)
     checked = check_baselines(
         store,
         _rule(arguments),
         family=arguments.family,
-        without_case=_caseless(store, arguments.paths),
+        declared=declared,
+        without_case=None if declared is None else _caseless(entries, declared),
     )
     if arguments.json:
         values = {"format": FORMAT, **encode(checked)}
@@ -76,19 +80,26 @@ def _rule(arguments: argparse.Namespace) -> Rule:
     return Rule(**shares)
 
 
-def _caseless(store: BaselineStore, paths: list[str]) -> list[Caseless] | None:
-    """Return the measured baselines without a case; None where no tests are named or found."""
-    from pytest_dlperf.cli.declared_cases import declared_cases, without_case
+def _declared(paths: list[str]) -> Mapping[str, float | None] | None:
+    """Return the cases that the tests declare; None where no tests are named or found."""
+    from pytest_dlperf.cli.declared_cases import declared_cases
 
-    # Before the tests are collected, which takes longer than to find a broken file.
-    entries = list(store.all())
     if not paths and not Path(_TESTS).is_dir():
         return None
+    return declared_cases(paths or [_TESTS])
+
+
+def _caseless(
+    entries: Sequence[StoredBaseline], declared: Mapping[str, float | None]
+) -> list[Caseless]:
+    """Return the measured baselines without a case."""
+    from pytest_dlperf.cli.declared_cases import without_case
+
     return [
         Caseless(
             case_id=entry.baseline.case_id,
             machine_class=entry.baseline.machine_class,
             path=str(entry.path),
         )
-        for entry in without_case(entries, declared_cases(paths or [_TESTS]))
+        for entry in without_case(entries, declared)
     ]

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 from pytest_dlperf.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from pytest_dlperf.baseline.store import StoredBaseline
 
 
-def declared_cases(paths: Sequence[str]) -> set[str]:
-    """Return the ids of all cases that the tests in ``paths`` declare.
+def declared_cases(paths: Sequence[str]) -> dict[str, float | None]:
+    """Return the ids of all cases that the tests in ``paths`` declare, with their tolerances.
+
+    None is the tolerance of a case whose marker gives none.
 
     Raises ``UsageError`` with pytest's own words where they cannot be collected.
     """
@@ -44,7 +46,22 @@ def declared_cases(paths: Sequence[str]) -> set[str]:
                 f"there are.\n{done.stdout}{done.stderr}"
             )
         cases = json.loads(listing.read_text(encoding="utf-8"))["cases"]
-    return {case["id"] for case in cases if case["declared"]}
+    return {case["id"]: case["tolerance"] for case in cases if case["declared"]}
+
+
+def marker_tolerance(case_id: str, declared: Mapping[str, float | None]) -> float | None:
+    """Return the tolerance that the marker of a case gives; None where it gives none.
+
+    ``--gpus`` replaces layouts, so a layout that no marker names has the tolerance of its family.
+    Raises ``LookupError`` where no test declares the case, or those of its family differ.
+    """
+    if case_id in declared:
+        return declared[case_id]
+    family = _family(case_id)
+    found = {tolerance for other, tolerance in declared.items() if _family(other) == family}
+    if len(found) != 1:
+        raise LookupError(case_id)
+    return found.pop()
 
 
 def without_case(

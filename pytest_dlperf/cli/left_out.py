@@ -7,12 +7,15 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pytest_dlperf.cli.declared_cases import marker_tolerance
+from pytest_dlperf.core.baseline import OBSERVED_KNOWN, OBSERVED_REGRESSED, level_of
 from pytest_dlperf.core.case_id import CaseId
 from pytest_dlperf.core.checked import Alarm, Checked, CheckedCase, CheckedMetric
-from pytest_dlperf.core.verdict import GOOD, Verdict
+from pytest_dlperf.core.verdict import GOOD, Rule, Verdict
 from pytest_dlperf.judge.family import family_size
 from pytest_dlperf.judge.leave_one_out import (
     FEWEST,
+    against_level,
     alarms_in,
     can_be_certified,
     gated_metrics,
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from pytest_dlperf.baseline.store import BaselineStore
     from pytest_dlperf.core.baseline import Baseline, Session
     from pytest_dlperf.core.checked import Caseless
-    from pytest_dlperf.core.verdict import Comparison, Rule
+    from pytest_dlperf.core.verdict import Comparison
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,6 +42,8 @@ class _Judged:
     baseline: Baseline
     session: Session
     metrics: Mapping[str, Comparison]
+    #: Whether only observe mode called it, when it was measured.
+    only_then: bool = False
 
     @property
     def comparisons(self) -> int:
@@ -55,22 +60,27 @@ def check_baselines(
     rule: Rule,
     *,
     family: int | None,
+    declared: Mapping[str, float | None] | None,
     without_case: Sequence[Caseless] | None,
 ) -> Checked:
     """Judge every stored session of every measured baseline against the others of its level.
 
     ``family`` is how many comparisons alpha is split over; None: those of the machine class.
+    ``declared`` are the cases of the tests with the tolerances of their markers; None: not known.
     Raises ``BaselineError`` for a file that cannot be read, and names it.
     """
     measured = [e.baseline for e in store.all() if e.baseline.source.kind == "measured"]
-    rules = _rules(store, measured, rule, family)
+    rules = _rules(store, measured, rule, family, declared or {})
+    # Another rule than the gate's own may call what observe mode did not, and the other way round
+    is_own_rule = rule == Rule() and family is None
     judged: list[_Judged] = []
     cases: list[CheckedCase] = []
     for baseline in measured:
-        found = list(_judged(baseline, rules[baseline.case_id, baseline.machine_class]))
+        of_case = rules[baseline.case_id, baseline.machine_class]
+        found = list(_judged(baseline, of_case.rule, is_own_rule=is_own_rule))
         judged += found
         if found:
-            cases.append(_case(baseline, found, rules[baseline.case_id, baseline.machine_class]))
+            cases.append(_case(baseline, found, of_case))
     sessions = _suite_sessions(judged)
     suites = observed_rate(sum(sessions.values()), len(sessions))
     return Checked(
@@ -88,9 +98,42 @@ def check_baselines(
     )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _OfCase:
+    """The rule of one case, and where its tolerance comes from."""
+
+    rule: Rule
+    tolerance_from: str
+    is_marker_known: bool
+
+
+def _of_case(baseline: Baseline, rule: Rule, declared: Mapping[str, float | None]) -> _OfCase:
+    """Return the rule with the tolerance that somebody set, as ``judge.verdict`` takes it."""
+    try:
+        marker, is_known = marker_tolerance(baseline.case_id, declared), True
+    except LookupError:
+        marker, is_known = None, False
+    given = {
+        "command-line": rule.tolerance,
+        "marker": marker,
+        "baseline": baseline.tolerance,
+        "learnt": None,
+    }
+    source = next((name for name, value in given.items() if value is not None), "learnt")
+    return _OfCase(
+        rule=replace(rule, tolerance=given[source]),
+        tolerance_from=source,
+        is_marker_known=is_known,
+    )
+
+
 def _rules(
-    store: BaselineStore, baselines: Iterable[Baseline], rule: Rule, family: int | None
-) -> Mapping[tuple[str, str], Rule]:
+    store: BaselineStore,
+    baselines: Iterable[Baseline],
+    rule: Rule,
+    family: int | None,
+    declared: Mapping[str, float | None],
+) -> Mapping[tuple[str, str], _OfCase]:
     """Return the rule of each baseline, as a session of pytest would have it."""
     by_class: defaultdict[str, list[Baseline]] = defaultdict(list)
     for baseline in baselines:
@@ -101,23 +144,29 @@ def _rules(
         size = family or family_size(members)
         for one in members:
             world_size = CaseId.parse(one.case_id).layout.world_size
-            found[one.case_id, machine_class] = replace(
-                rule,
-                prior=noise.prior(world_size) if noise else None,
-                family=size,
-                tolerance=one.tolerance if rule.tolerance is None else rule.tolerance,
-            )
+            prior = noise.prior(world_size) if noise else None
+            of_class = replace(rule, prior=prior, family=size)
+            found[one.case_id, machine_class] = _of_case(one, of_class, declared)
     return found
 
 
-def _judged(baseline: Baseline, rule: Rule) -> Iterable[_Judged]:
-    """Yield the sessions of the levels that have enough of them."""
+def _judged(baseline: Baseline, rule: Rule, *, is_own_rule: bool) -> Iterable[_Judged]:
+    """Yield the sessions of the levels that have enough of them, and those set aside."""
     device = CaseId.parse(baseline.case_id).layout.device
     for sessions in (*(level.sessions for level in baseline.history), baseline.sessions):
-        if len(sessions) < FEWEST:
-            continue
-        for session, found in zip(sessions, leave_one_out(sessions, device, rule), strict=True):
-            yield _Judged(baseline=baseline, session=session, metrics=found)
+        level = level_of(sessions)
+        if len(level) >= FEWEST:
+            for session, found in zip(level, leave_one_out(level, device, rule), strict=True):
+                yield _Judged(baseline=baseline, session=session, metrics=found)
+        for session in sessions:
+            if not session.is_set_aside or session.reason == OBSERVED_KNOWN:
+                continue
+            found = against_level(session, level, device, rule)
+            called = is_own_rule and session.reason == OBSERVED_REGRESSED
+            if only_then := called and not alarms_in(found):
+                slower = replace(found["throughput"], verdict=Verdict.REGRESSED)
+                found = {**found, "throughput": slower}
+            yield _Judged(baseline=baseline, session=session, metrics=found, only_then=only_then)
 
 
 def _suite_sessions(judged: Sequence[_Judged]) -> Mapping[int, bool]:
@@ -130,12 +179,13 @@ def _suite_sessions(judged: Sequence[_Judged]) -> Mapping[int, bool]:
     return found
 
 
-def _case(baseline: Baseline, judged: Sequence[_Judged], rule: Rule) -> CheckedCase:
+def _case(baseline: Baseline, judged: Sequence[_Judged], of_case: _OfCase) -> CheckedCase:
+    rule = of_case.rule
     device = CaseId.parse(baseline.case_id).layout.device
     checked = {}
     for gated in gated_metrics(device, rule):
         found = [(one, one.metrics[gated.name]) for one in judged if gated.name in one.metrics]
-        levels = [level for s in baseline.sessions if (level := gated.level(s)) is not None]
+        levels = [level for s in baseline.level if (level := gated.level(s)) is not None]
         if not found or not levels:
             continue
         seen = [one.sees for _, one in found if one.sees is not None]
@@ -151,6 +201,7 @@ def _case(baseline: Baseline, judged: Sequence[_Judged], rule: Rule) -> CheckedC
                     commit=one.session.commit,
                     node=one.session.node,
                     change=compared.change or 0.0,
+                    only_then=one.only_then,
                 )
                 for one, compared in found
                 if gated.name in alarms_in(one.metrics)
@@ -158,6 +209,7 @@ def _case(baseline: Baseline, judged: Sequence[_Judged], rule: Rule) -> CheckedC
             sees=statistics.median(seen) if seen else None,
             tolerance=tolerance_of(levels[-1], totals_of(levels, gated.prior), gated, rule),
             is_tolerance_given=gated.decides and rule.tolerance is not None,
+            tolerance_from=of_case.tolerance_from if gated.decides else "learnt",
             can_be_certified=can_be_certified(levels, gated, rule),
         )
     return CheckedCase(
@@ -166,5 +218,6 @@ def _case(baseline: Baseline, judged: Sequence[_Judged], rule: Rule) -> CheckedC
         machine_class=baseline.machine_class,
         sessions=len(baseline.sessions) + sum(len(level.sessions) for level in baseline.history),
         family=rule.family,
+        is_marker_known=of_case.is_marker_known,
         metrics=checked,
     )

@@ -27,6 +27,9 @@ class Alarm:
     node: str
     #: That session / the others - 1.
     change: float
+    #: Whether it was called in observe mode when it was measured, and would not be by the sessions
+    #: that are stored now.
+    only_then: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,6 +47,8 @@ class CheckedMetric:
     #: Of the level of today, with all its sessions: set by hand, or learnt.
     tolerance: float
     is_tolerance_given: bool
+    #: Who gave it: ``command-line``, ``marker`` or ``baseline``; else ``learnt``.
+    tolerance_from: str
     #: Whether an unchanged session can be certified within that tolerance.
     can_be_certified: bool
 
@@ -59,6 +64,8 @@ class CheckedCase:
     sessions: int
     #: Over how many comparisons of this machine class alpha was split.
     family: int
+    #: Whether the tests told which tolerance its marker gives, if any.
+    is_marker_known: bool
     #: ``throughput``, and ``speedup`` and ``peak_memory`` where enough sessions have them.
     metrics: Mapping[str, CheckedMetric]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.checked import Rate
@@ -98,6 +99,23 @@ def _others(levels: Sequence[Level], prior: Prior) -> Iterator[Totals]:
     }
     for level, others in zip(levels, each_left_out(levels, prior), strict=True):
         yield next(of_node[level.node]) if level.node in of_node else others
+
+
+def against_level(
+    session: Session, level: Sequence[Session], device: DeviceKind, rule: Rule
+) -> Mapping[str, Comparison]:
+    """Return what the rule says of a session that was set aside, against those of its level."""
+    found: dict[str, Comparison] = {}
+    for gated in gated_metrics(device, rule):
+        now = gated.level(session)
+        levels = [one for other in level if (one := gated.level(other)) is not None]
+        if now is None or not levels:
+            continue
+        stored = totals_of(metrics.comparable(now.node, levels), gated.prior)
+        compared = _compared(now, stored, gated, rule)
+        change = math.expm1(gated.sign * (now.value - stored.value))
+        found[gated.name] = replace(compared, change=change)
+    return found
 
 
 def _compared(now: Level, stored: Totals, gated: Gated, rule: Rule) -> Comparison:

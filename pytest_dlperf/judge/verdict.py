@@ -46,7 +46,7 @@ def judge(
 
 
 def _check(measurement: Measurement, baseline: Baseline | None) -> tuple[Session, ...]:
-    """Return the sessions of the level that have runs; raise ``CaseError`` for impossible rates."""
+    """Return the sessions of the level with runs; raise ``CaseError`` for impossible rates."""
     if not measurement.runs:
         raise CaseError(f"{measurement.case_id}: no run counts, so there is nothing to judge")
     metrics.check_rates(measurement.throughputs, f"{measurement.case_id}, a run")

@@ -9,7 +9,7 @@ from pytest_dlperf.report import figures
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pytest_dlperf.core.checked import Checked, CheckedCase, CheckedMetric, Rate
+    from pytest_dlperf.core.checked import Alarm, Checked, CheckedCase, CheckedMetric, Rate
 
 _HEADINGS: Final = (
     "case",
@@ -65,20 +65,29 @@ def _remark(metric: CheckedMetric) -> str:
         remarks.append(f"{metric.unsteady} unsteady")
     if not metric.can_be_certified:
         remarks.append("cannot be certified")
+    if metric.is_tolerance_given:
+        remarks.append(f"tolerance: {metric.tolerance_from.replace('-', ' ')}")
     return ", ".join(remarks)
 
 
 def _alarms(checked: Checked) -> list[str]:
     lines = [
-        f"{case.case_id}: {name.replace('_', ' ')} of the session of {alarm.time} "
-        f"({_where(alarm.commit, alarm.node)}) is "
-        f"{figures.percent(abs(alarm.change), sign=False)} {_WORSE[name]} than that of the "
-        "others: gate mode would have failed it"
+        f"{case.case_id}: {_alarm(name, alarm)}: gate mode would have failed it"
         for case in checked.cases
         for name, metric in case.metrics.items()
         for alarm in metric.alarms
     ]
     return ["", *lines] if lines else []
+
+
+def _alarm(name: str, alarm: Alarm) -> str:
+    session = f"the session of {alarm.time} ({_where(alarm.commit, alarm.node)})"
+    if alarm.only_then:
+        return f"{session} was regressed when observe mode measured it"
+    change = figures.percent(abs(alarm.change), sign=False)
+    return (
+        f"{name.replace('_', ' ')} of {session} is {change} {_WORSE[name]} than that of the others"
+    )
 
 
 def _where(commit: str, node: str) -> str:
@@ -106,6 +115,17 @@ def _rates(checked: Checked) -> Iterator[str]:
         f"gate mode would have raised {_counted(suites.alarms, 'false alarm')} in "
         f"{_counted(suites.tries, 'session')}"
     )
+    unknown = [
+        case
+        for case in checked.cases
+        if not case.is_marker_known and case.metrics["throughput"].tolerance_from != "command-line"
+    ]
+    if unknown:
+        yield (
+            f"the tolerance in the marker of {_counted(len(unknown), 'case')} is not known, "
+            "and another one may hold there than is shown: name the folder of the tests, or give "
+            "--tolerance"
+        )
     if checked.above_alpha:
         yield (
             "that is above alpha for certain: look at the sessions above, whether their machine "

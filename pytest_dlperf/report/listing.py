@@ -27,6 +27,8 @@ class ListRow:
     #: As published: a short run cannot tell them.
     accuracy_percent: float | None = None
     time_to_train_s: float | None = None
+    #: The slowdown up to which the marker lets it pass; None where it does not say.
+    tolerance: float | None = None
     #: False for a stored number that no test declares.
     declared: bool = True
 
@@ -44,6 +46,7 @@ def to_json(rows: Sequence[ListRow]) -> dict[str, Any]:
                 "published": row.published,
                 "accuracy_percent": row.accuracy_percent,
                 "time_to_train_s": row.time_to_train_s,
+                "tolerance": row.tolerance,
             }
             for row in rows
         ],

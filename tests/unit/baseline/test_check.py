@@ -201,6 +201,96 @@ def test_baselines_without_a_case_are_listed_and_exit_with_1(store, tests, capsy
     assert "no test declares its case; dlperf baselines prune" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("layout", ["1n1c", "1n4c"])
+def test_the_tolerance_of_the_marker_is_the_cases_own(store, tests, capsys, layout):
+    path = tests / "test_net.py"
+    path.write_text(TESTS.replace("batch_size", 'tolerance="15%", batch_size'), encoding="utf-8")
+    case_id = f"net-torch-fp32-bs4-{layout}"
+    found = sessions(1, 6, session_sd=0.01)
+    store.write(baseline(*found, case_id=case_id, suite="net", tolerance=0.3))
+
+    def tolerance(*arguments: str) -> tuple[float, str, bool]:
+        _, values = checked(store, capsys, *arguments)
+        metric = values["cases"][0]["metrics"]["throughput"]
+        known = values["cases"][0]["is_marker_known"]
+        return metric["tolerance"], metric["tolerance_from"], known
+
+    assert tolerance() == (0.15, "marker", True)
+    assert tolerance("--tolerance=5%") == (0.05, "command-line", True)
+    check(store)
+    shown = capsys.readouterr().out
+    assert "tolerance: marker" in shown
+    assert "is not known" not in shown
+    path.write_text(TESTS, encoding="utf-8")
+    assert tolerance() == (0.3, "baseline", True)
+
+
+def test_a_marker_that_nobody_named_is_told_to_be_unknown(store, capsys):
+    store.write(stored(1, *sessions(1, 5)))
+    _, values = checked(store, capsys)
+    assert not values["cases"][0]["is_marker_known"]
+    assert values["cases"][0]["metrics"]["throughput"]["tolerance_from"] == "learnt"
+    check(store)
+    assert "the tolerance in the marker of 1 case is not known" in capsys.readouterr().out
+    check(store, "--tolerance=5%")
+    assert "is not known" not in capsys.readouterr().out
+
+
+def set_aside(*found: Session, verdict: str = "regressed") -> tuple[Session, ...]:
+    return tuple(
+        replace(one, time=one.time.replace("-11-", "-12-"), reason=f"observed: {verdict}")
+        for one in found
+    )
+
+
+def test_what_observe_mode_called_regressed_is_an_alarm_and_no_level(store, capsys):
+    level = sessions(1, 6)
+    slow = set_aside(*sessions(2, 4, slow=dict.fromkeys(range(4), 0.1)))
+    store.write(stored(8, *level, *slow))
+    store.write(stored(1, *level))
+    _, values = checked(store, capsys)
+    one, eight = (case["metrics"]["throughput"] for case in values["cases"])
+    assert len(eight["alarms"]) == 4
+    assert all(alarm["change"] == pytest.approx(-0.1, abs=0.02) for alarm in eight["alarms"])
+    assert not any(alarm["only_then"] for alarm in eight["alarms"])
+    # Those of the level are judged among themselves, as if nothing had been set aside
+    assert (one["judged"], eight["judged"]) == (6, 10)
+    assert eight["tolerance"] == one["tolerance"]
+    assert (values["suite_sessions"]["alarms"], values["suite_sessions"]["tries"]) == (4, 10)
+
+
+def test_what_was_called_then_counts_unless_another_rule_is_asked_for(store, capsys):
+    level = sessions(1, 6)
+    (once,) = set_aside(replace(level[0], time="2026-11-09T04:00:00Z"))
+    store.write(stored(8, *level, once))
+    _, values = checked(store, capsys)
+    (alarm,) = values["cases"][0]["metrics"]["throughput"]["alarms"]
+    assert (alarm["time"], alarm["only_then"]) == ("2026-12-09T04:00:00Z", True)
+    check(store)
+    shown = capsys.readouterr().out
+    assert "(commit c0, node n1) was regressed when observe mode measured it: gate" in shown
+    assert "gate mode would have raised 1 false alarm in 7 sessions" in shown
+    _, values = checked(store, capsys, "--min-effect=2%")
+    assert values["comparisons"]["alarms"] == 0
+
+
+def test_what_observe_mode_called_counts_beside_a_level_of_one_session(store, capsys):
+    slow = set_aside(*sessions(2, 4, slow=dict.fromkeys(range(4), 0.1)))
+    store.write(stored(8, *sessions(1, 1), *slow))
+    _, values = checked(store, capsys)
+    assert (values["suite_sessions"]["alarms"], values["suite_sessions"]["tries"]) == (4, 4)
+
+
+@pytest.mark.parametrize("verdict", ["improved", "known"])
+def test_what_gate_mode_lets_pass_is_no_alarm(store, capsys, verdict):
+    change = -0.1 if verdict == "improved" else 0.1
+    other = set_aside(*sessions(2, 1, slow={0: change}), verdict=verdict)
+    store.write(stored(8, *sessions(1, 6), *other))
+    _, values = checked(store, capsys)
+    assert values["comparisons"]["alarms"] == 0
+    assert values["cases"][0]["metrics"]["throughput"]["judged"] == 6 + (verdict == "improved")
+
+
 def test_where_tests_cannot_be_collected_is_told(store, tests, capsys):
     store.write(baseline(session()))
     (tests / "test_net.py").write_text("import absent_module\n", encoding="utf-8")

@@ -230,3 +230,13 @@ def test_fewer_runs_than_were_stored_see_less_and_more_see_more() -> None:
 
     assert sees(1) > 1.1 * sees(3) > 1.1 * sees(5)
     assert sees(5) > sees(10) > 0.5 * sees(5), "days differ, however many runs there are"
+
+
+def test_what_observe_mode_set_aside_is_no_part_of_the_level() -> None:
+    level = [session(around(100 + i / 10)) for i in range(5)]
+    aside = [replace(session(around(80)), reason="observed: regressed") for _ in range(5)]
+    rule = Rule(tolerance=0.05)
+    for rates in (around(100), around(80)):
+        found = judge(case("1n1g"), measurement(rates), baseline(*level, *aside), rule)
+        assert found == judge(case("1n1g"), measurement(rates), baseline(*level), rule)
+    assert found.verdict is Verdict.REGRESSED
