@@ -40,15 +40,15 @@ def armed(target: Target, arm: ReadyArm, *, reported_trees: tuple[str, ...]) -> 
 
 
 def inherited_path(target: Target) -> tuple[str, ...]:
-    """Return the entries of the session's own PYTHONPATH, as the ranks of ``target`` get them."""
-    text = os.environ.get("PYTHONPATH")
-    if not text:
-        return ()
+    """Return the entries of the session's own PYTHONPATH, as the ranks of ``target`` get them.
+
+    All are absolute: a relative one is meant from where the session started, and ranks start in
+    the folder of their run. An empty one means that folder as well, which ``target`` has.
+    """
+    entries = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     if target.tree is None:
-        return (text,)
-    return tuple(
-        target.tree.moved(os.path.realpath(entry)) for entry in text.split(os.pathsep) if entry
-    )
+        return tuple(os.path.abspath(entry) for entry in entries)
+    return tuple(target.tree.moved(os.path.realpath(entry)) for entry in entries)
 
 
 def arm_env(target: Target) -> dict[str, str]:

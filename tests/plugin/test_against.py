@@ -115,6 +115,25 @@ def test_a_diff_that_no_case_imports_is_skipped_and_fails_nothing(
     result.stdout.fnmatch_lines(["*2 cases: 2 not-run; 2 NOT JUDGED*"])
 
 
+def test_relative_folders_of_the_path_are_those_of_each_arms_own_tree(
+    repository: Suite, monkeypatch: pytest.MonkeyPatch
+):
+    """As docs/interleaved.md says: ``PYTHONPATH=src pytest ...``."""
+    for step_s in (0.01, 0.02):
+        for folder in ("src", "tests/x"):
+            (repository.path / folder).mkdir(parents=True, exist_ok=True)
+        (repository.path / "src/net.py").write_text(f"step_s = {step_s}\n")
+        (repository.path / "tests/x/sizes.py").write_text(f"x = {step_s}\n")
+        git(repository, "add", "src", "tests")
+        git(repository, "commit", "-qm", "net")
+    repository.env(FAKE_IMPORTS="net.py,sizes.py", FAKE_STEP_FILE="net.py")
+    monkeypatch.setenv("PYTHONPATH", "src:tests/x", prepend=":")
+    _, outcomes = repository.outcomes("-k", "1n1c", "--dlperf-against=HEAD~1")
+    judgement = outcomes[ONE]["judgement"]
+    assert judgement["verdict"] == "regressed", judgement["reason"]
+    assert judgement["change"] == pytest.approx(-0.5, abs=0.02)
+
+
 def test_arms_that_import_the_same_file_although_it_differs_are_an_error(repository: Suite):
     """As an editable install does: one tree's files come first in both arms."""
     commit(repository, 0.012)

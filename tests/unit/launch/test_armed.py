@@ -35,11 +35,29 @@ def test_a_tree_takes_the_place_of_the_repository(monkeypatch: pytest.MonkeyPatc
     assert plan.env["DLPERF_TREES"] == "/r:/t"
 
 
+def test_relative_entries_are_those_of_where_the_session_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"src:tests/x::{tmp_path}/lib:..")
+    tree = Tree(head=str(tmp_path.resolve()), arm="/t")
+    ref = armed(TARGET, ReadyArm(name="v1", kind="ref", tree=tree), reported_trees=())
+    here = armed(TARGET, ReadyArm(name="here", kind="here"), reported_trees=())
+    inherited = {
+        name: make_plan(CASE, target, Path("/w")).env["PYTHONPATH"].split(":")[4:]
+        for name, target in {"plain": TARGET, "here": here, "ref": ref}.items()
+    }
+    top = [f"{tmp_path}/{name}" for name in ("src", "tests/x", "lib")]
+    assert inherited["plain"] == inherited["here"] == [*top, str(tmp_path.parent)]
+    assert inherited["ref"] == ["/t/src", "/t/tests/x", "/t/lib", str(tmp_path.parent.resolve())]
+
+
 def test_packages_come_right_after_the_worker(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir("/")
     monkeypatch.setenv("PYTHONPATH", "relative")
     arm = ReadyArm(name="a==1", kind="requirement", overlay="/o")
     plan = make_plan(CASE, armed(TARGET, arm, reported_trees=()), Path("/w"))
-    assert plan.env["PYTHONPATH"] == "/home/worker:/o:/r/perf:/r:/elsewhere:relative"
+    assert plan.env["PYTHONPATH"] == "/home/worker:/o:/r/perf:/r:/elsewhere:/relative"
     assert "DLPERF_TREES" not in plan.env
 
 
