@@ -20,6 +20,8 @@ _REQUIREMENT: Final = re.compile(
     re.S,
 )
 _EXTRAS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\[[^\]]+\]")
+#: A place alone, as pip takes it too; no ref of git has a colon.
+_URL: Final = re.compile(r"([a-z]+\+)?(https?|file|ssh|git)://\S+")
 _ARCHIVES: Final = (".whl", ".tar.gz", ".zip")
 _SECRET: Final = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|KEY", re.I)
 _INTERPRETER: Final = re.compile(r"(\.{0,2}|~)/.*|(.*/)?python[0-9.]*")
@@ -114,7 +116,8 @@ def parse_arm(text: str, *, what: str) -> Arm:
     words = text.strip()
     if not words:
         raise UsageError(f"{what}: it is empty; give {KINDS}")
-    if _REQUIREMENT.fullmatch(words) or _EXTRAS.fullmatch(words) or words.endswith(_ARCHIVES):
+    patterns = (_REQUIREMENT, _EXTRAS, _URL)
+    if words.endswith(_ARCHIVES) or any(pattern.fullmatch(words) for pattern in patterns):
         return RequirementArm(requirement=words)
     if _ASSIGNMENT.match(words):
         return SettingsArm(variables=_variables(words, what))
