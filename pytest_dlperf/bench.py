@@ -13,7 +13,7 @@ from pytest_dlperf.cases.possible import check_possible
 from pytest_dlperf.cases.selection import ASK_FOR_LESS, Machine, fits
 from pytest_dlperf.cases.versions import check_version
 from pytest_dlperf.conditions import conditions_of
-from pytest_dlperf.core.arm import HereArm
+from pytest_dlperf.core.arm import HereArm, Reported
 from pytest_dlperf.core.errors import CaseError, NotRunError
 from pytest_dlperf.history.session_runs import SessionRuns
 from pytest_dlperf.launch.armed import armed
@@ -84,12 +84,10 @@ class Bench:
     arms: Arms | None = None
     #: The arm that this bench measures; None without an A/B.
     arm: ReadyArm | None = None
-    #: Trees whose imported files the ranks report.
-    reported_trees: tuple[str, ...] = ()
+    #: What the ranks report of their imports.
+    reported: Reported = field(default_factory=Reported)
 
-    def of_arm(
-        self, arm: ReadyArm, folder: Path, *, inject: bool, trees: tuple[str, ...]
-    ) -> Bench:
+    def of_arm(self, arm: ReadyArm, folder: Path, *, inject: bool, reported: Reported) -> Bench:
         """Return the bench of one arm, with a folder of its own."""
         place = self.place
         if arm.python:
@@ -101,7 +99,7 @@ class Bench:
             folder=folder,
             runs=SessionRuns(folder),
             inject=self.inject if inject else (),
-            reported_trees=trees,
+            reported=reported,
         )
 
     @property
@@ -280,7 +278,7 @@ class Bench:
         )
         if self.arm is None:
             return target
-        return armed(target, self.arm, reported_trees=self.reported_trees)
+        return armed(target, self.arm, reported=self.reported)
 
     def environment(self, case: Case, facts: Mapping[str, Any]) -> Environment:
         """Return where ``case`` ran, by what its ranks reported, and a probe where one was."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.against import Against
+from pytest_dlperf.core.arm import Reported
 from pytest_dlperf.core.errors import BudgetSpentError, CaseError, DlperfError
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
@@ -68,15 +69,15 @@ def compare_arms(case: Case, bench: Bench, *, workload_folder: str, misfit: str 
     assert bench.against is not None
     with bench.lease(case) as lease:
         arms = {NOW: bench.arms.ready(bench.now)}
-        own = _bench_of(bench, arms[NOW], arms, NOW)
-        own.check(case, misfit)
+        _bench_of(bench, arms[NOW], NOW, Reported()).check(case, misfit)
         arms[BEFORE] = bench.arms.ready(bench.against)
         trees = TwoTrees(
             now=arms[NOW], before=arms[BEFORE], rootdir=bench.rootdir, workdir=bench.workdir
         )
+        reported = trees.reported(bench.folder)
         runners = {
             side: Runner(
-                bench=_bench_of(bench, arm, arms, side),
+                bench=_bench_of(bench, arm, side, reported),
                 lease=lease,
                 workload_folder=workload_folder,
             )
@@ -87,12 +88,10 @@ def compare_arms(case: Case, bench: Bench, *, workload_folder: str, misfit: str 
         return _Pairs(case, arms, runners, trees).compare()
 
 
-def _bench_of(bench: Bench, arm: ReadyArm, arms: dict[str, ReadyArm], side: str) -> Bench:
+def _bench_of(bench: Bench, arm: ReadyArm, side: str, reported: Reported) -> Bench:
     folder = bench.folder if side == NOW else bench.folder / BEFORE
-    trees = {known.tree for known in arms.values() if known.tree is not None}
-    reported = {folder for tree in trees for folder in (tree.head, tree.arm)}
     # Made slow on purpose is what stands for a regression: this side alone.
-    return bench.of_arm(arm, folder, inject=side == NOW, trees=tuple(sorted(reported)))
+    return bench.of_arm(arm, folder, inject=side == NOW, reported=reported)
 
 
 @contextlib.contextmanager
@@ -200,12 +199,12 @@ class _Pairs:
             watcher.run_starts(self._case, 2 * number - 1 + position, 2 * wanted)
             pair[side] = self._launch(side, number)
             watcher.run_ended(self._case, pair[side][0])
-            if number > 1 or side == BEFORE:
-                continue
-            if unaffected := self._trees.unaffected(self._case, pair[side][1]):
-                self._runs[NOW].append(pair[side])
-                return unaffected
-        self._trees.check(self._case, pair[NOW][1], pair[BEFORE][1])
+        told = pair[NOW][1], pair[BEFORE][1]
+        self._trees.check(self._case, *told)
+        if number == 1 and (unaffected := self._trees.unaffected(self._case, *told)):
+            for side, launched in pair.items():
+                self._runs[side].append(launched)
+            return unaffected
         is_shared = _is_shared(*(run for run, _ in pair.values()))
         for side, other in ((NOW, BEFORE), (BEFORE, NOW)):
             (run, facts), (beside, _) = pair[side], pair[other]
@@ -231,9 +230,13 @@ class _Pairs:
         with _naming(self._case, self._arms[BEFORE]):
             return self._runners[side].launch(self._case, number)
 
+    def _told(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return what the ranks of the first pair reported."""
+        return self._runs[NOW][0][1], self._runs[BEFORE][0][1]
+
     def _measurement(self, side: str) -> Measurement:
         measured = self._runners[side].measurement(self._case, self._runs[side], [])
-        if side == NOW and self._trees.matter and "imports" not in self._runs[side][0][1]:
+        if side == NOW and self._trees.is_unknown(*self._told()):
             problem = Problem(
                 code="imports-unknown",
                 message="a program that is read by its log does not tell what it imported, so "
@@ -247,9 +250,8 @@ class _Pairs:
         return ("threads_per_rank",) if threads else ()
 
     def _compared(self, measured: dict[str, Measurement], judgement: Judgement) -> Compared:
-        if self._trees.null:
-            reason = f"{judgement.reason}; {self._trees.null}"
-            judgement = replace(judgement, reason=reason)
+        if words := self._trees.null(*self._told()):
+            judgement = replace(judgement, reason=f"{judgement.reason}; {words}")
         return Compared(
             measurement=measured[NOW],
             judgement=judgement,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,13 +67,52 @@ def commit_of(top: Path, arm: RefArm) -> str:
     return base.stdout.strip()
 
 
-def changed_files(top: Path, commit: str, other: str = "") -> int:
-    """Return how many tracked files differ between ``commit`` and ``other``.
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """What git says that two trees differ in: paths from the top; a rename is two of them."""
 
-    Without ``other``: between ``commit`` and the working tree. Raises ``CaseError``.
+    tracked: frozenset[str]
+    #: Those of ``tracked`` that are submodules: what they have within is not among the paths.
+    submodules: frozenset[str]
+    #: Neither tracked nor ignored; in the working tree, where that is one of the two.
+    untracked: frozenset[str]
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """All of them."""
+        return self.tracked | self.untracked
+
+
+def difference(top: Path, commit: str, other: str = "") -> Difference:
+    """Return what differs between ``commit`` and ``other``, or the working tree without one.
+
+    Raises ``CaseError``.
     """
     commits = [commit, other] if other else [commit]
-    done = git(top, "diff", "--name-only", "-z", "--no-renames", *commits)
+    words = _names(
+        top, "diff", "--raw", "-z", "--no-renames", "--ignore-submodules=untracked", *commits
+    )
+    # In turn: modes, objects and status in one text, then the path.
+    modes = {path: words[2 * index].split()[:2] for index, path in enumerate(words[1::2])}
+    untracked = [] if other else _names(top, "ls-files", "-z", "--others", "--exclude-standard")
+    return Difference(
+        tracked=frozenset(modes),
+        submodules=frozenset(path for path, pair in modes.items() if _SUBMODULE & {*pair}),
+        untracked=frozenset(untracked),
+    )
+
+
+def known_modules(tree: Path) -> frozenset[str]:
+    """Return the Python files that git tracks in ``tree``, or would; raise ``CaseError``."""
+    words = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "*.py")
+    return frozenset(_names(tree, *words))
+
+
+_SUBMODULE = frozenset({"160000", ":160000"})
+
+
+def _names(folder: Path, *arguments: str) -> list[str]:
+    done = git(folder, *arguments)
     if done.returncode != 0:
-        raise CaseError(f"git diff failed in {top}: {done.stderr.strip()}")
-    return done.stdout.count("\0")
+        raise CaseError(f"git {arguments[0]} failed in {folder}: {done.stderr.strip()}")
+    return done.stdout.split("\0")[:-1]

@@ -11,6 +11,7 @@ from pytest_dlperf.arms import worktree
 from pytest_dlperf.arms.git import commit_of, top_of
 from pytest_dlperf.arms.kept import KeptFolders
 from pytest_dlperf.arms.overlay import Installer
+from pytest_dlperf.arms.resolved import local_path
 from pytest_dlperf.core.arm import (
     InterpreterArm,
     ReadyArm,
@@ -68,8 +69,10 @@ class Arms:
         if isinstance(arm, RefArm):
             return self._of_ref(arm)
         if isinstance(arm, RequirementArm):
-            return self._of_requirement(arm)
+            return self._of_requirement(arm.requirement)
         if isinstance(arm, InterpreterArm):
+            if _is_project(arm.python):
+                return self._of_requirement(arm.python)
             return ReadyArm(name=arm.name, kind=arm.kind, python=_interpreter(arm.python))
         if isinstance(arm, SettingsArm):
             return ReadyArm(name=arm.name, kind=arm.kind, variables=dict(arm.variables))
@@ -111,14 +114,16 @@ class Arms:
         except OSError as error:
             raise CaseError(f"cannot write to {self._folder}: {error.strerror}") from error
 
-    def _of_requirement(self, arm: RequirementArm) -> ReadyArm:
-        installer = Installer(self._python, self._execute)
-        self._overlays = KeptFolders(self._folder / "packages", remove=_remove)
+    def _of_requirement(self, requirement: str) -> ReadyArm:
+        base = self._folder / "packages"
+        installer = Installer(self._python, self._execute, base)
+        resolved = installer.resolve(requirement)
+        self._overlays = KeptFolders(base, remove=_remove)
         folder = self._overlays.made(
-            installer.folder_name(arm.requirement),
-            lambda folder: installer.install(arm.requirement, folder),
+            installer.folder_name(requirement, resolved),
+            lambda folder: installer.install(requirement, resolved, folder),
         )
-        return ReadyArm(name=arm.name, kind=arm.kind, overlay=str(folder.resolve()))
+        return ReadyArm(name=requirement, kind="requirement", overlay=str(folder.resolve()))
 
 
 def _remove(folder: Path) -> None:
@@ -126,11 +131,24 @@ def _remove(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
+def _is_project(path: str) -> bool:
+    """Return whether ``path`` is a folder that can be installed; it may name extras."""
+    folder = local_path(path)
+    return folder is not None and any(
+        (folder / name).is_file() for name in ("pyproject.toml", "setup.py")
+    )
+
+
 def _interpreter(python: str) -> str:
     path = os.path.expanduser(python)
     found = shutil.which(path)
     if found is None:
-        why = "is a folder" if Path(path).is_dir() else "is no program that can be started"
+        is_folder = Path(path).is_dir()
+        why = (
+            "is a folder without pyproject.toml or setup.py, so it cannot be installed"
+            if is_folder
+            else "is no program that can be started"
+        )
         raise CaseError(
             f"{python!r} {why}; name an interpreter, as in .venv/bin/python, or a git ref"
         )

@@ -3,114 +3,166 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote
+
+from filelock import FileLock
 
 from pytest_dlperf.arms.command import last_lines, run_command
+from pytest_dlperf.arms.resolved import content_of, local_path, of_pins, of_report, words_of
 from pytest_dlperf.core.errors import CaseError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_dlperf.arms.command import Execute
+    from pytest_dlperf.arms.resolved import Resolved
 
-_FILE_URL: Final = re.compile(r"@\s*file://(?:localhost)?(/[^;#\s]*)")
-#: What a build leaves in a project's folder: no part of what it is.
-_BUILT: Final = frozenset({".git", "build", "__pycache__"})
+#: The first pip that tells what it would install.
+_PIP: Final = (22, 2)
 
 
 class Installer:
-    """pip of an interpreter, or uv where it has none."""
+    """pip of an interpreter, or uv where it has none, or one that is too old.
 
-    def __init__(self, python: str, execute: Execute) -> None:
+    ``folder`` is where it keeps what it prints.
+    """
+
+    def __init__(self, python: str, execute: Execute, folder: Path) -> None:
         self._python = python
         self._execute = execute
+        self._folder = folder
         self._pip: tuple[str, ...] = (python, "-m", "pip", "--disable-pip-version-check")
-        self._uv = shutil.which("uv")
-        self._has_pip = _run([*self._pip, "--version"]).returncode == 0
+        done = _run([*self._pip, "--version"])
+        found = re.match(r"pip (\d+)\.(\d+)", done.stdout) if done.returncode == 0 else None
+        self._has_pip = found is not None and (int(found[1]), int(found[2])) >= _PIP
+        self._uv = None if self._has_pip else _need_uv(python, found)
 
-    def folder_name(self, requirement: str) -> str:
+    def resolve(self, requirement: str) -> Resolved:
+        """Return what ``requirement`` comes to now; raise ``CaseError`` if it cannot be had."""
+        if (path := local_path(requirement)) is not None:
+            content_of(path)  # said here, where it is missing, in words of our own
+        name = hashlib.sha256(requirement.encode()).hexdigest()[:24]
+        logs = self._folder / f"{name}.resolve"
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with FileLock(self._folder / "resolving.lock"):
+                resolved = self._resolve(requirement, logs)
+                shutil.rmtree(logs)
+        except OSError as error:
+            raise CaseError(f"cannot write to {logs}: {error}") from error
+        return resolved
+
+    def _resolve(self, requirement: str, logs: Path) -> Resolved:
+        if self._uv is None:
+            report = logs / "report.json"
+            nowhere = str(logs / "packages")
+            command = (*self._install(requirement, nowhere, report), "--dry-run")
+            self._execute_command(command, requirement, logs)
+            return of_report(json.loads(report.read_text(encoding="utf-8")))
+        wanted, pins = logs.with_suffix(".in"), logs / "pins.txt"
+        wanted.write_text(f"{words_of(requirement)}\n", encoding="utf-8")
+        options = ("--generate-hashes", "--no-header", "--no-annotate", "--refresh")
+        command = (self._uv, "pip", "compile", "--python", self._python, *options)
+        try:
+            self._execute_command((*command, "-o", str(pins), str(wanted)), requirement, logs)
+        finally:
+            wanted.unlink()
+        return of_pins(pins.read_text(encoding="utf-8"), requirement)
+
+    def folder_name(self, requirement: str, resolved: Resolved) -> str:
         """Return the name of the folder of ``requirement``, by everything that decides on it.
 
-        The interpreter, what it has installed, the requirement, and the content of a local
-        file or folder that it names. Raises ``CaseError``.
+        What it comes to, the interpreter, and what that has installed; of an editable install
+        where it points, not at which commit. Raises ``CaseError``.
         """
         digest = hashlib.sha256()
-        for text in (requirement, self._identity(), self._freeze()):
+        listed = (*resolved.packages, "", *resolved.folders, "")
+        for text in (requirement, self._identity(), *self._installed(), *listed):
             digest.update(text.encode() + b"\0")
-        local = local_path(requirement)
-        if local is not None:
-            digest.update(_content(local).encode())
         return digest.hexdigest()[:24]
 
-    def install(self, requirement: str, folder: Path) -> None:
-        """Install ``requirement`` and what it needs into ``folder``; raise ``CaseError``."""
-        if self._has_pip:
-            command: tuple[str, ...] = (*self._pip, "install")
-        else:
-            command = (self._need_uv(), "pip", "install", "--python", self._python)
+    def install(self, requirement: str, resolved: Resolved, folder: Path) -> None:
+        """Install what ``requirement`` came to into ``folder``; raise ``CaseError``."""
+        logs = folder.with_name(f"{folder.name}.install")
+        if self._uv is not None:
+            pins = folder.with_name(f"{folder.name}.txt")
+            pins.write_text(resolved.pinned, encoding="utf-8")
+            command = (self._uv, "pip", "install", "--python", self._python, "--no-deps")
+            # It knows a folder by the time of its pyproject.toml alone.
+            refresh = ("--refresh",) if resolved.folders else ()
+            options = (*refresh, "--target", str(folder), "-r", str(pins))
+            self._execute_command((*command, *options), requirement, logs)
+            return
+        report = folder.with_name(f"{folder.name}.json")
+        self._execute_command(self._install(requirement, str(folder), report), requirement, logs)
+        installed = of_report(json.loads(report.read_text(encoding="utf-8")))
+        if installed.packages != resolved.packages:
+            raise CaseError(
+                f"{requirement!r} became something else while it was installed: "
+                f"{', '.join(resolved.packages)}, then {', '.join(installed.packages)}; run again"
+            )
+
+    def _install(self, requirement: str, folder: str, report: Path) -> tuple[str, ...]:
+        path = local_path(requirement)
+        # It keeps what it built of an archive by the name alone.
+        is_built = path is not None and path.is_file() and path.suffix != ".whl"
+        options = ("--no-cache-dir",) if is_built else ()
+        told = ("--report", str(report), "--target", folder)
+        return (*self._pip, "install", *options, *told, words_of(requirement))
+
+    def _execute_command(self, command: Sequence[str], requirement: str, logs: Path) -> None:
         run_command(
-            (*command, "--target", str(folder), requirement),
+            command,
             cwd=Path.cwd(),
-            logs=folder.with_name(f"{folder.name}.install"),
+            logs=logs,
             execute=self._execute,
             failed=f"{requirement!r} cannot be installed for {self._python}; "
-            + ("pip" if self._has_pip else "uv"),
+            + ("uv" if self._uv else "pip"),
         )
 
     def _identity(self) -> str:
         done = _run([self._python, "-c", "import sys; print(sys.executable, sys.version)"])
         if done.returncode != 0:
-            raise CaseError(f"{self._python} does not start:\n{last_lines(done.stdout)}")
+            raise CaseError(f"{self._python} does not start:\n{last_lines(done.stderr)}")
         return done.stdout
 
-    def _freeze(self) -> str:
-        command = (
-            [*self._pip, "freeze", "--all"]
-            if self._has_pip
-            else [self._need_uv(), "pip", "freeze", "--python", self._python]
+    def _installed(self) -> tuple[str, ...]:
+        freeze: tuple[str, ...] = (*self._pip, "freeze", "--all", "--exclude-editable")
+        editable: tuple[str, ...] = (*self._pip, "list")
+        if self._uv is not None:
+            freeze = (self._uv, "pip", "freeze", "--exclude-editable", "--python", self._python)
+            editable = (self._uv, "pip", "list", "--python", self._python)
+        told = []
+        for command in (freeze, (*editable, "--editable", "--format=json")):
+            done = _run(command)
+            if done.returncode != 0:
+                raise CaseError(
+                    f"what {self._python} has installed cannot be listed:\n"
+                    f"{last_lines(done.stderr)}"
+                )
+            told.append(done.stdout)
+        return tuple(told)
+
+
+def _need_uv(python: str, pip: re.Match[str] | None) -> str:
+    uv = shutil.which("uv")
+    if uv is not None:
+        return uv
+    wanted = ".".join(map(str, _PIP))
+    if pip is None:
+        raise CaseError(
+            f"{python} has no pip, and there is no uv on PATH, so no requirement can be "
+            "installed; python -m ensurepip brings pip"
         )
-        done = _run(command)
-        if done.returncode != 0:
-            raise CaseError(
-                f"what {self._python} has installed cannot be listed:\n{last_lines(done.stdout)}"
-            )
-        return done.stdout
-
-    def _need_uv(self) -> str:
-        if self._uv is None:
-            raise CaseError(
-                f"{self._python} has no pip, and there is no uv on PATH, so no requirement can be "
-                "installed; python -m ensurepip brings pip"
-            )
-        return self._uv
-
-
-def local_path(requirement: str) -> Path | None:
-    """Return the file or folder that ``requirement`` names; None for one of an index."""
-    match = _FILE_URL.search(requirement)
-    if match is not None:
-        return Path(unquote(match[1]))
-    return (
-        Path(requirement).expanduser() if requirement.endswith((".whl", ".gz", ".zip")) else None
+    raise CaseError(
+        f"{python} has {pip[0]}, which cannot tell what it would install, and there is no uv on "
+        f"PATH; {wanted} or later can: {python} -m pip install --upgrade pip"
     )
-
-
-def _content(path: Path) -> str:
-    if not path.exists():
-        raise CaseError(f"{path} does not exist, so it cannot be installed")
-    digest = hashlib.sha256()
-    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
-    for file in files:
-        parts = file.relative_to(path).parts
-        if not _BUILT.intersection(parts) and not any(p.endswith(".egg-info") for p in parts):
-            digest.update("/".join(parts).encode() + b"\0")
-            digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
@@ -118,8 +170,7 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            capture_output=True,
             text=True,
             errors="replace",
             check=False,

@@ -20,12 +20,16 @@ _REQUIREMENT: Final = re.compile(
     re.S,
 )
 _EXTRAS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\[[^\]]+\]")
+#: A place alone, as pip takes it too; no ref of git has a colon.
+_URL: Final = re.compile(r"([a-z]+\+)?(https?|file|ssh|git)://\S+")
 _ARCHIVES: Final = (".whl", ".tar.gz", ".zip")
 _SECRET: Final = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|KEY", re.I)
 _INTERPRETER: Final = re.compile(r"(\.{0,2}|~)/.*|(.*/)?python[0-9.]*")
 _MERGE_BASE: Final = "merge-base:"
 #: Variables that a launch plan makes itself.
-_OURS: Final = frozenset({"PYTHONPATH", "DLPERF_RUN", "DLPERF_MARK", "DLPERF_TREES"})
+_OURS: Final = frozenset(
+    {"PYTHONPATH", "DLPERF_RUN", "DLPERF_MARK", "DLPERF_TREES", "DLPERF_MODULES"}
+)
 KINDS: Final = (
     "a git ref (HEAD, v1.2), merge-base:BRANCH, a requirement ('torch==2.13.0'), the path of a "
     "Python interpreter, or settings of the environment (OMP_NUM_THREADS=2)"
@@ -112,7 +116,8 @@ def parse_arm(text: str, *, what: str) -> Arm:
     words = text.strip()
     if not words:
         raise UsageError(f"{what}: it is empty; give {KINDS}")
-    if _REQUIREMENT.fullmatch(words) or _EXTRAS.fullmatch(words) or words.endswith(_ARCHIVES):
+    patterns = (_REQUIREMENT, _EXTRAS, _URL)
+    if words.endswith(_ARCHIVES) or any(pattern.fullmatch(words) for pattern in patterns):
         return RequirementArm(requirement=words)
     if _ASSIGNMENT.match(words):
         return SettingsArm(variables=_variables(words, what))
@@ -169,6 +174,15 @@ class Tree:
         if not inside or "site-packages" in path.split("/"):
             return path
         return self.arm + path[len(self.head.rstrip("/")) :]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reported:
+    """What ranks tell of their imports: those from trees, and copies of what these have."""
+
+    trees: tuple[str, ...] = ()
+    #: File with the modules that the repository has in any of the trees; empty for none.
+    modules_file: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

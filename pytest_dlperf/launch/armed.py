@@ -7,15 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_dlperf.core.arm import ReadyArm
+    from pytest_dlperf.core.arm import ReadyArm, Reported
     from pytest_dlperf.launch.base import Target
 
-#: ``worker/imports.py`` reads it.
+#: ``worker/imports.py`` reads them.
 _TREES = "DLPERF_TREES"
+_MODULES = "DLPERF_MODULES"
 
 
-def armed(target: Target, arm: ReadyArm, *, reported_trees: tuple[str, ...]) -> Target:
-    """Return ``target`` as ``arm`` has it; its ranks report what they import from the trees.
+def armed(target: Target, arm: ReadyArm, *, reported: Reported) -> Target:
+    """Return ``target`` as ``arm`` has it; its ranks tell what they import, as ``reported`` says.
 
     The first folder of the path is the worker's: the current one runs every arm.
     """
@@ -35,23 +36,24 @@ def armed(target: Target, arm: ReadyArm, *, reported_trees: tuple[str, ...]) -> 
         tree=arm.tree,
         overlay=arm.overlay,
         variables=arm.variables,
-        reported_trees=reported_trees,
+        reported=reported,
     )
 
 
 def inherited_path(target: Target) -> tuple[str, ...]:
-    """Return the entries of the session's own PYTHONPATH, as the ranks of ``target`` get them."""
-    text = os.environ.get("PYTHONPATH")
-    if not text:
-        return ()
+    """Return the entries of the session's own PYTHONPATH, as the ranks of ``target`` get them.
+
+    All are absolute: a relative one is meant from where the session started, and ranks start in
+    the folder of their run. An empty one means that folder as well, which ``target`` has.
+    """
+    entries = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     if target.tree is None:
-        return (text,)
-    return tuple(
-        target.tree.moved(os.path.realpath(entry)) for entry in text.split(os.pathsep) if entry
-    )
+        return tuple(os.path.abspath(entry) for entry in entries)
+    return tuple(target.tree.moved(os.path.realpath(entry)) for entry in entries)
 
 
 def arm_env(target: Target) -> dict[str, str]:
-    """Return the variables of the arm, and the trees whose imported files ranks report."""
-    reported = {_TREES: os.pathsep.join(target.reported_trees)} if target.reported_trees else {}
-    return {**target.variables, **reported}
+    """Return the variables of the arm, and the what its ranks report of their imports."""
+    reported = target.reported
+    asked = {_TREES: os.pathsep.join(reported.trees), _MODULES: reported.modules_file}
+    return {**target.variables, **{name: text for name, text in asked.items() if text}}

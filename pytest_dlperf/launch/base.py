@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from pytest_dlperf.core.arm import Reported
 from pytest_dlperf.launch.program import program_command
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ class Target:
     tree: Tree | None = None
     overlay: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)
-    #: Trees whose imported files the ranks report.
-    reported_trees: tuple[str, ...] = ()
+    #: What the ranks report of their imports.
+    reported: Reported = field(default_factory=Reported)
 
     def records(self, workdir: Path) -> Path:
         """Return the folder of the ranks' records in the run of ``workdir``."""

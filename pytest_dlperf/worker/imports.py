@@ -1,4 +1,4 @@
-"""The modules that a rank imported from given trees: files and their hashes."""
+"""The modules that a rank imported from given trees, and from copies of what these have."""
 
 from __future__ import annotations
 
@@ -7,49 +7,88 @@ import os
 import sys
 import sysconfig
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
 #: Names the trees, where somebody wants to know: the launch plan of an interleaved A/B.
-VARIABLE: Final = "DLPERF_TREES"
+TREES_VARIABLE: Final = "DLPERF_TREES"
+#: Names a file with the modules that the repository has in any of them, one path a line.
+MODULES_VARIABLE: Final = "DLPERF_MODULES"
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
-#: Where a tree may have the packages that are installed from it.
-_SOURCES: Final = ("", "src")
+_PACKAGE: Final = Path(__file__).resolve().parents[1]
 
 
-def imported() -> dict[str, dict[str, str]] | None:
+def imported() -> dict[str, dict[str, Any]] | None:
     """Return what was imported from the trees; None if none is named.
 
     ``files``: the SHA-256 of every file in a tree; an editable install is found by its file. A
-    virtual environment below a tree is none of it. ``copies``: every installed file that a tree
-    has as well, with its path in that tree.
+    virtual environment below a tree is none of it. ``copies``: packages and modules from
+    elsewhere, by their path, which the repository has somewhere as well: how many ``files`` of
+    Python were imported of it, whether ``compiled`` ones were, and in ``roots`` where the
+    repository has how many of these files.
     """
-    if VARIABLE not in os.environ:
+    if TREES_VARIABLE not in os.environ:
         return None
-    trees = [Path(tree).resolve() for tree in os.environ[VARIABLE].split(os.pathsep) if tree]
-    library = Path(sysconfig.get_path("stdlib")).resolve()
+    trees = [Path(tree).resolve() for tree in os.environ[TREES_VARIABLE].split(os.pathsep) if tree]
     files: dict[str, str] = {}
-    copies: dict[str, str] = {}
+    elsewhere: list[tuple[Path, tuple[str, ...]]] = []
+    for name, path in _modules():
+        is_installed = bool(_INSTALLED.intersection(path.parts))
+        if not is_installed and any(path.is_relative_to(tree) for tree in trees):
+            if path.is_file():
+                files[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
+        elif not path.is_relative_to(_PACKAGE):
+            elsewhere.append((path, _below(path, name)))
+    return {"files": files, "copies": _copies(elsewhere)}
+
+
+def _modules() -> Iterator[tuple[str, Path]]:
+    """Yield name and file of every module that is not of the standard library."""
+    library = Path(sysconfig.get_path("stdlib")).resolve()
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if not isinstance(file, str):
             continue
         path = Path(file).resolve()
-        if _INSTALLED.intersection(path.parts):
-            if (name := _name_in(trees, path)) is not None:
-                copies[str(path)] = name
+        if path.is_relative_to(library) and not _INSTALLED.intersection(path.parts):
             continue
-        is_own = any(path.is_relative_to(tree) for tree in trees)
-        if is_own and path.is_file() and not path.is_relative_to(library):
-            files[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
-    return {"files": files, "copies": copies}
+        spec = getattr(module, "__spec__", None)
+        yield str(getattr(spec, "name", "") or getattr(module, "__name__", "")), path
 
 
-def _name_in(trees: Sequence[Path], path: Path) -> str | None:
-    """Return the path that an installed file has in a tree; None if no tree has it."""
-    at = max(index for index, part in enumerate(path.parts) if part in _INSTALLED)
-    below = Path(*path.parts[at + 1 :])
-    names = (Path(source) / below for source in _SOURCES)
-    return next((n.as_posix() for n in names for tree in trees if (tree / n).is_file()), None)
+def _below(path: Path, name: str) -> tuple[str, ...]:
+    """Return the parts of ``path`` below the folder that the module's top level lies in."""
+    installed = [index for index, part in enumerate(path.parts) if part in _INSTALLED]
+    if installed:
+        return path.parts[installed[-1] + 1 :]
+    is_package = path.name.partition(".")[0] == "__init__"
+    parents = name.split(".") if is_package else name.split(".")[:-1]
+    below = (*parents, path.name)
+    return below if path.parts[-len(below) :] == below else ()
+
+
+def _copies(elsewhere: list[tuple[Path, tuple[str, ...]]]) -> dict[str, dict[str, Any]]:
+    known: dict[str, list[str]] = {}
+    if listing := os.environ.get(MODULES_VARIABLE):
+        for line in (
+            Path(listing).read_text(encoding="utf-8", errors="surrogateescape").split("\n")
+        ):
+            known.setdefault(line.rpartition("/")[2], []).append(line)
+    copies: dict[str, dict[str, Any]] = {}
+    # One file may be several modules.
+    for path, below in dict.fromkeys(elsewhere):
+        if not below:
+            continue
+        top = str(path.parents[len(below) - 2]) if len(below) > 1 else str(path)
+        copy = copies.setdefault(top, {"files": 0, "compiled": False, "roots": {}})
+        is_python = path.suffix == ".py"
+        copy["files"] += is_python
+        copy["compiled"] |= not is_python
+        tail = "/".join(below)
+        for name in known.get(path.name, ()) if is_python else ():
+            if f"/{name}".endswith(f"/{tail}"):
+                root = name[: len(name) - len(tail)] + below[0]
+                copy["roots"][root] = copy["roots"].get(root, 0) + 1
+    return {top: copy for top, copy in copies.items() if copy["roots"]}

@@ -87,6 +87,21 @@ def test_head_on_a_clean_tree_is_a_null_and_says_so(repository: Suite):
     assert "this was a null" in outcomes[ONE]["judgement"]["reason"]
 
 
+@pytest.mark.parametrize("imports", ["w.py", "w.py,made.py?"])
+def test_head_is_a_null_unless_the_case_imports_what_git_does_not_track(
+    repository: Suite, imports: str
+):
+    (repository.path / "made.py").write_text("x = 1\n", encoding="utf-8")
+    repository.env(FAKE_IMPORTS=imports)
+    _, outcomes = repository.outcomes("-k", "1n1c", "--dlperf-against=HEAD", WIDE)
+    judgement = outcomes[ONE]["judgement"]
+    assert judgement["verdict"] == "passed"
+    is_null = "; both arms are the same: this was a null" in judgement["reason"]
+    assert is_null is ("made.py" not in imports)
+    is_told = "; no null: made.py, which git does not track and this case imports"
+    assert (is_told in judgement["reason"]) is not is_null
+
+
 def test_what_the_working_tree_changed_is_measured_against_head(repository: Suite):
     (repository.path / "w.py").write_text("step_s = 0.013\n", encoding="utf-8")
     _, outcomes = repository.outcomes("-k", "1n1c", "--dlperf-against=HEAD")
@@ -113,6 +128,58 @@ def test_a_diff_that_no_case_imports_is_skipped_and_fails_nothing(
     launched = [line.split()[0] for line in log.read_text(encoding="utf-8").splitlines()]
     assert all(launched.count(case) <= 2 for case in (ONE, TWO))
     result.stdout.fnmatch_lines(["*2 cases: 2 not-run; 2 NOT JUDGED*"])
+
+
+@pytest.fixture
+def deletion(repository: Suite) -> Suite:
+    """HEAD has no ``fast.py``, which the workload does without."""
+    (repository.path / "fast.py").write_text("step_s = 0.005\n", encoding="utf-8")
+    git(repository, "add", "fast.py")
+    git(repository, "commit", "-qm", "fast")
+    repository.env(FAKE_IMPORTS="w.py,fast.py?", FAKE_STEP_FILE="fast.py,w.py")
+    return repository
+
+
+@pytest.mark.parametrize("command", [("rm", "fast.py"), ("mv", "fast.py", "faster.py")])
+def test_a_file_that_only_the_other_arm_imports_counts(deletion: Suite, command: tuple[str, ...]):
+    git(deletion, *command)
+    git(deletion, "commit", "-qm", "without")
+    result, outcomes = deletion.outcomes("-k", "1n1c", "--dlperf-against=HEAD~1")
+    assert result.ret == 1
+    assert outcomes[ONE]["judgement"]["verdict"] == "regressed"
+    assert outcomes[ONE]["judgement"]["change"] == pytest.approx(-0.5, abs=0.02)
+
+
+def test_a_file_that_the_other_arm_could_not_import_is_an_error(deletion: Suite):
+    """An editable install leads it to HEAD's tree, which has no such file."""
+    git(deletion, "rm", "fast.py")
+    git(deletion, "commit", "-qm", "without")
+    deletion.env(FAKE_IMPORTS_FIRST=deletion.path, FAKE_IMPORTS="w.py")
+    result, outcomes = deletion.outcomes("-k", "1n1c", "--dlperf-against=HEAD~1")
+    assert result.ret == 1
+    judgement = outcomes[ONE]["judgement"]
+    assert judgement["verdict"] == "error"
+    assert "secretly an A/A: fast.py is in the tree of HEAD~1 (commit" in judgement["reason"]
+    assert f"was imported from {deletion.path / 'w.py'}; put the" in judgement["reason"]
+
+
+def test_relative_folders_of_the_path_are_those_of_each_arms_own_tree(
+    repository: Suite, monkeypatch: pytest.MonkeyPatch
+):
+    """As docs/interleaved.md says: ``PYTHONPATH=src pytest ...``."""
+    for step_s in (0.01, 0.02):
+        for folder in ("src", "tests/x"):
+            (repository.path / folder).mkdir(parents=True, exist_ok=True)
+        (repository.path / "src/net.py").write_text(f"step_s = {step_s}\n")
+        (repository.path / "tests/x/sizes.py").write_text(f"x = {step_s}\n")
+        git(repository, "add", "src", "tests")
+        git(repository, "commit", "-qm", "net")
+    repository.env(FAKE_IMPORTS="net.py,sizes.py", FAKE_STEP_FILE="net.py")
+    monkeypatch.setenv("PYTHONPATH", "src:tests/x", prepend=":")
+    _, outcomes = repository.outcomes("-k", "1n1c", "--dlperf-against=HEAD~1")
+    judgement = outcomes[ONE]["judgement"]
+    assert judgement["verdict"] == "regressed", judgement["reason"]
+    assert judgement["change"] == pytest.approx(-0.5, abs=0.02)
 
 
 def test_arms_that_import_the_same_file_although_it_differs_are_an_error(repository: Suite):

@@ -105,7 +105,9 @@ def test_head_against_itself(repository: Repository):
     assert outcome["judgement"]["verdict"] in {"passed", *NOT_JUDGED}
     assert "this was a null" in outcome["judgement"]["reason"]
     if outcome["judgement"]["change"] is not None:
-        assert {"cpu_seconds", "peak_memory"} == set(outcome["judgement"]["metrics"])
+        assert {"cpu_seconds", "peak_memory", "whole_window"} == set(
+            outcome["judgement"]["metrics"]
+        )
     arm = f".dlperf/arms/{outcome['against']['commit']}"
     assert repository.imported("*/before") == {f"{arm}/src/net.py", f"{arm}/train.py"}
 

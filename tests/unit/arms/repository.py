@@ -35,17 +35,44 @@ class Repository:
         return self.git("worktree", "list", "--porcelain").count("worktree ")
 
 
-def wheel(folder: Path, version: str, *, requires: str = "") -> Path:
-    """Write a wheel of a package ``tinynet`` with that version, as a build would."""
-    path = folder / f"tinynet-{version}-py3-none-any.whl"
-    info = f"tinynet-{version}.dist-info"
-    metadata = f"Metadata-Version: 2.1\nName: tinynet\nVersion: {version}\n"
+def wheel(folder: Path, version: str, *, requires: str = "", name: str = "tinynet") -> Path:
+    """Write a wheel of a package with one module and that version, as a build would."""
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    info = f"{name}-{version}.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
     metadata += f"Requires-Dist: {requires}\n" if requires else ""
     with zipfile.ZipFile(path, "w") as file:
-        file.writestr("tinynet.py", f"version = {version!r}\n")
+        file.writestr(f"{name}.py", f"version = {version!r}\n")
         file.writestr(f"{info}/METADATA", metadata)
         file.writestr(
             f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         )
         file.writestr(f"{info}/RECORD", "")
     return path
+
+
+#: A build backend of the project's own, so that a build needs no index.
+_BACKEND = """
+import zipfile
+from pathlib import Path
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    name, info = "tinynet-1-py3-none-any.whl", "tinynet-1.dist-info"
+    with zipfile.ZipFile(Path(folder, name), "w") as file:
+        file.write("tinynet.py")
+        file.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\\nName: tinynet\\nVersion: 1\\n")
+        file.writestr(f"{info}/WHEEL",
+                      "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        file.writestr(f"{info}/RECORD", "")
+    return name
+"""
+
+
+def project(folder: Path, version: str) -> None:
+    """Write a project of the package ``tinynet``; its module tells ``version``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    )
+    (folder / "backend.py").write_text(_BACKEND)
+    (folder / "tinynet.py").write_text(f"version = {version!r}\n")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from repository import Repository, wheel
+from repository import Repository
 
 from pytest_dlperf.arms.make import Arms
 from pytest_dlperf.core.arm import HereArm, parse_arm
@@ -152,42 +151,6 @@ def test_a_folder_outside_of_git_has_no_refs(tmp_path: Path, monkeypatch: pytest
 def test_git_of_a_hook_does_not_mislead(repository: Repository, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     assert arms(repository.path).ready(arm("HEAD")).commit == repository.first
-
-
-def test_a_requirement_is_laid_over_this_environment_and_kept(tmp_path: Path):
-    path = wheel(tmp_path, "1.0")
-    ready = arms(tmp_path).ready(arm(str(path)))
-    assert ready.kind == "requirement"
-    done = subprocess.run(
-        [sys.executable, "-c", "import tinynet, pytest; print(tinynet.version)"],
-        env={**os.environ, "PYTHONPATH": ready.overlay},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == "1.0\n"
-    installed = Path(ready.overlay, "tinynet.py").stat().st_ctime_ns
-    assert arms(tmp_path).ready(arm(str(path))).overlay == ready.overlay
-    assert arms(tmp_path).ready(arm(f"tinynet @ {path.as_uri()}")).overlay != ready.overlay
-    assert Path(ready.overlay, "tinynet.py").stat().st_ctime_ns == installed
-
-
-def test_another_content_of_the_same_file_is_another_arm(tmp_path: Path):
-    path = wheel(tmp_path, "1.0")
-    first = arms(tmp_path).ready(arm(str(path))).overlay
-    path.unlink()
-    wheel(tmp_path, "1.0", requires="nothing; extra == 'x'")
-    assert arms(tmp_path).ready(arm(str(path))).overlay != first
-
-
-def test_a_requirement_that_cannot_be_installed_shows_the_last_lines(tmp_path: Path):
-    path = wheel(tmp_path, "1.0", requires=f"absent @ file://{tmp_path}/absent-1-py3-none-any.whl")
-    with pytest.raises(CaseError, match=r"(?s)cannot be installed.*Log: .*absent-1") as raised:
-        arms(tmp_path).ready(arm(str(path)))
-    assert "exit code" in str(raised.value)
-    assert not list(tmp_path.glob(".dlperf/arms/packages/*.done"))
-    [log] = tmp_path.glob(".dlperf/arms/packages/*.install/output.log")
-    assert log.exists()
 
 
 def test_an_interpreter_keeps_the_link_of_its_environment(tmp_path: Path):

@@ -37,6 +37,9 @@ def test_a_merge_base():
         "net@https://example.org/net.tar.gz",
         "dist/net-1-py3-none-any.whl",
         "/dist/net-1.tar.gz",
+        "https://example.org/net-1-py3-none-any.whl",
+        "git+file:///home/me/net@main",
+        "git+https://example.org/net.git@main",
     ],
 )
 def test_requirements(text: str):
@@ -44,7 +47,16 @@ def test_requirements(text: str):
 
 
 @pytest.mark.parametrize(
-    "text", ["/usr/bin/python3", ".venv/bin/python", "./py", "~/env/bin/python3.12", "python3.11"]
+    "text",
+    [
+        "/usr/bin/python3",
+        ".venv/bin/python",
+        "./py",
+        "./venv/bin/python",
+        "./mypkg",
+        "~/env/bin/python3.12",
+        "python3.11",
+    ],
 )
 def test_interpreters(text: str):
     assert parse_arm(text, what="x") == InterpreterArm(python=text)

@@ -3,11 +3,17 @@ from __future__ import annotations
 import hashlib
 import importlib
 import os
+import sys
+import types
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_dlperf.worker.imports import imported
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def test_nothing_is_told_where_nobody_asks(monkeypatch: pytest.MonkeyPatch):
@@ -34,9 +40,53 @@ def test_modules_of_the_trees_are_told_and_installed_ones_are_not(
     assert found is not None
     assert found["files"] == {str(file): hashlib.sha256(file.read_bytes()).hexdigest()}
     assert found["copies"] == {}
-    copy = packages / "imp_installed.py"
-    (tree / "src").mkdir()
-    (tree / "src/imp_installed.py").write_text("")
+
+
+@pytest.fixture
+def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A repository's modules, as a launch lists them."""
+    listing = tmp_path / "modules"
+    names = ["python/impy/__init__.py", "python/impy/a.py", "old/impy/a.py", "src/imp_alone.py"]
+    listing.write_text("\n".join([*names, "src/x/imp_none.py", "a.py", "__init__.py"]))
+    monkeypatch.setenv("DLPERF_TREES", str(tmp_path / "tree"))
+    monkeypatch.setenv("DLPERF_MODULES", str(listing))
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("folder", ["lib/site-packages", "clone/python"])
+@pytest.mark.usefixtures("modules")
+def test_a_copy_of_a_package_is_known_wherever_the_repository_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+):
+    place = tmp_path / folder
+    (place / "impy/sub").mkdir(parents=True)
+    for name in ("impy/__init__", "impy/a", "impy/made", "impy/sub/__init__", "imp_alone"):
+        (place / f"{name}.py").write_text("")
+    monkeypatch.syspath_prepend(place)
+    for module in ("impy.a", "impy.made", "impy.sub", "imp_alone"):
+        importlib.import_module(module)
+    compiled = types.ModuleType("impy.c")
+    compiled.__file__ = str(place / "impy/c.cpython-311-x86_64-linux-gnu.so")
+    sys.modules["impy.c"] = compiled
     found = imported()
     assert found is not None
-    assert found["copies"] == {str(copy): "src/imp_installed.py"}
+    assert found["files"] == {}
+    assert found["copies"] == {
+        str(place / "impy"): {
+            "files": 4, "compiled": True, "roots": {"python/impy": 2, "old/impy": 1},
+        },
+        str(place / "imp_alone.py"): {
+            "files": 1, "compiled": False, "roots": {"src/imp_alone.py": 1},
+        },
+    }  # fmt: skip
+
+
+@pytest.mark.usefixtures("modules")
+def test_this_package_is_no_copy_of_what_a_repository_has(tmp_path: Path):
+    (tmp_path / "modules").write_text("pytest_dlperf/worker/imports.py")
+    found = imported()
+    assert found is not None
+    assert found["copies"] == {}
