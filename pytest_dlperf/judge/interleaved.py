@@ -69,7 +69,7 @@ def judge_interleaved(
     others = _metrics(pairs, case, now, before, prior)
     window = others.get("whole_window")
     found = replace(found, runs_needed=_needed(found, window))
-    takes = interleaved_words.what_it_takes(found, now.runs, before.runs)
+    takes = interleaved_words.what_it_takes(found, now.runs, before.runs, case.protocol)
     judged = Judgement(
         verdict=found.verdict or Verdict.INCONCLUSIVE,
         reason=interleaved_words.throughput(

@@ -12,6 +12,7 @@ from pytest_dlperf.judge import sentences
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pytest_dlperf.core.case import Protocol
     from pytest_dlperf.core.run import RunSummary
     from pytest_dlperf.core.verdict import Comparison, Rule
 
@@ -65,7 +66,10 @@ def throughput(
 
 
 def what_it_takes(
-    found: Comparison, now: Sequence[RunSummary], before: Sequence[RunSummary]
+    found: Comparison,
+    now: Sequence[RunSummary],
+    before: Sequence[RunSummary],
+    protocol: Protocol,
 ) -> str:
     """Return how many further pairs would decide what is open, and how long they would take."""
     if found.runs_needed is None:
@@ -74,7 +78,7 @@ def what_it_takes(
     more = found.runs_needed - len(now)
     took = f" (about {math.ceil(more * seconds / 60)} min)" if seconds else ""
     words = f"{more} more {'pair' if more == 1 else 'pairs'}{took} would decide it"
-    return f"{words}: --dlperf-max-runs={found.runs_needed}"
+    return f"{words}: {sentences.ask_for(found.runs_needed, protocol)}"
 
 
 def window_is_open(found: Comparison, takes: str) -> str:

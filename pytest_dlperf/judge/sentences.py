@@ -11,6 +11,7 @@ from pytest_dlperf.core.verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pytest_dlperf.core.case import Protocol
     from pytest_dlperf.core.run import RunSummary
     from pytest_dlperf.core.verdict import Comparison, Rule
 
@@ -57,7 +58,7 @@ def how_much(found: Comparison, unit: str, against: str, by: str = "") -> str:
     return f"{words} ({_rates(found, f'{unit}/s')}{by}; {_interval(found)})"
 
 
-def what_it_takes(found: Comparison, runs: Sequence[RunSummary]) -> str:
+def what_it_takes(found: Comparison, runs: Sequence[RunSummary], protocol: Protocol) -> str:
     """Return how many further runs would decide what is open, and how long they would take."""
     if found.runs_needed is None:
         return (
@@ -68,7 +69,12 @@ def what_it_takes(found: Comparison, runs: Sequence[RunSummary]) -> str:
     more = found.runs_needed - len(runs)
     words = f"{more} more {'run' if more == 1 else 'runs'}"
     took = f" (about {math.ceil(more * minutes)} min)" if minutes else ""
-    return f"{words}{took} would decide it: --dlperf-max-runs={found.runs_needed}"
+    return f"{words}{took} would decide it: {ask_for(found.runs_needed, protocol)}"
+
+
+def ask_for(runs: int, protocol: Protocol) -> str:
+    """Return the option that lets a case have so many runs: of a fixed number no other helps."""
+    return f"--dlperf-{'max-runs' if protocol.adaptive else 'runs'}={runs}"
 
 
 def throughput(

@@ -108,7 +108,7 @@ def _judge_against(
         measurement.unit,
         slower=slower_for_sure(evidence, family.of_throughput(rule), spent),
         against=_name(baseline, found),
-        takes=sentences.what_it_takes(found, measurement.runs),
+        takes=sentences.what_it_takes(found, measurement.runs, case.protocol),
     )
     if shift is not None:
         moved = sentences.change(math.expm1(shift.size))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from judge_builders import CONDITIONS, case, measurement
+from judge_builders import CONDITIONS, case, fixed_runs, measurement
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
@@ -242,3 +242,13 @@ def test_the_sentence_says_that_rates_are_those_of_the_median_iteration():
     medians = [with_medians(arm, list(arm.throughputs)) for arm in (now, before)]
     judged = judge_interleaved(case(), *medians, Rule(), against="v1")
     assert " images/s at the median iteration; 90 % interval" in judged.reason
+
+
+def test_of_a_fixed_number_of_pairs_no_most_is_offered() -> None:
+    rng = random.Random(3)
+    noise = [rng.gauss(0, 0.03) for _ in range(6)]
+    now = measurement([100 * math.exp(one) for one in noise])
+    fixed = case(protocol=fixed_runs(6))
+    judged = judge_interleaved(fixed, now, measurement([100.0] * 6), Rule(), against="v1")
+    assert judged.verdict is Verdict.INCONCLUSIVE
+    assert f"--dlperf-runs={judged.throughput.runs_needed}" in judged.reason
