@@ -246,7 +246,7 @@ def test_the_sentence_says_that_rates_are_those_of_the_median_iteration():
 
 def test_of_a_fixed_number_of_pairs_no_most_is_offered() -> None:
     rng = random.Random(3)
-    noise = [rng.gauss(0, 0.03) for _ in range(6)]
+    noise = [rng.gauss(0, 0.05) for _ in range(6)]
     now = measurement([100 * math.exp(one) for one in noise])
     fixed = case(protocol=fixed_runs(6))
     judged = judge_interleaved(fixed, now, measurement([100.0] * 6), Rule(), against="v1")
