@@ -23,7 +23,6 @@ from pytest_dlperf.history.session_folder import make_session_folder
 from pytest_dlperf.history.session_runs import SessionRuns
 from pytest_dlperf.judge import common_shift
 from pytest_dlperf.judge.family import family_size
-from pytest_dlperf.judged.from_logs import LogFolder
 from pytest_dlperf.launch.process import execute
 from pytest_dlperf.live import Live, Silent
 from pytest_dlperf.measure.devices import detect
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.outcome import Outcome
     from pytest_dlperf.core.verdict import Comparison
+    from pytest_dlperf.judged.from_logs import LogFolder
     from pytest_dlperf.measure.devices import Devices
     from pytest_dlperf.watcher import Watcher
 
@@ -103,7 +103,11 @@ class PerfSession:
     def logs(self) -> LogFolder | None:
         """The logs to judge in place of training."""
         folder = self.settings.from_logs
-        return None if folder is None else LogFolder(folder)
+        if folder is None:
+            return None
+        from pytest_dlperf.judged.from_logs import LogFolder
+
+        return LogFolder(folder)
 
     @cached_property
     def bench(self) -> Bench:

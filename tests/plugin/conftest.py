@@ -8,6 +8,12 @@ import pytest
 from fake_suite import FAKES, TESTS, Suite
 
 
+@pytest.fixture(autouse=True)
+def without_hypothesis(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave hypothesis out of the sessions that tests start: it takes half of their time."""
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")
+
+
 @pytest.fixture
 def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Suite:
     if Path(sys.executable).with_name("torchrun").exists():

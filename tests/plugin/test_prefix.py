@@ -37,7 +37,10 @@ def test_a_session_probes_once_and_runs_in_the_container(boxed: Suite, extra: tu
     assert started[0] == "pytest_dlperf.worker.probe"
     env = launches(boxed)[-1]["env"]
     assert isinstance(env, dict)
-    assert set(env) == {"PATH", "DLPERF_RUN", "OMP_NUM_THREADS", "PYTHONPATH", "PYTHONUNBUFFERED"}
+    assert set(env) == {
+        "PATH", "DLPERF_RUN", "OMP_NUM_THREADS", "PYTHONPATH", "PYTHONUNBUFFERED",
+        "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR",
+    }  # fmt: skip
     package = env["PYTHONPATH"].split(":")[0]
     assert package.startswith(f"{boxed.path}/.dlperf/")
     software = outcomes[TWO]["environment"]["software"]
@@ -81,7 +84,7 @@ def test_a_dry_run_shows_the_whole_command_and_starts_nothing(boxed: Suite):
         [
             TWO,
             f"  box -v {boxed.path}:{boxed.path} image env DLPERF_RUN=* OMP_NUM_THREADS=* "
-            "PYTHONPATH=*.dlperf/* PYTHONUNBUFFERED=1 python3 -m torch.distributed.run *",
+            "PYTHONPATH=*.dlperf/* PYTHONUNBUFFERED=1 * python3 -m torch.distributed.run *",
         ]
     )
     assert not (boxed.path / ".dlperf").exists()
