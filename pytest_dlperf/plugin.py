@@ -90,18 +90,18 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     """Say how perf cases will run, if an option speaks of them."""
     if not _is_spoken_to(config):
         return []
-    from pytest_dlperf import summary
+    from pytest_dlperf import header
 
-    return summary.header(config, _session(config), config.stash.get(_OWNED, ()))
+    return header.header(config, _session(config), config.stash.get(_OWNED, ()))
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     """Say what was left out, if there are perf cases; how they run, if the header did not."""
     if _SESSION not in config.stash:
         return []
-    from pytest_dlperf import summary
+    from pytest_dlperf import header
 
-    return summary.collected(config, _session(config), config.stash.get(_OWNED, ()))
+    return header.collected(config, _session(config), config.stash.get(_OWNED, ()))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

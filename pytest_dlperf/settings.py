@@ -16,6 +16,7 @@ from pytest_dlperf.core.hosts import parse_hosts
 from pytest_dlperf.core.place import Place, Share
 from pytest_dlperf.core.quantity import parse_duration, parse_share
 from pytest_dlperf.core.verdict import BAD, GOOD, NOT_JUDGED, KnownState, Rule, Verdict
+from pytest_dlperf.option_values import counts, inject, names, one_of, seconds, whole
 
 if TYPE_CHECKING:
     import pytest
@@ -94,19 +95,19 @@ class Settings:
                 "stores what was judged against this machine's own; give one of them"
             )
         if get("family") is not None:
-            shares["family"] = _whole(get("family"), "--dlperf-family")
+            shares["family"] = whole(get("family"), "--dlperf-family")
         return cls(
-            gpus=_counts(get("gpus"), "--gpus"),
-            cpus=_counts(get("cpus"), "--cpus"),
-            size=_one_of(get("size"), SIZES, "--dlperf-size"),
-            frameworks=_names(get("framework"), FRAMEWORKS, "--dlperf-framework"),
+            gpus=counts(get("gpus"), "--gpus"),
+            cpus=counts(get("cpus"), "--cpus"),
+            size=one_of(get("size"), SIZES, "--dlperf-size"),
+            frameworks=names(get("framework"), FRAMEWORKS, "--dlperf-framework"),
             protocol=_protocol(get),
             rule=Rule(**shares),
             family_given=get("family") is not None,
-            inject=tuple(_inject(text) for text in get("inject")),
+            inject=tuple(inject(text) for text in get("inject")),
             budget_s=_budget(get),
             fail_on=_fail_on(config.getini("dlperf_fail_on"), strict=get("strict")),
-            observe=_one_of(get("mode"), ("gate", "observe"), "--dlperf-mode") == "observe",
+            observe=one_of(get("mode"), ("gate", "observe"), "--dlperf-mode") == "observe",
             update=get("update-baselines"),
             reason=get("reason").strip(),
             baselines=path("baselines", "baselines"),
@@ -170,14 +171,14 @@ def _budget(get: Any) -> float | None:
 
 def _protocol(get: Any) -> dict[str, Any]:
     values: dict[str, Any] = {
-        name.replace("-", "_"): _whole(
+        name.replace("-", "_"): whole(
             get(name), f"--dlperf-{name}", least=0 if name == "warmup" else 1
         )
         for name in ("iterations", "warmup", "runs", "max-runs")
         if get(name) is not None
     }
     if get("timeout") is not None:
-        values["timeout_s"] = _seconds(get("timeout"), "--dlperf-timeout")
+        values["timeout_s"] = seconds(get("timeout"), "--dlperf-timeout")
     return values
 
 
@@ -246,48 +247,6 @@ def _hosts(get: Any) -> tuple[Host, ...]:
             "them, start each node's share with --dlperf-node-rank and --dlperf-master"
         )
     return hosts
-
-
-def _seconds(text: str, what: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
-    if not 0 < value < float("inf"):
-        raise UsageError(f"{what}={text}: give a number of seconds above 0")
-    return value
-
-
-def _whole(text: str, what: str, least: int = 1) -> int:
-    if not text.strip().isdecimal() or int(text) < least:
-        raise UsageError(f"{what}={text}: give a whole number, {least} or more")
-    return int(text)
-
-
-def _counts(text: str | None, what: str) -> tuple[int, ...] | None:
-    if text is None:
-        return None
-    return tuple(dict.fromkeys(_whole(part, what) for part in text.split(",")))
-
-
-def _one_of(text: str | None, known: tuple[str, ...], what: str) -> str | None:
-    if text is not None and text not in known:
-        raise UsageError(f"{what}={text}: known are {', '.join(known)}")
-    return text
-
-
-def _names(text: str | None, known: tuple[str, ...], what: str) -> tuple[str, ...] | None:
-    if text is None:
-        return None
-    names = [name.strip() for name in text.split(",")]
-    for name in names:
-        _one_of(name, known, what)
-    return tuple(names)
-
-
-def _inject(text: str) -> tuple[str, float]:
-    glob, _, share = text.rpartition(":")
-    return glob or "*", parse_share(share, what="--dlperf-inject")
 
 
 def _fail_on(names: list[str], *, strict: bool) -> frozenset[Verdict]:

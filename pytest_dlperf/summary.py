@@ -1,10 +1,9 @@
-"""What pytest prints and writes of outcomes: report, JUnit, header, summary, list, dry run."""
+"""What pytest prints and writes of outcomes: report, JUnit, summary, list, dry run."""
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,8 +17,7 @@ from pytest_dlperf.options import FLAGS
 from pytest_dlperf.report import json_, terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
+    from collections.abc import Iterable
 
     from pytest_dlperf.core.outcome import Outcome
     from pytest_dlperf.fixture import Dlperf
@@ -228,73 +226,3 @@ def _own_options(arguments: Iterable[str | os.PathLike[str]]) -> list[str]:
         if name not in _NOT_REPEATED:
             found += option
     return found
-
-
-def header(config: pytest.Config, session: PerfSession, owned: Sequence[str]) -> list[str]:
-    """Return the lines that say how this session runs."""
-    session.header_shown = True
-    settings, devices = session.settings, session.devices
-    classes = [f"{len(devices.gpus)} GPUs"] if devices.gpus else []
-    if devices.gpu_problem:
-        classes.append(f"unusable GPU ({devices.gpu_problem})")
-    pinned = (
-        f", machine class pinned to {settings.machine_class}" if settings.machine_class else ""
-    )
-    machine_class = devices.machine_class("gpu" if devices.gpus else "cpu")
-    lines = [
-        f"dlperf: {settings.machine_class or machine_class}"
-        f"{pinned}, {' '.join(classes) or 'no GPU'}, {devices.visible_cores} cores; "
-        f"{_chosen(session)}; baselines: {_relative(settings.baselines, config)}"
-    ]
-    place = settings.place
-    if place.foreign:
-        lines.append(f"dlperf: ranks start {place.words}")
-    if place.share is not None:
-        lines.append(
-            f"dlperf: share of node {place.share.node_rank}, which meets the others at "
-            f"{place.share.master_addr}:{place.share.master_port}; node 0 judges, by what all "
-            f"ranks write to {settings.workdir}"
-        )
-    if settings.against is not None:
-        lines.append(
-            f"dlperf: every run has a partner with {settings.against.name}; no baseline is read"
-        )
-    if settings.observe:
-        lines.append("dlperf: mode observe: nothing fails but errors")
-    if owned:
-        lines.append(
-            f"dlperf: {', '.join(owned)} belongs to another plugin or conftest; use --dlperf-"
-            f"{owned[0].removeprefix('--')} for this one"
-        )
-    return lines
-
-
-def collected(config: pytest.Config, session: PerfSession, owned: Sequence[str]) -> list[str]:
-    """Return what to say after collection: how cases run, and what was left out and why."""
-    lines = [] if session.header_shown else header(config, session, owned)
-    reasons = Counter(session.left_out.values())
-    return lines + [
-        f"dlperf: {count} {'case' if count == 1 else 'cases'} left out: {reason}"
-        for reason, count in sorted(reasons.items())
-    ]
-
-
-def _chosen(session: PerfSession) -> str:
-    settings, devices = session.settings, session.devices
-    if settings.from_logs is not None:
-        return f"judging logs in {settings.from_logs}, starting nothing"
-    if settings.gpus or settings.cpus:
-        asked = [f"{n} GPUs" for n in settings.gpus or ()]
-        asked += [f"{n} CPU processes" for n in settings.cpus or ()]
-        return "asked for " + ", ".join(asked)
-    if devices.visible_gpus or devices.gpu_problem:
-        return "on the GPUs that there are, at size " + (settings.size or "full")
-    return "on CPU processes, at size " + (settings.size or "tiny")
-
-
-def _relative(path: Path, config: pytest.Config) -> str:
-    return (
-        str(path.relative_to(config.rootpath))
-        if path.is_relative_to(config.rootpath)
-        else str(path)
-    )

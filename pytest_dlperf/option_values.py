@@ -1,0 +1,54 @@
+"""What the text of an option may be, and the error that names it where it is not."""
+
+from __future__ import annotations
+
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.quantity import parse_share
+
+
+def seconds(text: str, what: str) -> float:
+    """Return a number of seconds above 0; raise ``UsageError``."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not 0 < value < float("inf"):
+        raise UsageError(f"{what}={text}: give a number of seconds above 0")
+    return value
+
+
+def whole(text: str, what: str, least: int = 1) -> int:
+    """Return a whole number that is not below ``least``; raise ``UsageError``."""
+    if not text.strip().isdecimal() or int(text) < least:
+        raise UsageError(f"{what}={text}: give a whole number, {least} or more")
+    return int(text)
+
+
+def counts(text: str | None, what: str) -> tuple[int, ...] | None:
+    """Return the whole numbers of a list, each once; None without a list; raise ``UsageError``."""
+    if text is None:
+        return None
+    return tuple(dict.fromkeys(whole(part, what) for part in text.split(",")))
+
+
+def one_of(text: str | None, known: tuple[str, ...], what: str) -> str | None:
+    """Return ``text``, which is one of ``known`` or None; raise ``UsageError``."""
+    if text is not None and text not in known:
+        raise UsageError(f"{what}={text}: known are {', '.join(known)}")
+    return text
+
+
+def names(text: str | None, known: tuple[str, ...], what: str) -> tuple[str, ...] | None:
+    """Return the names of a list, all of ``known``; None without a list; raise ``UsageError``."""
+    if text is None:
+        return None
+    found = tuple(name.strip() for name in text.split(","))
+    for name in found:
+        one_of(name, known, what)
+    return found
+
+
+def inject(text: str) -> tuple[str, float]:
+    """Return a pattern of case ids and the share to slow them by; raise ``UsageError``."""
+    glob, _, share = text.rpartition(":")
+    return glob or "*", parse_share(share, what="--dlperf-inject")
