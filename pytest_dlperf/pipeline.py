@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from pytest_dlperf.core.errors import BudgetSpentError, DlperfError, NotRunError
@@ -129,4 +129,5 @@ def judge_again(outcome: Outcome, baseline: Baseline, rule: Rule) -> Judgement:
     """Return the verdict on a measured ``outcome`` against another ``baseline``."""
     if outcome.measurement is None:
         return outcome.judgement
-    return judge(outcome.case, outcome.measurement, baseline, rule)
+    judgement = judge(outcome.case, outcome.measurement, baseline, rule)
+    return with_known(judgement, outcome.case.known, date.fromisoformat(outcome.time[:10]))

@@ -133,7 +133,7 @@ class TwoTrees:
         if changed(names, *self._trees):
             return ""
         self._check_own(case, own, other)
-        if is_uncertain or self._difference.submodules:
+        if is_uncertain or self._difference.submodules or _started_processes(now, before):
             return ""
         count = len(self._difference.tracked)
         mine, theirs = self._arms
@@ -206,3 +206,8 @@ class TwoTrees:
 
 def _files(count: int) -> str:
     return f"{count} {'file' if count == 1 else 'files'}"
+
+
+def _started_processes(*facts: Mapping[str, Any]) -> bool:
+    """Whether a rank started processes, loaders of data mostly, which may have imported more."""
+    return any(one["imports"].get("started_processes", False) for one in facts)

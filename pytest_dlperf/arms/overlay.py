@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import subprocess
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -81,7 +82,9 @@ class Installer:
         where it points, not at which commit. Raises ``CaseError``.
         """
         digest = hashlib.sha256()
-        listed = (*resolved.packages, "", *resolved.folders, "")
+        # What nobody can tell apart is never found again.
+        once = "" if resolved.is_certain else uuid.uuid4().hex
+        listed = (*resolved.packages, "", *resolved.folders, once)
         for text in (requirement, self._identity(), *self._installed(), *listed):
             digest.update(text.encode() + b"\0")
         return digest.hexdigest()[:24]

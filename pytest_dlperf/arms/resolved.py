@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -32,15 +31,18 @@ class Resolved:
     folders: tuple[str, ...] = ()
     #: In the words of the installer, where it can be told to install just that; else empty.
     pinned: str = ""
+    #: Whether all of it is known by its content.
+    is_certain: bool = True
 
 
 def of_report(report: Mapping[str, Any]) -> Resolved:
     """Return what pip's installation report has; raise ``CaseError``.
 
-    What has no hash and no commit is another thing each time, so that it is never found again.
+    What has no hash and no commit may be another thing each time.
     """
     packages: list[str] = []
     folders: list[str] = []
+    is_certain = True
     for package in report["install"]:
         name = f"{package['metadata']['name']} {package['metadata']['version']}"
         download = package["download_info"]
@@ -55,9 +57,11 @@ def of_report(report: Mapping[str, Any]) -> Resolved:
             f"{kind}={value}" for kind, value in hashes.items()
         )
         if known.endswith("=None"):
-            known = uuid.uuid4().hex
+            known, is_certain = "unknown", False
         packages.append(f"{name} {known} {subdirectory}")
-    return Resolved(packages=tuple(sorted(packages)), folders=tuple(sorted(folders)))
+    return Resolved(
+        packages=tuple(sorted(packages)), folders=tuple(sorted(folders)), is_certain=is_certain
+    )
 
 
 def of_pins(text: str, requirement: str) -> Resolved:

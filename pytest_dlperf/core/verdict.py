@@ -110,7 +110,9 @@ class Judgement:
     #: One sentence: why, by how much, what to type next.
     reason: str
     throughput: Comparison = field(default_factory=Comparison)
-    #: ``speedup`` and ``peak_memory``, where they were measured before and now.
+    #: Other gated metrics, where they were measured before and now: ``speedup``, ``peak_memory``
+    #: and ``anchor`` against stored sessions; ``whole_window``, ``peak_memory`` and
+    #: ``cpu_seconds`` of pairs.
     metrics: Mapping[str, Comparison] = field(default_factory=dict)
     #: None where the case has no known slowdown, or it does not matter.
     known: KnownState | None = None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.verdict import Comparison, Verdict
+from pytest_dlperf.judge.family import alarm_alpha
+from pytest_dlperf.judge.margins import change_of, margin, share_of
 from pytest_dlperf.judge.needed import stored_runs_needed
 from pytest_dlperf.judge.stored import contrast, expected_spread
 
@@ -21,25 +21,6 @@ if TYPE_CHECKING:
 _TAIL: Final = 0.05
 #: Normal quantile of 95 %: how surely an unchanged case is to be certified.
 _POWER: Final = 1.645
-#: The largest log of a number.
-_LARGEST: Final = math.log(sys.float_info.max)
-
-
-def margin(share: float, sign: int = 1) -> float:
-    """Return the log distance of a change for the worse by ``share``; infinite from 100 % on."""
-    if sign * share >= 1:
-        return math.inf
-    return -sign * math.log1p(-sign * share)
-
-
-def change_of(shift: float) -> float:
-    """Return now / before - 1 of a difference of logs; the largest number where that is beyond."""
-    return math.expm1(min(shift, _LARGEST))
-
-
-def share_of(distance: float, sign: int = 1) -> float:
-    """Return the change for the worse that a log distance is: the inverse of ``margin``."""
-    return -sign * change_of(-sign * distance)
 
 
 def learnt_tolerance(metric: Metric, rule: Rule, spent: Spending) -> float:
@@ -55,11 +36,6 @@ def tolerance_for(expected: Spread, rule: Rule, spent: Spending, sign: int = 1) 
     """Return the tolerance that the spread to expect of a session asks for."""
     needed = expected.reach(rule.alpha * spent.certify) + _POWER * expected.se
     return max(rule.tolerance_min, share_of(needed, sign))
-
-
-def alarm_alpha(rule: Rule, spent: Spending) -> float:
-    """Return the error rate of one alarm: split over the suite, the metrics and the looks."""
-    return rule.alpha * rule.alarm_share * spent.alarm / max(1, rule.family)
 
 
 def slower_for_sure(found: Contrast, rule: Rule, spent: Spending, sign: int = 1) -> bool:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.core.baseline import level_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_dlperf.core.baseline import Baseline
     from pytest_dlperf.core.verdict import Rule
+    from pytest_dlperf.judge.screen import Spending
 
 #: The throughput's part of what a case may spend: it is what most slowdowns show in.
 _THROUGHPUT: Final = 0.8
@@ -23,7 +26,13 @@ def family_size(baselines: Iterable[Baseline]) -> int:
 
     Those with a measured baseline, whatever ``-k`` selected.
     """
-    return max(1, sum(one.source.kind == "measured" and bool(one.sessions) for one in baselines))
+    measured = (one for one in baselines if one.source.kind == "measured")
+    return max(1, sum(bool(level_of(one.sessions)) for one in measured))
+
+
+def alarm_alpha(rule: Rule, spent: Spending) -> float:
+    """Return the error rate of one alarm: split over the suite, the metrics and the looks."""
+    return rule.alpha * rule.alarm_share * spent.alarm / max(1, rule.family)
 
 
 def of_throughput(rule: Rule) -> Rule:

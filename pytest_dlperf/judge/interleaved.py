@@ -19,8 +19,7 @@ from pytest_dlperf.judge import (
     refusals,
 )
 from pytest_dlperf.judge.compare import comparison_of, slower_for_sure
-from pytest_dlperf.judge.numbers import PAIRED_TOLERANCE, by_pairs
-from pytest_dlperf.judge.paired import contrast_of, pairs_of
+from pytest_dlperf.judge.paired import TOLERANCE, by_pairs, contrast_of, pairs_of
 from pytest_dlperf.judge.pairs_needed import pairs_needed
 from pytest_dlperf.judge.screen import spending
 
@@ -59,10 +58,12 @@ def judge_interleaved(
         reason = f"{reason}; look at the records of the runs, and measure again"
         return _not_judged(Verdict.UNSTEADY, reason, now)
     tolerance = next(
-        given for given in (rule.tolerance, case.tolerance, PAIRED_TOLERANCE) if given is not None
+        given for given in (rule.tolerance, case.tolerance, TOLERANCE) if given is not None
     )
     prior = priors.of_pairs(case, rule)
-    pairs = _Pairs(tolerance, rule, case.protocol, prior, len(now.runs))
+    # The looks are those of ``more_runs``.
+    looks = priors.of_throughput(case, rule)
+    pairs = _Pairs(tolerance, rule, case.protocol, looks, len(now.runs))
     by_median = pair_values.medians(now.runs), pair_values.medians(before.runs)
     rates = by_median if all(by_median) else (now.throughputs, before.throughputs)
     found, evidence = pairs.compare(*rates, prior, is_throughput=True)
@@ -222,8 +223,6 @@ def _with_metrics(judged: Judgement) -> Judgement:
 
     More CPU seconds for a training that became faster are a trade, and fail nothing.
     """
-    if judged.verdict is Verdict.REGRESSED:
-        return judged
     worse = {name: m for name, m in judged.metrics.items() if m.verdict is Verdict.REGRESSED}
     cpu = worse.get("cpu_seconds")
     if cpu is not None and judged.verdict is Verdict.IMPROVED:
@@ -233,5 +232,7 @@ def _with_metrics(judged: Judgement) -> Judgement:
     if not worse:
         return judged
     words = "; ".join(interleaved_words.metric(name, found) for name, found in worse.items())
+    if judged.verdict is Verdict.REGRESSED:
+        return replace(judged, reason=f"{judged.reason}; {words}")
     reason = f"{words}; throughput: {judged.reason}"
     return replace(judged, verdict=Verdict.REGRESSED, reason=reason)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -52,7 +53,7 @@ def learn(levels: Iterable[Sequence[Session]], built_in: Prior) -> LearntNoise |
         return None
     known = _pooled(runs)
     run = _shrunk(known, built_in.run_sd)
-    between = _of_sessions(stored, run)
+    between = _of_sessions([s for sessions in stored for s in _by_node(sessions)], run)
     session = _shrunk(between, built_in.session_sd)
     df = _prior_df(runs, built_in.run_df)
     return LearntNoise(
@@ -63,6 +64,14 @@ def learn(levels: Iterable[Sequence[Session]], built_in: Prior) -> LearntNoise |
         cases=len(runs),
         sessions=sum(len(sessions) for sessions in stored),
     )
+
+
+def _by_node(sessions: Sequence[Session]) -> list[list[Session]]:
+    """Return the sessions of each node: what nodes differ by is none of a day's noise."""
+    found: defaultdict[str, list[Session]] = defaultdict(list)
+    for session in sessions:
+        found[session.node].append(session)
+    return list(found.values())
 
 
 def _logs(session: Session) -> list[float]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 from pytest_dlperf.core.checked import Rate
 from pytest_dlperf.core.verdict import GOOD, Comparison, Verdict
 from pytest_dlperf.judge import family, metrics, priors
-from pytest_dlperf.judge.compare import comparison_of, margin, tolerance_for
+from pytest_dlperf.judge.compare import comparison_of, tolerance_for
+from pytest_dlperf.judge.margins import margin
 from pytest_dlperf.judge.screen import ONE_LOOK
 from pytest_dlperf.judge.stored import contrast_with, expected_spread_with
 from pytest_dlperf.judge.totals import each_left_out, totals_of

@@ -104,9 +104,10 @@ def _groups(observations: Sequence[Observation]) -> list[list[int]]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Fit:
-    """Least squares of log throughput = case + group."""
+    """Least squares of log throughput = one group + another."""
 
-    #: Of each group, against the mean of all, and the pseudo-inverse of its equations.
+    #: Of each group that was not taken out, against the mean of all, and the pseudo-inverse of
+    #: their equations.
     effects: Sequence[float]
     inverse: NDArray[float64]
     #: What is left: sum of squares, and degrees of freedom.
@@ -114,26 +115,26 @@ class _Fit:
     df: int
 
 
-def _fit(members: Sequence[Observation], groups: Sequence[Hashable]) -> _Fit:
-    """Cases are taken out first: what is left are as many equations as there are groups."""
+def _fit(values: Sequence[float], out: Sequence[Hashable], groups: Sequence[Hashable]) -> _Fit:
+    """Take out the groups ``out`` first: what is left are as many equations as other groups."""
     import numpy as np
 
-    at_group, at_case = _numbers(groups), _numbers([one.case for one in members])
-    values = np.array([one.log_throughput for one in members])
-    per_case = np.bincount(at_case).astype(float)
-    values -= (np.bincount(at_case, weights=values) / per_case)[at_case]
-    counts = np.zeros((max(at_case) + 1, max(at_group) + 1))
-    np.add.at(counts, (at_case, at_group), 1.0)
-    normal = np.diag(counts.sum(axis=0)) - counts.T @ (counts / per_case[:, None])
+    at_group, at_out = _numbers(groups), _numbers(out)
+    per_out = np.bincount(at_out).astype(float)
+    left = np.array(values)
+    left -= (np.bincount(at_out, weights=left) / per_out)[at_out]
+    counts = np.zeros((len(per_out), max(at_group) + 1))
+    np.add.at(counts, (at_out, at_group), 1.0)
+    normal = np.diag(counts.sum(axis=0)) - counts.T @ (counts / per_out[:, None])
     inverse = np.linalg.pinv(normal, hermitian=True)
-    right = np.bincount(at_group, weights=values)
+    right = np.bincount(at_group, weights=left)
     effects = inverse @ right
     rank = int(np.linalg.matrix_rank(normal, hermitian=True))
     return _Fit(
         effects=effects.tolist(),
         inverse=inverse,
-        squares=max(0.0, float(values @ values - right @ effects)),
-        df=len(members) - len(per_case) - rank,
+        squares=max(0.0, float(left @ left - right @ effects)),
+        df=len(values) - len(per_out) - rank,
     )
 
 
@@ -167,8 +168,10 @@ def _estimated(
     names = list(dict.fromkeys(nodes))
     if len(names) < 2:
         return list(described.values())
-    fit = _fit(members, nodes)
-    variance, df = _variance(fit, _fit(members, suites))
+    cases, values = [one.case for one in members], [one.log_throughput for one in members]
+    fit = _fit(values, cases, nodes)
+    # There may be thousands of them, and cases are fewer.
+    variance, df = _variance(fit, _fit(values, suites, cases))
     if not df:
         return list(described.values())
     against_others = len(names) / (len(names) - 1)

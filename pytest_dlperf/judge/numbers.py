@@ -8,15 +8,16 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.judge import sentences
-from pytest_dlperf.judge.compare import comparison_of, learnt_tolerance, margin
+from pytest_dlperf.judge.compare import comparison_of, learnt_tolerance
+from pytest_dlperf.judge.margins import margin
 from pytest_dlperf.judge.metrics import Metric, check_rates, level
 from pytest_dlperf.judge.needed import stored_runs_needed
-from pytest_dlperf.judge.paired import contrast_of, pairs_of
+from pytest_dlperf.judge.paired import TOLERANCE, by_pairs, contrast_of, pairs_of
 from pytest_dlperf.judge.pairs_needed import pairs_needed
 from pytest_dlperf.judge.priors import PAIRS, THROUGHPUT
 from pytest_dlperf.judge.screen import ONE_LOOK
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 
     from pytest_dlperf.core.verdict import Rule
     from pytest_dlperf.judge.stats import Level
-
-#: Of interleaved pairs, where none is given.
-PAIRED_TOLERANCE: Final = 0.03
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,22 +91,12 @@ def judge_pairs(before: Numbers, now: Numbers, rule: Rule) -> Judgement:
     mine, theirs = ([math.log(rate) for rate in side.rates] for side in (now, before))
     prior, pairs = rule.prior or PAIRS["gpu"], pairs_of(mine, theirs)
     found = contrast_of(pairs, prior)
-    tolerance = PAIRED_TOLERANCE if rule.tolerance is None else rule.tolerance
+    tolerance = TOLERANCE if rule.tolerance is None else rule.tolerance
     compared = by_pairs(comparison_of(found, tolerance, rule, ONE_LOOK), before.rates)
     if compared.verdict is Verdict.INCONCLUSIVE:
         needed = pairs_needed(pairs, prior, tolerance, rule, ONE_LOOK)
         compared = replace(compared, runs_needed=needed)
     return _judgement(before, now, compared, rule)
-
-
-def by_pairs(compared: Comparison, before: Sequence[float]) -> Comparison:
-    """Return a comparison of pairs with numbers to show: the median of the other side, changed.
-
-    Medians of two sides that drift together may differ the other way than their pairs do.
-    """
-    assert compared.change is not None
-    level = statistics.median(before)
-    return replace(compared, before=level, now=level * (1 + compared.change))
 
 
 def _mean(levels: Sequence[Level]) -> float:

@@ -8,16 +8,26 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.judge.stats import Contrast, Spread, is_noisier, moderated, never_wider
+from pytest_dlperf.judge.stats import (
+    MEDIAN_DEVIATION,
+    Contrast,
+    Spread,
+    is_noisier,
+    moderated,
+    never_wider,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_dlperf.core.noise import Prior
+    from pytest_dlperf.core.verdict import Comparison
 
+#: Of interleaved pairs, where none is given.
+TOLERANCE: Final = 0.03
 #: Share that is trimmed at each end where a pair lies far off: one of its runs was hit by others.
 _TRIMMED: Final = 0.2
 #: So many standard deviations off, by the median deviation, is far.
@@ -46,19 +56,12 @@ class Pairs:
         return self.count - 2 * int(_TRIMMED * self.count) if self.is_trimmed else self.count
 
 
-def paired_contrast(now: Sequence[float], before: Sequence[float], prior: Prior) -> Contrast:
-    """Compare the pairs of two arms, given as logs of one value a run, in the order of pairs.
+def pairs_of(now: Sequence[float], before: Sequence[float]) -> Pairs:
+    """Return what the pairs of two arms say, given as logs of one value a run, in their order.
 
     By the mean difference, and the trimmed mean with the winsorised variance (Yuen 1974) where
-    a pair lies far off; the variance is moderated by the prior (Smyth 2004). Pairs that are
-    noisier than is believed speak for themselves alone, and nothing is certified that they do not
-    show by themselves where the prior is only the built-in one.
+    a pair lies far off.
     """
-    return contrast_of(pairs_of(now, before), prior)
-
-
-def pairs_of(now: Sequence[float], before: Sequence[float]) -> Pairs:
-    """Return what the pairs of two arms say by themselves, of the same values."""
     found = sorted(mine - theirs for mine, theirs in zip(now, before, strict=True))
     count = len(found)
     is_trimmed = count >= _FEWEST_TO_TRIM and _has_outlier(found)
@@ -76,7 +79,12 @@ def pairs_of(now: Sequence[float], before: Sequence[float]) -> Pairs:
 
 
 def contrast_of(pairs: Pairs, prior: Prior) -> Contrast:
-    """Return the comparison that such pairs make."""
+    """Return the comparison that such pairs make.
+
+    The variance is moderated by the prior (Smyth 2004). Pairs that are noisier than is believed
+    speak for themselves alone, and nothing is certified that they do not show by themselves where
+    the prior is only the built-in one.
+    """
     own, own_df = pairs.variance, pairs.kept - 1
     df = _belief(prior)
     by_itself = Spread(se=math.sqrt(own / pairs.kept) if own_df else math.inf, df=max(own_df, 1))
@@ -107,5 +115,15 @@ def _belief(prior: Prior) -> float:
 
 def _has_outlier(ordered: Sequence[float]) -> bool:
     middle = statistics.median(ordered)
-    scale = 1.4826 * statistics.median(abs(value - middle) for value in ordered)
+    scale = MEDIAN_DEVIATION * statistics.median(abs(value - middle) for value in ordered)
     return max(middle - ordered[0], ordered[-1] - middle) > _OUTLIER * scale
+
+
+def by_pairs(compared: Comparison, before: Sequence[float]) -> Comparison:
+    """Return a comparison of pairs with numbers to show: the median of the other side, changed.
+
+    Medians of two sides that drift together may differ the other way than their pairs do.
+    """
+    assert compared.change is not None
+    level = statistics.median(before)
+    return replace(compared, before=level, now=level * (1 + compared.change))

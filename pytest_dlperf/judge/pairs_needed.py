@@ -6,7 +6,8 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.judge.compare import alarm_alpha, margin
+from pytest_dlperf.judge.family import alarm_alpha
+from pytest_dlperf.judge.margins import margin
 from pytest_dlperf.judge.paired import contrast_of, likely_variance
 from pytest_dlperf.judge.stats import Spread, quantile
 

@@ -33,8 +33,8 @@ PAIRS: Final[Mapping[DeviceKind, Prior]] = {
 }
 #: On CPUs it is the resident set, which varies with the allocator.
 MEMORY: Final[Mapping[DeviceKind, Prior]] = {
-    "cpu": Prior(run_sd=0.015, session_sd=0.015, node_sd=0.015),
-    "gpu": Prior(run_sd=0.003, session_sd=0.003, node_sd=0.003),
+    "cpu": Prior(run_sd=0.015, session_sd=0.015),
+    "gpu": Prior(run_sd=0.003, session_sd=0.003),
 }
 
 

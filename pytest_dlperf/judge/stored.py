@@ -125,9 +125,20 @@ def expected_spread(share_now: float, stored: Sequence[Level], prior: Prior) -> 
 
 def expected_spread_with(share_now: float, stored: Totals, prior: Prior) -> Spread:
     """Return what ``expected_spread`` does, of the totals of the stored levels."""
-    runs, _ = pooled_run_variance(stored.runs_df, stored.runs_squares, prior)
-    found = _contrast(0.0, (), stored, prior, share_now * runs)
+    found = _expected(share_now, stored, prior)
     return Spread(se=found.se, df=found.df)
+
+
+def expected_alarm(share_now: float, stored: Sequence[Level], prior: Prior) -> tuple[Spread, ...]:
+    """Return the spreads that an alarm of such a session has to show against."""
+    found = _expected(share_now, totals_of(stored, prior), prior)
+    believed = Spread(se=found.se, df=found.df)
+    return (believed,) if found.own_alarm is None else (believed, found.own_alarm)
+
+
+def _expected(share_now: float, stored: Totals, prior: Prior) -> Contrast:
+    runs, _ = pooled_run_variance(stored.runs_df, stored.runs_squares, prior)
+    return _contrast(0.0, (), stored, prior, share_now * runs)
 
 
 def _contrast(
@@ -143,7 +154,11 @@ def _contrast(
     apart = (runs_now - stored.share * runs) / new
     alarm = None
     if sessions.own is not None:
-        alarm = Spread(se=math.sqrt(sessions.own * (1 / new + 1 / old)), df=sessions.own_df)
+        # So few levels would leave t without an end: what is believed keeps its weight in it.
+        alarm = Spread(
+            se=math.sqrt(sessions.own * (1 / new + 1 / old)),
+            df=sessions.own_df + prior.session_df,
+        )
     return Contrast(
         shift=shift,
         se=math.sqrt(max(variance + apart, _SURE * variance)),

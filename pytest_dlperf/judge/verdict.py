@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Verdict
 from pytest_dlperf.judge import anchor, convergence, family, metrics, refusals, sentences
-from pytest_dlperf.judge.compare import compare, learnt_tolerance, margin, slower_for_sure
+from pytest_dlperf.judge.compare import compare, learnt_tolerance, slower_for_sure
+from pytest_dlperf.judge.margins import margin
 from pytest_dlperf.judge.screen import spending
 from pytest_dlperf.judge.stored import contrast
 

@@ -98,6 +98,8 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
             kind: {path: text for one in told for path, text in one.get(kind, {}).items()}
             for kind in ("files", "copies")
         }
+        started = any(one.get("started_processes", False) for one in told)
+        facts["imports"]["started_processes"] = started
     return summary, facts
 
 

@@ -17,17 +17,21 @@ TREES_VARIABLE: Final = "DLPERF_TREES"
 #: Names a file with the modules that the repository has in any of them, one path a line.
 MODULES_VARIABLE: Final = "DLPERF_MODULES"
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
+_STARTERS: Final = tuple(
+    f"multiprocessing.popen_{kind}" for kind in ("fork", "spawn_posix", "forkserver")
+)
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 
 
-def imported() -> dict[str, dict[str, Any]] | None:
+def imported() -> dict[str, Any] | None:
     """Return what was imported from the trees; None if none is named.
 
     ``files``: the SHA-256 of every file in a tree; an editable install is found by its file. A
     virtual environment below a tree is none of it. ``copies``: packages and modules from
     elsewhere, by their path, which the repository has somewhere as well: how many ``files`` of
     Python were imported of it, whether ``compiled`` ones were, and in ``roots`` where the
-    repository has how many of these files.
+    repository has how many of these files. ``started_processes``: whether this process started
+    others, whose imports nobody knows.
     """
     if TREES_VARIABLE not in os.environ:
         return None
@@ -41,7 +45,13 @@ def imported() -> dict[str, dict[str, Any]] | None:
                 files[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
         elif not path.is_relative_to(_PACKAGE):
             elsewhere.append((path, _below(path, name)))
-    return {"files": files, "copies": _copies(elsewhere)}
+    return {"files": files, "copies": _copies(elsewhere), "started_processes": _has_children()}
+
+
+def _has_children() -> bool:
+    """Whether this process started others that may have imported more: loaders of data do."""
+    # ``multiprocessing`` imports the one that it starts a process with, and none before.
+    return any(name in sys.modules for name in _STARTERS)
 
 
 def _modules() -> Iterator[tuple[str, Path]]:

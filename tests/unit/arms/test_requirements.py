@@ -189,16 +189,22 @@ def test_a_requirement_that_cannot_be_installed_shows_the_last_lines(tmp_path: P
     assert log.exists()
 
 
-def test_what_has_neither_hash_nor_commit_is_never_found_again():
+def test_what_has_neither_hash_nor_commit_is_never_found_again(tmp_path: Path):
     package: dict[str, Any] = {
         "metadata": {"name": "n", "version": "1"},
         "download_info": {"url": "https://example.org/n.whl", "archive_info": {}},
     }
     report = {"install": [package]}
-    assert of_report(report) != of_report(report)
+    unknown = of_report(report)
+    assert not unknown.is_certain
+    # What was resolved and what was installed may be compared all the same.
+    assert of_report(report) == unknown
+    installer = Installer(sys.executable, execute, tmp_path / "packages")
+    assert installer.folder_name("n", unknown) != installer.folder_name("n", unknown)
     package["download_info"]["archive_info"] = {"hashes": {"sha256": "a"}}
-    assert of_report(report) == of_report(report)
-    assert of_report(report).packages == ("n 1 sha256=a ",)
+    found = of_report(report)
+    assert installer.folder_name("n", found) == installer.folder_name("n", found)
+    assert found.packages == ("n 1 sha256=a ",)
 
 
 def test_what_changes_while_it_is_installed_is_an_error(

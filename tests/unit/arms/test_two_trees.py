@@ -102,6 +102,16 @@ def test_what_neither_arm_imports_is_not_compared(tmp_path: Path, after: dict[st
     assert "differ in 1 file, none of which this case imports (3 files" in words
 
 
+def test_what_processes_of_a_rank_may_have_imported_is_compared(tmp_path: Path):
+    """Loaders of data import in workers of their own, which nobody asks."""
+    pair = Pair(tmp_path / "r", PACKAGE, {"transforms.py": "x"})
+    trees = pair.trees()
+    now, before = (pair.facts(tree, *PACKAGE) for tree in (pair.path, pair.other))
+    assert trees.unaffected(CASE, now, before).startswith("nothing to compare")
+    before["imports"]["started_processes"] = True
+    assert trees.unaffected(CASE, now, before) == ""
+
+
 @pytest.mark.parametrize("after", [{"python/net/layers.py": "x"}, {"python/net/unused.py": "x"}])
 def test_a_package_that_is_installed_from_any_folder_is_a_copy(
     tmp_path: Path, after: dict[str, str | None]

@@ -14,11 +14,14 @@ from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.measurement import Conditions, Measurement
 from pytest_dlperf.core.run import Problem, RunSummary
 from pytest_dlperf.judge import judge, more_runs
+from pytest_dlperf.judge.paired import contrast_of, pairs_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pytest_dlperf.core.noise import Prior
     from pytest_dlperf.core.verdict import Judgement, Rule
+    from pytest_dlperf.judge.stats import Contrast
 
 CONDITIONS = Conditions(
     window=(50, 150),
@@ -153,3 +156,8 @@ class Noise:
 
 def fixed_runs(runs: int = 5) -> Protocol:
     return replace(Protocol(runs=runs, max_runs=max(10, runs)), adaptive=False)
+
+
+def paired_contrast(now: Sequence[float], before: Sequence[float], prior: Prior) -> Contrast:
+    """Compare the pairs of two arms, given as logs."""
+    return contrast_of(pairs_of(now, before), prior)

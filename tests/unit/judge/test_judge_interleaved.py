@@ -208,6 +208,17 @@ def test_iterations_that_stall_in_every_run_of_one_arm_fail():
     assert "some iterations stall" in judged.reason
 
 
+def test_what_is_slower_by_its_median_says_what_the_whole_window_lost():
+    now, before = pairs(-0.3)
+    medians = [95.0 + i / 10 for i in range(10)], [100.0 + i / 10 for i in range(10)]
+    judged = judge_interleaved(
+        case(), with_medians(now, medians[0]), with_medians(before, medians[1]), Rule()
+    )
+    assert judged.throughput.verdict is judged.verdict is Verdict.REGRESSED
+    assert "% slower than the other arm" in judged.reason
+    assert "some iterations stall" in judged.reason
+
+
 def test_an_alarm_of_the_throughput_may_spend_more_than_those_of_other_metrics() -> None:
     rule = Rule(family=24)
     parts = family.of_throughput(rule).alarm_share, family.of_other(rule).alarm_share

@@ -135,3 +135,17 @@ def test_what_observe_mode_set_aside_tells_no_noise() -> None:
 def test_thousands_of_sessions_are_learnt_from_in_little_time() -> None:
     levels = cases(9, count=1, run_sd=[0.004], session_sd=0.01, sessions=10_000)
     assert learnt_sd(levels, 0.01) == pytest.approx(0.01, rel=0.1)
+
+
+def test_what_nodes_differ_by_is_no_noise_of_days() -> None:
+    alike = cases(4, count=8, run_sd=[0.003], session_sd=0.003, sessions=10)
+    apart = [
+        [
+            replace(
+                one, node=f"n{i % 2}", runs=tuple(rate * (1 - 0.08 * (i % 2)) for rate in one.runs)
+            )
+            for i, one in enumerate(sessions)
+        ]
+        for sessions in alike
+    ]
+    assert learnt(apart).session_sd == pytest.approx(learnt(alike).session_sd, rel=0.2)

@@ -8,13 +8,12 @@ from pathlib import Path
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judge_builders import baseline, case, measurement, session
+from judge_builders import baseline, case, measurement, paired_contrast, session
 
 from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.core.noise import Prior
 from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.judge import judge
-from pytest_dlperf.judge.paired import paired_contrast
 from pytest_dlperf.judge.stats import Level
 from pytest_dlperf.judge.stored import contrast
 

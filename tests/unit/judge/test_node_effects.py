@@ -164,3 +164,20 @@ def test_one_node_has_nothing_to_be_compared_with() -> None:
     assert found.nodes[0].effect is None
     assert "all sessions ran on a: there is no other node" in render(found)
     assert "no session tells on which node it ran" in render(effects([]))
+
+
+def test_thousands_of_sessions_of_the_suite_are_compared() -> None:
+    """As quickly as few: the equations are as many as there are cases and nodes."""
+    many = [
+        Observation(
+            case=f"case{i % 3}",
+            node="ab"[i // 3 % 2],
+            log_throughput=float(i % 3) + 0.01 * math.sin(i * i),
+            time=f"2000-{i // 3 % 12 + 1:02}-{i // 36 % 28 + 1:02}T00:00:00Z",
+            commit=str(i // 3),
+        )
+        for i in range(10_000)
+    ]
+    found = effects(many)
+    assert sum(one.suite_sessions for one in found.nodes) == 3334
+    assert found.slow == ()

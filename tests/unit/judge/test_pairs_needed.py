@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 import pytest
+from judge_builders import paired_contrast
 
 from pytest_dlperf.core.noise import Prior
 from pytest_dlperf.core.verdict import Rule, Verdict
 from pytest_dlperf.judge.compare import verdict_of
 from pytest_dlperf.judge.numbers import Numbers, judge_pairs
-from pytest_dlperf.judge.paired import paired_contrast, pairs_of
+from pytest_dlperf.judge.paired import pairs_of
 from pytest_dlperf.judge.pairs_needed import pairs_needed
 from pytest_dlperf.judge.priors import PAIRS
 from pytest_dlperf.judge.screen import ONE_LOOK, Spending

@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import os
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -90,3 +91,26 @@ def test_this_package_is_no_copy_of_what_a_repository_has(tmp_path: Path):
     found = imported()
     assert found is not None
     assert found["copies"] == {}
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_a_process_that_started_others_says_so(method: str, tmp_path: Path):
+    program = f"""
+import multiprocessing, time
+from pytest_dlperf.worker.imports import imported
+if __name__ == "__main__":
+    assert imported()["started_processes"] is False
+    process = multiprocessing.get_context({method!r}).Process(target=time.sleep, args=(0,))
+    process.start()
+    process.join()
+    print(imported()["started_processes"])
+"""
+    file = tmp_path / "rank.py"
+    file.write_text(program)
+    environment = {**os.environ, "DLPERF_TREES": str(tmp_path)}
+    root = str(Path(__file__).parents[3])
+    environment["PYTHONPATH"] = os.pathsep.join([root, environment.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, str(file)], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "True"
