@@ -101,7 +101,8 @@ def test_a_commit_that_made_a_step_slower(repository: Repository):
 
 
 def test_head_against_itself(repository: Repository):
-    _, [outcome] = repository.folder.run("--dlperf-against=HEAD")
+    # By default one null in 20 may be called changed.
+    _, [outcome] = repository.folder.run("--dlperf-against=HEAD", "--dlperf-alpha=0.01%")
     assert outcome["judgement"]["verdict"] in {"passed", *NOT_JUDGED}
     assert "this was a null" in outcome["judgement"]["reason"]
     if outcome["judgement"]["change"] is not None:
