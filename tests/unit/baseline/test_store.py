@@ -228,7 +228,9 @@ LEVELS = st.builds(
 )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     kept=st.lists(sessions(), min_size=1, max_size=3),
     history=st.lists(LEVELS, max_size=2),
