@@ -23,7 +23,6 @@ few = settings(max_examples=60, deadline=None, derandomize=True)
 ORDER = [Verdict.REGRESSED, Verdict.INCONCLUSIVE, Verdict.PASSED, Verdict.IMPROVED]
 
 
-@settings(deadline=None)
 @given(subjects, RATES, SESSIONS, st.sampled_from([1e-3, 0.5, 4.0, 1e6]))
 @few
 def test_the_scale_of_the_unit_does_not_matter(subject, now, before, factor) -> None:
@@ -41,7 +40,6 @@ def test_the_scale_of_the_unit_does_not_matter(subject, now, before, factor) -> 
         assert mine == pytest.approx(theirs, abs=1e-9)
 
 
-@settings(deadline=None)
 @given(subjects, RATES, SESSIONS, st.floats(0.3, 1), st.floats(0.3, 1), st.booleans())
 @few
 def test_slower_is_never_better(subject, now, before, one, other, given_tolerance) -> None:
@@ -57,7 +55,6 @@ def test_slower_is_never_better(subject, now, before, one, other, given_toleranc
         assert ORDER.index(verdicts[0]) <= ORDER.index(verdicts[1])
 
 
-@settings(deadline=None)
 @given(subjects, RATES, SESSIONS, st.randoms(use_true_random=False))
 @few
 def test_the_order_of_runs_and_sessions_does_not_matter(subject, now, before, rng) -> None:
@@ -71,7 +68,6 @@ def test_the_order_of_runs_and_sessions_does_not_matter(subject, now, before, rn
     assert one.throughput.interval == pytest.approx(other.throughput.interval, abs=1e-9)
 
 
-@settings(deadline=None)
 @given(subjects, RATES, SESSIONS, st.integers(1, 200))
 @few
 def test_a_larger_suite_sees_less_and_certifies_the_same(subject, now, before, family) -> None:
@@ -85,7 +81,6 @@ def test_a_larger_suite_sees_less_and_certifies_the_same(subject, now, before, f
     assert alone.throughput.sees <= among.throughput.sees
 
 
-@settings(deadline=None)
 @given(subjects, RATES, SESSIONS)
 @few
 def test_the_interval_holds_the_change_and_the_sentence_is_one(subject, now, before) -> None:

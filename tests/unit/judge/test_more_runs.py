@@ -39,7 +39,6 @@ def level(count: int, sd: float) -> Level:
     return Level(amount=1.0, value=0.0, arms=(tuple(spread(count, sd)),))
 
 
-@settings(deadline=None)
 @given(COUNTS, st.integers(1, 20), st.floats(0.0005, 0.05), PRIORS)
 @few
 def test_more_pairs_of_the_same_spread_never_widen_the_interval(count, more, sd, prior) -> None:
@@ -51,7 +50,6 @@ def test_more_pairs_of_the_same_spread_never_widen_the_interval(count, more, sd,
     assert widths[1][1] <= widths[0][1] * (1 + 1e-9)
 
 
-@settings(deadline=None)
 @given(st.integers(2, 20), st.integers(1, 10), st.floats(0.0005, 0.05), PRIORS)
 @few
 def test_more_runs_of_the_same_spread_never_widen_the_interval(half, more, sd, prior) -> None:
@@ -64,7 +62,6 @@ def test_more_runs_of_the_same_spread_never_widen_the_interval(half, more, sd, p
     assert widths[1] <= widths[0] * (1 + 1e-9)
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.floats(90, 110), min_size=1, max_size=6), min_size=1, max_size=4))
 @settings(max_examples=30, deadline=None, derandomize=True)
 def test_reading_a_baseline_back_changes_no_verdict(tmp_path_factory, sessions) -> None:
@@ -79,7 +76,6 @@ def test_reading_a_baseline_back_changes_no_verdict(tmp_path_factory, sessions) 
     assert judge(subject, now, found, rule) == judge(subject, now, stored, rule)
 
 
-@settings(deadline=None)
 @given(PRIORS)
 @few
 def test_the_stored_noise_is_all_that_other_cases_tell(prior) -> None:
