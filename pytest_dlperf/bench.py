@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_dlperf.cases.possible import check_possible
+from pytest_dlperf.cases.possible import check_data, check_possible
 from pytest_dlperf.cases.selection import ASK_FOR_LESS, Machine, fits
 from pytest_dlperf.cases.versions import check_version
 from pytest_dlperf.conditions import conditions_of
@@ -148,7 +148,7 @@ class Bench:
         if misfit:
             raise CaseError(f"{case.id}: {misfit}")
         if self.data and not case.command and not self.place.foreign:
-            self._check_data(case, Path(self.data))
+            check_data(case, Path(self.data))
         overlay = self.arm.overlay if self.arm else ""
         capabilities = [g.compute_capability for g in self.devices.gpus if g.compute_capability]
         try:
@@ -167,13 +167,6 @@ class Bench:
             if case.framework in self.frameworks_asked:
                 raise CaseError(f"{case.id}: {error}") from error
             raise
-
-    def _check_data(self, case: Case, folder: Path) -> None:
-        if not folder.is_dir():
-            raise CaseError(
-                f"{case.id}: --dlperf-data={folder} is no folder; name the one that has the data "
-                "sets (docs/data.md)"
-            )
 
     def _check_target(self, case: Case) -> None:
         """Raise if the target, which a probe tells of, lacks what ``case`` needs."""

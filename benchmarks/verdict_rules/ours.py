@@ -67,20 +67,13 @@ def stored(
     history: Sequence[Sequence[Run]],
     draw: Callable[[int], list[Run]],
     *,
-    family: int,
-    tolerance: float,
-    min_effect: float,
-    alpha: float,
-    prior: Prior | None,
+    rule: Rule,
     device: DeviceKind,
 ) -> tuple[str, float]:
     """Return the verdict of a session against stored ones, and the runs that it took.
 
     ``history`` has the runs of each stored session; ``draw(n)`` measures n more.
     """
-    rule = Rule(
-        alpha=alpha, family=family, min_effect=min_effect, tolerance=tolerance, prior=prior
-    )
     sessions = tuple(_session(one) for one in history)
     baseline = Baseline(
         case_id="case", machine_class="any", suite="suite", unit="iterations",
@@ -96,20 +89,13 @@ def stored(
 def interleaved(
     draw: Callable[[int], list[tuple[Run, Run]]],
     *,
-    family: int,
-    tolerance: float,
-    min_effect: float,
-    alpha: float,
-    prior: Prior | None,
+    rule: Rule,
     device: DeviceKind,
 ) -> tuple[str, float]:
     """Return the verdict of interleaved pairs, and the pairs that it took.
 
     ``draw(n)`` measures n more pairs: a run before, a run now.
     """
-    rule = Rule(
-        alpha=alpha, family=family, min_effect=min_effect, tolerance=tolerance, prior=prior
-    )
 
     def verdict(found: Sequence[tuple[Run, Run]]) -> Judgement:
         before, now = (_measurement(side) for side in zip(*found, strict=True))

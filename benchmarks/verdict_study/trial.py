@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 from zlib import crc32
 
 import numpy as np
 
+from pytest_dlperf.core.verdict import Rule
 from verdict_rules import load, ours
 from verdict_study.data import CASES
 from verdict_study.tally import Tally
@@ -15,8 +16,6 @@ from verdict_study.tally import Tally
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from pytest_dlperf.core.layout import DeviceKind
-    from pytest_dlperf.core.noise import Prior
     from verdict_rules.peer import PeerRule
     from verdict_study.data import CaseData, DataSet
 
@@ -35,17 +34,6 @@ class Margins:
     tolerance: float
     min_effect: float
     alpha: float
-
-
-class Asked(TypedDict):
-    """What our rule takes, the same for all cases of a suite."""
-
-    family: int
-    tolerance: float
-    min_effect: float
-    alpha: float
-    prior: Prior | None
-    device: DeviceKind
 
 
 def supply(values: Sequence[Value]) -> Callable[[int], list[Value]]:
@@ -75,21 +63,25 @@ def try_ours(
     stored, interleaved = Tally(), Tally()
     for index, suite in zip(which, suites(data, seed, which), strict=True):
         histories = [[ours.runs(session) for session in case.history] for case in suite]
-        asked = Asked(
+        rule = Rule(
             family=CASES,
             tolerance=margins.tolerance,
             min_effect=margins.min_effect,
             alpha=margins.alpha,
             prior=ours.learnt(histories, data.device),
-            device=data.device,
         )
         for truth in data.truths if index < slowed else data.truths[:1]:
             verdicts = [
-                ours.stored(history, supply(ours.runs(case.now[truth])), **asked)
+                ours.stored(
+                    history, supply(ours.runs(case.now[truth])), rule=rule, device=data.device
+                )
                 for case, history in zip(suite, histories, strict=True)
             ]
             stored.add_suite(truth, verdicts)
-            pairs = [ours.interleaved(supply(_pairs(case, truth)), **asked) for case in suite]
+            pairs = [
+                ours.interleaved(supply(_pairs(case, truth)), rule=rule, device=data.device)
+                for case in suite
+            ]
             interleaved.add_suite(truth, [(verdict, 2 * count) for verdict, count in pairs])
     return {(STORED, STORED): stored, (INTERLEAVED, INTERLEAVED): interleaved}
 

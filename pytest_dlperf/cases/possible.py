@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.cases.versions import check_version
 from pytest_dlperf.core.case import GPU_PRECISIONS, Case
-from pytest_dlperf.core.errors import NotRunError
+from pytest_dlperf.core.errors import CaseError, NotRunError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 #: Distributions that bring a framework, by its name in ``Case.framework``.
 DISTRIBUTIONS: Final = {
@@ -111,3 +114,12 @@ def _remedy(case: Case) -> str:
         here = ".".join(map(str, sys.version_info[:2]))
         return f"{install} on Python 3.11 or lower, and this is {here}"
     return install
+
+
+def check_data(case: Case, folder: Path) -> None:
+    """Raise ``CaseError`` if the folder that is to have the data sets of ``case`` is none."""
+    if not folder.is_dir():
+        raise CaseError(
+            f"{case.id}: --dlperf-data={folder} is no folder; name the one that has the data "
+            "sets (docs/data.md)"
+        )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.cli import extract as extract_command
+from pytest_dlperf.cli.stdout import say
 from pytest_dlperf.core.checked import Caseless
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.quantity import parse_share
@@ -66,8 +66,7 @@ def _check(arguments: argparse.Namespace) -> int:
         text = json.dumps(values, indent=1, sort_keys=True, allow_nan=False)
     else:
         text = checked_text.render(checked)
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    say(text)
     return 1 if checked.above_alpha or checked.without_case else 0
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_dlperf.cli import extract as extract_command
+from pytest_dlperf.cli.stdout import say
 from pytest_dlperf.core.arm import KINDS, HereArm, parse_arm
 from pytest_dlperf.core.case import FRAMEWORKS, PRECISIONS, SIZES
 from pytest_dlperf.core.quantity import parse_share
@@ -106,8 +107,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         text = json.dumps(results_to_json([outcome]), indent=1, sort_keys=True, allow_nan=False)
     else:
         text = f"{outcome.judgement.verdict}: {_sentence(outcome, now)}"
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    say(text)
     failing = set(Verdict) - GOOD if arguments.strict else BAD
     unaffected = outcome.against is not None and outcome.against.unaffected
     return 1 if outcome.judgement.verdict in failing and not unaffected else 0

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from pytest_dlperf.cli.stdout import say
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.log_pattern import pattern
 from pytest_dlperf.report import figures
@@ -102,8 +102,7 @@ def _extract(arguments: argparse.Namespace) -> int:
         text = _table(results, summary)
         if arguments.save is not None:
             text += f"\nSaving result to {arguments.save}"
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    say(text)
     return 1 if any(result.throughput is None for result in results) else 0
 
 

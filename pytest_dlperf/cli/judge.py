@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_dlperf.cli import extract as extract_command
+from pytest_dlperf.cli.stdout import say
 from pytest_dlperf.core.errors import CaseError, UsageError
 from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.verdict import BAD, GOOD, Judgement, Rule, Verdict
@@ -68,8 +68,7 @@ def _judge(arguments: argparse.Namespace) -> int:
                 *(f"  {side}: {p.code}: {p.message}" for side, p in problems_of(*pairs[key])),
             )
         )
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    say(text)
     failing = set(Verdict) - GOOD if arguments.strict else BAD
     return 1 if any(one.verdict in failing for one in found.values()) else 0
 

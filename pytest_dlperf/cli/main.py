@@ -23,6 +23,7 @@ from pytest_dlperf.cli import (
 from pytest_dlperf.cli import (
     report as report_command,
 )
+from pytest_dlperf.cli.stdout import say
 from pytest_dlperf.core.errors import DlperfError, UsageError
 
 if TYPE_CHECKING:
@@ -102,8 +103,7 @@ def _say(text: str) -> None:
 
 def _print(text: str) -> None:
     # Documents and reasons hold what not every terminal can show
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    say(text)
 
 
 def _print_json(values: Any) -> None:

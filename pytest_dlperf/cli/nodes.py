@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.cli.stdout import say
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.verdict import Rule
@@ -50,8 +50,7 @@ def _nodes(arguments: argparse.Namespace) -> int:
         text = json.dumps(values, indent=1, sort_keys=True, allow_nan=False)
     else:
         text = nodes_text.render(found)
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    say(text)
     return 0
 
 

@@ -8,18 +8,12 @@ import math
 import numpy as np
 import pytest
 
+from pytest_dlperf.core.verdict import Rule
 from verdict_rules import ADAPTERS, load, ours
 from verdict_rules.peer import PeerRule, Seconds
 from verdict_study.trial import supply
 
-ASKED = {
-    "family": 24,
-    "tolerance": 0.02,
-    "min_effect": 0.005,
-    "alpha": 0.05,
-    "prior": None,
-    "device": "gpu",
-}
+RULE = Rule(family=24, tolerance=0.02, min_effect=0.005, alpha=0.05)
 
 
 def runs(seed: int, count: int = 7, slower: float = 1.0) -> Seconds:
@@ -82,14 +76,16 @@ def test_our_rates_are_those_over_all_time_and_of_the_median_iteration() -> None
 @pytest.mark.parametrize(("slower", "verdict"), [(1.0, "passed"), (1.3, "regressed")])
 def test_our_stored_rule(slower: float, verdict: str) -> None:
     history = [ours.runs(runs(seed, 5)) for seed in range(10, 15)]
-    found, used = ours.stored(history, supply(ours.runs(runs(20, 10, slower))), **ASKED)
+    found, used = ours.stored(
+        history, supply(ours.runs(runs(20, 10, slower))), rule=RULE, device="gpu"
+    )
     assert (found, used) == (verdict, 3 if verdict == "passed" else 5)
 
 
 @pytest.mark.parametrize(("slower", "verdict"), [(1.0, "passed"), (1.3, "regressed")])
 def test_our_interleaved_rule(slower: float, verdict: str) -> None:
     sides = ours.runs(runs(21, 10)), ours.runs(runs(22, 10, slower))
-    found, _ = ours.interleaved(supply(list(zip(*sides, strict=True))), **ASKED)
+    found, _ = ours.interleaved(supply(list(zip(*sides, strict=True))), rule=RULE, device="gpu")
     assert found == verdict
 
 
@@ -98,7 +94,7 @@ def test_what_the_whole_window_lost_is_not_passed() -> None:
     before, stalled = runs(23, 10), runs(24, 10)
     stalled[:, ::20] *= 2.0
     sides = ours.runs(before), ours.runs(stalled)
-    found, _ = ours.interleaved(supply(list(zip(*sides, strict=True))), **ASKED)
+    found, _ = ours.interleaved(supply(list(zip(*sides, strict=True))), rule=RULE, device="gpu")
     assert found == "regressed"
 
 
