@@ -11,24 +11,27 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_dlperf.cases.possible import check_data, check_possible
 from pytest_dlperf.cases.selection import ASK_FOR_LESS, Machine, fits
-from pytest_dlperf.cases.versions import check_version
 from pytest_dlperf.conditions import conditions_of
 from pytest_dlperf.core.arm import HereArm, Reported
 from pytest_dlperf.core.errors import CaseError, NotRunError
 from pytest_dlperf.history.session_runs import SessionRuns
+from pytest_dlperf.holding import hold_host, hold_hosts
 from pytest_dlperf.launch.armed import armed
 from pytest_dlperf.launch.base import Target
-from pytest_dlperf.launch.lease import host_lease
+from pytest_dlperf.launch.package_copy import copy_package
 from pytest_dlperf.launch.probe import Probes
 from pytest_dlperf.launch.program import brings_own_interpreter
 from pytest_dlperf.launch.programs import check_program
 from pytest_dlperf.launch.share import SharedFolder
+from pytest_dlperf.measure.busy_gpus import GpuUse
 from pytest_dlperf.measure.environment import collect
 from pytest_dlperf.measure.target import with_target
+from pytest_dlperf.probed import check_probed
 from pytest_dlperf.stored_numbers import baseline_of_any_machine, published_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     from pytest_dlperf.arms.make import Arms
     from pytest_dlperf.baseline.store import BaselineStore
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.verdict import Rule
     from pytest_dlperf.judged.from_logs import LogFolder
     from pytest_dlperf.measure.devices import Devices
+    from pytest_dlperf.nodes import Nodes
     from pytest_dlperf.watcher import Watcher
 
 
@@ -63,6 +67,8 @@ class Bench:
     place: Place
     #: Folder that the nodes of a training share, where each is started by hand.
     shared: Path
+    #: The hosts of the session; None for this one alone.
+    nodes: Nodes | None = None
     #: Whether nothing is started: a list, a dry run.
     runs_nothing: bool = False
     pinned_machine_class: str | None = None
@@ -74,6 +80,8 @@ class Bench:
     data: str | None = None
     #: Frameworks asked for by name: their absence is an error.
     frameworks_asked: tuple[str, ...] = ()
+    #: What is done where others use the GPUs of a case.
+    gpu_use: GpuUse = field(default_factory=GpuUse)
     #: How long the session may measure; None without an end.
     budget: Budget | None = None
     #: Pairs of a glob over case ids and a share: see ``--dlperf-inject``.
@@ -108,7 +116,7 @@ class Bench:
 
         In an A/B both arms do: what lies beside this package may be the very code that differs.
         """
-        return self.place.foreign or self.arm is not None
+        return self.place.foreign or self.arm is not None or self.nodes is not None
 
     @property
     def machine(self) -> Machine:
@@ -119,6 +127,7 @@ class Bench:
             cores=self.devices.visible_cores,
             gpus_per_node=len(self.devices.gpus),
             node_rank=self.place.share.node_rank if self.place.share else None,
+            hosts=self.nodes.hosts if self.nodes else (),
         )
 
     def machine_class(self, case: Case) -> str:
@@ -173,24 +182,7 @@ class Bench:
         if self.runs_nothing:
             return
         facts = self.probes.facts(case.framework, timeout_s=case.protocol.timeout_s)
-        if facts["framework_version"] is None:
-            raise NotRunError(
-                f"{case.framework} is not installed {self.place.words} ({facts['executable']})"
-            )
-        if not case.command:
-            check_version(
-                case.framework,
-                facts["framework_version"],
-                where=self.place.words,
-                keras_2=facts.get("keras", "3").startswith("2"),
-            )
-        needed = case.layout.devices_per_node
-        if case.layout.device == "gpu" and facts["gpus"] < needed:
-            raise CaseError(
-                f"{case.id}: {case.framework} {facts['framework_version']} {self.place.words} "
-                f"sees {facts['gpus']} GPUs, {case.layout} needs {needed}; a container is given "
-                "them by --gpus all, and a build without CUDA sees none"
-            )
+        check_probed(case, facts, self.place.words)
 
     @property
     def probes(self) -> Probes:
@@ -239,14 +231,14 @@ class Bench:
         """Return the published number of ``case`` with its source; empty if there is none."""
         return published_value(self.store, case)
 
-    @contextlib.contextmanager
-    def lease(self, case: Case) -> Iterator[int | None]:
-        """Hold the host while ``case`` measures; nothing if hosts are shared."""
+    def lease(self, case: Case) -> AbstractContextManager[int | None]:
+        """Hold the hosts while ``case`` measures; nothing if they are shared."""
+        if self.nodes is not None and self.nodes.hosts_of(case):
+            copy_package(self.package_folder)
+            return hold_hosts(case, self.nodes, self.watcher, shared=self.share_host)
         if self.share_host:
-            yield None
-            return
-        with host_lease(case.id, on_wait=lambda who: self.watcher.waiting(case, who)) as lease:
-            yield lease
+            return contextlib.nullcontext()
+        return hold_host(case, self.watcher, self.gpu_use)
 
     def target(self, case: Case, workload_folder: str) -> Target:
         """Return where the ranks of ``case`` run."""
@@ -268,6 +260,11 @@ class Bench:
             prefix=self.place.prefix,
             share=self.share(case),
             shared_records=self.shared / case.id if self.share(case) else None,
+            hosts=self.nodes.hosts_of(case) if self.nodes else (),
+            ways=self.nodes.ways if self.nodes else None,
+            rendezvous=self.nodes.rendezvous if self.nodes else "static",
+            travelling=self.nodes.travelling if self.nodes else {},
+            package_folder=self.package_folder,
         )
         if self.arm is None:
             return target

@@ -121,6 +121,9 @@ def machine_of(session: PerfSession) -> Machine:
         cores=devices.visible_cores,
         gpus_per_node=len(devices.gpus),
         node_rank=session.settings.place.share.node_rank if session.settings.place.share else None,
+        hosts=session.hosts,
+        nodes=1 if session.jobs is None else None,
+        known=session.jobs is None or session.jobs.knows_target,
     )
 
 
@@ -181,6 +184,14 @@ def _longest_without_a_certificate_first(
 def remember(items: Sequence[pytest.Item], session: PerfSession) -> None:
     """Let the session know its cases: alpha is split over them where arms are compared."""
     session.selected = [selected.case for item in items if (selected := selected_of(item))]
+    if session.jobs is not None:
+        from pytest_dlperf.scheduled import Planned
+
+        session.jobs.planned = [
+            Planned(case=selected.case, node_id=item.nodeid, misfit=selected.error)
+            for item in items
+            if (selected := selected_of(item))
+        ]
 
 
 def _vanished(case: Case, session: PerfSession) -> bool:

@@ -11,12 +11,15 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from pytest_dlperf.scheduled import Jobs
     from pytest_dlperf.session import PerfSession
 
 
 def header(config: pytest.Config, session: PerfSession, owned: Sequence[str]) -> list[str]:
     """Return the lines that say how this session runs."""
     session.header_shown = True
+    if session.jobs is not None:
+        return _of_jobs(session.jobs, session)
     settings, devices = session.settings, session.devices
     classes = [f"{len(devices.gpus)} GPUs"] if devices.gpus else []
     if devices.gpu_problem:
@@ -56,11 +59,37 @@ def header(config: pytest.Config, session: PerfSession, owned: Sequence[str]) ->
 def collected(config: pytest.Config, session: PerfSession, owned: Sequence[str]) -> list[str]:
     """Return what to say after collection: how cases run, and what was left out and why."""
     lines = [] if session.header_shown else header(config, session, owned)
+    if session.jobs is not None:
+        lines += _target(session.jobs)
     reasons = Counter(session.left_out.values())
     return lines + [
         f"dlperf: {count} {'case' if count == 1 else 'cases'} left out: {reason}"
         for reason, count in sorted(reasons.items())
     ]
+
+
+def _of_jobs(jobs: Jobs, session: PerfSession) -> list[str]:
+    scheduling = jobs.scheduling
+    lines = [
+        f"dlperf: each case is a job of {scheduling.name}, at most {scheduling.jobs} in flight; "
+        f"logs: {jobs.folder}"
+    ]
+    if session.settings.place.prefix:
+        lines.append(f"dlperf: in a job ranks start {session.settings.place.words}")
+    if session.settings.observe:
+        lines.append("dlperf: mode observe: nothing fails but errors")
+    return lines
+
+
+def _target(jobs: Jobs) -> list[str]:
+    """Return what the probe job told of the nodes; nothing where it was not asked."""
+    if not (jobs.was_asked and jobs.knows_target):
+        return []
+    devices = jobs.devices
+    machine_class = devices.machine_class("gpu" if devices.gpus else "cpu")
+    gpus = f"{len(devices.gpus)} GPUs" if devices.gpus else "no GPU"
+    problem = f" ({devices.gpu_problem})" if devices.gpu_problem else ""
+    return [f"dlperf: nodes: {machine_class}, {gpus}{problem}, {devices.visible_cores} cores"]
 
 
 def _chosen(session: PerfSession) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +20,24 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.run import RunSummary
 
 
-class Silent:
-    """Shows nothing: for xdist workers, whose output nobody sees, and for ``-q``."""
+class Quiet:
+    """Says only what holds a case up: for xdist workers, and for ``-q``.
 
-    def waiting(self, case: Case, holder: str) -> None:
-        """Do nothing."""
+    To pytest's terminal, past its capture of output; where a process has none, as xdist workers
+    have not, to the standard error that it shares with the process that started it.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        plugins = config.pluginmanager
+        worker: dict[str, str] = getattr(config, "workerinput", {})
+        # A worker has one as well, which writes to nowhere.
+        self._reporter: Any = None if worker else plugins.get_plugin("terminalreporter")
+        self._capture: Any = plugins.get_plugin("capturemanager")
+        self._who = f"[{worker['workerid']}] " if worker else ""
+
+    def tell(self, case: Case, what: str) -> None:
+        """Say it."""
+        self._line(f"{self._who}{case.id}: {what}")
 
     def run_starts(self, case: Case, number: int, of: int) -> None:
         """Do nothing."""
@@ -34,23 +48,40 @@ class Silent:
     def run_ended(self, case: Case, run: RunSummary) -> None:
         """Do nothing."""
 
+    @contextlib.contextmanager
+    def _uncaptured(self) -> Iterator[None]:
+        if self._capture is None:
+            yield
+            return
+        with self._capture.global_and_fixture_disabled():
+            yield
 
-class Live:
-    """Writes to pytest's terminal, past its capture of output."""
+    def queued(self, name: str, words: str) -> None:
+        """Do nothing."""
+
+    def _line(self, text: str) -> None:
+        with self._uncaptured():
+            if self._reporter is None:
+                # Begins a line: the process that has the terminal may be in the midst of one.
+                sys.stderr.write(f"\n{text}\n")
+                sys.stderr.flush()
+                return
+            self._reporter.ensure_newline()
+            self._reporter.write_line(text)
+            self._reporter.flush()
+
+
+class Live(Quiet):
+    """Shows on pytest's terminal how a case goes on."""
 
     def __init__(self, config: pytest.Config) -> None:
-        reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-        self._reporter = reporter
-        self._capture: Any = config.pluginmanager.get_plugin("capturemanager")
+        super().__init__(config)
         self._moving = bool(self._reporter.isatty)
         self._number, self._of = 0, 0
         self._started_s = 0.0
         self._run_s: float | None = None
         self._place = (0, 0.0)
-
-    def waiting(self, case: Case, holder: str) -> None:
-        """Say who holds the host."""
-        self._line(f"{case.id}: waiting for this host, held by {holder}")
+        self._queued = ""
 
     def run_starts(self, case: Case, number: int, of: int) -> None:
         """Remember which run this is."""
@@ -95,6 +126,13 @@ class Live:
             f"in {figures.duration(run.elapsed_s)}{disturbed}"
         )
 
+    def queued(self, name: str, words: str) -> None:
+        """Say how a job stands, when that has changed."""
+        text = f"{name}: {words}"
+        if text != self._queued:
+            self._queued = text
+            (self._rewrite if self._moving else self._line)(text)
+
     def _title(self, case: Case) -> str:
         return f"{case.id} run {self._number}/{self._of}"
 
@@ -103,19 +141,6 @@ class Live:
         if self._run_s is not None:
             left_s += (self._of - self._number) * self._run_s
         return f", {figures.duration(left_s)} left"
-
-    @contextlib.contextmanager
-    def _uncaptured(self) -> Iterator[None]:
-        if self._capture is None:
-            yield
-            return
-        with self._capture.global_and_fixture_disabled():
-            yield
-
-    def _line(self, text: str) -> None:
-        with self._uncaptured():
-            self._reporter.ensure_newline()
-            self._reporter.write_line(text)
 
     def _rewrite(self, text: str) -> None:
         with self._uncaptured():

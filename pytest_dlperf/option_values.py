@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING, Final
+
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.hosts import parse_hostfile, parse_hosts
 from pytest_dlperf.core.quantity import parse_share
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_dlperf.core.hosts import Host
+
+#: What can be wished where others use the GPUs of a case.
+BUSY_GPUS: Final = ("wait", "refuse", "ignore")
 
 
 def seconds(text: str, what: str) -> float:
@@ -46,6 +58,26 @@ def names(text: str | None, known: tuple[str, ...], what: str) -> tuple[str, ...
     for name in found:
         one_of(name, known, what)
     return found
+
+
+def names_of_variables(text: str | None) -> tuple[str, ...]:
+    """Return the names of environment variables in a list; raise ``UsageError``."""
+    found = tuple(name.strip() for name in (text or "").split(",") if name.strip())
+    for name in found:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise UsageError(
+                f"--dlperf-env={text}: {name!r} is no variable's name; give names alone, their "
+                "values are taken from this environment"
+            )
+    return found
+
+
+def named_hosts(text: str, here: Path) -> tuple[Host, ...]:
+    """Return the hosts of a list, or of the hostfile of that name; raise ``UsageError``."""
+    file = here / text
+    return (
+        parse_hostfile(file.read_text(encoding="utf-8")) if file.is_file() else parse_hosts(text)
+    )
 
 
 def inject(text: str) -> tuple[str, float]:

@@ -88,10 +88,44 @@ OPTIONS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("node-rank", {"metavar": "R", "help": "run this node's share of layouts of several nodes"}),
     (
         "hosts",
-        {"metavar": "n1:8,n2:8", "help": "hosts of several nodes; with --dlperf-dry-run only"},
+        {"metavar": "n1:8,n2:8|FILE", "help": "hosts and their devices, or a hostfile"},
     ),
     ("from-logs", {"metavar": "DIR", "help": "judge logs in this folder in place of training"}),
     ("master", {"metavar": "ADDR:PORT", "help": "where the ranks of all nodes meet: on node 0"}),
+    ("ssh", {"metavar": "COMMAND", "help": "ssh with options, to reach the hosts (ssh)"}),
+    (
+        "rendezvous",
+        {"metavar": "static|c10d", "help": "how torchrun's nodes meet (static)"},
+    ),
+    (
+        "env",
+        {"metavar": "NAMES", "help": "variables whose values travel to the ranks of other hosts"},
+    ),
+    (
+        "busy-gpus",
+        {
+            "metavar": "wait|refuse|ignore",
+            "help": "other processes on the GPUs of a case: wait for them, up to its timeout "
+            "(where they can be seen), make it an error, or measure beside them",
+        },
+    ),
+    (
+        "scheduler",
+        {
+            "metavar": "slurm|kubernetes",
+            "help": "run each case as a job; of Kubernetes, print manifests with --dlperf-dry-run",
+        },
+    ),
+    ("jobs", {"metavar": "N", "help": "at most this many jobs in flight (4)"}),
+    (
+        "slurm",
+        {"metavar": "WORDS", "help": 'further words for sbatch: "--partition=gpu --time=1:00:00"'},
+    ),
+    (
+        "queue-timeout",
+        {"metavar": "24h", "help": "cancel a job that has not started after this (24h)"},
+    ),
+    ("image", {"metavar": "IMAGE", "help": "image of the containers in manifests"}),
 )
 FLAGS: Final[tuple[tuple[str, str], ...]] = (
     ("update-baselines", "measure, judge, then write the baselines (short: --update-baselines)"),

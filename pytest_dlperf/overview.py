@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_dlperf.baseline.commands import published_text, state_text
@@ -88,13 +89,9 @@ def list_rows(items: Sequence[pytest.Item], session: PerfSession) -> list[listin
 def _list_row(case: Case, session: PerfSession) -> listing.ListRow:
     bench = session.bench
     try:
-        bench.check(case)
-        place = session.settings.place
-        runs_here = f"if {case.framework} is {place.words}" if place.foreign else "yes"
-    except DlperfError as error:
-        runs_here = str(error).removeprefix(f"{case.id}: ").partition(";")[0]
-    try:
-        baseline = state_text(session.store.find(bench.machine_class(case), case.suite, case.id))
+        asked = session.jobs is None or session.settings.machine_class is not None
+        found_baseline = session.store.find(bench.machine_class(case), case.suite, case.id)
+        baseline = state_text(found_baseline) if asked else "unknown: no node was asked"
     except DlperfError as error:
         baseline = f"broken: {error}"
     found: Sequence[Baseline] = ()
@@ -105,13 +102,24 @@ def _list_row(case: Case, session: PerfSession) -> listing.ListRow:
         published = f"broken: {error}"
     return listing.ListRow(
         case_id=case.id,
-        runs_here=runs_here,
+        runs_here=_runs_here(case, session),
         baseline=baseline,
         published=published,
         accuracy_percent=_published_fact(found, "accuracy_percent"),
         time_to_train_s=_published_fact(found, "time_to_train_s"),
         tolerance=case.tolerance,
     )
+
+
+def _runs_here(case: Case, session: PerfSession) -> str:
+    place = session.settings.place
+    if session.jobs is not None:
+        return f"as a job of {session.jobs.scheduling.name}"
+    try:
+        session.bench.check(case)
+    except DlperfError as error:
+        return str(error).removeprefix(f"{case.id}: ").partition(";")[0]
+    return f"if {case.framework} is {place.words}" if place.foreign else "yes"
 
 
 def _published_fact(published: Sequence[Baseline], name: str) -> float | None:
@@ -122,6 +130,10 @@ def _published_fact(published: Sequence[Baseline], name: str) -> float | None:
 
 def dry_run(items: Sequence[pytest.Item], session: PerfSession) -> list[str]:
     """Return the lines of ``--dlperf-dry-run``: command and environment of every case."""
+    if session.jobs is not None:
+        from pytest_dlperf.job_preview import preview
+
+        return [*preview(session.jobs), "", "nothing was submitted"]
     lines = []
     against = session.settings.against
     if against is not None:
@@ -139,6 +151,7 @@ def dry_run(items: Sequence[pytest.Item], session: PerfSession) -> list[str]:
 def _dry_run_case(selected: Selected, target: Target, session: PerfSession) -> list[str]:
     case, bench, hosts = selected.case, session.bench, session.settings.hosts
     several = bool(hosts) and case.layout.nodes > 1
+    target = replace(target, hosts=())  # the commands are shown, not the channels
     lines = []
     if not several:
         try:
@@ -156,6 +169,6 @@ def _dry_run_case(selected: Selected, target: Target, session: PerfSession) -> l
     if not several:
         return [*lines, *environment, f"  {shlex.join(plan.argv)}"]
     lines.append("  # threads per rank as this machine's cores allow, not those of the hosts")
-    for host, argv in commands_on(chosen, plan.argv):
+    for host, argv in commands_on(chosen, plan):
         lines += [f"  # on {host.name}", *environment, f"  {shlex.join(argv)}"]
     return lines

@@ -16,6 +16,7 @@ from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.known import with_known
 from pytest_dlperf.judge.screen import more_runs
 from pytest_dlperf.judged.from_logs import judge_by_logs
+from pytest_dlperf.measure.exhausted import file_words
 from pytest_dlperf.runner import Runner, stays_disturbed
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
                 baseline = bench.baseline(case)
                 with bench.lease(case) as lease:
                     runner = Runner(bench=bench, lease=lease, workload_folder=workload_folder)
+                    runner.check_nodes(case)  # before anything trains, its parent as well
                     share = bench.share(case)
                     if share is None or share.node_rank == 0:
                         measurement, judgement, facts = measure_and_judge(case, runner, baseline)
@@ -67,6 +69,9 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
         judgement = Judgement(verdict=Verdict.NOT_RUN, reason=str(error))
     except DlperfError as error:
         judgement = Judgement(verdict=Verdict.ERROR, reason=str(error))
+    except OSError as error:
+        # A disk that is full, a folder that somebody removed: the session goes on without it.
+        judgement = Judgement(verdict=Verdict.ERROR, reason=f"{case.id}: {file_words(error)}")
     now = datetime.now(timezone.utc)
     if against is None:  # known is a slowdown since the stored sessions
         judgement = with_known(judgement, case.known, now.date())

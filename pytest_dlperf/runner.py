@@ -6,15 +6,18 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.launch.package_copy import copy_package
 from pytest_dlperf.launch.plan import make_plan
 from pytest_dlperf.launch.process import execute
 from pytest_dlperf.measure.gpu_watch import GpuWatch
+from pytest_dlperf.measure.infrastructure import RETRIED
 from pytest_dlperf.measure.nodes import await_other_nodes, check_share
 from pytest_dlperf.measure.summary import summarise
 from pytest_dlperf.own_program import check_unit, summarise_program
+from pytest_dlperf.relaunch import launch_anew, merged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,6 +72,11 @@ class Runner:
             return len(found) < case.protocol.runs
         return _undisturbed(found) < wanted and not stays_disturbed(case, found)
 
+    def check_nodes(self, case: Case) -> None:
+        """Raise ``CaseError`` unless the nodes of ``case``, if it has several, can train it."""
+        if self.bench.nodes is not None and self.bench.nodes.hosts_of(case):
+            self.bench.nodes.check(case, self.bench.target(case, self.workload_folder))
+
     def run_share(self, case: Case, share: Share) -> None:
         """Run the share of a node that does not judge; raise ``CaseError`` if it failed."""
         for number in range(1, case.protocol.runs + 1):
@@ -77,11 +85,22 @@ class Runner:
 
     def launch(self, case: Case, number: int) -> RunWithFacts:
         """Return run ``number`` of ``case``, launched now; raise ``CaseError`` if it failed."""
-        executed = self._execute(case, number)
-        if self.bench.share(case) is not None:
-            await_other_nodes(case, executed)
+        shared = self.bench.share(case) is not None
+        launched = launch_anew(
+            case,
+            lambda: self._execute(case, number),
+            # Nodes that were started one by one would have to agree on it.
+            is_allowed=lambda: not shared and self.has_time([]),
+            tell=lambda what: self.bench.watcher.tell(case, what),
+        )
+        if shared:
+            await_other_nodes(case, launched.run)
         read = summarise_program if case.command else summarise
-        run, facts = read(case, executed)
+        try:
+            run, facts = read(case, launched.run)
+        except CaseError as error:
+            raise launched.error(error) from error
+        run = launched.noted(run)
         self.bench.runs.append(case, run, facts)
         return run, facts
 
@@ -89,7 +108,9 @@ class Runner:
         check_unit(case)
         workdir = self.bench.folder / case.id / f"run{number}"
         shutil.rmtree(workdir, ignore_errors=True)  # of an attempt that failed
-        plan = make_plan(case, self.bench.target(case, self.workload_folder), workdir)
+        target = self.bench.target(case, self.workload_folder)
+        self.check_nodes(case)
+        plan = make_plan(case, target, workdir)
         shared = self.bench.shared_folder(case)
         if self.bench.copies_package:
             copy_package(self.bench.package_folder)
@@ -110,7 +131,9 @@ class Runner:
         self, case: Case, runs: Sequence[RunWithFacts], parents: Sequence[RunWithFacts]
     ) -> Measurement:
         """Return what ``runs`` measured; the runs of the one-device parent give the speedup."""
-        problems = {problem.code: problem for run, _ in runs for problem in run.problems}
+        told = [problem for run, _ in runs for problem in run.problems]
+        told += [p for run, _ in parents for p in run.problems if p.code == RETRIED]
+        problems = merged(told)
         counting = _counting(runs)
         drifting = sum(any(p.code == "drift" for p in run.problems) for run in counting)
         if drifting * 2 <= len(counting):

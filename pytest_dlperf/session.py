@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import os
 import warnings
 from dataclasses import replace
 from functools import cached_property
@@ -19,15 +17,17 @@ from pytest_dlperf.budget import Budget
 from pytest_dlperf.core.errors import DlperfError, UpdateRefusedError, UsageError
 from pytest_dlperf.core.verdict import GOOD, KnownState, Verdict
 from pytest_dlperf.history import certificates
-from pytest_dlperf.history.session_folder import make_session_folder
 from pytest_dlperf.history.session_runs import SessionRuns
 from pytest_dlperf.judge import common_shift
 from pytest_dlperf.judge.family import family_size
 from pytest_dlperf.launch.process import execute
-from pytest_dlperf.live import Live, Silent
+from pytest_dlperf.live import Live, Quiet
+from pytest_dlperf.measure.busy_gpus import GpuUse
 from pytest_dlperf.measure.devices import detect
 from pytest_dlperf.measure.environment import commit_of
 from pytest_dlperf.pipeline import judge_again, run_case
+from pytest_dlperf.session_folder import folder_of
+from pytest_dlperf.session_nodes import devices_of, hosts_of, make_nodes
 from pytest_dlperf.settings import Settings
 
 if TYPE_CHECKING:
@@ -35,10 +35,13 @@ if TYPE_CHECKING:
 
     from pytest_dlperf.core.baseline import Baseline
     from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.hosts import Host
     from pytest_dlperf.core.outcome import Outcome
     from pytest_dlperf.core.verdict import Comparison
     from pytest_dlperf.judged.from_logs import LogFolder
     from pytest_dlperf.measure.devices import Devices
+    from pytest_dlperf.nodes import Nodes
+    from pytest_dlperf.scheduled import Jobs
     from pytest_dlperf.watcher import Watcher
 
 
@@ -54,6 +57,11 @@ class PerfSession:
             raise pytest.UsageError(
                 "pytest-dlperf: --dlperf-node-rank runs the cases of all nodes in one order, and "
                 "the processes of pytest-xdist have none; leave -n out"
+            )
+        if self.settings.scheduling is not None and config.getoption("numprocesses", None):
+            raise pytest.UsageError(
+                "pytest-dlperf: --dlperf-scheduler runs --dlperf-jobs at once by itself; leave "
+                "-n of pytest-xdist out"
             )
         self._config = config
         #: Sentences of what was left out at collection, for the summary.
@@ -86,8 +94,19 @@ class PerfSession:
 
     @cached_property
     def devices(self) -> Devices:
-        """The devices of this host."""
-        return detect()
+        """The devices of this host; of the target's nodes, where a scheduler chooses them."""
+        if self.jobs is not None:
+            return self.jobs.devices
+        return detect() if self.settings.runs_nothing else devices_of(self.nodes)
+
+    @cached_property
+    def jobs(self) -> Jobs | None:
+        """The jobs that run the cases; None where this session runs them."""
+        if self.settings.scheduling is None:
+            return None
+        from pytest_dlperf.session_jobs import make_jobs
+
+        return make_jobs(self._config, self.settings, self._folder, self._watcher())
 
     @cached_property
     def store(self) -> BaselineStore:
@@ -98,6 +117,16 @@ class PerfSession:
     def commit(self) -> tuple[str, bool]:
         """The commit of the rootdir, and whether it was modified beside the baselines."""
         return commit_of(self.settings.rootdir, outside=self.settings.baselines)
+
+    @cached_property
+    def hosts(self) -> tuple[Host, ...]:
+        """The hosts of several nodes; none for this host alone."""
+        return hosts_of(self.settings)
+
+    @cached_property
+    def nodes(self) -> Nodes | None:
+        """Those hosts, and how they are reached; None for this host alone."""
+        return make_nodes(self.settings, self.hosts, self._folder) if self.hosts else None
 
     @cached_property
     def logs(self) -> LogFolder | None:
@@ -113,7 +142,8 @@ class PerfSession:
     def bench(self) -> Bench:
         """What the session gives to every case."""
         settings = self.settings
-        folder = self._folder()
+        folder = self._folder
+        budget = None if settings.budget_s is None else Budget.starting_now(settings.budget_s)
         return Bench(
             devices=self.devices,
             store=self.store,
@@ -124,6 +154,7 @@ class PerfSession:
             rootdir=settings.rootdir,
             workdir=settings.workdir,
             place=settings.place,
+            nodes=self.nodes,
             shared=settings.workdir / (settings.place.share.name if settings.place.share else ""),
             runs_nothing=settings.runs_nothing,
             pinned_machine_class=settings.machine_class,
@@ -133,7 +164,13 @@ class PerfSession:
             data=settings.data,
             frameworks_asked=settings.frameworks or (),
             inject=settings.inject,
-            budget=None if settings.budget_s is None else Budget.starting_now(settings.budget_s),
+            budget=budget,
+            gpu_use=GpuUse(
+                wish=settings.busy_gpus,
+                names=tuple(gpu.name for gpu in self.devices.gpus),
+                prefix=settings.place.prefix,
+                budget=budget,
+            ),
             against=settings.against,
             arms=self._arms(),
         )
@@ -151,29 +188,14 @@ class PerfSession:
 
     def _watcher(self) -> Watcher:
         config = self._config
-        quiet = config.get_verbosity() < 0 or not config.pluginmanager.has_plugin(
-            "terminalreporter"
-        )
-        return Silent() if quiet or hasattr(config, "workerinput") else Live(config)
+        has_terminal = config.pluginmanager.has_plugin("terminalreporter")
+        is_quiet = config.get_verbosity() < 0 or hasattr(config, "workerinput")
+        return Live(config) if has_terminal and not is_quiet else Quiet(config)
 
+    @cached_property
     def _folder(self) -> Path:
-        """Return this session's folder, the same in all its xdist workers; drop the oldest."""
-        worker = getattr(self._config, "workerinput", None)
-        base = self.settings.workdir
-        if self.settings.runs_nothing:
-            return base / "session"
-        try:
-            name = (
-                str(worker["testrunuid"])
-                if worker
-                else f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}"
-            )
-            folder, self._folder_lock = make_session_folder(base, name)
-        except OSError as error:
-            raise pytest.UsageError(
-                f"pytest-dlperf: cannot write logs to {base}: {error.strerror}; name another "
-                "folder with --dlperf-workdir"
-            ) from error
+        """The session's folder, the same in all its xdist workers; making it drops the oldest."""
+        folder, self._folder_lock = folder_of(self._config, self.settings)
         return folder
 
     def run(self, case: Case, item: pytest.Item, *, misfit: str = "") -> Outcome:
@@ -185,12 +207,15 @@ class PerfSession:
         rule = bench.rule
         if not self.settings.family_given:
             rule = replace(rule, family=self._family(case))
-        outcome = run_case(
-            case,
-            replace(bench, rule=rule),
-            workload_folder=str(item.path.parent),
-            misfit=misfit,
-        )
+        if self.jobs is not None:
+            outcome = self.jobs.outcome(case)
+        else:
+            outcome = run_case(
+                case,
+                replace(bench, rule=rule),
+                workload_folder=str(item.path.parent),
+                misfit=misfit,
+            )
         commit, dirty = self.commit
         outcome = replace(outcome, node_id=item.nodeid, commit=commit, dirty=dirty)
         if outcome.share_done:

@@ -12,11 +12,21 @@ from typing import TYPE_CHECKING, Any
 from pytest_dlperf.core.arm import parse_arm
 from pytest_dlperf.core.case import FRAMEWORKS, SIZES
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.hosts import parse_hosts
 from pytest_dlperf.core.place import Place, Share
 from pytest_dlperf.core.quantity import parse_duration, parse_share
+from pytest_dlperf.core.scheduling import IN_JOB, Scheduling
 from pytest_dlperf.core.verdict import BAD, GOOD, NOT_JUDGED, KnownState, Rule, Verdict
-from pytest_dlperf.option_values import counts, inject, names, one_of, seconds, whole
+from pytest_dlperf.option_values import (
+    BUSY_GPUS,
+    counts,
+    inject,
+    named_hosts,
+    names,
+    names_of_variables,
+    one_of,
+    seconds,
+    whole,
+)
 
 if TYPE_CHECKING:
     import pytest
@@ -60,6 +70,12 @@ class Settings:
     published: bool
     #: Empty if none are named.
     hosts: tuple[Host, ...]
+    #: ``ssh`` with its options; None for the usual one.
+    ssh: str | None
+    #: How torchrun's nodes meet.
+    rendezvous: str
+    #: Names of variables whose values travel to the nodes.
+    travelling: tuple[str, ...]
     #: Folder of logs to judge in place of training.
     from_logs: Path | None
     list_only: bool
@@ -69,6 +85,10 @@ class Settings:
     #: A command that prepares a ref's tree, and untracked paths that are linked into it.
     arm_setup: str
     arm_links: tuple[str, ...]
+    #: What is done where others use the GPUs of a case; None if nothing was said.
+    busy_gpus: str | None
+    #: What runs the cases as jobs; None where this session runs them.
+    scheduling: Scheduling | None
 
     @classmethod
     def from_config(cls, config: pytest.Config) -> Settings:
@@ -108,7 +128,8 @@ class Settings:
             budget_s=_budget(get),
             fail_on=_fail_on(config.getini("dlperf_fail_on"), strict=get("strict")),
             observe=one_of(get("mode"), ("gate", "observe"), "--dlperf-mode") == "observe",
-            update=get("update-baselines"),
+            # A job measures; the session that submitted it stores
+            update=get("update-baselines") and get("scheduler") != IN_JOB,
             reason=get("reason").strip(),
             baselines=path("baselines", "baselines"),
             workdir=path("workdir", ".dlperf"),
@@ -122,13 +143,19 @@ class Settings:
             place=_place(get, path("workdir", ".dlperf"), config.rootpath),
             share_host=get("share-host"),
             published=get("published"),
-            hosts=_hosts(get),
+            hosts=_hosts(get, config.invocation_params.dir),
+            ssh=get("ssh"),
+            rendezvous=one_of(get("rendezvous"), ("static", "c10d"), "--dlperf-rendezvous")
+            or "static",
+            travelling=names_of_variables(get("env")),
             from_logs=_from_logs(get, config.invocation_params.dir),
             list_only=get("list"),
             dry_run=get("dry-run"),
             against=_against(get),
             arm_setup=config.getini("dlperf_arm_setup").strip(),
             arm_links=tuple(config.getini("dlperf_arm_link")),
+            busy_gpus=one_of(get("busy-gpus"), BUSY_GPUS, "--dlperf-busy-gpus"),
+            scheduling=Scheduling.parse(get),
         )
 
     @property
@@ -237,16 +264,15 @@ def _long(option: str) -> str:
     return option if option == "update-baselines" else f"dlperf-{option}"
 
 
-def _hosts(get: Any) -> tuple[Host, ...]:
+def _hosts(get: Any, config_dir: Path) -> tuple[Host, ...]:
     if get("hosts") is None:
         return ()
-    hosts = parse_hosts(get("hosts"))
-    if not get("dry-run"):
+    if get("node-rank") is not None:
         raise UsageError(
-            "--dlperf-hosts prints the commands of every node, with --dlperf-dry-run; to run "
-            "them, start each node's share with --dlperf-node-rank and --dlperf-master"
+            "--dlperf-hosts starts the ranks of every node, and --dlperf-node-rank those of this "
+            "one alone; give one of them"
         )
-    return hosts
+    return named_hosts(get("hosts"), config_dir)
 
 
 def _fail_on(names: list[str], *, strict: bool) -> frozenset[Verdict]:

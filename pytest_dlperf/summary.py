@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,11 +16,10 @@ from pytest_dlperf.core.outcome_json import outcome_from_json, outcome_to_json
 from pytest_dlperf.core.verdict import NOT_JUDGED, KnownState, Verdict
 from pytest_dlperf.noise import learn_noise
 from pytest_dlperf.options import FLAGS
+from pytest_dlperf.own_options import own_options
 from pytest_dlperf.report import json_, terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pytest_dlperf.core.outcome import Outcome
     from pytest_dlperf.fixture import Dlperf
     from pytest_dlperf.session import PerfSession
@@ -122,6 +123,7 @@ class Collector:
         self.outcomes: list[Outcome] = []
         #: Ids of the cases that were to run, whether they came to it or not.
         self.selected: set[str] = set()
+        self._write_next_s = 0.0
         self._not_written = ""
         self._not_learnt = ""
 
@@ -133,6 +135,20 @@ class Collector:
             outcome = outcome_from_json(values)
             self.outcomes.append(outcome)
             self._config.hook.pytest_dlperf_outcome(outcome=outcome)
+            self._write_so_far()
+
+    def _write_so_far(self) -> None:
+        """Write the results so far: the session may be killed before its end.
+
+        Not so often that it would take more than a tenth of the time.
+        """
+        path, began_s = self._config.option.dlperf_json, time.monotonic()
+        if path is None or began_s < self._write_next_s:
+            return
+        # Where it cannot be written, the session's end says so.
+        with contextlib.suppress(OSError):
+            json_.write(self._config.invocation_params.dir / path, self.outcomes)
+        self._write_next_s = time.monotonic() + 10 * (time.monotonic() - began_s)
 
     def _reproduce(self, outcome: Outcome) -> str:
         """Return the command, typed where this one was, that runs just this case again."""
@@ -140,7 +156,13 @@ class Collector:
         path, _, name = outcome.node_id.partition("::")
         here = config.invocation_params.dir
         node_id = f"{os.path.relpath(config.rootpath / path, here)}::{name}"
-        return shlex.join(["pytest", node_id, *_own_options(config.invocation_params.args)])
+        return shlex.join(
+            [
+                "pytest",
+                node_id,
+                *own_options(config.invocation_params.args, dict(FLAGS), for_people=True),
+            ]
+        )
 
     @property
     def measured_nothing(self) -> bool:
@@ -207,22 +229,3 @@ class Collector:
             "mode observe: only errors fail; gate mode would have failed "
             f"{fails} of {count} {'test' if count == 1 else 'tests'}"
         )
-
-
-#: Options that say what becomes of a result, not how it is reached.
-_NOT_REPEATED = ("--dlperf-json", "--dlperf-reason", "--dlperf-update-baselines")
-
-
-def _own_options(arguments: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return those of pytest's arguments that are ours and decide how a case is measured."""
-    found: list[str] = []
-    words = iter(str(argument) for argument in arguments)
-    for word in words:
-        name, equals, _ = word.partition("=")
-        if name not in {"--gpus", "--cpus"} and not name.startswith("--dlperf-"):
-            continue
-        takes_value = name.removeprefix("--dlperf-") not in dict(FLAGS)
-        option = [word] if equals or not takes_value else [word, next(words, "")]
-        if name not in _NOT_REPEATED:
-            found += option
-    return found

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class Watcher(Protocol):
     """Is told how a case goes on; ``live.py`` shows it."""
 
-    def waiting(self, case: Case, holder: str) -> None:
-        """Learn who holds the host's lease."""
+    def tell(self, case: Case, what: str) -> None:
+        """Learn what holds a case up, or what could not be looked at."""
         ...
 
     def run_starts(self, case: Case, number: int, of: int) -> None:
@@ -28,4 +28,8 @@ class Watcher(Protocol):
 
     def run_ended(self, case: Case, run: RunSummary) -> None:
         """Take what a run measured."""
+        ...
+
+    def queued(self, name: str, words: str) -> None:
+        """Learn how the job of a case, or of the probe, stands with its scheduler."""
         ...

@@ -99,7 +99,23 @@ def _session(session: Session, where: str, *, published: bool) -> Iterator[str]:
     yield from _estimates(session, where)
     if session.speedup is not None and not _is_positive(session.speedup):
         yield f"{where}.speedup: {session.speedup} is no speedup; it must be above 0"
+    yield from _scaling(session, where)
     yield from _shape(session, where, published=published)
+
+
+def _scaling(session: Session, where: str) -> Iterator[str]:
+    if session.scaling is None:
+        return
+    field = f"{where}.scaling"
+    for i, share in enumerate(session.scaling.collectives_shares):
+        if not 0 <= share <= 1:
+            yield f"{field}.collectives_shares[{i}]: {share} is no share from 0 to 1"
+    for i, skew in enumerate(session.scaling.skews):
+        if not -1 < skew < math.inf:
+            yield f"{field}.skews[{i}]: {skew} is no share by which a time is above another"
+    yield from _positive(
+        session.scaling.all_reduce_gb_per_s.items(), f"{field}.all_reduce_gb_per_s"
+    )
 
 
 def _estimates(session: Session, where: str) -> Iterator[str]:

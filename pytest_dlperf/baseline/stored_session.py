@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.errors import UpdateRefusedError
+from pytest_dlperf.core.skew import stored_scaling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -38,6 +39,7 @@ def session_of(outcome: Outcome, *, reason: str) -> Session:
         estimates=_estimates(measurement.runs),
         canary=_medians([run.canary for run in measurement.runs]),
         canary_by_node=_canary_by_node(measurement.runs),
+        scaling=stored_scaling(measurement.runs, outcome.case.layout.device),
         node=environment.node if environment else "",
         commit=outcome.commit,
         software=dict(environment.software) if environment else {},

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.cases.versions import check_version
@@ -25,6 +27,29 @@ DISTRIBUTIONS: Final = {
 _AMPERE: Final = 8.0
 #: The first Python that no TensorFlow with Keras 2 has wheels for.
 _PYTHON_WITHOUT_TENSORFLOW: Final = (3, 12)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Installed:
+    """What an environment has of the frameworks, by its packages' metadata."""
+
+    #: Version by framework; of those that are there.
+    frameworks: Mapping[str, str]
+    horovod: bool
+    legacy_keras: bool
+    #: Such as ``3.11``.
+    python: str
+
+
+def installed_here() -> Installed:
+    """Return what this environment has."""
+    versions = {name: framework_version(name) for name in DISTRIBUTIONS}
+    return Installed(
+        frameworks={name: version for name, version in versions.items() if version is not None},
+        horovod=_version_of("horovod") is not None,
+        legacy_keras=legacy_keras(),
+        python=".".join(map(str, sys.version_info[:2])),
+    )
 
 
 def framework_version(framework: str) -> str | None:
@@ -56,16 +81,23 @@ def _needs_horovod(case: Case) -> bool:
 
 
 def check_possible(
-    case: Case, *, compute_capability: float | None, framework_known: bool = False
+    case: Case,
+    *,
+    compute_capability: float | None,
+    framework_known: bool = False,
+    installed: Installed | None = None,
 ) -> None:
     """Raise ``NotRunError`` if ``case`` cannot run here, whatever is tried.
 
     ``compute_capability`` is that of this machine's GPUs, None if unknown. With
     ``framework_known`` this environment is not asked for the framework: another has it.
+    ``installed`` is what the target's environment has, where that is not this one.
     """
+    has_horovod = framework_known and installed is None  # what is not asked for is believed
+    installed = installed or installed_here()
     if not framework_known:
-        _check_framework(case)
-    if _needs_horovod(case) and _version_of("horovod") is None:
+        _check_framework(case, installed)
+    if _needs_horovod(case) and not (has_horovod or installed.horovod):
         raise NotRunError(
             f"Horovod is not installed, and {case.world_size} ranks of tensorflow need it; "
             "HOROVOD_WITH_TENSORFLOW=1 pip install --no-build-isolation horovod builds it, and "
@@ -94,24 +126,24 @@ def check_possible(
         )
 
 
-def _check_framework(case: Case) -> None:
-    """Raise ``NotRunError`` if this environment lacks the framework, or has one that won't do.
+def _check_framework(case: Case, installed: Installed) -> None:
+    """Raise ``NotRunError`` if the environment lacks the framework, or has one that won't do.
 
     A program of the user's own runs on whatever version it likes.
     """
-    version = framework_version(case.framework)
+    version = installed.frameworks.get(case.framework)
     if version is None:
-        raise NotRunError(f"{case.framework} is not installed; {_remedy(case)}")
+        raise NotRunError(f"{case.framework} is not installed; {_remedy(case, installed.python)}")
     if not case.command:
-        check_version(case.framework, version, keras_2=legacy_keras())
+        check_version(case.framework, version, keras_2=installed.legacy_keras)
 
 
-def _remedy(case: Case) -> str:
+def _remedy(case: Case, here: str) -> str:
     on_gpu = case.framework == "paddle" and case.layout.device == "gpu"
     extra = "paddle-gpu" if on_gpu else case.framework
     install = f"pip install 'pytest-dlperf[{extra}]' brings it"
-    if case.framework == "tensorflow" and sys.version_info >= _PYTHON_WITHOUT_TENSORFLOW:
-        here = ".".join(map(str, sys.version_info[:2]))
+    python = tuple(int(part) for part in here.split("."))
+    if case.framework == "tensorflow" and python >= _PYTHON_WITHOUT_TENSORFLOW:
         return f"{install} on Python 3.11 or lower, and this is {here}"
     return install
 

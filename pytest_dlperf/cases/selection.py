@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.hosts import hosts_of
 from pytest_dlperf.core.layout import DeviceKind, Layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.hosts import Host
 
 #: Devices of a node where the machine has no GPU to count: that of the source reports.
 _REPORTS_GPUS_PER_NODE: Final = 8
@@ -45,6 +47,12 @@ class Machine:
     gpus_per_node: int = 0
     #: This node's number, where it runs its share of layouts of several; None for a whole host.
     node_rank: int | None = None
+    #: The hosts of a session that has several; empty for this one alone.
+    hosts: tuple[Host, ...] = ()
+    #: Nodes that a session can have; None for as many as a scheduler gives.
+    nodes: int | None = 1
+    #: False if the target was not asked: then every layout may run there.
+    known: bool = True
 
     def has_share(self, layout: Layout) -> bool:
         """Return whether this node is one of ``layout``'s: those are counted from node 0."""
@@ -81,8 +89,18 @@ def select(declared: Sequence[Case], wish: Wish, machine: Machine) -> tuple[Sele
 
 def fits(layout: Layout, machine: Machine) -> str:
     """Return why ``layout`` cannot run on this machine; empty if it can."""
-    if layout.nodes > 1 and machine.node_rank is None:
-        return f"{layout} needs {layout.nodes} nodes, and this session has this host only"
+    if not machine.known:
+        return ""
+    if machine.hosts:
+        try:
+            hosts_of(layout, machine.hosts)
+        except UsageError as error:
+            return str(error)
+    elif layout.nodes > (machine.nodes or layout.nodes) and machine.node_rank is None:
+        return (
+            f"{layout} needs {layout.nodes} nodes, and this session has this host only; name the "
+            "nodes with --dlperf-hosts=n1:8,n2:8"
+        )
     if layout.device == "cpu":
         if layout.devices_per_node > machine.cores:
             return (
@@ -109,6 +127,8 @@ def _kinds(wish: Wish, machine: Machine) -> tuple[DeviceKind, ...]:
         gpu: tuple[DeviceKind, ...] = () if wish.gpus is None else ("gpu",)
         cpu: tuple[DeviceKind, ...] = () if wish.cpus is None else ("cpu",)
         return gpu + cpu
+    if not machine.known:
+        return ("gpu", "cpu")
     # A GPU that is present but unusable is an error, never a fall back to the CPU.
     return ("gpu",) if machine.gpus or machine.gpu_problem else ("cpu",)
 
@@ -127,7 +147,7 @@ def _select_group(
         return [Selected(case=c, left_out=f"size {c.size} was not asked for") for c in group]
     of_kind = [case for case in group if case.layout.device == kind]
     counts = wish.gpus if kind == "gpu" else wish.cpus
-    ranks = _cpu_ranks_max(group, wish)
+    ranks = _cpu_ranks_max(group, wish, machine)
     if counts is None:
         return _declared_layouts(of_kind, group, kind, machine, ranks)
     families = {case.family: case for case in reversed(of_kind or list(group))}
@@ -179,24 +199,28 @@ def _declared_layouts(
     return chosen
 
 
-def _cpu_ranks_max(group: Sequence[Case], wish: Wish) -> int:
+def _cpu_ranks_max(group: Sequence[Case], wish: Wish, machine: Machine) -> int:
     declared = [c.layout.devices_per_node for c in group if c.layout.device == "cpu"]
-    return max([1, *declared, *(wish.cpus or ())])
+    asked = [layout_of(count, "cpu", machine).devices_per_node for count in wish.cpus or ()]
+    return max([1, *declared, *asked])
 
 
 def layout_of(count: int, kind: DeviceKind, machine: Machine) -> Layout:
     """Return the layout of ``count`` devices: on one node, or on whole nodes if it is more."""
-    if kind == "cpu":
-        return Layout(nodes=1, devices_per_node=count, device="cpu")
-    per_node = machine.gpus_per_node or max(machine.gpus, 0) or _REPORTS_GPUS_PER_NODE
+    if machine.hosts:
+        per_node = machine.hosts[0].devices
+    elif kind == "cpu":
+        per_node = count
+    else:
+        per_node = machine.gpus_per_node or max(machine.gpus, 0) or _REPORTS_GPUS_PER_NODE
     if count <= per_node:
-        return Layout(nodes=1, devices_per_node=count, device="gpu")
-    if machine.gpus and count <= _REPORTS_GPUS_PER_NODE:
+        return Layout(nodes=1, devices_per_node=count, device=kind)
+    if machine.gpus and count <= _REPORTS_GPUS_PER_NODE and not machine.hosts:
         # More than this machine has, but one node of the usual size: say so of one node.
         return Layout(nodes=1, devices_per_node=count, device="gpu")
     if count % per_node:
         raise UsageError(
-            f"--gpus={count}: more than one node's {per_node} GPUs, and not whole nodes; give a "
-            f"multiple of {per_node}"
+            f"--{kind}s={count}: more than one node's {per_node} {kind.upper()}s, and not whole "
+            f"nodes; give a multiple of {per_node}"
         )
-    return Layout(nodes=count // per_node, devices_per_node=per_node, device="gpu")
+    return Layout(nodes=count // per_node, devices_per_node=per_node, device=kind)

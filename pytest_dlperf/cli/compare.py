@@ -128,9 +128,9 @@ class _Lines:
     def __init__(self) -> None:
         self._of = ""
 
-    def waiting(self, case: Case, holder: str) -> None:
-        """Say who holds the host."""
-        self._say(f"{case.id}: waiting for this host, held by {holder}")
+    def tell(self, case: Case, what: str) -> None:
+        """Say what holds the case up."""
+        self._say(f"{case.id}: {what}")
 
     def run_starts(self, case: Case, number: int, of: int) -> None:
         """Remember which run this is."""
@@ -144,6 +144,9 @@ class _Lines:
         disturbed = f"; does not count: {run.disturbed}" if run.disturbed else ""
         unit = case.unit or "samples"
         self._say(f"{case.id} run {self._of}: {run.throughput:.4g} {unit}/s{disturbed}")
+
+    def queued(self, name: str, words: str) -> None:
+        """Do nothing: no scheduler is asked here."""
 
     def _say(self, text: str) -> None:
         sys.stderr.write(f"{text}\n")

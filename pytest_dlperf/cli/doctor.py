@@ -8,6 +8,7 @@ from typing import Any
 from pytest_dlperf import runtime
 from pytest_dlperf.cases.possible import DISTRIBUTIONS, framework_version, legacy_keras
 from pytest_dlperf.cases.versions import check_version
+from pytest_dlperf.cli.doctor_hosts import render_hosts
 from pytest_dlperf.core.case import GPU_PRECISIONS
 from pytest_dlperf.core.errors import NotRunError
 from pytest_dlperf.launch.base import find_program
@@ -105,6 +106,7 @@ def render(facts: dict[str, Any]) -> str:
         lines.append(f"program         {name}: {path or f'none (needed for {_PROGRAMS[name]})'}")
     lines.append(f"locks           in {facts['runtime_folder']}")
     lines.append(f"host lease      {facts['lease_holder'] or 'free'}")
+    lines += render_hosts(facts)
     lines += [f"missing         {line}" for line in facts["missing"]]
     lines += [f"PROBLEM         {line}" for line in facts["problems"]]
     return "\n".join(lines)

@@ -30,7 +30,12 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         '{"unit": "samples/s", "sessions": [{"runs": [512.1, 509.8]}]}.',
     )
     judge.add_argument("base", metavar="BASE")
-    judge.add_argument("current", metavar="CURRENT")
+    judge.add_argument(
+        "current",
+        nargs="+",
+        metavar="CURRENT",
+        help="several files of --dlperf-json are one session",
+    )
     for name in ("tolerance", "min-effect", "alpha"):
         judge.add_argument(f"--{name}", metavar="SHARE", help="3%% or 0.03")
     judge.add_argument("--family", type=extract_command.positive, metavar="N")
@@ -48,12 +53,12 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def _judge(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.judged.as_json import judged_to_json
-    from pytest_dlperf.judged.sides import pairs_of, problems_of, read_side
+    from pytest_dlperf.judged.sides import pairs_of, problems_of, read_side, read_sides
 
     rule = _rule(arguments)
     question = extract_command.question(arguments)
     before = read_side(arguments.base, question)
-    pairs, alone = pairs_of(before, read_side(arguments.current, question))
+    pairs, alone = pairs_of(before, read_sides(arguments.current, question))
     found = {key: _verdict(*pair, rule, arguments) for key, pair in pairs.items()}
     if arguments.json:
         values = judged_to_json(pairs, found, alone=alone)
@@ -92,8 +97,9 @@ def _verdict(
     from pytest_dlperf.judge.log_sides import LogArm
     from pytest_dlperf.judged.sides import judge_sides
 
+    current = ", ".join(arguments.current)
     if now is None:
-        return Judgement(verdict=Verdict.NOT_RUN, reason=f"{arguments.current} does not have it")
+        return Judgement(verdict=Verdict.NOT_RUN, reason=f"{current} does not have it")
     if before is None:
         return Judgement(verdict=Verdict.NO_BASELINE, reason=f"{arguments.base} does not have it")
     try:
@@ -101,10 +107,9 @@ def _verdict(
     except CaseError as error:
         return Judgement(verdict=Verdict.ERROR, reason=str(error))
     except KeyError as error:
-        raise UsageError(f"{arguments.current}: {error} is missing") from error
-    if not isinstance(now, LogArm) and os.path.realpath(arguments.base) == os.path.realpath(
-        arguments.current
-    ):
+        raise UsageError(f"{current}: {error} is missing") from error
+    files = {os.path.realpath(name) for name in arguments.current}
+    if not isinstance(now, LogArm) and files == {os.path.realpath(arguments.base)}:
         same = f"{judgement.reason}; both sides are the very same file"
         return replace(judgement, reason=same)
     return judgement

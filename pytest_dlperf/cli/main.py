@@ -48,6 +48,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     doctor = commands.add_parser("doctor", help="what is here to run on, and what is missing")
     doctor.add_argument("--json", action="store_true", help="JSON alone on standard output")
+    doctor.add_argument("--hosts", metavar="n1:8,n2:8|FILE", help="look at these hosts as well")
+    doctor.add_argument("--ssh", metavar="COMMAND", help="ssh with options, to reach them")
+    doctor.add_argument("--python", default=sys.executable, metavar="PATH", help="Python there")
     doctor.set_defaults(run=_doctor)
     baselines = commands.add_parser(
         "baselines", help="look at stored baselines, and accept new ones"
@@ -70,7 +73,9 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("case", help="case id, or a pattern with * that fits")
     show.set_defaults(run=_show)
     accept = actions.add_parser("accept", parents=[common], help="store what a session measured")
-    accept.add_argument("results", type=Path, help="file of --dlperf-json")
+    accept.add_argument(
+        "results", type=Path, nargs="+", help="file of --dlperf-json; several are one session"
+    )
     accept.add_argument(
         "-k", dest="pattern", metavar="PATTERN", help="only case ids that hold this"
     )
@@ -148,7 +153,7 @@ def _accept(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.pipeline import judge_again
     from pytest_dlperf.report import json_
 
-    outcomes = json_.read(arguments.results)
+    outcomes = json_.read_shards(arguments.results)
     store = _store(arguments, may_be_missing=True)
     changes = commands.accept(
         store,
@@ -169,7 +174,8 @@ def _accept(arguments: argparse.Namespace) -> int:
         for change in changes:
             (_say if change.refused else _print)(change.text)
     if not changes:
-        raise UsageError(f"{arguments.results} holds no case that fits; look at -k")
+        named = ", ".join(map(str, arguments.results))
+        raise UsageError(f"{named} holds no case that fits; look at -k")
     return 1 if any(change.refused for change in changes) else 0
 
 
@@ -206,6 +212,11 @@ def _doctor(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.cli import doctor
 
     facts = doctor.examine()
+    if arguments.hosts:
+        from pytest_dlperf.cli.doctor_hosts import examine_hosts
+
+        facts |= examine_hosts(arguments.hosts, ssh=arguments.ssh, python=arguments.python)
+        facts["problems"] += facts["hosts_problems"]
     if arguments.json:
         _print_json(facts)
     else:

@@ -14,6 +14,7 @@ from pytest_dlperf.report import html, json_, markdown, text
 from pytest_dlperf.report.comparison import compare
 from pytest_dlperf.report.comparison_document import comparison_document
 from pytest_dlperf.report.environment_section import environment_blocks
+from pytest_dlperf.report.scaling import scaling_grid
 
 if TYPE_CHECKING:
     import argparse
@@ -69,7 +70,7 @@ def make_report(arguments: argparse.Namespace) -> str:
         made = json.dumps(values, indent=1, sort_keys=True, allow_nan=False) + "\n"
     else:
         name = arguments.format or _SUFFIXES.get(output.suffix if output else "", "text")
-        made = _RENDER[name](comparison_document(environments, tables))
+        made = _RENDER[name](comparison_document(environments, tables, scaling_grid(outcomes)))
     if output is None:
         return made
     try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pytest_dlperf.core.measurement import Conditions
+from pytest_dlperf.core.scaling import StoredScaling
 
 #: Reasons with which observe mode stores what gate mode would not have put beside the others.
 OBSERVED_REGRESSED: Final = "observed: regressed"
@@ -42,6 +43,8 @@ class Session:
     canary: Mapping[str, float] = field(default_factory=dict)
     #: The same by node; empty where it is not known.
     canary_by_node: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    #: None where it is not known, as in files of before it was measured.
+    scaling: StoredScaling | None = None
     node: str = ""
     commit: str = ""
     software: Mapping[str, str] = field(default_factory=dict)

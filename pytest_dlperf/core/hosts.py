@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Final
 from pytest_dlperf.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pytest_dlperf.core.layout import Layout
 
 #: Letters, digits, dots, dashes: a host name or an IPv4 address, and nothing that a shell reads.
 _NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
+
+
+_SLOTS: Final = re.compile(r"(\S+)\s+(?:slots|max_slots)=(\d+)(?:\s+max[-_]slots=\d+)?")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,18 +28,55 @@ class Host:
     devices: int
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reach:
+    """How to start a program on a node."""
+
+    name: str
+    #: Stands before the program; empty for this host.
+    argv: tuple[str, ...] = ()
+    #: Whether a shell on the node reads the program's words, as under ssh.
+    shell: bool = False
+    #: The interpreter there.
+    python: str = "python3"
+
+
 def parse_hosts(text: str) -> tuple[Host, ...]:
     """Return the hosts; raise ``UsageError`` for what names none, or one twice."""
+    return _hosts(part.partition(":")[::2] for part in _parts(text))
+
+
+def parse_hostfile(text: str) -> tuple[Host, ...]:
+    """Return the hosts of a file: a line each, as ``n1:8``, or ``n1 slots=8`` as for MPI.
+
+    What follows a ``#`` is left out. Raises ``UsageError`` as ``parse_hosts`` does.
+    """
+    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
+    return _hosts(
+        (match[1], match[2]) if (match := _SLOTS.fullmatch(line)) else line.partition(":")[::2]
+        for line in lines
+        if line
+    )
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",")]
+
+
+def _hosts(pairs: Iterable[tuple[str, ...]]) -> tuple[Host, ...]:
     hosts: list[Host] = []
-    for part in text.split(","):
-        name, _, devices = part.strip().partition(":")
+    for name, devices in pairs:
         if not _NAME.fullmatch(name) or not devices.isdecimal() or int(devices) < 1:
+            written = f"{name}:{devices}" if devices else name
             raise UsageError(
-                f"--dlperf-hosts: {part.strip()!r} is no host with its devices; write n1:8,n2:8"
+                f"--dlperf-hosts: {written!r} is no host with its devices; write n1:8,n2:8, or "
+                "name a file with a line n1:8 or n1 slots=8 for each"
             )
         if name in {host.name for host in hosts}:
             raise UsageError(f"--dlperf-hosts: {name} stands twice; give all its devices at once")
         hosts.append(Host(name=name, devices=int(devices)))
+    if not hosts:
+        raise UsageError("--dlperf-hosts names no host; write n1:8,n2:8")
     return tuple(hosts)
 
 
@@ -44,7 +86,7 @@ def hosts_of(layout: Layout, hosts: tuple[Host, ...]) -> tuple[Host, ...]:
     Raises ``UsageError`` if there are too few, or one is too small.
     """
     if len(hosts) < layout.nodes:
-        raise UsageError(f"{layout} needs {layout.nodes} nodes, --dlperf-hosts names {len(hosts)}")
+        raise UsageError(f"{layout} needs {layout.nodes} nodes, and there are {len(hosts)} hosts")
     chosen = hosts[: layout.nodes]
     for host in chosen:
         if host.devices < layout.devices_per_node:

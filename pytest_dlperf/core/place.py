@@ -81,9 +81,8 @@ class Place:
             words = shlex.split(prefix or "")
             text = masked(prefix or "")
         except ValueError as error:
-            raise UsageError(
-                f"--dlperf-prefix={prefix}: {error}; quote it as in a shell"
-            ) from error
+            # Not repeated: it may set variables, whose values cannot be told from the rest.
+            raise UsageError(f"--dlperf-prefix: {error}; quote it as in a shell") from error
         for name, folder in folders.items():
             # Not str.format: a container's own options may hold braces
             words = [word.replace(f"{{{name}}}", folder) for word in words]

@@ -6,6 +6,10 @@ import math
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
+
+from pytest_dlperf.core.hosts import Reach
+from pytest_dlperf.core.scaling import Scaling
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,6 +24,18 @@ class Span:
     work: float
     cpu_seconds: float | None = None
     data_wait_seconds: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodePlan:
+    """What one node of several runs, at the far end of a channel."""
+
+    reach: Reach
+    #: ``${MASTER_PORT}`` in it is filled in when the first node has named a free one.
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    #: Files that the command needs in the run's folder, by name.
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,6 +58,10 @@ class LaunchPlan:
     rank_logs: str = ""
     #: Folder of the ranks' records, where several nodes share one; empty for ``workdir``.
     shared_records: str = ""
+    #: The nodes of a launch over channels; then ``argv`` and ``env`` are what each is made of.
+    nodes: tuple[NodePlan, ...] = ()
+    #: Whether the command, started on the first node, starts the ranks of all.
+    starts_all_nodes: bool = False
 
     @property
     def records(self) -> str:
@@ -49,12 +69,16 @@ class LaunchPlan:
         return self.shared_records or self.workdir
 
 
+#: Begins ``Run.end`` where nodes are to blame rather than ranks.
+NODES: Final = "nodes: "
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
     """One launch, ended."""
 
     plan: LaunchPlan
-    #: Exit status of the launcher; negative for a signal; None if it could not be started.
+    #: Exit status of the launcher; negative for a signal; None if it did not end by itself.
     exit_code: int | None
     #: Seconds from the start of the supervisor to the end of the last process.
     elapsed_s: float
@@ -64,6 +88,14 @@ class Run:
     #: Why it ended, where the supervisor knows better than the exit code.
     end: str = ""
     log: str = ""
+    #: Processes of the launch on this host that lived when it was ended; None if unknown.
+    alive: frozenset[int] | None = None
+    #: The same of a launch over channels, by ``host name, PID namespace`` of each node.
+    alive_on: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    #: Processes of this host that the kernel killed for lack of memory meanwhile.
+    oom_kills: int = 0
+    #: Why what was printed could not be kept; empty if it could.
+    log_error: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,6 +160,8 @@ class RunSummary:
     extras: Mapping[str, float] = field(default_factory=dict)
     #: The canary of each node, the slowest of its ranks.
     canary_by_node: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    #: None for one rank, and where nothing was sampled after the window.
+    scaling: Scaling | None = None
 
     @property
     def loss_fall(self) -> float | None:

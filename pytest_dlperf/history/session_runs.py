@@ -40,17 +40,31 @@ class SessionRuns:
         """Remember ``run``, and what its ranks reported."""
         path = self._path(case)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        line = json.dumps({"run": encode(run), "facts": facts})
+        # Begins a line, so that it is whole whatever a writer that was killed has left.
         with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"run": encode(run), "facts": facts}) + "\n")
+            file.write(f"\n{line}\n")
 
     def load(self, case: Case) -> list[tuple[RunSummary, dict[str, Any]]]:
-        """Return the runs of ``case`` so far, with what their ranks reported."""
+        """Return the runs of ``case`` so far, with what their ranks reported.
+
+        A process that was killed while it wrote has left half a line, and so no run.
+        """
         path = self._path(case)
         if not path.exists():
             return []
-        lines = path.read_text(encoding="utf-8").splitlines()
-        loaded = [json.loads(line) for line in lines]
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        loaded = [item for line in lines if (item := _whole(line)) is not None]
         return [(decode(RunSummary, item["run"]), item["facts"]) for item in loaded]
 
     def _path(self, case: Case) -> Path:
         return self._folder / case.id / "runs.jsonl"
+
+
+def _whole(line: str) -> dict[str, Any] | None:
+    """Return what a line says; None for an empty one, and for half of one."""
+    try:
+        item: dict[str, Any] = json.loads(line)
+    except ValueError:
+        return None
+    return item

@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.layout import DeviceKind
     from pytest_dlperf.core.measurement import Measurement
 
+#: The canary's name of what crosses the links between devices.
+ALL_REDUCE: Final = "all_reduce_gb_per_s"
 #: A shift below this, as a share, is no change of the machine.
 MARGIN: Final[Mapping[DeviceKind, float]] = {"cpu": 0.10, "gpu": 0.05}
 #: On CPU processes these two vary of themselves: over 40 runs on 2 quiet cores the copy of two
 #: ranks was 25 or 50 GB/s, gloo's all-reduce 0.7 to 1.8 GB/s, the matrix product 102 to 104.
-_LOOSE: Final = {("cpu", "copy_gb_per_s"): 0.75, ("cpu", "all_reduce_gb_per_s"): 0.75}
+_LOOSE: Final = {("cpu", "copy_gb_per_s"): 0.75, ("cpu", ALL_REDUCE): 0.75}
 #: So many standard deviations of the canary itself are no change of the machine either.
 _SPREADS: Final = 3.0
 
@@ -48,19 +50,24 @@ def moved(measurement: Measurement, stored: Sequence[Session], device: DeviceKin
     Each node is compared with itself in the sessions that ran on it. The slowest rank of all
     stands for nodes that are new, and is compared with that of all sessions.
     """
+    return max(shifts(measurement, stored, device), key=lambda one: abs(one.size), default=None)
+
+
+def shifts(measurement: Measurement, stored: Sequence[Session], device: DeviceKind) -> list[Shift]:
+    """Return all shifts that are beyond the canary's own noise, as ``moved`` compares them."""
     nodes = sorted({node for run in measurement.runs for node in run.canary_by_node})
     own = {
         node: [s.canary_by_node[node] for s in stored if node in s.canary_by_node]
         for node in nodes
     }
-    shifts: list[Shift] = []
+    found: list[Shift] = []
     for node in (node for node in nodes if own[node]):
         now = [run.canary_by_node.get(node, {}) for run in measurement.runs]
-        shifts += _shifts(now, own[node], device, node if len(nodes) > 1 else "")
+        found += _shifts(now, own[node], device, node if len(nodes) > 1 else "")
     if not nodes or not all(own.values()):
         now, before = [run.canary for run in measurement.runs], [s.canary for s in stored]
-        shifts += _shifts(now, before, device, "")
-    return max(shifts, key=lambda shift: abs(shift.size), default=None)
+        found += _shifts(now, before, device, "")
+    return found
 
 
 def _shifts(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.skew import stored_scaling
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Verdict
 from pytest_dlperf.judge import (
     convergence,
@@ -17,6 +18,7 @@ from pytest_dlperf.judge import (
     pair_values,
     priors,
     refusals,
+    scaling,
 )
 from pytest_dlperf.judge.compare import comparison_of, slower_for_sure
 from pytest_dlperf.judge.paired import TOLERANCE, by_pairs, contrast_of, pairs_of
@@ -86,12 +88,24 @@ def judge_interleaved(
         throughput=found,
         metrics=others,
     )
-    judged = _with_metrics(judged)
+    judged = _with_why(_with_metrics(judged), case, now, before)
     if judged.verdict in GOOD and window is not None and window.verdict is Verdict.INCONCLUSIVE:
         words = interleaved_words.window_is_open(window, takes)
         reason = f"{words}; the median iteration: {judged.reason}"
         return replace(judged, verdict=Verdict.INCONCLUSIVE, reason=reason)
     return judged
+
+
+def _with_why(judged: Judgement, case: Case, now: Measurement, before: Measurement) -> Judgement:
+    """Say what makes devices wait, where a training on several of them became slower.
+
+    The arms are not measured on one device, so that whether speedup fell is not known.
+    """
+    if judged.throughput.verdict is not Verdict.REGRESSED or case.world_size < 2:
+        return judged
+    device = case.layout.device
+    words = scaling.why(now.runs, [stored_scaling(before.runs, device)], device)
+    return replace(judged, reason=f"{judged.reason}; {words}") if words else judged
 
 
 def _needed(found: Comparison, window: Comparison | None) -> int | None:

@@ -80,6 +80,20 @@ def canary_shift(
     return canary.moved(measurement, stored, case.layout.device)
 
 
+def only_links_slower(case: Case, measurement: Measurement, stored: Sequence[Session]) -> bool:
+    """Whether the canary's all-reduce became slower, and nothing else of the machine moved."""
+    found = canary.shifts(measurement, stored, case.layout.device)
+    return bool(found) and all(one.name == canary.ALL_REDUCE and one.size < 0 for one in found)
+
+
+def links_slower(shift: canary.Shift) -> str:
+    """Return what to say of links that became slower, beside a speedup that fell."""
+    return (
+        f"the canary's all-reduce itself is {sentences.change(math.expm1(shift.size))}, and "
+        "nothing else of the machine moved: look at the links, and at the library that drives them"
+    )
+
+
 def _implausible(case: Case, measurement: Measurement, rule: Rule) -> str:
     """Return why a speedup cannot be, or nothing; beyond the noise of the runs of both sides."""
     level = speedup_level(measurement)

@@ -161,12 +161,18 @@ def memory(found: Comparison) -> str:
     )
 
 
-def speedup(found: Comparison) -> str:
-    """Return the sentence of a speedup that fell."""
-    return (
+def speedup(found: Comparison, why: str = "") -> str:
+    """Return the sentence of a speedup that fell; ``why`` is what the ranks tell of it."""
+    return f"{speedup_fell(found, why)}; find what makes more devices wait, or {ACCEPT_LEVEL}"
+
+
+def speedup_fell(found: Comparison, why: str) -> str:
+    """Return by how much a speedup fell, and why as far as it is known."""
+    words = (
         f"speedup fell by {percent(-(found.change or 0.0))} ({_rates(found, '')}; "
-        f"{_interval(found)}); find what makes more devices wait, or {ACCEPT_LEVEL}"
+        f"{_interval(found)})"
     )
+    return f"{words}: {why}" if why else words
 
 
 def speedup_excused(found: Comparison, parent_change: float | None) -> str:

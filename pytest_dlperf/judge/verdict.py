@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Verdict
-from pytest_dlperf.judge import anchor, convergence, family, metrics, refusals, sentences
+from pytest_dlperf.judge import (
+    anchor,
+    convergence,
+    family,
+    metrics,
+    refusals,
+    scaling,
+    sentences,
+)
 from pytest_dlperf.judge.compare import compare, learnt_tolerance, slower_for_sure
 from pytest_dlperf.judge.margins import margin
 from pytest_dlperf.judge.screen import spending
@@ -21,6 +29,7 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.measurement import Measurement
     from pytest_dlperf.core.verdict import Rule
+    from pytest_dlperf.judge.canary import Shift
     from pytest_dlperf.judge.screen import Spending
 
 
@@ -84,9 +93,17 @@ def _judge_against(
     found = compare(metric, tolerance, family.of_throughput(rule), spent)
     shift = refusals.canary_shift(case, measurement, stored)
     evidence = contrast([metric.now], metric.stored, metric.prior)
+    why = scaling.why(
+        measurement.runs, [session.scaling for session in stored], case.layout.device
+    )
+    speedup = metrics.speedup(case, measurement, stored, rule)
     if shift is not None and shift.explains(evidence.shift, margin(tolerance)):
         reason = refusals.machine_moved(shift)
-        return _not_judged(Verdict.INCOMPARABLE, reason, measurement, replace(found, sees=None))
+        refused = _not_judged(Verdict.INCOMPARABLE, reason, measurement, replace(found, sees=None))
+        if speedup is None or not refusals.only_links_slower(case, measurement, stored):
+            return refused
+        fallen = compare(speedup, _capped(speedup, rule, spent), family.of_other(rule), spent)
+        return _with_slower_links(refused, fallen, shift, why)
     if unsteady:
         return _not_judged(Verdict.UNSTEADY, unsteady, measurement, replace(found, sees=None))
     if given is None and tolerance > rule.tolerance_max:
@@ -95,7 +112,7 @@ def _judge_against(
     others = {
         name: compare(other, _capped(other, rule, spent), family.of_other(rule), spent)
         for name, other in (
-            ("speedup", metrics.speedup(case, measurement, stored, rule)),
+            ("speedup", speedup),
             ("peak_memory", metrics.peak_memory(case, measurement, stored)),
         )
         if other is not None
@@ -122,7 +139,7 @@ def _judge_against(
         throughput=found,
         metrics=others,
     )
-    return _with_metrics(judged, metrics.parent(case, measurement, stored, rule))
+    return _with_metrics(judged, metrics.parent(case, measurement, stored, rule), why)
 
 
 def _given_tolerance(case: Case, baseline: Baseline, rule: Rule) -> float | None:
@@ -146,11 +163,31 @@ def _name(baseline: Baseline, found: Comparison) -> str:
     return "the one stored session" if found.provisional else "the baseline"
 
 
-def _with_metrics(judged: Judgement, parent: metrics.Metric | None) -> Judgement:
-    """Let a metric that got worse for certain fail the case, or say why it does not."""
-    if judged.verdict is Verdict.REGRESSED:
-        return judged
+def _with_slower_links(
+    refused: Judgement, fallen: Comparison, shift: Shift, why: str
+) -> Judgement:
+    """Let a speedup that fell for certain fail a case whose links became slower, nothing else.
+
+    One device was measured in the same session, and what joins the devices, with the library that
+    drives it, is what speedup is about. Otherwise it stays ``refused``.
+    """
+    if fallen.verdict is not Verdict.REGRESSED:
+        return refused
+    reason = f"{sentences.speedup(fallen, why)}; {refusals.links_slower(shift)}"
+    return replace(refused, verdict=Verdict.REGRESSED, reason=reason, metrics={"speedup": fallen})
+
+
+def _with_metrics(judged: Judgement, parent: metrics.Metric | None, why: str) -> Judgement:
+    """Let a metric that got worse for certain fail the case, or say why it does not.
+
+    ``why`` is what the ranks tell of a speedup that fell.
+    """
     memory, speedup = judged.metrics.get("peak_memory"), judged.metrics.get("speedup")
+    if judged.verdict is Verdict.REGRESSED:
+        if speedup is None or speedup.verdict is not Verdict.REGRESSED:
+            return judged
+        reason = f"{judged.reason}; {sentences.speedup_fell(speedup, why)}"
+        return replace(judged, reason=reason)
     drifted = judged.metrics.get("anchor")
     if drifted is not None and drifted.verdict is Verdict.REGRESSED:
         if judged.verdict is Verdict.IMPROVED:
@@ -163,7 +200,7 @@ def _with_metrics(judged: Judgement, parent: metrics.Metric | None) -> Judgement
     if speedup is None or speedup.verdict is not Verdict.REGRESSED:
         return judged
     if judged.verdict not in GOOD:
-        return replace(judged, verdict=Verdict.REGRESSED, reason=sentences.speedup(speedup))
+        return replace(judged, verdict=Verdict.REGRESSED, reason=sentences.speedup(speedup, why))
     change = None if parent is None else parent.now.amount / parent.before - 1
     reason = f"{judged.reason}; {sentences.speedup_excused(speedup, change)}"
     return replace(judged, reason=reason)

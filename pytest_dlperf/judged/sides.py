@@ -29,6 +29,7 @@ from pytest_dlperf.logs.extract import LogResult, extract
 from pytest_dlperf.logs.naming import key_of, name_of
 from pytest_dlperf.logs.problems import implausible
 from pytest_dlperf.logs.summary import Place
+from pytest_dlperf.report.json_ import read_shards
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,6 +63,17 @@ def read_side(text: str, question: Question) -> dict[str, Training]:
     if not others and first.suffix == ".json" and _is_json(first):
         return _of_json(first)
     return _of_logs([extract(path, question) for path in named.paths], named, text)
+
+
+def read_sides(texts: Sequence[str], question: Question) -> dict[str, Training]:
+    """Return the trainings of one side; several texts are the results files of one session.
+
+    Raises ``UsageError`` as ``read_side`` does, and for a case that two of the files hold.
+    """
+    if len(texts) == 1:
+        return read_side(texts[0], question)
+    named = ", ".join(texts)
+    return _measured(read_shards([Path(text) for text in texts]), named)
 
 
 def judge_sides(
@@ -128,11 +140,7 @@ def _of_json(path: Path) -> dict[str, Training]:
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: {error}") from error
     if "outcomes" in values:
-        outcomes = results_from_json(values, where=str(path))
-        measured = {o.case.id: o for o in outcomes if o.measurement is not None}
-        if not measured:
-            raise UsageError(f"{path}: none of its {len(outcomes)} cases was measured")
-        return dict(measured)
+        return _measured(results_from_json(values, where=str(path)), str(path))
     if "sessions" in values and "case_id" not in values:
         return {str(path): numbers_of(values, path)}
     if "sessions" in values:
@@ -150,6 +158,13 @@ def _of_json(path: Path) -> dict[str, Training]:
         f'{path}: neither a results file, nor a baseline, nor numbers ({{"unit": …, '
         '"sessions": [{"runs": […]}]}), nor a log'
     )
+
+
+def _measured(outcomes: Sequence[Outcome], named: str) -> dict[str, Training]:
+    measured: dict[str, Training] = {o.case.id: o for o in outcomes if o.measurement is not None}
+    if not measured:
+        raise UsageError(f"{named}: none of its {len(outcomes)} cases was measured")
+    return measured
 
 
 def _of_logs(results: Sequence[LogResult], named: _Named, text: str) -> dict[str, Training]:

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from pytest_dlperf.core.arm import Reported
 from pytest_dlperf.launch.program import program_command
+from pytest_dlperf.launch.travelling import with_travelling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_dlperf.core.arm import Tree
     from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.hosts import Host
     from pytest_dlperf.core.place import Share
+    from pytest_dlperf.launch.ways import Ways
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,6 +46,15 @@ class Target:
     tree: Tree | None = None
     overlay: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)
+    #: How torchrun's nodes meet: ``static`` or ``c10d``.
+    rendezvous: str = "static"
+    #: The hosts of a launch over channels, and how they are reached; none for this host alone.
+    hosts: tuple[Host, ...] = ()
+    ways: Ways | None = None
+    #: Values of the user's environment that go to other hosts, in no command.
+    travelling: Mapping[str, str] = field(default_factory=dict)
+    #: This package's copy, which every node has.
+    package_folder: Path = Path()
     #: What the ranks report of their imports.
     reported: Reported = field(default_factory=Reported)
 
@@ -54,6 +66,8 @@ class Target:
 class Launcher(Protocol):
     """Turns a case into a command. Starts nothing."""
 
+    #: Whether it is started once, on the first of several nodes; else once on each.
+    starts_all_nodes: ClassVar[bool]
     #: Name of the launcher's log folder, where that must not outlive the run; else empty.
     private_logs: ClassVar[str]
     #: Where single ranks' output lies below the run's folder, as a glob; else empty.
@@ -88,10 +102,14 @@ def rank_command(
 ) -> tuple[str, ...]:
     """Return the command of one rank, which reads its place from ``place_variables``."""
     if case.command:
-        return program_command(case, target)
-    return (
-        *_worker_command(case, target, workdir),
-        f"--place-from={','.join(place_variables)}",
+        return with_travelling(target, workdir, program_command(case, target))
+    return with_travelling(
+        target,
+        workdir,
+        (
+            *_worker_command(case, target, workdir),
+            f"--place-from={','.join(place_variables)}",
+        ),
     )
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 class HorovodrunLauncher:
     """Starts ranks with horovodrun (https://horovod.readthedocs.io/en/stable/running.html)."""
 
+    starts_all_nodes: ClassVar = True
     private_logs: ClassVar = ""
     rank_logs: ClassVar = ""
     place_variables: ClassVar = ("HOROVOD_RANK", "HOROVOD_LOCAL_RANK", "HOROVOD_SIZE")
@@ -23,7 +24,16 @@ class HorovodrunLauncher:
     def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
         """Return the command of the first node, which starts the ranks of all."""
         hosts = "${HOSTS}" if case.layout.nodes > 1 else f"localhost:{case.world_size}"
+        # It calls ssh by that name: its PATH begins with the run's own.
+        remote: tuple[str, ...] = ()
+        if target.hosts and case.layout.nodes > 1:
+            remote = ("/bin/sh", "-c", 'PATH="$0:$PATH" exec "$@"', str(workdir / "rsh"))
+        interface: tuple[str, ...] = ()
+        if remote:
+            # Else it starts a service on each host to find one that all have.
+            interface = ("--network-interfaces", "${INTERFACE}")
         return (
+            *remote,
             program_beside(target, "horovodrun"),
             # Named, since it takes MPI by itself where it was built with it.
             "--gloo",
@@ -31,6 +41,7 @@ class HorovodrunLauncher:
             "--disable-cache",
             f"--num-proc={case.world_size}",
             f"--hosts={hosts}",
+            *interface,
             *rank_command(case, target, workdir, self.place_variables),
         )
 

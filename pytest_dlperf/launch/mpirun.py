@@ -1,8 +1,9 @@
-"""mpirun of Open MPI: for Horovod that was built with MPI."""
+"""mpirun of Open MPI: for Horovod that was built with MPI, and for PyTorch."""
 
 from __future__ import annotations
 
 import os
+import socket
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from pytest_dlperf.launch.base import program_beside, rank_command
@@ -14,10 +15,11 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.launch.base import Target
 
+_LIBRARIES: Final = "LD_LIBRARY_PATH"
 #: What ranks on other hosts need of the plan's environment, and of the user's.
 _FORWARDED: Final = (
     "PATH",
-    "LD_LIBRARY_PATH",
+    _LIBRARIES,
     "PYTHONPATH",
     "PYTHONUNBUFFERED",
     "OMP_NUM_THREADS",
@@ -25,9 +27,13 @@ _FORWARDED: Final = (
 )
 
 
+_MEETING: Final = ("MASTER_ADDR", "MASTER_PORT")
+
+
 class MpirunLauncher:
     """Starts ranks with mpirun (https://horovod.readthedocs.io/en/stable/mpi.html)."""
 
+    starts_all_nodes: ClassVar = True
     private_logs: ClassVar = ""
     rank_logs: ClassVar = ""
     place_variables: ClassVar = (
@@ -39,12 +45,31 @@ class MpirunLauncher:
     def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
         """Return the command of the first node, which starts the ranks of all."""
         hosts = "${HOSTS}" if case.layout.nodes > 1 else f"localhost:{case.world_size}"
-        forwarded = (*_FORWARDED, *([MARK_VARIABLE] if case.command else []))
+        forwarded = (
+            *(name for name in _FORWARDED if name in os.environ or name != _LIBRARIES),
+            *(_MEETING if case.framework == "torch" else ()),
+            *([MARK_VARIABLE] if case.command else []),
+        )
         # Open MPI refuses root unless it is told; in containers there is nobody else.
         as_root = ("--allow-run-as-root",) if os.geteuid() == 0 else ()
+        remote: tuple[str, ...] = ()
+        if case.layout.nodes > 1:
+            remote = (
+                # Its daemons stay below the remote shell, which ends them with the run.
+                "--leave-session-attached",
+                # Not by srun within an allocation: the remote shell goes there by itself.
+                *("--mca", "plm", "rsh"),
+                *("--mca", "plm_rsh_agent", str(workdir / "rsh" / "ssh")),
+                # All from the first node, which alone can reach the others.
+                *("--mca", "plm_rsh_no_tree_spawn", "1"),
+                # Networks that only look the same on all nodes (a container's bridge) are none.
+                *("--mca", "oob_tcp_if_include", "${NETWORK}"),
+                *("--mca", "btl_tcp_if_include", "${NETWORK}"),
+            )
         return (
             program_beside(target, "mpirun"),
             *as_root,
+            *remote,
             "-np",
             str(case.world_size),
             "--host",
@@ -53,9 +78,23 @@ class MpirunLauncher:
             "--bind-to",
             "none",
             *(word for name in forwarded for word in ("-x", name)),
+            *_as_env(case, target),
             *rank_command(case, target, workdir, self.place_variables),
         )
 
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
-        """Return what undoes a leftover of some outer cluster: ranks join each other by it."""
-        return {"TF_CONFIG": ""}
+        """Return where torch's ranks meet; else what undoes a leftover of some outer cluster."""
+        if case.framework != "torch":
+            return {"TF_CONFIG": ""}
+        if case.layout.nodes > 1:
+            return {"MASTER_ADDR": "${MASTER_ADDR}", "MASTER_PORT": "${MASTER_PORT}"}
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            return {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+
+
+def _as_env(case: Case, target: Target) -> tuple[str, ...]:
+    """Return what gives a rank of torch the variables that it reads."""
+    if case.framework != "torch":
+        return ()
+    return (target.python, "-m", "pytest_dlperf.worker.from_mpi")

@@ -20,6 +20,7 @@ class PaddleLauncher:
     CPU build before a rank starts.
     """
 
+    starts_all_nodes: ClassVar = False
     private_logs: ClassVar = "paddle-logs"
     rank_logs: ClassVar = "workerlog.*"
     place_variables: ClassVar = (
@@ -38,6 +39,13 @@ class PaddleLauncher:
                 f"--nnodes={layout.nodes}",
                 "--rank=${NODE_RANK}",
             )
+            if target.hosts:
+                # The first node is told by its address: by its name it would not know itself.
+                rendezvous = (
+                    "--master=${MASTER_IP}:${MASTER_PORT}",
+                    "--host=${NODE_IP}",
+                    *rendezvous[1:],
+                )
         place: tuple[str, ...] = (f"--nproc_per_node={layout.devices_per_node}",)
         if layout.device == "gpu":
             place = ("--devices=" + ",".join(map(str, range(layout.devices_per_node))),)

@@ -11,14 +11,17 @@ from pytest_dlperf.core.run import LaunchPlan
 from pytest_dlperf.launch.armed import arm_env, inherited_path
 from pytest_dlperf.launch.base import join_timeout_s
 from pytest_dlperf.launch.horovodrun import HorovodrunLauncher
+from pytest_dlperf.launch.left_over import RUN_VARIABLE
 from pytest_dlperf.launch.local import LocalLauncher
 from pytest_dlperf.launch.mpirun import MpirunLauncher
+from pytest_dlperf.launch.over_hosts import over_hosts
 from pytest_dlperf.launch.paddle_launch import PaddleLauncher
 from pytest_dlperf.launch.prefix import behind
 from pytest_dlperf.launch.program import NoLauncher, program_env
 from pytest_dlperf.launch.share import fill_in
 from pytest_dlperf.launch.tf_multiworker import TfMultiworkerLauncher
 from pytest_dlperf.launch.torchrun import TorchrunLauncher
+from pytest_dlperf.launch.travelling import environment_files, tuning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,8 +46,6 @@ DEFAULT_LAUNCHERS: Final = {
     "paddle": "paddle.distributed.launch",
     "tensorflow": "horovodrun",
 }
-#: Tells the processes of one run from all others, also after their parents are gone.
-RUN_VARIABLE: Final = "DLPERF_RUN"
 
 
 def launcher_name(case: Case) -> str:
@@ -88,12 +89,14 @@ def make_plan(case: Case, target: Target, workdir: Path) -> LaunchPlan:
         **program_env(case, target, workdir, launcher.place_variables),
         **arm_env(target),
     }
+    if target.hosts:
+        env = {**tuning(), **env}
     timeout_s = case.protocol.timeout_s
     if target.share is not None:
         argv = fill_in(argv, target.share, what=f"{case.id}: launcher {launcher_name(case)!r}")
         timeout_s += join_timeout_s(case, target.share)
     argv, env = behind(target.prefix, argv, env, keep=RUN_VARIABLE)
-    return LaunchPlan(
+    plan = LaunchPlan(
         case_id=case.id,
         argv=argv,
         env=env,
@@ -102,5 +105,16 @@ def make_plan(case: Case, target: Target, workdir: Path) -> LaunchPlan:
         cwd=target.folder if case.command else "",
         private_logs=str(workdir / launcher.private_logs) if launcher.private_logs else "",
         rank_logs=launcher.rank_logs,
+        starts_all_nodes=launcher.starts_all_nodes,
         shared_records=str(target.records(workdir)) if target.share else "",
+    )
+    if not target.hosts or target.ways is None:
+        return plan
+    return over_hosts(
+        plan,
+        target.hosts,
+        target.ways,
+        prefix=target.prefix,
+        package_folder=target.package_folder,
+        files=environment_files(target),
     )

@@ -11,8 +11,8 @@ from filelock import FileLock
 from pytest_dlperf import runtime
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.run import LaunchPlan
+from pytest_dlperf.launch.left_over import RUN_VARIABLE
 from pytest_dlperf.launch.package_copy import copy_package
-from pytest_dlperf.launch.plan import RUN_VARIABLE
 from pytest_dlperf.launch.prefix import behind
 from pytest_dlperf.launch.process import execute
 

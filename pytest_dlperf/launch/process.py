@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_dlperf.core.run import Run
+from pytest_dlperf.core.run import NODES, Run
 from pytest_dlperf.launch import supervisor as supervisor_program
-from pytest_dlperf.launch.plan import RUN_VARIABLE
-from pytest_dlperf.launch.supervisor import GRACE_S
+from pytest_dlperf.launch.left_over import RUN_VARIABLE, end_left_over
+from pytest_dlperf.launch.over_hosts import (
+    LONGER_S,
+    command_over_hosts,
+    how_nodes_ended,
+    remove_settings,
+)
+from pytest_dlperf.launch.run_logs import absorb_logs
+from pytest_dlperf.launch.supervisor import GRACE_S, UNKILLABLE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,12 +39,21 @@ def execute(
 ) -> Run:
     """Run ``plan`` to its end and return what happened; ``on_tick`` is called now and then.
 
-    An exception here, Ctrl-C among them, ends the launch before it goes on.
+    An exception here, Ctrl-C among them, ends the launch before it goes on. What the launch leaves
+    in its folder for temporary files is removed.
     """
+    # Not in the run's folder: the path of a socket has 108 bytes at most.
+    with tempfile.TemporaryDirectory(prefix="dlperf-", ignore_cleanup_errors=True) as temporary:
+        return _execute(plan, lease, on_tick, temporary)
+
+
+def _execute(
+    plan: LaunchPlan, lease: int | None, on_tick: Callable[[Path], None] | None, temporary: str
+) -> Run:
     workdir = Path(plan.workdir)
     workdir.mkdir(mode=0o700, parents=True, exist_ok=True)
     started_at_s, begin_s = time.time(), time.monotonic()
-    supervisor = _start(plan, workdir, lease)
+    supervisor = _start(plan, workdir, lease, temporary)
     try:
         while True:
             try:
@@ -49,22 +64,37 @@ def execute(
                     on_tick(Path(plan.records))
     finally:
         _end(supervisor, workdir)
+        if plan.nodes:
+            remove_settings(workdir)
         if plan.private_logs:
             # Already done, unless the supervisor was killed.
-            supervisor_program.absorb_logs(Path(plan.private_logs), workdir / "output.log")
+            absorb_logs(Path(plan.private_logs), workdir / "output.log")
     report = _report(supervisor, workdir)
+    nodes = how_nodes_ended(workdir)
+    end = report["end"] + (f": {report['message']}" if "message" in report else "")
     return Run(
         plan=plan,
         exit_code=report.get("exit_code"),
         elapsed_s=time.monotonic() - begin_s,
         started_at_s=started_at_s,
-        timed_out=report["end"] == "timeout",
-        end=report["end"] + (f": {report['message']}" if "message" in report else ""),
+        timed_out=nodes.timed_out or report["end"] == "timeout",
+        end=f"{NODES}{nodes.words}" if nodes.words else end,
         log=str(workdir / "output.log"),
+        alive=frozenset(report["alive"]) if "alive" in report and not plan.nodes else None,
+        alive_on=nodes.alive,
+        oom_kills=report.get("oom_kills", 0),
+        log_error=report.get("log_error", ""),
     )
 
 
-def _start(plan: LaunchPlan, workdir: Path, lease: int | None) -> subprocess.Popen[bytes]:
+def _start(
+    plan: LaunchPlan, workdir: Path, lease: int | None, temporary: str
+) -> subprocess.Popen[bytes]:
+    argv, env, timeout_s = plan.argv, dict(plan.env), plan.timeout_s
+    if plan.nodes:
+        # The ranks' environment goes to them over the channels.
+        argv, env = command_over_hosts(plan), {RUN_VARIABLE: plan.env[RUN_VARIABLE]}
+        timeout_s += LONGER_S
     with (workdir / "supervisor.log").open("wb") as log:
         return subprocess.Popen(
             [
@@ -73,14 +103,16 @@ def _start(plan: LaunchPlan, workdir: Path, lease: int | None) -> subprocess.Pop
                 # library is the ranks' affair.
                 "-I",
                 supervisor_program.__file__,
-                f"--timeout-s={plan.timeout_s:g}",
+                f"--timeout-s={timeout_s:g}",
                 f"--workdir={workdir}",
+                f"--rank-logs={plan.rank_logs}",
+                f"--temporary={temporary}",
                 *([f"--private-logs={plan.private_logs}"] if plan.private_logs else []),
                 "--",
-                *plan.argv,
+                *argv,
             ],
-            cwd=plan.cwd or workdir,
-            env={**os.environ, **plan.env},
+            cwd=workdir if plan.nodes else plan.cwd or workdir,
+            env={**os.environ, "TMPDIR": temporary, **env},
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -94,7 +126,7 @@ def _end(supervisor: subprocess.Popen[bytes], workdir: Path) -> None:
     """Close the pipe, which ends the launch, and wait until it is gone."""
     assert supervisor.stdin is not None
     supervisor.stdin.close()
-    deadline_s = time.monotonic() + GRACE_S + 10
+    deadline_s = time.monotonic() + GRACE_S + UNKILLABLE_S + 5
     while supervisor.poll() is None and time.monotonic() < deadline_s:
         try:
             supervisor.wait(timeout=_POLL_S)
@@ -104,39 +136,21 @@ def _end(supervisor: subprocess.Popen[bytes], workdir: Path) -> None:
         # It was killed, or is stuck: what it would have ended is found by its environment.
         supervisor.kill()
         supervisor.wait()
-        kill_run(workdir)
-
-
-def kill_run(workdir: Path) -> list[int]:
-    """Kill every process whose environment names the run, until none is left; return pids."""
-    killed: set[int] = set()
-    while living := _processes_of(workdir):
-        for pid in living:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        killed |= set(living)
-        time.sleep(_POLL_S / 10)
-    return sorted(killed)
-
-
-def _processes_of(workdir: Path) -> list[int]:
-    wanted = f"{RUN_VARIABLE}={workdir}".encode()
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if wanted in (entry / "environ").read_bytes().split(b"\0"):
-                found.append(int(entry.name))
-        except OSError:
-            continue  # it ended, or is somebody else's
-    return found
+        end_left_over([str(workdir)])
 
 
 def _report(supervisor: subprocess.Popen[bytes], workdir: Path) -> dict[str, Any]:
     path = workdir / "supervisor.json"
+    if not path.exists() and supervisor.returncode > 1:
+        why = os.strerror(supervisor.returncode)
+        return {"end": "report-not-written", "message": f"{path}: {why}"}
     if not path.exists():
         return {
             "end": "supervisor-died",
             "message": f"exit status {supervisor.returncode}; see {workdir / 'supervisor.log'}",
         }
     report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if report.get("unkilled"):
+        pids = ", ".join(map(str, report["unkilled"]))
+        report["message"] = f"SIGKILL did not end pid {pids}"
     return report

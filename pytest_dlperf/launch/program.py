@@ -59,6 +59,7 @@ def program_env(
 class NoLauncher:
     """Starts the program alone: it starts its ranks itself (accelerate, deepspeed, spawn)."""
 
+    starts_all_nodes: ClassVar = True
     private_logs: ClassVar = ""
     rank_logs: ClassVar = ""
     place_variables: ClassVar = ("RANK", "LOCAL_RANK", "WORLD_SIZE")

@@ -11,7 +11,9 @@ from pytest_dlperf.launch.plan import launcher_name
 if TYPE_CHECKING:
     from pytest_dlperf.core.case import Case
 
-#: Launchers that are programs, and what brings each.
+#: Launchers that are programs.
+PROGRAMS: Final = ("torchrun", "horovodrun", "mpirun")
+#: What brings each.
 _BROUGHT_BY: Final = {
     "torchrun": "the package torch brings it: pip install 'pytest-dlperf[torch]'",
     "horovodrun": "the package horovod brings it: HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITH_GLOO=1 "

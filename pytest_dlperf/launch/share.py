@@ -61,7 +61,8 @@ class SharedFolder:
     def _begin(self) -> None:
         # What others said before was of another session.
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, exist_ok=True)
             self._stopped(self.node_rank).unlink(missing_ok=True)
             self._here.touch()
         except OSError as error:

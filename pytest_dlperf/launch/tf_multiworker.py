@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 class TfMultiworkerLauncher:
     """Starts one process a rank with TF_CONFIG, on one node."""
 
+    starts_all_nodes: ClassVar = False
     private_logs: ClassVar = ""
     rank_logs: ClassVar = ""
     place_variables: ClassVar = ("RANK", "LOCAL_RANK", "WORLD_SIZE")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 class TorchrunLauncher:
     """Starts ranks with torchrun (https://docs.pytorch.org/docs/stable/elastic/run.html)."""
 
+    starts_all_nodes: ClassVar = False
     private_logs: ClassVar = ""
     rank_logs: ClassVar = "torchrun/*/attempt_0/*/std*.log"
     place_variables: ClassVar = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
@@ -27,11 +28,20 @@ class TorchrunLauncher:
             # The loopback address, since a host's own name need not resolve.
             rendezvous: tuple[str, ...] = ("--standalone", "--local-addr=127.0.0.1")
         else:
-            rendezvous = (
-                f"--nnodes={layout.nodes}",
+            place: tuple[str, ...] = (
                 "--node-rank=${NODE_RANK}",
                 "--master-addr=${MASTER_ADDR}",
                 "--master-port=${MASTER_PORT}",
+            )
+            if target.rendezvous == "c10d":
+                # Nodes then get their numbers as they come.
+                place = (
+                    "--rdzv-backend=c10d",
+                    "--rdzv-endpoint=${MASTER_ADDR}:${MASTER_PORT}",
+                )
+            rendezvous = (
+                f"--nnodes={layout.nodes}",
+                *place,
                 # Keeps a node that is at another case or run from joining this one.
                 f"--rdzv-id={case.id}-{workdir.name}",
             )

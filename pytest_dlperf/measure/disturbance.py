@@ -27,16 +27,24 @@ def disturbance(records: Sequence[RankRecords]) -> tuple[dict[str, float], str]:
     The worst node is a disturbed one where there is any, and farthest beyond a bound; in which
     order nodes and ranks are given is no matter.
     """
-    nodes: dict[str, list[RankRecords]] = {}
+    machines: dict[str, list[RankRecords]] = {}
     for rank in records:
-        nodes.setdefault(rank.by_kind["start"]["node"], []).append(rank)
+        start = rank.by_kind["start"]
+        # Nodes that are containers of one machine use its CPUs together.
+        machines.setdefault(start.get("boot") or start["node"], []).append(rank)
     found = []
-    for node, ranks in nodes.items():
+    for ranks in machines.values():
+        node = " and ".join(sorted({rank.by_kind["start"]["node"] for rank in ranks}))
         windows = [rank.by_kind["window"] for rank in ranks]
         if any(window["host_busy_seconds"] is None for window in windows):
             continue
         cores = ranks[0].by_kind["start"]["cores"]
-        shares, sentence = _of_node(node, windows, cores)
+        launchers_s: dict[str, float] = {}
+        for rank in ranks:
+            name = rank.by_kind["start"]["node"]
+            used_s = rank.by_kind["window"]["launcher_cpu_seconds"]
+            launchers_s[name] = max(launchers_s.get(name, 0.0), used_s)
+        shares, sentence = _of_node(node, windows, cores, sum(launchers_s.values()))
         beyond = max(shares["others"] / _SHARE, shares["steal"] / _STEAL)
         found.append((bool(sentence), beyond, node, shares, sentence))
     if not found:
@@ -59,7 +67,7 @@ def others_alone(records: Sequence[RankRecords]) -> bool:
 
 
 def _of_node(
-    node: str, windows: Sequence[Mapping[str, Any]], cores: int
+    node: str, windows: Sequence[Mapping[str, Any]], cores: int, launchers_s: float
 ) -> tuple[dict[str, float], str]:
     # Of ranks that took equally long, the one that saw most
     longest = max(
@@ -72,7 +80,7 @@ def _of_node(
     )
     own_s = math.fsum(window["own_cpu_seconds"] for window in windows)
     # A launcher passes on what its ranks print; that is the run's own doing.
-    own_s += max(window["launcher_cpu_seconds"] for window in windows)
+    own_s += launchers_s
     stolen_s = longest["host_steal_seconds"]
     others_s = max(0.0, longest["host_busy_seconds"] - own_s) + stolen_s
     had_s = longest["seconds"] * cores

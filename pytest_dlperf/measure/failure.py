@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.measure.records import read_progress
+from pytest_dlperf.core.run import NODES
+from pytest_dlperf.measure.exhausted import (
+    full_disk,
+    killed_for_memory,
+    out_of_memory,
+    tells_of_memory,
+)
+from pytest_dlperf.measure.stopped import silent_ranks, where_stopped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,25 +64,63 @@ def _last(text: str, count: int = _LAST_LINES) -> str:
 def _cause(case: Case, run: Run, records: Sequence[RankRecords]) -> str:
     if run.exit_code is None and run.end.startswith("not-started"):
         return f"the launcher could not be started ({run.end.partition(': ')[2]})"
+    nodes = run.end.removeprefix(NODES) if run.end.startswith(NODES) else ""
+    if nodes and not records:
+        return nodes
     failures = _failures(records)
-    silent = _silent(case, records)
-    culprits = _culprits(records) or (() if silent else failures)
+    if words := full_disk(run, failures):
+        return words
+    culprits = _culprits(records) or (() if silent_ranks(case, records) else failures)
     if culprits:
-        return f"rank {culprits[0]['rank']}: {culprits[0]['message']}"
-    stopped = _stopped(case, run, records, silent)
-    who = "the program" if case.command else "the launcher"
+        return _failed(case, culprits[0], records)
+    stopped = where_stopped(case, run, records)
+    if nodes:
+        return f"{nodes}; {stopped}"
+    if run.exit_code is None or run.timed_out:
+        ended = _ended(case, run)
+    else:
+        ended = _exited(case, run, run.exit_code)
+    others = ""
+    if run.exit_code is not None and run.exit_code > 0 and failures:
+        others = f" (rank {failures[0]['rank']} then saw: {failures[0]['message']})"
+    return f"{ended}; {stopped}{others}"
+
+
+def _ended(case: Case, run: Run) -> str:
+    """Return how a launch was ended that did not end by itself."""
+    end, _, told = run.end.partition(": ")
+    words = {
+        "logs-too-long": "its ranks print without end, and were ended for it; print less",
+        "supervisor-died": "the supervisor of the run was killed",
+        "report-not-written": "how the run ended could not be written",
+    }
+    found = words.get(end, f"{_who(case)} was ended from outside ({end})")
     if run.timed_out:
-        return f"timed out after {run.plan.timeout_s:g} s; {stopped}"
-    if run.end.startswith("supervisor-died"):
-        return f"the supervisor of the run was killed ({run.end.partition(': ')[2]}); {stopped}"
-    if run.exit_code == 0:
-        return f"{who} ended with exit code 0, but the training did not end; {stopped}"
-    if run.exit_code is not None and run.exit_code < 0:
-        return f"{who} was killed by signal {-run.exit_code}; {stopped}"
-    others = (
-        f" (rank {failures[0]['rank']} then saw: {failures[0]['message']})" if failures else ""
-    )
-    return f"{who} ended with exit code {run.exit_code}; {stopped}{others}"
+        found = f"timed out after {run.plan.timeout_s:g} s"
+    return f"{found} ({told})" if told else found
+
+
+def _exited(case: Case, run: Run, exit_code: int) -> str:
+    """Return how a launcher ended by itself."""
+    who = _who(case)
+    if exit_code == 0:
+        return f"{who} ended with exit code 0, but the training did not end"
+    if exit_code < 0:
+        killed = f"; {killed_for_memory(case)}" if run.oom_kills and exit_code == -9 else ""
+        return f"{who} was killed by signal {-exit_code}{killed}"
+    words = out_of_memory(case, last_lines(Path(run.log))) if case.command else ""
+    return f"{who} ended with exit code {exit_code}{words and f': {words}'}"
+
+
+def _who(case: Case) -> str:
+    return "the program" if case.command else "the launcher"
+
+
+def _failed(case: Case, failure: Mapping[str, Any], records: Sequence[RankRecords]) -> str:
+    by_rank = {r.rank: r.by_kind.get("framework", {}) for r in records}
+    device = str(by_rank[failure["rank"]].get("device") or "")
+    words = out_of_memory(case, str(failure["message"]), device)
+    return f"rank {failure['rank']}: {words or failure['message']}"
 
 
 def _culprits(records: Sequence[RankRecords]) -> list[Mapping[str, Any]]:
@@ -85,38 +130,14 @@ def _culprits(records: Sequence[RankRecords]) -> list[Mapping[str, Any]]:
     """
     failures = _failures(records)
     found = [f for f in failures if f["code"] != "exception"]
-    own = [f for f in failures if not _ANOTHER_IS_GONE.search(str(f["message"]))]
+    own = [
+        f
+        for f in failures
+        if tells_of_memory(str(f["message"])) or not _ANOTHER_IS_GONE.search(str(f["message"]))
+    ]
     return found or own
 
 
 def _failures(records: Sequence[RankRecords]) -> list[Mapping[str, Any]]:
     found = [r.by_kind["failure"] for r in records if "failure" in r.by_kind]
     return sorted(found, key=lambda failure: failure["time"])
-
-
-def _silent(case: Case, records: Sequence[RankRecords]) -> list[int]:
-    """Return the ranks that neither ended nor said why not: killed, or hanging."""
-    spoke = {r.rank for r in records if "end" in r.by_kind or "failure" in r.by_kind}
-    return [rank for rank in range(case.world_size) if rank not in spoke]
-
-
-def _stopped(case: Case, run: Run, records: Sequence[RankRecords], silent: Sequence[int]) -> str:
-    """Tell where the ranks stopped; the silent one that is furthest behind comes first."""
-    progress = {p.rank: p.iterations for p in read_progress(Path(run.plan.records))}
-    started = {r.rank for r in records}
-    if not started:
-        return "what it did stands in its log" if case.command else "no rank has started"
-    total = case.protocol.iterations
-    if len(started) == case.world_size and all("end" in r.by_kind for r in records):
-        return f"every rank had trained its {total} iterations before"
-
-    def place(rank: int) -> str:
-        if rank not in started:
-            return f"rank {rank} never started"
-        iterations = progress.get(rank, -1)
-        where = "while being built" if iterations < 0 else f"at iteration {iterations} of {total}"
-        why = ", without a word: it was killed, or it hangs" if rank in silent else ""
-        return f"rank {rank} stopped {where}{why}"
-
-    ranks = sorted(range(case.world_size), key=lambda r: (r not in silent, progress.get(r, -2)))
-    return "; ".join(place(rank) for rank in ranks[:4])

@@ -39,6 +39,16 @@ class GpuSample:
     utilisation_by_process: dict[int, float] | None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GpuProcesses:
+    """The processes that have a context on one GPU; None where the driver does not tell."""
+
+    index: int
+    uuid: str
+    #: Bytes held by each.
+    memory_by_process: dict[int, int | None] | None
+
+
 class Nvml:
     """The GPUs of this host, asked one by one. Never resets, never sets anything."""
 
@@ -53,9 +63,24 @@ class Nvml:
         since_us = int(since_s * 1e6)
         return [self._one(i, handle, since_us) for i, handle in enumerate(self._handles)]
 
+    def processes(self) -> list[GpuProcesses]:
+        """Return who computes on every GPU now."""
+        ask = self._module.nvmlDeviceGetComputeRunningProcesses
+        found = []
+        for index, handle in enumerate(self._handles):
+            told = self._ask(ask, handle, empty=[])
+            memory = None if told is None else {p.pid: p.usedGpuMemory for p in told}
+            found.append(
+                GpuProcesses(index=index, uuid=self._uuid(handle), memory_by_process=memory)
+            )
+        return found
+
+    def _uuid(self, handle: Any) -> str:
+        uuid = self._module.nvmlDeviceGetUUID(handle)
+        return uuid.decode() if isinstance(uuid, bytes) else str(uuid)
+
     def _one(self, index: int, handle: Any, since_us: int) -> GpuSample:
         nvml = self._module
-        uuid = nvml.nvmlDeviceGetUUID(handle)
         used = self._ask(nvml.nvmlDeviceGetUtilizationRates, handle)
         processes = self._ask(nvml.nvmlDeviceGetComputeRunningProcesses, handle)
         # Named throttle reasons by versions before 12.
@@ -64,7 +89,7 @@ class Nvml:
         )
         return GpuSample(
             index=index,
-            uuid=uuid.decode() if isinstance(uuid, bytes) else uuid,
+            uuid=self._uuid(handle),
             sm_clock_mhz=self._ask(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM),
             max_sm_clock_mhz=self._ask(nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM),
             temperature_c=self._ask(

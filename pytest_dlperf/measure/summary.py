@@ -13,6 +13,7 @@ from pytest_dlperf.measure.disturbance import disturbance, others_alone
 from pytest_dlperf.measure.failure import failure_of
 from pytest_dlperf.measure.gpu_disturbance import gpu_disturbance
 from pytest_dlperf.measure.records import RECORDS_FORMAT, read_records
+from pytest_dlperf.measure.scaling import scaling_of, unsampled
 from pytest_dlperf.measure.steadiness import drift
 
 if TYPE_CHECKING:
@@ -79,12 +80,14 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
             *_ending(run),
             *_data_bound(waited),
             *_without_nccl(case, records),
+            *unsampled(records),
             *([] if case.command else _unchecked(records)),
         ),
         elapsed_s=run.elapsed_s,
         log=run.log,
         folder=run.plan.workdir,
         extras={**steal, **gpu_figures, **compile_extras(records)},
+        scaling=scaling_of(records),
     )
     known = records[0].by_kind
     facts = {
@@ -198,10 +201,8 @@ def _canary(records: Sequence[RankRecords]) -> Mapping[str, float]:
 def _ending(run: Run) -> list[Problem]:
     if run.exit_code == 0:
         return []
-    message = (
-        f"every rank finished its training, then the launcher ended with {run.exit_code}; see "
-        f"{run.log}"
-    )
+    how = "had to be ended" if run.exit_code is None else f"ended with {run.exit_code}"
+    message = f"every rank finished its training, then the launcher {how}; see {run.log}"
     return [Problem(code="aborted-at-teardown", message=message)]
 
 

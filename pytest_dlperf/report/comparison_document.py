@@ -25,9 +25,11 @@ _ROW_HEADINGS: Final = ("devices", "layout", "batch size")
 
 
 def comparison_document(
-    environments: Sequence[EnvironmentBlock], comparison: ComparisonTables
+    environments: Sequence[EnvironmentBlock],
+    comparison: ComparisonTables,
+    scaling: Grid | None = None,
 ) -> Document:
-    """Return the report: environments first, as in the source reports."""
+    """Return the report: environments first, as in the source reports; ``scaling`` last."""
     footnotes = Footnotes()
     grids: list[Grid] = []
     for table in comparison.tables:
@@ -39,7 +41,7 @@ def comparison_document(
         environments=tuple(
             _environment(number, block) for number, block in enumerate(environments, 1)
         ),
-        grids=tuple(grids),
+        grids=(*grids, scaling) if scaling else tuple(grids),
         footnotes=footnotes.texts,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 from typing import TYPE_CHECKING
@@ -24,14 +25,32 @@ def render(outcomes: Sequence[Outcome]) -> str:
 def write(path: Path, outcomes: Sequence[Outcome]) -> None:
     """Write a results file, whole or not at all; raises ``OSError``."""
     write_text(path, render(outcomes))
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        if not _lives(left.name.split(".")[-2]):
+            left.unlink(missing_ok=True)
+
+
+def _lives(pid: str) -> bool:
+    """Whether the writer of a temporary may go on: it was not killed."""
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except (ValueError, PermissionError):
+        return True  # not ours to remove
+    return True
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a file in a folder that is made where it is missing, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def read(path: Path) -> tuple[Outcome, ...]:
@@ -43,3 +62,23 @@ def read(path: Path) -> tuple[Outcome, ...]:
     except ValueError as error:
         raise UsageError(f"{path}: not JSON ({error})") from error
     return results_from_json(values, where=str(path))
+
+
+def read_shards(paths: Sequence[Path]) -> tuple[Outcome, ...]:
+    """Return the outcomes of results files that are one session, in their order.
+
+    A file that is named twice counts once. Raises ``UsageError`` for a file that cannot be read,
+    and for a case that two of them hold: one session runs each case once.
+    """
+    where: dict[str, Path] = {}
+    found: list[Outcome] = []
+    for path in {path.resolve(): path for path in paths}.values():
+        for outcome in read(path):
+            before = where.setdefault(outcome.case.id, path)
+            if before is not path:
+                raise UsageError(
+                    f"{outcome.case.id} stands in {before} and in {path}: results files of one "
+                    "session hold each case once; leave one of the two out"
+                )
+            found.append(outcome)
+    return tuple(found)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.verdict import NOT_JUDGED, Verdict
-from pytest_dlperf.report import figures
+from pytest_dlperf.report import figures, scaling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,6 +40,8 @@ def render(outcomes: Sequence[Outcome], reproduce: Callable[[Outcome], str]) -> 
         lines += [f"  reproduce: {reproduce(outcome)}" for outcome in told if outcome.failed]
     notes = [f"note: {o.case.id}: {p.message}" for o in outcomes for p in _problems(o)]
     lines += ["", *notes] if notes else []
+    scaled = scaling.terminal_lines(outcomes)
+    lines += ["", *scaled] if scaled else []
     published = [o for o in outcomes if o.published and o.measurement is not None]
     lines += ["", *(f"published: {o.case.id}: {_published(o)}" for o in published)]
     lines += [""] if published else []

@@ -9,15 +9,16 @@ import socket
 import sys
 import time
 import traceback
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_dlperf.worker import arguments as command_line
-from pytest_dlperf.worker import frameworks
+from pytest_dlperf.worker import frameworks, host, stack
 from pytest_dlperf.worker.checks import check_batch, check_data, check_precision
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.imports import imported
 from pytest_dlperf.worker.loop import Window, check_loss, run_loop
 from pytest_dlperf.worker.records import RECORDS_FORMAT, ProgressCounter, RecordWriter
+from pytest_dlperf.worker.scaling import write_scaling
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,11 +38,14 @@ def main() -> None:
         local_rank=arguments.local_rank,
         world_size=arguments.launched_world_size,
         pid=os.getpid(),
+        pid_namespace=host.pid_namespace(),
         node=socket.gethostname(),
+        boot=host.boot_id(),
         cores=os.cpu_count(),
         python=platform.python_version(),
         time=time.time(),
     )
+    stack.watch(arguments.records, arguments.rank)
     try:
         _train(arguments, records)
     except (Exception, SystemExit) as error:
@@ -79,8 +83,9 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     records.write("model", **model)
     records.write("memory", **framework.peak_memory())
     records.write("data", **framework.job.feed.record())
-    framework.job.feed.close()
     records.write("checksum", value=framework.checksum())
+    write_scaling(framework, step, records, arguments.records)
+    framework.job.feed.close()
     records.write("canary", when="after", **framework.canary())
     dimension = int(arguments.options.get("batch_dimension", 0))
     check_batch(model["input_shapes"], arguments.batch_size_per_device, dimension)
@@ -121,11 +126,24 @@ def _build(workload: str, job: Job) -> Callable[[], Any]:
     return step
 
 
-if __name__ == "__main__":
-    main()
-    # Not through the interpreter's end: with all said and done, gloo's threads abort there now
-    # and then ("terminate called without an active exception"), since the wrapped model still
-    # holds its process group.
+def _leave() -> NoReturn:
+    """End this process at once, with what an exception says of it.
+
+    Not through the interpreter's end: with all said and done, gloo's threads abort there now and
+    then ("terminate called without an active exception"), since the wrapped model still holds its
+    process group; and where another rank hangs, that group's end waits for it. Temporary files
+    go with the run's folder for them.
+    """
+    error = sys.exc_info()[1]
+    if error is not None:
+        traceback.print_exception(error)
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)
+    os._exit(0 if error is None else 1)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    finally:
+        _leave()

@@ -50,6 +50,26 @@ def window_record(before: HostSample, after: HostSample) -> dict[str, float | No
     }
 
 
+def boot_id() -> str | None:
+    """Return what tells this machine, since it was started, from others; None off Linux.
+
+    Nodes that are containers of one machine have the same.
+    """
+    try:
+        path = Path("/proc/sys/kernel/random/boot_id")
+        return path.read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+
+
+def pid_namespace() -> str:
+    """Return what tells this container's process numbers from others'; empty off Linux."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+
+
 def _host() -> tuple[float | None, float | None]:
     try:
         first = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0]

@@ -13,7 +13,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pytest_dlperf.worker import compiling, host
+from pytest_dlperf.worker import compiling, host, stack
 from pytest_dlperf.worker.imports import imported
 from pytest_dlperf.worker.mark_devices import device_of
 from pytest_dlperf.worker.records import (
@@ -77,13 +77,17 @@ class Marks:
             local_rank=local_rank,
             world_size=world_size,
             pid=os.getpid(),
+            pid_namespace=host.pid_namespace(),
             node=socket.gethostname(),
+            boot=host.boot_id(),
             cores=os.cpu_count(),
             python=platform.python_version(),
             time=time.time(),
         )
         self._progress = ProgressCounter(folder, rank)
         self._progress.update(0)
+        stack.watch(folder, rank)
+        stack.watch_crashes()
         self._laps: list[_Lap] = []
         self._losses: list[Any] = []
         self._before: host.HostSample | None = None

@@ -29,6 +29,13 @@ def test_two_ranks_train_and_are_measured(folder: Folder):
             "copy_gb_per_s",
             "matmul_gflop_per_s",
         }
+        scaling = run["scaling"]
+        assert scaling["method"] == "steps without averaging"
+        assert scaling["collective"] == "all-reduce"
+        assert 0 <= scaling["collectives_share"] <= 1
+        assert [rank["rank"] for rank in scaling["ranks"]] == [0, 1]
+        assert all(rank["own_seconds"] > 0 for rank in scaling["ranks"])
+        assert scaling["all_reduce_gb_per_s"]["65536"] > 0
     assert outcome["environment"]["software"]["backend"] == "gloo"
     assert folder.ours() == []
 

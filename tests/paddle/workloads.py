@@ -43,6 +43,8 @@ def misbehave(fault):
         raise ValueError("boom in step")
     if fault == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
+    if fault == "sleeps":
+        time.sleep(3600)
     if fault == "launcher-killed":
         os.kill(os.getppid(), signal.SIGKILL)
         time.sleep(3600)

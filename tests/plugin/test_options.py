@@ -31,7 +31,11 @@ ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
         ("--dlperf-min-effect=100%", "must be below 100 %"),
         ("--dlperf-baselines=test_net.py", "is no folder"),
         ("--dlperf-json=test_net.py/r.json", "cannot be written"),
-        ("--dlperf-hosts=n1:8,n2:8", "with --dlperf-dry-run"),
+        ("--dlperf-hosts=n1:8,n1:8", "n1 stands twice"),
+        ("--dlperf-hosts=n1", "is no host with its devices"),
+        ("--dlperf-hosts=n1:8;reboot", "is no host with its devices"),
+        ("--dlperf-rendezvous=etcd", "known are static, c10d"),
+        ("--dlperf-env=A=b", "give names alone"),
         ("--dlperf-launcher=ssh", "known are horovodrun"),
     ],
 )

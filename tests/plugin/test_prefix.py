@@ -6,6 +6,7 @@ import json
 
 import pytest
 from fake_suite import FAKES, TESTS, Suite
+from test_watched_gpus import on_a_gpu
 
 ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
 
@@ -69,6 +70,21 @@ def test_a_target_that_cannot_be_used(boxed: Suite, flags: str, verdict: str, me
         assert "welcome to image" in outcomes[ONE]["judgement"]["reason"]
         assert "no such image" in outcomes[ONE]["judgement"]["reason"]
     assert len(launches(boxed)) == 1
+
+
+@pytest.mark.parametrize("extra", [(), ("-n2",)])
+@pytest.mark.parametrize(("seen", "verdict"), [(0, "error"), (1, "no-baseline")])
+def test_gpus_are_those_that_the_target_sees(
+    boxed: Suite, extra: tuple[str, ...], seen: int, verdict: str
+):
+    on_a_gpu(boxed)
+    result, outcomes = boxed.outcomes(
+        f"--dlperf-prefix=box --gpus={seen} image", "--dlperf-runs=1", *extra
+    )
+    judgement = outcomes["net-torch-fp32-bs4-1n1g"]["judgement"]
+    assert judgement["verdict"] == verdict, result.stdout.str()
+    if not seen:
+        assert "sees 0 GPUs, 1n1g needs 1" in judgement["reason"]
 
 
 def test_a_prefix_that_is_no_program(boxed: Suite):

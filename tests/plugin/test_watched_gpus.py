@@ -21,7 +21,7 @@ def on_a_gpu(suite: Suite, **told: object) -> None:
     smi.write_text("#!/bin/sh\necho Tesla V100-SXM2-32GB, 32510, 450.80.02, 7.0\n")
     smi.chmod(smi.stat().st_mode | stat.S_IXUSR)
     (suite.path / "nvml.json").write_text(json.dumps([{**GPU, **told}]))
-    path = (FAKES / "nvml", os.environ["PYTHONPATH"])
+    path = (FAKES / "nvml", os.environ.get("PYTHONPATH", ""))
     suite.env(
         PATH=f"{smi.parent}{os.pathsep}{os.environ['PATH']}",
         PYTHONPATH=os.pathsep.join(map(str, path)),

@@ -29,3 +29,14 @@ def test_a_rank_that_dies(folder: Folder, launcher: str, fault: str, message: st
     assert "output.log" in outcome["judgement"]["reason"]
     assert folder.ours() == []
     assert lease_holder() is None
+
+
+@pytest.mark.parametrize("fault", ["", "killed"])
+def test_no_temporary_file_is_left(folder: Folder, monkeypatch: pytest.MonkeyPatch, fault: str):
+    """TensorFlow writes the functions that it makes of Python's into files, and imports them."""
+    temporary = folder.pytester.mkdir("temporary")
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    folder.write(launcher="horovodrun", options={"fault": fault})
+    _, [outcome] = folder.run("--dlperf-runs=1")
+    assert (outcome["judgement"]["verdict"] == "error") == bool(fault)
+    assert list(temporary.rglob("*")) == []

@@ -30,6 +30,13 @@ def test_one_workload_trains_alike_under_horovod_and_under_tensorflow_alone(
             "matmul_gflop_per_s",
         }
         assert all(rank["loss_last"] < rank["loss_first"] for rank in run["ranks"])
+        told = launcher == "horovodrun"  # TensorFlow's own strategy tells nothing of collectives
+        scaling = run["scaling"]
+        assert scaling["method"] == ("Horovod's timeline" if told else "")
+        assert (scaling["collectives_share"] is not None) is told
+        assert not told or 0 < scaling["collectives_share"] <= 1
+        assert all(rank["own_seconds"] is None for rank in scaling["ranks"])
+        assert scaling["all_reduce_gb_per_s"]["65536"] > 0
         losses.append([rank["loss_last"] for rank in run["ranks"]])
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     assert losses[0][0] != losses[0][1], "ranks have data of their own"

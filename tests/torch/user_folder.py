@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.processes import of_runs_in
+
 HERE = Path(__file__).parent
 
 
@@ -46,13 +48,4 @@ class Folder:
 
     def ours(self) -> list[str]:
         """Return the command lines of living processes that belong to runs of this folder."""
-        found = []
-        for entry in Path("/proc").glob("[0-9]*"):
-            try:
-                environment = (entry / "environ").read_bytes()
-                command = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if f"DLPERF_RUN={self.path}".encode() in environment:
-                found.append(command.replace(b"\0", b" ").decode())
-        return found
+        return of_runs_in(self.path)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.worker import stack
+
 if TYPE_CHECKING:
     from pytest_dlperf.worker.arguments import Arguments
     from pytest_dlperf.worker.frameworks.base import Framework
@@ -19,5 +21,9 @@ FRAMEWORKS: Final = {
 def start(arguments: Arguments) -> Framework:
     """Import the framework of ``arguments``, join the job, and return it."""
     module, _, name = FRAMEWORKS[arguments.framework].partition(":")
-    framework: Framework = getattr(importlib.import_module(module), name)(arguments)
+    join = getattr(importlib.import_module(module), name)
+    # Its import may have taken SIGTERM (Paddle), and a rank may hang while it joins the others.
+    stack.watch(arguments.records, arguments.rank)
+    stack.watch_crashes()
+    framework: Framework = join(arguments)
     return framework

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from pytest_dlperf.worker.job import Job
 
@@ -77,6 +78,22 @@ class Framework(Protocol):
 
     def canary(self) -> dict[str, float | None]:
         """Return rates of fixed work on this rank's device: see ``torch_.py`` for the keys."""
+        ...
+
+    def mean_over_ranks(self, value: float) -> float:
+        """Return the mean of ``value``, the same number on every rank."""
+        ...
+
+    def all_reduce_of(self, size_bytes: int) -> Callable[[], None]:
+        """Return a function that reduces a float32 message over the ranks, and waits for it."""
+        ...
+
+    def sample_collectives(self, step: Callable[[], Any], folder: Path) -> dict[str, Any]:
+        """Return what a few more steps tell of the time in collectives; of several ranks.
+
+        ``method`` with ``step_seconds``, ``own_seconds`` and ``collective_seconds`` of a step,
+        None where unknown. ``folder`` is the run's own. Parameters mean nothing afterwards.
+        """
         ...
 
     def reset_peak_memory(self) -> None:

@@ -10,13 +10,20 @@ import paddle
 import paddle.distributed as dist
 
 from pytest_dlperf.worker.failure import WorkerFailure
-from pytest_dlperf.worker.frameworks import on_cpu, paddle_canary, paddle_timer, paddle_watch
+from pytest_dlperf.worker.frameworks import (
+    on_cpu,
+    paddle_canary,
+    paddle_collectives,
+    paddle_timer,
+    paddle_watch,
+)
 from pytest_dlperf.worker.frameworks.paddle_job import LossScaler, PaddleJob
 from pytest_dlperf.worker.nccl import nccl_of_paddle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from pytest_dlperf.worker.arguments import Arguments
     from pytest_dlperf.worker.frameworks.base import Timer
@@ -136,6 +143,18 @@ class Paddle:
     def canary(self) -> dict[str, float | None]:
         """Return the rates of ``paddle_canary``."""
         return paddle_canary.measure(on_gpu=self._on_gpu)
+
+    def mean_over_ranks(self, value: float) -> float:
+        """Return the mean of ``value``, the same number on every rank."""
+        return paddle_collectives.mean_over_ranks(value)
+
+    def all_reduce_of(self, size_bytes: int) -> Callable[[], None]:
+        """Return a function that reduces a float32 message over the ranks, and waits for it."""
+        return paddle_collectives.all_reduce_of(size_bytes, self.synchronise)
+
+    def sample_collectives(self, step: Callable[[], Any], folder: Path) -> dict[str, Any]:
+        """Return what steps take with and without averaging."""
+        return paddle_collectives.sample(self, step, [*self.job.wrapped, *self._shapes.layers])
 
     def reset_peak_memory(self) -> None:
         """Begin to look for the GPU's peak, from Paddle 3 on; a process's own cannot be reset."""

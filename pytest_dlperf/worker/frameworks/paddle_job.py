@@ -47,6 +47,8 @@ class PaddleJob(Job):
     """A rank of a Paddle training; ``device`` is Paddle's name of it, ``cpu`` or ``gpu:0``."""
 
     layers: list[paddle.nn.Layer] = field(default_factory=list)
+    #: Those of ``layers`` whose gradients are averaged over ranks, in their wrappers.
+    wrapped: list[paddle.nn.Layer] = field(default_factory=list)
     declared: list[paddle.Tensor] | None = None
 
     def generator(self) -> np.random.Generator:
@@ -62,7 +64,11 @@ class PaddleJob(Job):
             module = paddle.amp.decorate(module, level="O2", dtype="float16")
         self.layers.append(module)
         self.replicated(module.parameters())
-        return paddle.DataParallel(module, **options) if self.world_size > 1 else module
+        if self.world_size == 1:
+            return module
+        wrapped = paddle.DataParallel(module, **options)
+        self.wrapped.append(wrapped)
+        return wrapped
 
     def replicated(self, parameters: Iterable[paddle.Tensor]) -> None:
         """Declare parameters that must be equal on all ranks at the end.

@@ -11,6 +11,7 @@ from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import (
     on_cpu,
     tensorflow_canary,
+    tensorflow_collectives,
     tensorflow_ranks,
     tensorflow_watch,
 )
@@ -19,6 +20,7 @@ from pytest_dlperf.worker.frameworks.tensorflow_job import TensorflowJob
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from pytest_dlperf.worker.arguments import Arguments
     from pytest_dlperf.worker.frameworks.base import Timer
@@ -153,6 +155,18 @@ class Tensorflow:
     def canary(self) -> dict[str, float | None]:
         """Return the rates of ``tensorflow_canary``."""
         return tensorflow_canary.measure(self._ranks, on_gpu=self._gpu is not None)
+
+    def mean_over_ranks(self, value: float) -> float:
+        """Return the mean of ``value``, the same number on every rank."""
+        return float(self._ranks.average([tf.constant(value, tf.float32)])[0].numpy())
+
+    def all_reduce_of(self, size_bytes: int) -> Callable[[], None]:
+        """Return a function that reduces a float32 message over the ranks, and waits for it."""
+        return tensorflow_canary.all_reduce_of(self._ranks, size_bytes)
+
+    def sample_collectives(self, step: Callable[[], Any], folder: Path) -> dict[str, Any]:
+        """Return what Horovod's timeline tells of a few steps."""
+        return tensorflow_collectives.sample(self, step, self._ranks, folder)
 
     def reset_peak_memory(self) -> None:
         """Begin to look for the GPU's peak; a process's own cannot be reset."""

@@ -41,6 +41,13 @@ def measure(ranks: Ranks, *, on_gpu: bool) -> dict[str, float | None]:
     }
 
 
+def all_reduce_of(ranks: Ranks, size_bytes: int) -> Callable[[], None]:
+    """Return a function that reduces a float32 message over the ranks, and waits for it."""
+    message = tf.zeros(size_bytes // 4)
+    all_reduce = tf.function(lambda tensor: ranks.average([tensor])[0])
+    return lambda: _wait(all_reduce(message))
+
+
 def _median_s(work: Callable[[], Any], repetitions: int | None = None) -> float:
     """Return the median seconds of ``work``; ranks of a collective must agree on how often."""
     _wait(work())

@@ -78,6 +78,8 @@ class HorovodRanks:
         os.environ.setdefault(
             "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", str(max(2, int(arguments.collective_timeout_s)))
         )
+        # Records nothing until it is asked to, after the window: see tensorflow_collectives.
+        os.environ.setdefault("HOROVOD_TIMELINE", "DYNAMIC")
         try:
             import horovod
             import horovod.tensorflow as hvd
@@ -100,6 +102,18 @@ class HorovodRanks:
             self.backend = "horovod-nccl"
         else:
             self.backend = "horovod-gloo" if hvd.gloo_enabled() else "horovod-mpi"
+
+    def start_timeline(self, path: str) -> bool:
+        """Let Horovod write its timeline; return whether it does, on its first rank alone."""
+        try:
+            self._hvd.start_timeline(path)
+        except ValueError:
+            return False  # HOROVOD_TIMELINE is set: it writes another already
+        return True
+
+    def stop_timeline(self) -> None:
+        """Let Horovod finish its timeline."""
+        self._hvd.stop_timeline()
 
     def facts(self) -> dict[str, Any]:
         """Return Horovod's version and operations, and the NCCL that it was built with."""

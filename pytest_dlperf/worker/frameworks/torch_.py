@@ -12,12 +12,13 @@ import torch
 import torch.distributed as dist
 
 from pytest_dlperf.worker.failure import WorkerFailure
-from pytest_dlperf.worker.frameworks import on_cpu, torch_canary, torch_watch
+from pytest_dlperf.worker.frameworks import on_cpu, torch_canary, torch_collectives, torch_watch
 from pytest_dlperf.worker.frameworks.torch_job import TorchJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from pytest_dlperf.worker.arguments import Arguments
     from pytest_dlperf.worker.frameworks.base import Timer
@@ -155,6 +156,18 @@ class Torch:
     def canary(self) -> dict[str, float | None]:
         """Return the rates of ``torch_canary``."""
         return torch_canary.measure(self._device)
+
+    def mean_over_ranks(self, value: float) -> float:
+        """Return the mean of ``value``, the same number on every rank."""
+        return torch_collectives.mean_over_ranks(value, self._device)
+
+    def all_reduce_of(self, size_bytes: int) -> Callable[[], None]:
+        """Return a function that reduces a float32 message over the ranks, and waits for it."""
+        return torch_collectives.all_reduce_of(size_bytes, self._device)
+
+    def sample_collectives(self, step: Callable[[], Any], folder: Path) -> dict[str, Any]:
+        """Return what steps take with and without averaging."""
+        return torch_collectives.sample(self, step, [*self.job.wrapped, *self._shapes.modules])
 
     def reset_peak_memory(self) -> None:
         """Begin to look for the GPU's peak; a process's own cannot be reset."""

@@ -26,6 +26,8 @@ class TorchJob(Job):
     """A rank of a PyTorch training."""
 
     modules: list[torch.nn.Module] = field(default_factory=list)
+    #: Those of ``modules`` whose gradients are averaged over ranks, in their wrappers.
+    wrapped: list[torch.nn.Module] = field(default_factory=list)
     declared: list[torch.Tensor] | None = None
 
     def generator(self) -> torch.Generator:
@@ -40,7 +42,9 @@ class TorchJob(Job):
         if self.world_size == 1:
             return module
         device_ids = [self.local_rank] if self.device.type == "cuda" else None
-        return DistributedDataParallel(module, device_ids=device_ids, **options)
+        wrapped = DistributedDataParallel(module, device_ids=device_ids, **options)
+        self.wrapped.append(wrapped)
+        return wrapped
 
     def replicated(self, parameters: Iterable[torch.Tensor]) -> None:
         """Declare parameters that must be equal on all ranks at the end."""

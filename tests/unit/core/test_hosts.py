@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.hosts import Host, hosts_of, parse_hosts
+from pytest_dlperf.core.hosts import Host, hosts_of, parse_hostfile, parse_hosts
 from pytest_dlperf.core.layout import Layout
+from pytest_dlperf.core.run import LaunchPlan
 from pytest_dlperf.launch.on_hosts import commands_on
 
 TWO = (Host(name="n1", devices=8), Host(name="10.0.0.2", devices=8))
@@ -27,21 +30,38 @@ def test_a_host_listed_twice():
 
 def test_a_layout_takes_the_first_hosts_and_what_it_needs_of_them():
     assert hosts_of(Layout.parse("1n4g"), TWO) == (Host(name="n1", devices=4),)
-    with pytest.raises(UsageError, match="4n8g needs 4 nodes, --dlperf-hosts names 2"):
+    with pytest.raises(UsageError, match="4n8g needs 4 nodes, and there are 2 hosts"):
         hosts_of(Layout.parse("4n8g"), TWO)
     with pytest.raises(UsageError, match="16 devices on each node, n1 has 8"):
         hosts_of(Layout.parse("2n16g"), TWO)
 
 
+def plan(*argv: str) -> LaunchPlan:
+    return LaunchPlan(case_id="case", argv=argv, env={}, workdir="w", timeout_s=1.0)
+
+
+def test_a_hostfile_has_a_line_for_each():
+    text = "# nodes\nn1 slots=8\n\nn2:4  # half of it\n10.0.0.3 slots=2 max_slots=4\n"
+    assert parse_hostfile(text) == (
+        Host(name="n1", devices=8), Host(name="n2", devices=4), Host(name="10.0.0.3", devices=2),
+    )  # fmt: skip
+    with pytest.raises(UsageError, match="'n1;reboot:8' is no host"):
+        parse_hostfile("n1;reboot slots=8")
+    with pytest.raises(UsageError, match="names no host"):
+        parse_hostfile("# none\n")
+
+
 def test_a_launcher_of_one_node_is_started_on_every_host():
     argv = ("torchrun", "--node-rank=${NODE_RANK}", "--master=${MASTER_ADDR}:${MASTER_PORT}")
-    assert commands_on(TWO, argv) == [
+    assert commands_on(TWO, plan(*argv)) == [
         (TWO[0], ("torchrun", "--node-rank=0", "--master=n1:29500")),
         (TWO[1], ("torchrun", "--node-rank=1", "--master=n1:29500")),
     ]
 
 
 def test_a_launcher_of_all_nodes_is_started_on_the_first():
-    [(host, argv)] = commands_on(TWO, ("horovodrun", "--hosts=${HOSTS}"))
+    [(host, argv)] = commands_on(
+        TWO, replace(plan("horovodrun", "--hosts=${HOSTS}"), starts_all_nodes=True)
+    )
     assert host.name == "n1"
     assert argv == ("horovodrun", "--hosts=n1:8,10.0.0.2:8")

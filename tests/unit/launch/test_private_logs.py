@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pytest_dlperf.core.run import LaunchPlan
 from pytest_dlperf.launch.process import execute
-from pytest_dlperf.launch.supervisor import absorb_logs
+from pytest_dlperf.launch.run_logs import absorb_logs
 
 
 def test_ranks_output_is_kept_and_the_environment_is_not(tmp_path: Path):

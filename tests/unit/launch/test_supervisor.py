@@ -4,15 +4,18 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_dlperf.core.run import LaunchPlan
 from pytest_dlperf.launch import lease
-from pytest_dlperf.launch.process import execute, kill_run
+from pytest_dlperf.launch.left_over import end_left_over
+from pytest_dlperf.launch.process import execute
 
 #: Leaves a grandchild in a session of its own that ignores SIGTERM, then does ``THEN``.
 STUBBORN = """
@@ -178,16 +181,47 @@ def test_the_lease_is_waited_for_and_says_who_holds_it(
     assert lease.lease_holder() is None
 
 
-def test_kill_run_spares_others(tmp_path: Path):
+def test_what_is_left_over_is_ended_and_others_are_spared(tmp_path: Path):
     mine = subprocess.Popen(["sleep", "60"], env={**os.environ, "DLPERF_RUN": str(tmp_path / "a")})
     other = subprocess.Popen(
         ["sleep", "60"], env={**os.environ, "DLPERF_RUN": str(tmp_path / "b")}
     )
     try:
         time.sleep(0.2)
-        assert kill_run(tmp_path / "a") == [mine.pid]
+        assert end_left_over([str(tmp_path / "a")]) == [mine.pid]
         assert mine.wait() == -9
         assert other.poll() is None
     finally:
         other.kill()
         other.wait()
+
+
+@pytest.mark.parametrize("end", ["", "os.kill(os.getpid(), 9)", "os.kill(os.getppid(), 9)"])
+def test_temporary_files_of_a_launch_go_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+):
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    code = f"import os, tempfile\nprint(tempfile.mkdtemp(), flush=True)\n{end}"
+    run = execute(plan(tmp_path, code))
+    if not end:
+        told = Path(run.log).read_text(encoding="utf-8").strip()
+        assert Path(told).parent.parent == tmp_path / "tmp"
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_which_processes_lived_at_the_end(tmp_path: Path):
+    code = STUBBORN.replace("THEN", "os.kill(os.getpid(), 9)")
+    run = execute(plan(tmp_path, code))
+    launcher, child = pids(tmp_path)
+    assert run.alive is not None
+    assert child in run.alive
+    assert launcher not in run.alive
+
+
+def test_ranks_that_print_too_much_end_the_run(tmp_path: Path):
+    # The supervisor is a program of its own: its bound is met by a file that takes no room.
+    code = "import time; f = open('rank.log', 'w'); f.truncate(2**31); time.sleep(60)"
+    run = execute(replace(plan(tmp_path, code), rank_logs="rank.log"))
+    assert run.end.startswith("logs-too-long: 2048 MiB")
+    assert (tmp_path / "rank.log").stat().st_size <= 64 * 2**20 + 100

@@ -1,0 +1,134 @@
+"""Why speedup fell, as far as the ranks' own records tell: a slow rank, or collectives.
+
+It explains a verdict, and never makes one. Only what is beyond noise is said.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.core.skew import CPU_SECONDS, own_seconds, skews
+from pytest_dlperf.judge.stats import quantile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytest_dlperf.core.layout import DeviceKind
+    from pytest_dlperf.core.run import RunSummary
+    from pytest_dlperf.core.scaling import StoredScaling
+
+#: A rank that is slower by less is not named, nor a share that grew by less, in parts of 1.
+_LEAST_SKEW: Final = 0.05
+_LEAST_GROWTH: Final = 0.03
+#: The same for a single run, of which nobody knows how it varies.
+_LEAST_GROWTH_OF_ONE: Final = 0.10
+#: A share below it is not worth naming where nothing is stored.
+_LEAST_SHARE: Final = 0.05
+#: Of the words about a rank that is as fast as the others.
+_ALPHA: Final = 0.01
+
+
+def why(
+    runs: Sequence[RunSummary], stored: Sequence[StoredScaling | None], device: DeviceKind
+) -> str:
+    """Return what makes devices wait, in words; nothing where nothing is beyond noise.
+
+    ``stored`` is what sessions tell of before; None for one that tells nothing.
+    """
+    before = [one for one in stored if one is not None]
+    return ", ".join(
+        words for words in (_slow_rank(runs, before, device), _collectives(runs, before)) if words
+    )
+
+
+def _collectives(runs: Sequence[RunSummary], stored: Sequence[StoredScaling]) -> str:
+    known = [
+        run.scaling for run in runs if run.scaling and run.scaling.collectives_share is not None
+    ]
+    now = [one.collectives_share for one in known if one.collectives_share is not None]
+    if not now:
+        return ""
+    share, method = statistics.median(now), known[0].method
+    words = f"{known[0].collective} {_percent(share)} of the step"
+    before = [value for one in stored if one.method == method for value in one.collectives_shares]
+    if not before:
+        return words if share >= max(_LEAST_SHARE, 2 * _spread([now])) else ""
+    was = statistics.median(before)
+    noise = _spread([now, before]) * math.sqrt(1 / len(now) + 1 / len(before))
+    least = _LEAST_GROWTH if len(now) > 1 else _LEAST_GROWTH_OF_ONE
+    return f"{words}, was {_percent(was)}" if share - was > max(least, 2 * noise) else ""
+
+
+def _spread(sides: Sequence[Sequence[float]]) -> float:
+    """Return the standard deviation within sides; 0 where none has two values."""
+    squares = [
+        (value - statistics.fmean(side)) ** 2 for side in sides if len(side) > 1 for value in side
+    ]
+    freedom = sum(len(side) - 1 for side in sides)
+    return math.sqrt(math.fsum(squares) / freedom) if freedom else 0.0
+
+
+def _slow_rank(
+    runs: Sequence[RunSummary], stored: Sequence[StoredScaling], device: DeviceKind
+) -> str:
+    told = [own_seconds(run, device) for run in runs]
+    basis = told[0][0] if told else ""
+    ranks = set(told[0][1]) if told else set()
+    # From one run nobody can tell a slow rank from noise
+    if len(told) < 2 or not basis:
+        return ""
+    if any(of != basis or set(found) != ranks for of, found in told):
+        return ""
+    by_run = [skews(found) for _, found in told]
+    means = {rank: statistics.fmean(one[rank] for one in by_run) for rank in ranks}
+    slowest = max(means, key=means.__getitem__)
+    spread = _spread([[one[rank] for one in by_run] for rank in sorted(ranks)])
+    freedom = (len(runs) - 1) * (len(ranks) - 1)
+    error = spread / math.sqrt(len(runs))
+    low = means[slowest] - quantile(_ALPHA / len(ranks), freedom) * error
+    share = math.expm1(means[slowest])
+    before = [value for one in stored if one.skew_of == basis for value in one.skews]
+    was = statistics.median(before) if before else 0.0
+    if low <= 0 or share - was < _LEAST_SKEW:
+        return ""
+    nodes = _nodes(runs[-1])
+    logs = {rank: statistics.fmean(math.log(found[rank]) for _, found in told) for rank in ranks}
+    return _slow_node(logs, nodes, basis, share) or _words(
+        f"rank {slowest}{_on(nodes.get(slowest, ''))} ", basis, share, len(ranks) - 1
+    )
+
+
+def _slow_node(
+    logs: Mapping[int, float], nodes: Mapping[int, str], basis: str, share: float
+) -> str:
+    """Return the words of a node all of whose ranks are slow; nothing if they are not."""
+    slowest = max(logs, key=logs.__getitem__)
+    mine = [own for rank, own in logs.items() if nodes.get(rank) == nodes.get(slowest)]
+    others = [own for rank, own in logs.items() if nodes.get(rank) != nodes.get(slowest)]
+    if len(mine) < 2 or not others or math.expm1(min(mine) - max(others)) < share / 2:
+        return ""
+    apart = math.expm1(statistics.median(mine) - statistics.median(others))
+    return _words(f"each rank of {nodes[slowest]} ", basis, apart, len(others))
+
+
+def _words(which: str, basis: str, share: float, others: int) -> str:
+    than = "than the others" if others > 1 else "than the other"
+    if basis == CPU_SECONDS:
+        return f"{which}takes {_percent(share)} more CPU time {than}"
+    return f"{which}is {_percent(share)} slower {than}"
+
+
+def _nodes(run: RunSummary) -> dict[int, str]:
+    return {
+        rank.rank: rank.node for rank in (run.ranks or (run.scaling and run.scaling.ranks) or ())
+    }
+
+
+def _on(node: str) -> str:
+    return f" on {node}" if node else ""
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"

@@ -1,0 +1,60 @@
+"""Processes of a run that outlived what was to end them, found by their environment.
+
+Standard library only: the far end of a channel uses it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: Tells the processes of one run from all others, also after their parents are gone.
+RUN_VARIABLE: Final = "DLPERF_RUN"
+_POLL_S: Final = 0.05
+#: After SIGKILL: a process that still stands then waits for a driver or a disk, perhaps for good.
+_UNKILLABLE_S: Final = 15.0
+
+
+def processes_of(folders: Sequence[str]) -> list[int]:
+    """Return the processes of this user whose run's folder is one of these, or lies in one."""
+    name = f"{RUN_VARIABLE}=".encode()
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            variables = (entry / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue  # it ended, or is somebody else's
+        runs = [v[len(name) :].decode(errors="replace") for v in variables if v.startswith(name)]
+        if any(
+            run == folder or run.startswith(f"{folder}/") for run in runs for folder in folders
+        ):
+            found.append(int(entry.name))
+    return found
+
+
+def end_left_over(folders: Sequence[str], *, after_s: float = 0.0) -> list[int]:
+    """Kill those processes, if they are still there ``after_s`` from now; return their pids.
+
+    Returns when none is left, or SIGKILL did not end them in time.
+    """
+    killed: set[int] = set()
+    begin_s = time.monotonic()
+    own = {os.getpid(), os.getppid()}
+    while living := set(processes_of(folders)) - own:
+        passed_s = time.monotonic() - begin_s
+        if passed_s > after_s + _UNKILLABLE_S:
+            break
+        if passed_s >= after_s:
+            for pid in living:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            killed |= living
+        time.sleep(_POLL_S)
+    return sorted(killed)

@@ -1,0 +1,110 @@
+"""How hosts are reached: by ssh, by srun within an allocation, or not at all for this one."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import socket
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.hosts import Host, Reach, parse_hosts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: After the user's own words, which win: ssh takes the first value of an option. A cut link is
+#: noticed after 15 s; nobody is there to type a password.
+_SSH_OPTIONS: Final = (
+    "-T",
+    "-o", "BatchMode=yes",
+    "-o", "ConnectTimeout=10",
+    "-o", "ServerAliveInterval=5",
+    "-o", "ServerAliveCountMax=3",
+)  # fmt: skip
+#: A step of its own beside those of the allocation, of one task on the named node.
+_SRUN: Final = (
+    "srun", "--overlap", "--nodes=1", "--ntasks=1", "--cpu-bind=none", "--mem=0",
+    "--unbuffered", "--quiet",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ways:
+    """How the hosts of a session are reached, and the interpreter there."""
+
+    python: str
+    #: ``ssh`` with the user's options.
+    ssh: tuple[str, ...] = ("ssh",)
+    #: The allocation that hosts are in; empty where they are reached by ssh.
+    slurm_job: str = ""
+
+    def to(self, host: str) -> Reach:
+        """Return how ``host`` is reached."""
+        if is_this_host(host):
+            return Reach(name=host, python=self.python)
+        return self.away(host)
+
+    def away(self, host: str) -> Reach:
+        """Return how ``host`` is reached from another."""
+        if self.slurm_job:
+            words = (*_SRUN, f"--jobid={self.slurm_job}", f"--nodelist={host}")
+            return Reach(name=host, argv=words, python=self.python)
+        return Reach(
+            name=host, argv=(*self.ssh, *_SSH_OPTIONS, host), shell=True, python=self.python
+        )
+
+
+def ways_of(*, ssh: str | None, python: str, slurm_job: str) -> Ways:
+    """Return the ways that ``--dlperf-ssh`` names; raise ``UsageError`` for no command."""
+    try:
+        words = tuple(shlex.split(ssh or "ssh"))
+    except ValueError as error:
+        raise UsageError(f"--dlperf-ssh={ssh}: {error}; quote it as in a shell") from error
+    return Ways(python=python, ssh=words or ("ssh",), slurm_job=slurm_job)
+
+
+@cache
+def is_this_host(name: str) -> bool:
+    """Return whether ``name`` is this host: one of its addresses, or its own name."""
+    if name == socket.gethostname():
+        return True
+    try:
+        found = socket.getaddrinfo(name, 0, type=socket.SOCK_DGRAM)
+    except OSError:
+        return False  # ssh may know more names than the resolver
+    for family, kind, protocol, _, address in found:
+        with socket.socket(family, kind, protocol) as probe:
+            try:
+                probe.bind(address)  # only a host's own addresses can be bound
+            except OSError:
+                continue
+            return True
+    return False
+
+
+def allocated_hosts(environment: Mapping[str, str] = os.environ) -> tuple[Host, ...]:
+    """Return the hosts of the Slurm allocation of several nodes that this process is in.
+
+    Empty if it is in none. Each takes as many ranks as it has GPUs, else CPUs. Raises
+    ``UsageError`` if Slurm cannot name them.
+    """
+    nodes = environment.get("SLURM_JOB_NODELIST", "")
+    if int(environment.get("SLURM_JOB_NUM_NODES", "1")) < 2 or not nodes:
+        return ()
+    try:
+        done = subprocess.run(
+            ["scontrol", "show", "hostnames", nodes], capture_output=True, text=True, check=False
+        )
+    except OSError as error:
+        raise UsageError(
+            f"this is Slurm's job on {nodes}, and there is no scontrol to name the hosts "
+            f"({error.strerror}); name them with --dlperf-hosts"
+        ) from error
+    if done.returncode != 0:
+        raise UsageError(f"scontrol cannot name the hosts of {nodes}: {done.stderr.strip()}")
+    devices = environment.get("SLURM_GPUS_ON_NODE") or environment.get("SLURM_CPUS_ON_NODE", "1")
+    return parse_hosts(",".join(f"{name}:{devices}" for name in done.stdout.split()))

@@ -1,0 +1,108 @@
+"""Failures for which the host or a device is too small: memory, and the disk."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.run import Run
+
+#: torch, Paddle ("ResourceExhaustedError: Out of memory error on GPU 0"), TensorFlow.
+_DEVICE_MEMORY: Final = re.compile(
+    r"CUDA out of memory|CUDA error: out of memory|OutOfMemoryError|HIP out of memory"
+    r"|CUDA_ERROR_OUT_OF_MEMORY|[Oo]ut of memory error on GPU|OOM when allocating.*GPU"
+)
+_HOST_MEMORY: Final = re.compile(
+    r"MemoryError|std::bad_alloc|[Cc]annot allocate memory|not enough memory: you tried"
+    r"|ResourceExhausted|OOM when allocating|[Oo]ut of memory"
+)
+_DISK: Final = re.compile(r"No space left on device|Disk quota exceeded|File too large")
+#: Below this a file system counts as full: a run's records need more.
+_FULL_BYTES: Final = 2**16
+
+
+def tells_of_memory(message: str) -> bool:
+    """Return whether a failure is one for lack of memory."""
+    return bool(_DEVICE_MEMORY.search(message) or _HOST_MEMORY.search(message))
+
+
+def out_of_memory(case: Case, message: str, device: str = "") -> str:
+    """Return what to say of a failure for lack of memory; empty if ``message`` tells of none.
+
+    ``device`` names the rank's, where it is known.
+    """
+    batch = case.batch_size_per_device
+    if _DEVICE_MEMORY.search(message):
+        return (
+            f"out of memory on its device{f' ({device})' if device else ''}: {_first(message)}; "
+            f"lower batch_size_per_device ({batch}), or choose a smaller size or precision, and "
+            "see that nothing else is on the device"
+        )
+    if _HOST_MEMORY.search(message):
+        return f"out of memory on its host: {_first(message)}; {_for_the_host(batch)}"
+    return ""
+
+
+def killed_for_memory(case: Case) -> str:
+    """Return what to say of a rank that the kernel killed for lack of memory."""
+    batch = case.batch_size_per_device
+    return f"the kernel killed it, the host being out of memory; {_for_the_host(batch)}"
+
+
+def _for_the_host(batch: int) -> str:
+    return (
+        f"lower batch_size_per_device ({batch}), the workers that load data, or the ranks on one "
+        "host, or raise the limit of the container or job"
+    )
+
+
+def _first(message: str) -> str:
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    return next((line for line in lines if _DEVICE_MEMORY.search(line)), lines[0])[:300]
+
+
+def full_disk(run: Run, failures: Iterable[Mapping[str, Any]]) -> str:
+    """Return what to say of a disk that was full; empty if none was."""
+    folder = Path(run.plan.workdir)
+    told = [run.log_error, *(str(failure["message"]) for failure in failures)]
+    if run.end.startswith("report-not-written"):
+        told.append(run.end)
+    said = next((text for text in told if _DISK.search(text)), "")
+    free = free_bytes(folder)
+    is_full = free is not None and free < _FULL_BYTES
+    if not said and not is_full:
+        return ""
+    if "File too large" in said:
+        return f"a file met the limit of its size ({said}) in {folder}; see ulimit -f"
+    left = "" if free is None else f", {free // 2**10} KiB are free"
+    return (
+        f"the disk is full ({said or 'nothing fits any more'}): {folder}{left}; make room there, "
+        "or name another folder with --dlperf-workdir"
+    )
+
+
+def file_words(error: OSError) -> str:
+    """Return what to say of a file of the session that could not be read or written."""
+    where = error.filename or "a file of this session"
+    full = "" if not _DISK.search(str(error)) else "; make room there, or name --dlperf-workdir"
+    return f"{where}: {error.strerror or error}{full}"
+
+
+def free_bytes(folder: Path) -> int | None:
+    """Return how much may still be written below ``folder``; None if nobody can tell."""
+    for place in (folder, *folder.parents):
+        try:
+            status = os.statvfs(place)
+        except OSError:
+            continue
+        # A file system without a table of files has 0 of 0.
+        if status.f_files and not status.f_favail:
+            return 0
+        return status.f_bavail * status.f_frsize
+    return None

@@ -1,0 +1,140 @@
+"""Tells a launch that the infrastructure failed from one that the user's code failed.
+
+Pure, on the records of the ranks, the end of the log and the exit code. A launch is repeated only
+where all of them agree that no training had begun: a slow result, a rank that raised or was
+killed, and a run that reached its timeout are never repeated.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.core.run import NODES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_dlperf.core.run import Run
+    from pytest_dlperf.measure.records import RankRecords
+
+#: Code of the problem of a measurement of which a launch was repeated.
+RETRIED: Final = "launch-retried"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Sign:
+    """What a log says of an infrastructure that failed."""
+
+    pattern: re.Pattern[str]
+    words: str
+    #: Whether somebody was waited for: then a rank that hangs says the same.
+    is_wait: bool = False
+    #: Whether it is said in the midst of a training as well, when a node is lost.
+    comes_later: bool = False
+
+
+_SIGNS: Final = (
+    _Sign(
+        pattern=re.compile(r"EADDRINUSE|address already in use", re.I), words="a port was taken"
+    ),
+    _Sign(pattern=re.compile(r"\bRendezvousTimeoutError\b"), words="the rendezvous timed out"),
+    _Sign(
+        pattern=re.compile(r"\bRendezvousConnectionError\b"),
+        words="the rendezvous was not reached",
+        comes_later=True,
+    ),
+    _Sign(
+        pattern=re.compile(
+            r"DistStoreError: Timed out .* waiting for clients"
+            r"|The client socket has (timed out|failed to connect)"
+        ),
+        words="the store where ranks meet was not reached",
+        is_wait=True,
+    ),
+    _Sign(
+        pattern=re.compile(
+            r"ssh: connect to host \S+ port \d+: "
+            r"(Connection refused|Connection reset|Connection timed out|No route to host)"
+            r"|(kex|ssh)_exchange_identification: .*(closed|reset)"
+            r"|Connection (closed|reset) by \S+ port \d+",
+            re.I,
+        ),
+        words="ssh did not get through",
+    ),
+    _Sign(
+        pattern=re.compile(r"Connection to \S+ closed by remote host", re.I),
+        words="ssh was cut off",
+        comes_later=True,
+    ),
+)
+#: To repeat cannot help: a wrong key, an unknown host.
+_FOR_GOOD: Final = re.compile(
+    r"Permission denied \(|Host key verification failed|Could not resolve hostname"
+    r"|REMOTE HOST IDENTIFICATION HAS CHANGED|Bad configuration option"
+)
+_NODE_GONE: Final = re.compile(r"cannot be reached|was lost")
+#: A launcher's word for a rank that was killed, or that has crashed.
+_RANK_KILLED: Final = re.compile(
+    r"Signal \d+ \(SIG(KILL|SEGV|ABRT|BUS|ILL|FPE)\)|exitcode: -(4|6|7|8|9|11)\b|exited on signal"
+)
+#: The last line of a traceback, behind whatever a launcher puts before the lines of its ranks.
+_EXCEPTION: Final = re.compile(
+    r"^(?:\[[^\]]*\]:? ?)*(?P<name>(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit))(?::|$)", re.M
+)
+#: Only the launcher and its store raise these.
+_OF_THE_LAUNCHER: Final = re.compile(r"torch\.distributed\.")
+
+
+def launch_failure(run: Run, records: Sequence[RankRecords], log: str, *, is_program: bool) -> str:
+    """Return in what way the infrastructure failed ``run``; empty if it did not.
+
+    ``log`` is the end of the run's log. ``is_program``: the ranks are the user's own program,
+    which tells of its failures by its log alone.
+    """
+    nodes = run.end.removeprefix(NODES) if run.end.startswith(NODES) else ""
+    is_over = run.end == "exited" or nodes
+    if run.timed_out or not is_over or not run.exit_code or run.exit_code < 0:
+        return ""
+    if any("first_step" in rank.by_kind for rank in records) or _is_of_the_code(records):
+        return ""
+    if nodes:
+        return "" if _FOR_GOOD.search(nodes) or not _NODE_GONE.search(nodes) else nodes
+    if _RANK_KILLED.search(log) or _FOR_GOOD.search(log):
+        return ""
+    if is_program and _raised(log):
+        return ""
+    silent = any(not {"failure", "end"} & rank.by_kind.keys() for rank in records)
+    is_unknown = is_program and not records
+    for sign in _SIGNS:
+        if (sign.is_wait and silent) or (sign.comes_later and is_unknown):
+            continue
+        if found := sign.pattern.search(log):
+            return f"{sign.words}: {_line_of(log, found.start())}"
+    return ""
+
+
+def _is_of_the_code(records: Sequence[RankRecords]) -> bool:
+    """Whether a rank failed by more than that it did not meet the others."""
+    for rank in records:
+        failure = rank.by_kind.get("failure")
+        if failure is None:
+            continue
+        # Ranks meet before they tell their framework; what comes later is the user's.
+        if failure["code"] != "exception" or "framework" in rank.by_kind:
+            return True
+        if not any(sign.pattern.search(str(failure["message"])) for sign in _SIGNS):
+            return True
+    return False
+
+
+def _raised(log: str) -> bool:
+    """Whether an exception ended the program that is not the launcher's or its store's."""
+    names = (found["name"] for found in _EXCEPTION.finditer(log))
+    return any(not _OF_THE_LAUNCHER.match(name) for name in names)
+
+
+def _line_of(log: str, position: int) -> str:
+    line = log[log.rfind("\n", 0, position) + 1 :].partition("\n")[0]
+    return line.strip()[:200]

@@ -1,0 +1,99 @@
+"""What runs told of scaling, as figures: medians over the runs of a case."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pytest_dlperf.core.skew import CPU_SECONDS, own_seconds, skews, stored_scaling
+from pytest_dlperf.report import figures
+from pytest_dlperf.report.document import Grid, Mark
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytest_dlperf.core.outcome import Outcome
+
+#: Runs from which a slow rank is named.
+_FEWEST_RUNS: Final = 2
+_HEADINGS: Final = ("case", "collectives of a step", "slowest rank", "all-reduce")
+_REMARK: Final = (
+    "sampled after the window: what collectives add to a step; by how much the slowest rank's own "
+    "work is above that of the others; bytes over seconds by size of the message"
+)
+
+
+class ScalingFigures(NamedTuple):
+    """One case; ``--`` for what is not known."""
+
+    collectives: str
+    slowest_rank: str
+    all_reduce: str
+
+
+def scaling_figures(outcome: Outcome) -> ScalingFigures | None:
+    """Return the figures of a case of several ranks; None where nothing was sampled."""
+    measurement, device = outcome.measurement, outcome.case.layout.device
+    found = stored_scaling(measurement.runs, device) if measurement is not None else None
+    if measurement is None or found is None:
+        return None
+    shares = found.collectives_shares
+    return ScalingFigures(
+        collectives=f"{figures.percent(statistics.median(shares), sign=False)} ({found.method})"
+        if shares
+        else figures.ABSENT,
+        slowest_rank=_slowest_rank(outcome),
+        all_reduce=_rates(found.all_reduce_gb_per_s),
+    )
+
+
+def terminal_lines(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return a line for each case of several ranks."""
+    told = [(outcome, scaling_figures(outcome)) for outcome in outcomes]
+    return [
+        f"scaling: {outcome.case.id}: collectives {found.collectives} of a step; slowest "
+        f"{found.slowest_rank}; all-reduce {found.all_reduce}"
+        for outcome, found in told
+        if found is not None
+    ]
+
+
+def scaling_grid(outcomes: Sequence[Outcome]) -> Grid | None:
+    """Return the table of the cases of several ranks; None without such a case."""
+    rows = tuple(
+        (Mark(text=outcome.case.id), *(Mark(text=text) for text in found))
+        for outcome in outcomes
+        if (found := scaling_figures(outcome)) is not None
+    )
+    if not rows:
+        return None
+    return Grid(heading="Scaling", headings=_HEADINGS, rows=rows, remark=_REMARK)
+
+
+def _slowest_rank(outcome: Outcome) -> str:
+    assert outcome.measurement is not None
+    runs, device = outcome.measurement.runs, outcome.case.layout.device
+    told = [own_seconds(run, device) for run in runs]
+    basis, ranks = told[0][0], set(told[0][1])
+    by_run = [skews(found) for of, found in told if basis and of == basis and set(found) == ranks]
+    # Of a single run a rank that was slow once is told as one that is.
+    if len(by_run) < _FEWEST_RUNS:
+        return figures.ABSENT
+    medians = {rank: statistics.median(one[rank] for one in by_run) for rank in sorted(ranks)}
+    slowest = max(medians, key=medians.__getitem__)
+    node = next((rank.node for rank in runs[-1].ranks if rank.rank == slowest), "")
+    of = ", CPU time" if basis == CPU_SECONDS else ""
+    above = figures.percent(math.expm1(medians[slowest]))
+    return f"rank {slowest}{f' on {node}' if node else ''}: {above}{of}"
+
+
+def _rates(by_bytes: Mapping[str, float]) -> str:
+    sizes = sorted(by_bytes, key=int)
+    if not sizes:
+        return figures.ABSENT
+    return ", ".join(f"{_size(int(size))} {by_bytes[size]:.3g} GB/s" for size in sizes)
+
+
+def _size(count: int) -> str:
+    return f"{count // 2**20} MiB" if count >= 2**20 else f"{count // 2**10} KiB"

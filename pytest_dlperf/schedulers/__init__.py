@@ -1,0 +1,1 @@
+"""Runs cases as jobs of a cluster's scheduler, or says how one would."""

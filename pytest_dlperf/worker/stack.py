@@ -1,0 +1,51 @@
+"""Where this rank stands when it is ended: its stack, written without the interpreter's help.
+
+``faulthandler`` writes it in the signal's handler, in C: also while the rank is stuck in a
+collective, in the compiler or in a call that holds the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: The file must stay open; a signal's handler writes to it.
+_FILES: list[TextIO] = []
+
+
+def watch(folder: Path, rank: int) -> None:
+    """Write the stacks of all threads to ``rank<N>.stack`` at SIGTERM.
+
+    What SIGTERM does is not changed: whoever handled it before is called after that. Who takes
+    the signal later takes it whole, so this is called again after a framework was imported.
+    """
+    if not _FILES:
+        path = folder / f"rank{rank:05d}.stack"
+        descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_APPEND, 0o600)
+        _FILES.append(os.fdopen(descriptor, "w", encoding="utf-8"))
+        _FILES[0].write(f"main {threading.main_thread().ident:#x}\n")
+        _FILES[0].flush()
+        os.register_at_fork(after_in_child=_leave)
+    faulthandler.unregister(signal.SIGTERM)
+    faulthandler.register(signal.SIGTERM, _FILES[0], chain=True)
+
+
+def watch_crashes() -> None:
+    """Write them as well when this rank crashes, before what the framework says of it.
+
+    After the framework's import, whose own handlers would take it whole. A user's own
+    ``faulthandler.enable()`` is left alone.
+    """
+    if not faulthandler.is_enabled():
+        faulthandler.enable(_FILES[0])
+
+
+def _leave() -> None:
+    """Write no more: in a forked child, whose stack is not this rank's."""
+    faulthandler.unregister(signal.SIGTERM)

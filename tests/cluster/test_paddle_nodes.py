@@ -1,0 +1,10 @@
+"""Paddle on two nodes, for real, by its own launcher."""
+
+from __future__ import annotations
+
+import pytest
+from cluster import Cluster, check_it_trains
+
+
+def test_it_trains_on_two_nodes(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
+    check_it_trains(cluster, "paddle", monkeypatch)

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from fault_table import ROWS, merge
+from scene import Scene
+
+HERE = Path(__file__).parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("faults")
+    group.addoption("--all-faults", action="store_true", help="also those that take long")
+    group.addoption("--faults-table", type=Path, help="put the rows of this run into that file")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[ROWS] = []
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("long_fault") and not config.getoption("--all-faults"):
+            item.add_marker(pytest.mark.skip(reason="takes long: --all-faults"))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    path = session.config.getoption("--faults-table")
+    if path is not None:
+        merge(path, session.config.stash[ROWS])
+
+
+@pytest.fixture
+def scene(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Scene:
+    path = [str(HERE), str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
+    monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(pytester.mkdir("runtime")))
+    return Scene(pytester.path, request.config.stash[ROWS])

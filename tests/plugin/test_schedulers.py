@@ -1,0 +1,86 @@
+"""Options of schedulers: what cannot be meant, and dry runs, which submit nothing."""
+
+from __future__ import annotations
+
+import pytest
+from fake_suite import Suite
+
+ONE = "net-torch-fp32-bs4-1n1c"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--dlperf-scheduler=lsf"], "known are slurm, kubernetes"),
+        (["--dlperf-jobs=2"], "name their scheduler with --dlperf-scheduler"),
+        (["--dlperf-scheduler=slurm", "--dlperf-jobs=0"], "--dlperf-jobs=0: give a whole number"),
+        (["--dlperf-scheduler=slurm", "--dlperf-slurm='x"], "No closing quotation"),
+        (["--dlperf-scheduler=slurm", "--dlperf-queue-timeout=5"], "'5' is no time"),
+        (["--dlperf-scheduler=slurm", "--dlperf-budget=5m"], "jobs run at once"),
+        (["--dlperf-scheduler=slurm", "-n", "2"], "leave -n of pytest-xdist out"),
+        (["--dlperf-scheduler=kubernetes"], "kubectl apply does that"),
+    ],
+)
+def test_options_of_schedulers_that_cannot_be_meant(
+    suite: Suite, options: list[str], message: str
+):
+    result = suite.run(*options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert message in result.stdout.str() + result.stderr.str()
+
+
+def test_a_dry_run_prints_the_job_and_asks_nothing(suite: Suite):
+    suite.env(SECRET_TOKEN="s3cret", NCCL_DEBUG="INFO")
+    words = "--partition=gpu --account='a b'"
+    result = suite.run(
+        "--dlperf-scheduler=slurm", "--dlperf-dry-run", "--gpus=1,16", "--dlperf-runs=2",
+        f"--dlperf-slurm={words}", "--update-baselines", "--dlperf-json=r.json",
+    )  # fmt: skip
+    text = result.stdout.str()
+    assert result.ret == 0
+    assert "--nodes=2 --ntasks-per-node=1 --gpus-per-node=8" in text
+    assert "'--account=a b'" in text
+    assert "NCCL_DEBUG" in text
+    assert "s3cret" not in text
+    [command, *_] = [line for line in result.outlines if "-m pytest" in line and "1n1g" in line]
+    for word in ("--dlperf-scheduler=in-job", "--dlperf-runs=2", "--gpus=1,16"):
+        assert word in command
+    for word in ("update-baselines", "--dlperf-dry-run", "--dlperf-json=r.json"):
+        assert word not in command
+    assert "nothing was submitted" in text
+    assert not (suite.path / ".dlperf").exists()
+
+
+def test_manifests_of_every_case(suite: Suite):
+    result = suite.run(
+        "--dlperf-scheduler=kubernetes", "--dlperf-dry-run", "--gpus=8,32", "-q",
+        "--dlperf-image=registry.example/dl:1",
+    )  # fmt: skip
+    lines = result.outlines
+    assert result.ret == 0
+    assert lines.count('kind: "PyTorchJob"') == 2
+    assert sum("registry.example/dl:1" in line for line in lines) == 3
+    assert any(line.strip() == "replicas: 3" for line in lines)
+    assert any("--dlperf-node-rank=$(RANK)" in line for line in lines)
+
+
+def test_a_list_says_that_no_node_was_asked(suite: Suite):
+    result = suite.run("--dlperf-scheduler=slurm", "--dlperf-list")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines([f"{ONE} *unknown: no node was asked*as a job of slurm"])
+
+
+def test_what_runs_in_a_job_stores_nothing(suite: Suite):
+    verdicts = suite.verdicts(
+        "--dlperf-scheduler=in-job", "--update-baselines", "--cpus=1", "--dlperf-runs=1"
+    )
+    assert verdicts == {ONE: "no-baseline"}
+    assert suite.baselines() == {}
+
+
+def test_where_slurm_is_missing_every_case_is_an_error_that_says_so(suite: Suite):
+    suite.env(PATH=suite.path)
+    verdicts = suite.verdicts("--dlperf-scheduler=slurm", "--cpus=1")
+    assert verdicts == {ONE: "error"}
+    [outcome] = suite.outcomes("--dlperf-scheduler=slurm", "--cpus=1")[1].values()
+    assert "sbatch cannot be started" in outcome["judgement"]["reason"]

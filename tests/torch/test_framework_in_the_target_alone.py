@@ -1,0 +1,52 @@
+"""pytest runs where no framework is, in an environment of its own; the ranks' one has torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from user_folder import HERE, Folder
+
+from tests.bare_python import make_bare_python
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture
+def bare_python(tmp_path: Path) -> Path:
+    """An interpreter that has pytest, and no torch."""
+    return make_bare_python(tmp_path / "bare")
+
+
+@pytest.mark.parametrize(
+    ("extra", "prefix"), [((), ()), (("-n2",), ("--dlperf-prefix=nice -n 1",))]
+)
+def test_it_is_probed_and_trains(
+    folder: Folder, bare_python: Path, extra: tuple[str, ...], prefix: tuple[str, ...]
+):
+    folder.write(layout="1n1c")
+    done = subprocess.run(
+        [
+            bare_python, "-m", "pytest", "-p", "pytest_dlperf.plugin", "-p", "no:cacheprovider",
+            "--dlperf-json=r.json", f"--dlperf-python={sys.executable}", *prefix, *extra,
+        ],
+        cwd=folder.path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parents[1])])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    lacks_torch = subprocess.run(
+        [bare_python, "-c", "import torch"], capture_output=True, text=True, check=False
+    )
+    assert "No module named 'torch'" in lacks_torch.stderr
+    [outcome] = json.loads((folder.path / "r.json").read_text(encoding="utf-8"))["outcomes"]
+    assert outcome["judgement"]["verdict"] in {"no-baseline", "unsteady", "incomparable"}
+    assert outcome["environment"]["software"]["torch"] == torch.__version__
+    assert folder.ours() == []

@@ -1,0 +1,76 @@
+"""Facts about scaling from real trainings of two ranks."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from user_folder import Folder
+
+from pytest_dlperf.core.codec import decode
+from pytest_dlperf.core.run import RunSummary
+from pytest_dlperf.core.skew import stored_scaling
+from pytest_dlperf.judge.scaling import why
+
+pytestmark = pytest.mark.torch
+
+
+def measured(folder: Folder, runs: int = 1, **options: object) -> tuple[RunSummary, ...]:
+    folder.write("scaled:build", options=options, runs=runs, max_runs=runs)
+    _, [outcome] = folder.run(f"--dlperf-runs={runs}")
+    assert outcome["judgement"]["verdict"] != "error", outcome["judgement"]["reason"]
+    measurement = outcome["measurement"]
+    # Others may use the machine meanwhile: their runs tell of scaling all the same.
+    found = [*measurement["runs"], *measurement["disturbed_runs"]]
+    return tuple(decode(RunSummary, run) for run in found)
+
+
+def records(run: RunSummary, rank: int) -> dict[str, dict[str, object]]:
+    with open(f"{run.folder}/rank{rank:05d}.jsonl", encoding="utf-8") as file:
+        return {record["record"]: record for record in map(json.loads, file)}
+
+
+def test_collectives_are_sampled_and_change_nothing_that_is_checked(folder: Folder):
+    run, ended = measured(folder)[0], measured(folder, ends=True)[0]
+    assert run.scaling is not None
+    assert run.scaling.method == "steps without averaging"
+    assert run.scaling.collective == "all-reduce"
+    assert run.scaling.collectives_share is not None
+    assert 0 <= run.scaling.collectives_share <= 1
+    assert [rank.rank for rank in run.scaling.ranks] == [0, 1]
+    for rank in run.scaling.ranks:
+        assert rank.own_seconds is not None
+        assert rank.own_seconds > 0
+        assert rank.step_seconds > 0
+    assert "65536" in run.scaling.all_reduce_gb_per_s
+    assert all(rate > 0 for rate in run.scaling.all_reduce_gb_per_s.values())
+    # One that could train no further did the same, and says what is not known.
+    assert [problem.code for problem in run.problems if "collectives" in problem.code] == []
+    [problem] = [one for one in ended.problems if one.code == "collectives-unknown"]
+    assert "StopIteration" in problem.message
+    assert ended.scaling is not None
+    assert ended.scaling.collectives_share is None
+    assert "65536" in ended.scaling.all_reduce_gb_per_s
+    for rank in (0, 1):
+        one, other = records(run, rank), records(ended, rank)
+        assert one["checksum"]["value"] == other["checksum"]["value"]
+        assert one["loss"]["values"] == other["loss"]["values"]
+        assert len(one["loss"]["values"]) == 30  # type: ignore[arg-type]
+
+
+def test_a_rank_that_is_slow_by_itself_is_named(folder: Folder):
+    runs = measured(folder, runs=3, slow_s=0.05)
+    for run in runs:
+        assert run.scaling is not None
+        own = {rank.rank: rank.own_seconds for rank in run.scaling.ranks}
+        # It sleeps, which no machine makes shorter; rank 0 waits for it within its collectives.
+        assert own[1] is not None
+        assert own[1] >= 0.05
+        assert run.scaling.ranks[0].step_seconds >= 0.05
+    node = runs[0].ranks[1].node
+    words = why(runs, [], "cpu")
+    assert f"rank 1 on {node} is " in words
+    assert "slower than the other" in words
+    stored = stored_scaling(runs, "cpu")
+    assert stored is not None
+    assert len(stored.skews) == len(runs)

@@ -1,0 +1,36 @@
+"""What a session remembers of its runs, whatever a process that was killed has left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pytest_dlperf.cases.matrix import expand
+from pytest_dlperf.core.run import RunSummary
+from pytest_dlperf.history.session_runs import SessionRuns
+
+[CASE] = expand(suite="tsm", workload="m:build", batch_size_per_device=4, layout="1n1c")
+
+
+def run(throughput: float) -> RunSummary:
+    return RunSummary(
+        throughput=throughput,
+        estimates={},
+        step_seconds=(0.1, 0.2),
+        ranks=(),
+        peak_memory_bytes=None,
+        time_to_first_step_s=None,
+        canary={},
+        others_cpu_share=None,
+    )
+
+
+def test_half_a_line_is_no_run_and_spoils_no_other(tmp_path: Path):
+    runs = SessionRuns(tmp_path)
+    runs.append(CASE, run(1.0), {"a": 1})
+    path = tmp_path / CASE.id / "runs.jsonl"
+    whole = path.read_bytes()
+    for length in range(len(whole) - 1):
+        path.write_bytes(whole + whole[:length])
+        assert runs.load(CASE) == [(run(1.0), {"a": 1})]
+        runs.append(CASE, run(2.0), {})
+        assert [found.throughput for found, _ in runs.load(CASE)] == [1.0, 2.0]

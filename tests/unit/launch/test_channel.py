@@ -1,0 +1,121 @@
+"""A channel to this host: what goes over it, and what is left when it ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_dlperf.core.hosts import Reach
+from pytest_dlperf.launch.channel import Channel, pump
+from pytest_dlperf.launch.conductor import unpack
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="far ends are Linux")
+
+
+def opened(tmp_path: Path, *before: str, sees: bool = True) -> Channel:
+    seen = tmp_path / "seen"
+    seen.write_text("a nonce")
+    channel = Channel(Reach(name="here", argv=before, python=sys.executable))
+    channel.begin({"path": str(seen), "text": "a nonce" if sees else "another"}, "127.0.0.1")
+    until(channel, lambda: channel.hello is not None)
+    return channel
+
+
+def until(channel: Channel, condition: Any, within_s: float = 30) -> list[tuple[str, bytes]]:
+    found, end_s = [], time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < end_s, channel.words
+        assert not channel.is_over or condition(), channel.words
+        found += [(kind, data) for _, kind, data in pump([channel], 0.1)]
+    return found
+
+
+def run(channel: Channel, workdir: Path, *argv: str, **job: Any) -> None:
+    channel.send(
+        {
+            "kind": "run", "argv": argv, "env": {}, "prefix": [], "files": {}, "cwd": "",
+            "workdir": str(workdir), "meet_at": "", "interface_variables": [], "timeout_s": 60.0,
+            "send_back": False, **job,
+        }
+    )  # fmt: skip
+
+
+def test_output_and_exit_code_come_back(tmp_path: Path):
+    channel = opened(tmp_path)
+    run(channel, tmp_path / "w", "sh", "-c", "echo said; exit 3")
+    frames = until(channel, lambda: channel.end is not None)
+    assert b"".join(data for kind, data in frames if kind == "O") == b"said\n"
+    assert channel.end is not None
+    assert (channel.end["end"], channel.end["exit_code"]) == ("exited", 3)
+    channel.kill()
+
+
+def test_what_a_login_shell_prints_is_no_frame(tmp_path: Path):
+    channel = opened(tmp_path, "sh", "-c", 'echo H3 welcome; exec "$@"', "sh")
+    assert channel.hello is not None
+    assert channel.words == "H3 welcome"
+    channel.kill()
+
+
+def test_its_end_ends_what_runs_there_in_sessions_of_their_own_as_well(tmp_path: Path):
+    pids = tmp_path / "pids"
+    channel = opened(tmp_path)
+    inner = f"echo $$ >> {pids}; exec sleep 1000"
+    run(channel, tmp_path / "w", "sh", "-c", f"setsid sh -c '{inner}' & echo $$ >> {pids}; wait")
+    until(channel, lambda: pids.exists() and len(pids.read_text().split()) == 2)
+    channel.close()
+    until(channel, lambda: channel.is_over)
+    channel.kill()
+    assert not [pid for pid in pids.read_text().split() if Path(f"/proc/{pid}").exists()]
+
+
+def test_records_come_back_and_nothing_of_them_stays(tmp_path: Path):
+    channel = opened(tmp_path, sees=False)
+    assert channel.hello is not None
+    assert channel.hello["sees"] is False
+    there, here = tmp_path / "there" / "run1", tmp_path / "here"
+    here.mkdir()
+    run(
+        channel, there, "sh", "-c", "echo record > rank00001.jsonl; test -s secret",
+        send_back=True, files={"secret": "value"},
+    )  # fmt: skip
+    frames = until(channel, lambda: channel.end is not None)
+    assert channel.end is not None
+    assert channel.end["exit_code"] == 0
+    archive = tmp_path / "archive"
+    archive.write_bytes(b"".join(data for kind, data in frames if kind == "T"))
+    unpack(archive, here)
+    assert (here / "rank00001.jsonl").read_text() == "record\n"
+    assert not (here / "secret").exists()
+    assert not there.exists()
+    channel.kill()
+
+
+def test_a_program_that_is_not_there(tmp_path: Path):
+    channel = opened(tmp_path)
+    run(channel, tmp_path / "w", "/no/such/program")
+    until(channel, lambda: channel.end is not None)
+    assert channel.end == {
+        "exit_code": None, "end": "not-started",
+        "message": "/no/such/program: No such file or directory",
+    }  # fmt: skip
+    channel.kill()
+
+
+def test_a_command_gets_what_the_job_names_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SECRET_TOKEN", "s3cret")
+    channel = opened(tmp_path)
+    run(channel, tmp_path / "w", "env", env={"NCCL_DEBUG": "INFO"})
+    frames = until(channel, lambda: channel.end is not None)
+    said = b"".join(data for kind, data in frames if kind == "O").decode()
+    assert "NCCL_DEBUG=INFO" in said
+    assert f"PATH={os.environ['PATH']}" in said
+    assert "s3cret" not in said
+    channel.kill()

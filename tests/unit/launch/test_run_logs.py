@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_dlperf.launch import run_logs
+from pytest_dlperf.launch.run_logs import CappedLog, RankLogs, cap_files
+
+
+def capped(path: Path, data: bytes, limit: int) -> bytes:
+    """Return the log of ``data``, written to it in pieces of odd sizes."""
+    reading, writing = os.pipe()
+    with CappedLog(path, reading, limit=limit) as log:
+        for begin in range(0, len(data), 777):
+            os.write(writing, data[begin : begin + 777])
+            log.drain()
+        os.close(writing)
+        assert not log.take()
+        assert log.descriptors == []
+    return path.read_bytes()
+
+
+def lines(count: int) -> bytes:
+    return b"".join(b"iteration %d\n" % index for index in range(count))
+
+
+@pytest.mark.parametrize("size", [0, 1, 1999, 2000])
+def test_a_log_below_the_cap_is_left_as_it_is(tmp_path: Path, size: int):
+    data = lines(1000)[:size]
+    assert capped(tmp_path / "log", data, 2000) == data
+
+
+@pytest.mark.parametrize("count", [152, 157, 300, 1000, 5000])
+def test_head_and_tail_are_kept_and_what_lies_between_is_counted(tmp_path: Path, count: int):
+    data = lines(count)
+    kept = capped(tmp_path / "log", data, 2000)
+    head, line, tail = kept.partition(b"--- dlperf: ")
+    left_out, _, tail = tail.partition(b" bytes are left out here ---\n")
+    assert line
+    assert data.startswith(head)
+    assert data.endswith(tail)
+    assert int(left_out) == len(data) - len(head) - len(tail)
+    # Whole lines, and most of what there is room for.
+    assert head.endswith(b"\n")
+    assert data[: -len(tail)].endswith(b"\n")
+    assert 1900 < len(head) + len(tail) <= 2000
+
+
+def test_a_line_without_end(tmp_path: Path):
+    kept = capped(tmp_path / "log", b"x" * 10_000, 2000)
+    assert kept.startswith(b"x" * 1000 + b"\n--- dlperf: 8000 bytes are left out here ---\n")
+    assert kept.endswith(b"x" * 1000)
+
+
+def test_a_log_on_a_full_disk_is_drained_all_the_same(tmp_path: Path):
+    (tmp_path / "log").symlink_to("/dev/full")
+    reading, writing = os.pipe()
+    with CappedLog(tmp_path / "log", reading) as log:
+        os.write(writing, b"words")
+        log.drain()
+        assert log.error == "No space left on device"
+        with pytest.raises(BlockingIOError):
+            os.read(reading, 1)
+    os.close(writing)
+
+
+def test_logs_of_ranks_share_the_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(run_logs, "LOG_BYTES", 4000)
+    for rank in range(2):
+        (tmp_path / f"rank{rank}.log").write_bytes(lines(1000))
+    (tmp_path / "other").write_bytes(lines(1000))
+    logs = RankLogs(tmp_path, "rank*.log", None)
+    assert logs.too_long(10**6) == ""
+    assert logs.too_long(1000).startswith(f"0 MiB, most of it in {tmp_path}/rank")
+    logs.cap()
+    sizes = [path.stat().st_size for path in sorted(tmp_path.glob("rank*.log"))]
+    assert all(1900 < size < 2060 for size in sizes)
+    assert (tmp_path / "other").read_bytes() == lines(1000)
+
+
+def test_a_log_that_is_gone_is_none(tmp_path: Path):
+    cap_files([tmp_path / "gone"])
+    assert RankLogs(tmp_path, "", tmp_path / "private").too_long() == ""

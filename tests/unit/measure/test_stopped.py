@@ -1,0 +1,162 @@
+"""Which rank stopped first, by its records, its stack, and whether its process lived."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from record_files import case, changed, rank_records, without, write
+
+from pytest_dlperf.core.run import Run
+from pytest_dlperf.measure.failure import failure_of
+from pytest_dlperf.measure.records import read_records
+from pytest_dlperf.measure.stacks import read_stacks
+from pytest_dlperf.measure.stopped import pid_namespace
+
+TORCH = "/env/lib/python3.11/site-packages/torch"
+WAITS = [f"{TORCH}/autograd/graph.py", "/home/me/model.py"]
+STANDS = ["/env/lib/python3.11/threading.py", "/home/me/model.py"]
+
+
+def stack(folder: Path, rank: int, files: list[str], crash: str = "") -> None:
+    calls = "".join(f'  File "{file}", line 7 in f\n' for file in files)
+    text = f"Current thread 0x0000000000000abc (most recent call first):\n{calls}"
+    crash = f"Fatal Python error: {crash}\n\n" if crash else ""
+    (folder / f"rank{rank:05d}.stack").write_text(f"main 0xabc\n{crash}{text}", encoding="utf-8")
+
+
+def run(folder: Path, iterations: list[int], **values: Any) -> Run:
+    """Two ranks of this host without a last word, of pids 10 and 11."""
+    here = {"node": socket.gethostname(), "pid_namespace": pid_namespace()}
+    ranks = [
+        changed(without(rank_records(rank), "end"), "start", pid=10 + rank, **here)
+        for rank in range(2)
+    ]
+    ended = write(folder, ranks, exit_code=1, **values)
+    for rank, done in enumerate(iterations):
+        data = struct.pack("<qd", done, ended.started_at_s)
+        (folder / f"rank{rank:05d}.progress").write_bytes(data)
+    return ended
+
+
+def said(ended: Run) -> str:
+    records = read_records(Path(ended.plan.workdir))
+    return str(failure_of(case(), ended, records)).partition("\n")[0]
+
+
+def test_who_stands_elsewhere_is_named_not_who_waits(tmp_path: Path):
+    ended = run(tmp_path, [4, 4])
+    stack(tmp_path, 0, WAITS)
+    stack(tmp_path, 1, STANDS)
+    text = said(ended)
+    assert (
+        "exit code 1; rank 1 stopped at iteration 4 of 20, without a word: it stood in f" in text
+    )
+    assert (
+        "called from f (/home/me/model.py, line 7), 9 s after its last iteration; rank 0" in text
+    )
+    assert "it waited for the others in f (/env" in text
+
+
+def test_a_rank_that_waits_is_behind_one_that_is_gone(tmp_path: Path):
+    ended = run(tmp_path, [3, 4], alive=frozenset({10}))
+    stack(tmp_path, 0, WAITS)
+    text = said(ended)
+    assert "exit code 1; rank 1 stopped at iteration 4 of 20, without a word: its process" in text
+
+
+def test_a_rank_that_crashed_while_it_waited_was_not_the_first(tmp_path: Path):
+    ended = run(tmp_path, [4, 4], alive=frozenset())
+    stack(tmp_path, 0, WAITS, crash="Aborted")
+    text = said(ended)
+    assert "exit code 1; rank 1 stopped" in text
+    assert "rank 0 stopped at iteration 4 of 20, without a word: it crashed (Aborted) in f" in text
+
+
+def test_two_that_wait_are_told_by_their_progress(tmp_path: Path):
+    ended = run(tmp_path, [5, 4])
+    stack(tmp_path, 0, WAITS)
+    stack(tmp_path, 1, WAITS)
+    assert "exit code 1; rank 1 stopped at iteration 4" in said(ended)
+
+
+def test_a_process_of_another_container_may_live(tmp_path: Path):
+    ended = run(tmp_path, [4, 5], alive=frozenset())
+    path = tmp_path / "rank00000.jsonl"
+    text = path.read_text(encoding="utf-8").replace(pid_namespace(), "pid:[1]")
+    path.write_text(text, encoding="utf-8")
+    assert "rank 0 stopped at iteration 4 of 20, without a word: it was killed, or it" in said(
+        ended
+    )
+
+
+def test_whom_the_kernel_kills_for_memory(tmp_path: Path):
+    text = said(run(tmp_path, [4, 5], alive=frozenset(), oom_kills=1))
+    assert (
+        "the kernel killed it, the host being out of memory; lower batch_size_per_device (4)"
+        in text
+    )
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total "
+        "capacity of 15.77 GiB of which 1.12 GiB is free. Process 7 has 14.6 GiB in use.",
+        "ResourceExhaustedError: \n\nOut of memory error on GPU 1. Cannot allocate 2.0GB memory",
+        "ResourceExhaustedError: OOM when allocating tensor with shape[256,64] on "
+        "/job:localhost/replica:0/task:0/device:GPU:1 by allocator GPU_0_bfc",
+    ],
+)
+def test_memory_of_a_device(tmp_path: Path, message: str):
+    ended = run(tmp_path, [4, 4])
+    with (tmp_path / "rank00001.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"rank": 1, "record": "framework", "device": "cuda:1"}\n')
+        record = {"rank": 1, "record": "failure", "code": "exception", "message": message,
+                  "traceback": message, "time": 1.0}  # fmt: skip
+        file.write(f"{json.dumps(record)}\n")
+    assert "rank 1: out of memory on its device (cuda:1): " in said(ended)
+    assert "lower batch_size_per_device (4)" in said(ended)
+
+
+def test_a_disk_that_was_full(tmp_path: Path):
+    text = said(run(tmp_path, [4, 4], log_error="No space left on device"))
+    assert f"the disk is full (No space left on device): {tmp_path}, " in text
+
+
+def test_a_real_stack_is_read(tmp_path: Path):
+    """Of a rank that another thread's work and a second signal come between."""
+    code = textwrap.dedent("""
+        import pathlib, sys, threading, time
+        from pytest_dlperf.worker import stack
+        stack.watch(pathlib.Path(sys.argv[1]), 3)
+        stack.watch(pathlib.Path(sys.argv[1]), 3)
+        threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+        def stands():
+            print("up", flush=True)
+            time.sleep(60)
+        stands()
+    """)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, env=dict(os.environ)
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"up\n"
+    assert read_stacks(tmp_path) == {}
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() == -signal.SIGTERM
+    process.stdout.close()
+    [(rank, found)] = read_stacks(tmp_path).items()
+    assert rank == 3
+    # In the line that it said so in, or the next.
+    assert found.calls[0] in {("<string>", 8, "stands"), ("<string>", 9, "stands")}
+    assert not found.waits
