@@ -66,6 +66,20 @@ OPTIONS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
         },
     ),
     ("json", {"metavar": "FILE", "help": "write the outcomes as JSON"}),
+    ("html", {"metavar": "FILE", "help": "write a page with charts, one file"}),
+    ("md", {"metavar": "FILE", "help": "write Markdown for one comment on a pull request"}),
+    (
+        "benchmark-json",
+        {"metavar": "FILE", "help": "write what pytest-benchmark compare and histogram read"},
+    ),
+    (
+        "history",
+        {
+            "metavar": "URL|FILE|off",
+            "help": "database that the outcomes are added to (.dlperf/history.sqlite, where the "
+            "extra history is installed)",
+        },
+    ),
     ("workdir", {"metavar": "DIR", "help": "folder of logs and records (.dlperf/ at rootdir)"}),
     ("launcher", {"metavar": "NAME", "help": "start ranks by this launcher, whatever cases say"}),
     (

@@ -36,8 +36,9 @@ def tell(items: Sequence[pytest.Item], session: PerfSession, config: pytest.Conf
     if session.settings.list_only:
         rows = list_rows(items, session)
         lines = [*listing.render(rows), "", f"{len(rows)} rows; nothing was run"]
-        if session.settings.json is not None:
-            json_.write_text(session.settings.json, json.dumps(listing.to_json(rows)))
+        path = session.settings.reports.get("json")
+        if path is not None:
+            json_.write_text(path, json.dumps(listing.to_json(rows)))
     else:
         lines = dry_run(items, session)
     for line in lines:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.masking import masked
+from pytest_dlperf.option_values import REPORTS
 
 if TYPE_CHECKING:
     import os
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 #: Options that say what becomes of a result, not how it is reached.
 NOT_REPEATED: Final = frozenset(
-    {"--dlperf-json", "--dlperf-html", "--dlperf-reason", "--dlperf-update-baselines"}
+    {f"--dlperf-{name}" for name in (*REPORTS, "history", "reason", "update-baselines")}
 )
 
 

@@ -199,7 +199,8 @@ class _Taker:
         """Write the results; fail a session that measured nothing."""
         options = self._config.option
         tells = options.dlperf_list or options.dlperf_dry_run or options.collectonly
-        asked = (options.dlperf_json or options.dlperf_from_logs) and not tells
+        reports = _session(self._config).settings.reports if _is_spoken_to(self._config) else {}
+        asked = (reports or options.dlperf_from_logs) and not tells
         if asked or _COLLECTOR in self._config.stash:
             self._collector().finish(_session(self._config), session)
 

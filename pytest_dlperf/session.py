@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_dlperf import session_reports
 from pytest_dlperf.arms.make import Arms
 from pytest_dlperf.baseline import update
 from pytest_dlperf.baseline.store import BaselineStore
@@ -84,13 +85,7 @@ class PerfSession:
             raise pytest.UsageError(
                 f"pytest-dlperf: --dlperf-baselines={settings.baselines} is no folder"
             )
-        if settings.json is not None and (
-            settings.json.is_dir() or any(p.is_file() for p in settings.json.parents)
-        ):
-            raise pytest.UsageError(
-                f"pytest-dlperf: --dlperf-json={settings.json} cannot be written; name a file in "
-                "a folder"
-            )
+        session_reports.check_usage(settings.reports)
 
     @cached_property
     def devices(self) -> Devices:

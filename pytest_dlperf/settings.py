@@ -18,6 +18,7 @@ from pytest_dlperf.core.scheduling import IN_JOB, Scheduling
 from pytest_dlperf.core.verdict import BAD, GOOD, NOT_JUDGED, KnownState, Rule, Verdict
 from pytest_dlperf.option_values import (
     BUSY_GPUS,
+    REPORTS,
     counts,
     inject,
     named_hosts,
@@ -29,6 +30,8 @@ from pytest_dlperf.option_values import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pytest
 
     from pytest_dlperf.core.arm import Arm
@@ -59,7 +62,8 @@ class Settings:
     baselines: Path
     workdir: Path
     rootdir: Path
-    json: Path | None
+    #: The files to make of the outcomes, by the option that names them: ``json``, ``html`` ...
+    reports: Mapping[str, Path]
     #: Folder of real data, as the ranks see it; None for synthetic data.
     data: str | None
     machine_class: str | None
@@ -134,7 +138,9 @@ class Settings:
             baselines=path("baselines", "baselines"),
             workdir=path("workdir", ".dlperf"),
             rootdir=config.rootpath,
-            json=config.invocation_params.dir / get("json") if get("json") else None,
+            reports={
+                name: config.invocation_params.dir / get(name) for name in REPORTS if get(name)
+            },
             data=_data(get("data"), config.invocation_params.dir, behind=get("prefix")),
             machine_class=_machine_class(
                 os.environ.get("DLPERF_MACHINE_CLASS") or config.getini("dlperf_machine_class")

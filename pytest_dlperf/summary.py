@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +15,8 @@ from pytest_dlperf.core.verdict import NOT_JUDGED, KnownState, Verdict
 from pytest_dlperf.noise import learn_noise
 from pytest_dlperf.options import FLAGS
 from pytest_dlperf.own_options import own_options
-from pytest_dlperf.report import json_, terminal
+from pytest_dlperf.report import terminal
+from pytest_dlperf.session_reports import SessionReports
 
 if TYPE_CHECKING:
     from pytest_dlperf.core.outcome import Outcome
@@ -123,8 +122,7 @@ class Collector:
         self.outcomes: list[Outcome] = []
         #: Ids of the cases that were to run, whether they came to it or not.
         self.selected: set[str] = set()
-        self._write_next_s = 0.0
-        self._not_written = ""
+        self._reports = SessionReports()
         self._not_learnt = ""
 
     def take(self, report: pytest.TestReport) -> None:
@@ -135,20 +133,11 @@ class Collector:
             outcome = outcome_from_json(values)
             self.outcomes.append(outcome)
             self._config.hook.pytest_dlperf_outcome(outcome=outcome)
-            self._write_so_far()
-
-    def _write_so_far(self) -> None:
-        """Write the results so far: the session may be killed before its end.
-
-        Not so often that it would take more than a tenth of the time.
-        """
-        path, began_s = self._config.option.dlperf_json, time.monotonic()
-        if path is None or began_s < self._write_next_s:
-            return
-        # Where it cannot be written, the session's end says so.
-        with contextlib.suppress(OSError):
-            json_.write(self._config.invocation_params.dir / path, self.outcomes)
-        self._write_next_s = time.monotonic() + 10 * (time.monotonic() - began_s)
+            path = self._config.option.dlperf_json
+            if path is not None:
+                self._reports.write_so_far(
+                    self._config.invocation_params.dir / path, self.outcomes
+                )
 
     def _reproduce(self, outcome: Outcome) -> str:
         """Return the command, typed where this one was, that runs just this case again."""
@@ -172,15 +161,9 @@ class Collector:
         return asked and not measured
 
     def finish(self, session: PerfSession, pytest_session: pytest.Session) -> None:
-        """Write the results file; fail the session if nothing at all was measured."""
-        if session.settings.json is not None:
-            try:
-                json_.write(session.settings.json, self.outcomes)
-            except OSError as error:
-                self._not_written = (
-                    f"results NOT written: {session.settings.json}: {error.strerror}"
-                )
-                pytest_session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
+        """Write the session's reports; fail the session if nothing at all was measured."""
+        if not self._reports.write(session.settings.reports, self.outcomes):
+            pytest_session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
         self._learn_noise(session)
         fine = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
         failed = self.measured_nothing or self._not_learnt
@@ -218,8 +201,8 @@ class Collector:
             reporter.write_line(f"{self._not_learnt}: exit code 1")
         if session.settings.observe:
             reporter.write_line(self._observed(session))
-        if session.settings.json is not None:
-            reporter.write_line(self._not_written or f"results: {session.settings.json}")
+        for line in self._reports.lines:
+            reporter.write_line(line)
 
     def _observed(self, session: PerfSession) -> str:
         """Return what gate mode would have done."""

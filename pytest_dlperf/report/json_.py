@@ -25,9 +25,6 @@ def render(outcomes: Sequence[Outcome]) -> str:
 def write(path: Path, outcomes: Sequence[Outcome]) -> None:
     """Write a results file, whole or not at all; raises ``OSError``."""
     write_text(path, render(outcomes))
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        if not _lives(left.name.split(".")[-2]):
-            left.unlink(missing_ok=True)
 
 
 def _lives(pid: str) -> bool:
@@ -51,6 +48,9 @@ def write_text(path: Path, text: str) -> None:
     except OSError:
         partial.unlink(missing_ok=True)
         raise
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        if not _lives(left.name.split(".")[-2]):
+            left.unlink(missing_ok=True)
 
 
 def read(path: Path) -> tuple[Outcome, ...]:

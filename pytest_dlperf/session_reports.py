@@ -1,0 +1,67 @@
+"""The files that a session makes of its outcomes."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import time
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from pytest_dlperf.report import json_
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from pytest_dlperf.core.outcome import Outcome
+
+#: What the summary calls each report, and the module whose ``render(outcomes)`` is its text;
+#: imported where it was asked for.
+_RENDERERS: Final = {"json": ("results", "pytest_dlperf.report.json_")}
+
+
+def check_usage(reports: Mapping[str, Path]) -> None:
+    """Raise ``pytest.UsageError`` for a path that can be no file."""
+    for name, path in reports.items():
+        if path.is_dir() or any(parent.is_file() for parent in path.parents):
+            raise pytest.UsageError(
+                f"pytest-dlperf: --dlperf-{name}={path} cannot be written; name a file in a folder"
+            )
+
+
+class SessionReports:
+    """Writes the reports of one session, and tells of them in its summary."""
+
+    def __init__(self) -> None:
+        self._write_next_s = 0.0
+        #: A line for each report that was asked for: where it lies, or why it does not.
+        self.lines: list[str] = []
+
+    def write_so_far(self, path: Path, outcomes: Sequence[Outcome]) -> None:
+        """Write the results so far: the session may be killed before its end.
+
+        Not so often that it would take more than a tenth of the time.
+        """
+        began_s = time.monotonic()
+        if began_s < self._write_next_s:
+            return
+        # Where it cannot be written, the session's end says so.
+        with contextlib.suppress(OSError):
+            json_.write(path, outcomes)
+        self._write_next_s = time.monotonic() + 10 * (time.monotonic() - began_s)
+
+    def write(self, reports: Mapping[str, Path], outcomes: Sequence[Outcome]) -> bool:
+        """Write ``reports``, paths by kind; return whether all of them could be."""
+        whole = True
+        for name, path in reports.items():
+            title, module = _RENDERERS[name]
+            text = importlib.import_module(module).render(outcomes)
+            try:
+                json_.write_text(path, text)
+                self.lines.append(f"{title}: {path}")
+            except OSError as error:
+                self.lines.append(f"{title} NOT written: {path}: {error.strerror}")
+                whole = False
+        return whole
