@@ -11,15 +11,15 @@ import gzip
 import hashlib
 import json
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: A specification of Vega-Lite; its width is that of the page where it has none.
-ChartSpec: TypeAlias = "dict[str, Any]"
+    from pytest_dlperf.report.page.figure import Drawn
+
 _FOLDER: Final = "vendor"
 #: In the order in which they need each other.
 _LIBRARY: Final = ("vega.min.js", "vega-lite.min.js", "vega-interpreter.js")
@@ -56,10 +56,11 @@ def packed(value: str) -> str:
     return base64.b64encode(gzip.compress(value.encode(), mtime=0)).decode("ascii")
 
 
-def packed_charts(charts: Mapping[str, ChartSpec]) -> str:
+def packed_charts(charts: Mapping[str, Drawn]) -> str:
     """Return ``charts`` by their keys, packed."""
+    values = {key: {"spec": one.spec, "numbers": one.numbers} for key, one in charts.items()}
     # Lone surrogates, which a host's name may have, survive as escapes.
-    return packed(json.dumps(charts, separators=(",", ":"), allow_nan=False))
+    return packed(json.dumps(values, separators=(",", ":"), allow_nan=False))
 
 
 def integrity(script: str) -> str:

@@ -72,3 +72,9 @@ def _seen(character: str) -> str:
     if point < 0x20:
         return chr(_PICTURES + point)
     return f"\\u{point:04x}" if point <= 0xFFFF else f"\\U{point:08x}"
+
+
+def facts(pairs: Iterable[tuple[str, object]]) -> Html:
+    """Return names and values from outside, as a list; nothing where there is none."""
+    told = [f"<dt>{text(one)}</dt><dd>{name(value)}</dd>" for one, value in pairs]
+    return joined(["<dl>", *told, "</dl>"]) if told else Html("")

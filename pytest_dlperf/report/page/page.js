@@ -112,6 +112,7 @@
     return JSON.parse(await unpack(document.querySelector("script[data-block=charts]")));
   };
   let charts;
+  const chartOf = async (figure) => (await (charts ??= load()))[figure.dataset.chart];
 
   // Specifications name roles ("baseline", "now"); what these look like is the style sheet's.
   const config = () => {
@@ -135,18 +136,20 @@
       title: { color: of("text"), fontSize: 12 },
       text: { color: of("text") },
       range: { category: [1, 2, 3, 4, 5, 6, 7].map((number) => of(`series-${number}`)) },
+      point: { opacity: 0.85 },
+      bar: { cornerRadiusEnd: 1 },
       style: {
-        baseline: { color: of("baseline"), fill: of("baseline") },
-        now: { color: of("now"), fill: of("now") },
-        "baseline-line": { stroke: of("baseline") },
-        "now-line": { stroke: of("now") },
-        ideal: { stroke: of("quiet"), strokeDash: [4, 3] },
-        band: { fill: of("band"), fillOpacity: 1 },
-        interval: { stroke: of("now") },
-        mark: { color: of("alarm"), fill: of("alarm") },
-        "mark-line": { stroke: of("alarm") },
-        wait: { fill: of("wait"), fillOpacity: 0.9 },
-        quiet: { fill: of("quiet"), stroke: null },
+        baseline: { color: of("baseline") },
+        now: { color: of("now") },
+        "baseline-line": { color: of("baseline") },
+        "now-line": { color: of("now") },
+        ideal: { color: of("quiet"), strokeDash: [4, 3], strokeWidth: 1 },
+        band: { color: of("band"), opacity: 1 },
+        interval: { color: of("now") },
+        mark: { color: of("alarm"), opacity: 1 },
+        "wait-line": { color: of("wait") },
+        "other-line": { color: of("baseline"), opacity: 0.5 },
+        warmup: { color: of("shade"), opacity: 1 },
       },
     };
   };
@@ -155,8 +158,7 @@
   const draw = async (figure) => {
     const holder = figure.querySelector(".chart");
     try {
-      charts ??= load();
-      const spec = (await charts)[figure.dataset.chart];
+      const { spec } = await chartOf(figure);
       const sized = { width: "container", autosize: { type: "fit-x", contains: "padding" } };
       const whole = { ...("hconcat" in spec || "vconcat" in spec ? {} : sized), ...spec };
       const compiled = vegaLite.compile(whole, { config: config() });
@@ -175,6 +177,15 @@
       console.error(error);
     }
   };
+
+  // The figures are markup that was escaped where it was made; the page's policy holds for it too.
+  const fill = async (details) => {
+    const { numbers } = await chartOf(details.closest("figure"));
+    details.querySelector("div").innerHTML = numbers;
+  };
+  for (const details of all("figure details.numbers")) {
+    details.addEventListener("toggle", () => fill(details), { once: true });
+  }
 
   const watcher = new IntersectionObserver(
     (entries) => {

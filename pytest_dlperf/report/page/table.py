@@ -68,7 +68,7 @@ def table(
             f'<div class="wide" tabindex="0" role="region" aria-label="{text(caption)}">',
             f"<table{name}{sorts}><caption>{text(caption)}</caption>",
             f"<thead><tr>{heads}</tr></thead><tbody>",
-            *(_row(row, columns) for row in rows),
+            *(_row(row, columns, sortable=sortable) for row in rows),
             "</tbody></table></div>",
         ]
     )
@@ -107,13 +107,13 @@ def _heading(column: Column, sortable: bool) -> str:
     return f'<th scope="col"{kind} data-kind="{column.kind}" aria-sort="none">{button}</th>'
 
 
-def _row(row: TableRow, columns: Sequence[Column]) -> str:
+def _row(row: TableRow, columns: Sequence[Column], *, sortable: bool) -> str:
     facets = "".join(f' data-{name}="{text(value)}"' for name, value in row.facets.items())
     key = f' data-key="{text(row.key)}"' if row.key else ""
     cells = []
     for index, (one, column) in enumerate(zip(row.cells, columns, strict=True)):
         kind = ' class="number"' if column.kind == "number" else ""
-        sort = "" if one.sort is None else f' data-sort="{text(one.sort)}"'
+        sort = "" if one.sort is None or not sortable else f' data-sort="{text(one.sort)}"'
         start, end = ('th scope="row"', "th") if index == 0 else ("td", "td")
         cells.append(f"<{start}{kind}{sort}>{one.shown}</{end}>")
     return f"<tr{key}{facets}>{''.join(cells)}</tr>"

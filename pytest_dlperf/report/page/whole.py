@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.report.page.charts import integrity, library, packed, packed_charts
 from pytest_dlperf.report.page.markup import Html, text
@@ -11,14 +11,19 @@ from pytest_dlperf.report.page.markup import Html, text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_dlperf.report.page.charts import ChartSpec
+    from pytest_dlperf.report.page.figure import Drawn
+
+_NOSCRIPT: Final = (
+    "<noscript><p>Charts, sorting and filters need JavaScript; every verdict and figure of the "
+    "tables is here without it.</p></noscript>\n"
+)
 
 
-def render_page(*, title: str, body: Html, charts: Mapping[str, ChartSpec]) -> str:
+def render_page(*, title: str, body: Html, charts: Mapping[str, Drawn]) -> str:
     """Return one file that needs no other and no network.
 
-    ``body`` is what stands within ``main``; the chart of a key is drawn where ``figure`` put
-    that key. Raises ``UsageError`` where the charting library is not installed.
+    ``body`` is what stands within ``main``; the charts are those of a ``ChartBook``, which has
+    put their places into it. Raises ``UsageError`` where the charting library is not installed.
     """
     script, style = _own("page.js"), _own("page.css")
     scripts = library() if charts else []
@@ -38,7 +43,7 @@ def render_page(*, title: str, body: Html, charts: Mapping[str, ChartSpec]) -> s
             '<meta name="color-scheme" content="light dark">',
             f"<title>{text(title)}</title>\n<style>{style}</style>\n</head>\n<body>",
             '<a class="skip" href="#main">Skip to the content</a>',
-            f'<main id="main" tabindex="-1">\n{body}\n</main>',
+            f'<main id="main" tabindex="-1">\n{_NOSCRIPT if charts else ""}{body}\n</main>',
             *blocks,
             f"<script>{script}</script>\n</body>\n</html>\n",
         ]
