@@ -27,7 +27,8 @@ def comparison_section(document: Document) -> Html:
 
 
 def _grid(grid: Grid) -> Html:
-    columns = [Column(heading=heading, kind="number") for heading in grid.headings]
+    first, *others = grid.headings
+    columns = [Column(heading=first), *(Column(heading=one, kind="number") for one in others)]
     rows = [TableRow(cells=tuple(_cell(mark) for mark in row)) for row in grid.rows]
     return joined([f"<h3>{text(grid.heading)}</h3>", table(grid.remark, columns, rows)])
 

@@ -35,7 +35,8 @@ def visible(value: str) -> str:
 
 def name(value: object) -> Html:
     """Return a name from outside: its direction of writing does not reach its neighbours."""
-    return Html(f"<bdi{_language(str(value))}>{text(value)}</bdi>")
+    told = str(value)
+    return Html(f"<bdi{_language(told)}>{text(told)}</bdi>") if told else Html("")
 
 
 def paragraph(value: str, *, kind: str = "") -> Html:

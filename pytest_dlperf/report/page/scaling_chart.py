@@ -104,8 +104,8 @@ def _spec(family: str, points: Sequence[_Point], unit: str) -> dict[str, Any]:
     y = {
         "field": "rate",
         "type": "quantitative",
-        "scale": {"type": "log"} if wide else {"zero": True},
-        "axis": {"title": unit, "tickCount": 5, "format": "~s"},
+        "scale": {"type": "log", "nice": False} if wide else {"zero": True},
+        "axis": {"title": unit, "tickCount": 5, "format": "~s", "grid": not wide},
     }
     encoding = {
         "x": x,

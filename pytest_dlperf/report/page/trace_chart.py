@@ -23,7 +23,7 @@ STALL: Final = 2.0
 #: Of a step; less is not to be seen.
 _WAIT_MIN: Final = 0.02
 #: Longer runs are drawn by the slowest of several iterations.
-_POINTS_MAX: Final = 400
+_POINTS_MAX: Final = 200
 #: Runs behind the one that is drawn in full.
 _OTHERS_MAX: Final = 2
 #: Where steps differ more than so many times, as the first one does, the axis is logarithmic.
@@ -121,7 +121,7 @@ def _spec(
         "field": "ms",
         "type": "quantitative",
         "scale": {"type": "log", "nice": False} if wide else {"zero": True},
-        "axis": {"title": "ms per iteration", "tickCount": 5, "format": "~s"},
+        "axis": {"title": "ms per iteration", "tickCount": 5, "format": "~s", "grid": not wide},
     }
     layers: list[dict[str, Any]] = []
     if warmup:

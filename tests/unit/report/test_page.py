@@ -13,13 +13,17 @@ import pytest
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.report.page import charts, markup
-from pytest_dlperf.report.page.figure import figure
+from pytest_dlperf.report.page.figure import Drawn
 from pytest_dlperf.report.page.markup import Html
 from pytest_dlperf.report.page.table import Column, TableRow, cell, filters, number, table
 from pytest_dlperf.report.page.whole import render_page
 
 VENDOR = resources.files("pytest_dlperf.report.page") / "vendor"
 NASTY = "</script><!--<script>alert(1)</script>\u2028\ud800\u202e\x1b[31m\"'&"
+
+
+def drawn(**spec: str) -> Drawn:
+    return Drawn(spec={"mark": "bar", **spec}, caption="what is to be seen", numbers=Html("1"))
 
 
 def blocks(page: str, kind: str) -> list[str]:
@@ -47,6 +51,7 @@ def test_text_is_escaped_and_what_is_unseen_is_written(raw, shown):
 def test_names_keep_their_direction_and_language_to_themselves():
     assert markup.name("שלום") == "<bdi>שלום</bdi>"
     assert markup.name("模型") == '<bdi lang="zh-Hans">模型</bdi>'
+    assert markup.name("") == ""
     assert markup.name("テスト用") == "<bdi>テスト用</bdi>"
 
 
@@ -62,16 +67,17 @@ def test_a_table_says_by_what_it_is_sorted_and_filtered():
     columns = [Column(heading="case"), Column(heading="rate", kind="number")]
     made = table("Cases", columns, rows, key="cases", sortable=True)
     assert '<tr data-key="k" data-verdict="error"><th scope="row" data-sort="a">a</th>' in made
-    assert '<td class="number">--</td>' in made
+    assert "<td class=n>--</td>" in made
     assert made.count("aria-sort") == 2
     assert 'data-filters="cases"' in filters("cases", noun="cases", facets={})
     assert "aria-sort" not in table("Plain", columns, rows)
 
 
 def test_a_page_lets_only_its_own_scripts_run_and_loads_nothing():
-    page = render_page(
-        title="Runs", body=figure("a", "b", Html("")), charts={"a": {"mark": "bar"}}
-    )
+    book = ChartBook()
+    body = book.place("a", "Runs", drawn())
+    page = render_page(title="Runs", body=body, charts=book.charts)
+    assert '<figure data-chart="a"><h3>Runs</h3>' in page
     policy = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)[0]
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
     assert "unsafe-eval" not in policy
@@ -86,9 +92,10 @@ def test_a_page_lets_only_its_own_scripts_run_and_loads_nothing():
 
 
 def test_charts_are_data_that_can_be_no_markup():
-    spec = {"mark": "bar", "description": NASTY}
-    page = render_page(title=NASTY, body=Html(""), charts={NASTY: spec})
-    assert json.loads(blocks(page, "charts")[0]) == {NASTY: spec}
+    charts = {NASTY: drawn(description=NASTY)}
+    page = render_page(title=NASTY, body=Html(""), charts=charts)
+    packed = json.loads(blocks(page, "charts")[0])
+    assert packed[NASTY]["spec"] == {"mark": "bar", "description": NASTY}
     assert "alert(1)</script>" not in page
     page.encode()  # a lone surrogate would be no UTF-8
 
@@ -101,7 +108,7 @@ def test_a_page_without_charts_carries_no_library():
 
 def test_the_same_page_is_made_twice():
     first, second = (
-        render_page(title="T", body=Html(""), charts={"a": {"mark": "bar"}}) for _ in range(2)
+        render_page(title="T", body=Html(""), charts={"a": drawn()}) for _ in range(2)
     )
     assert first == second
 
@@ -120,7 +127,7 @@ def test_vendored_files_are_those_of_the_packages():
 def test_a_missing_library_is_said_with_its_path(monkeypatch):
     monkeypatch.setattr(charts, "_LIBRARY", ("gone.min.js",))
     with pytest.raises(UsageError, match=r"gone\.min\.js: No such file.*install it again"):
-        render_page(title="T", body=Html(""), charts={"a": {"mark": "bar"}})
+        render_page(title="T", body=Html(""), charts={"a": drawn()})
 
 
 def test_another_version_of_the_interpreter_is_said():
