@@ -13,7 +13,7 @@ import pytest
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.report.page import charts, markup
-from pytest_dlperf.report.page.figure import Drawn
+from pytest_dlperf.report.page.figure import ChartBook, Drawn
 from pytest_dlperf.report.page.markup import Html
 from pytest_dlperf.report.page.table import Column, TableRow, cell, filters, number, table
 from pytest_dlperf.report.page.whole import render_page
