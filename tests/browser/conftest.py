@@ -124,10 +124,8 @@ def every_verdict() -> str:
 
 
 @pytest.fixture
-def screenshots(request: pytest.FixtureRequest) -> Path:
-    folder = request.config.getoption("--screenshots")
-    if folder is None:
-        pytest.skip("pictures are made with --screenshots=DIR")
-    path = Path(folder)
+def screenshots(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The folder of pictures: a temporary one unless it was named."""
+    path = Path(request.config.getoption("--screenshots") or tmp_path)
     path.mkdir(parents=True, exist_ok=True)
     return path
