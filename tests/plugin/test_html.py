@@ -13,7 +13,9 @@ def test_a_session_writes_its_page_and_says_where(suite: Suite):
     result.stdout.fnmatch_lines(["page: *out/page.html"])
     page = (suite.path / "out/page.html").read_text(encoding="utf-8")
     assert "2 cases, 2 NOT JUDGED" in page
-    assert "Run again: <code>pytest &#x27;test_net.py::test_net[net-torch-fp32-bs4-1n2c]" in page
+    # Both have the same sentence, and so one command.
+    assert "Run again: <code>pytest &#x27;test_net.py::test_net[net-torch-fp32-bs4-1n1c]" in page
+    assert page.count("no baseline to judge against") == 3
     assert page.count('<figure data-chart="runs-') == 2
     assert page.count('<figure data-chart="trace-') == 2
     # Of the same outcomes, read back, comes the same page.
