@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.page.figure import Drawn
-from pytest_dlperf.report.page.table import Column, TableRow, cell, number, table
+from pytest_dlperf.report.page.trace import (
+    POINTS_MAX,
+    Trace,
+    iteration_table,
+    milliseconds,
+    stalls,
+    thinned,
+    warmup_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,27 +23,21 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.measurement import Measurement
     from pytest_dlperf.core.outcome import Outcome
     from pytest_dlperf.core.run import RunSummary
-    from pytest_dlperf.report.page.markup import Html
 
 _HEIGHT: Final = 200
-#: A measured iteration that took so many times the median one is marked as a stall.
-STALL: Final = 2.0
 #: Of a step; less is not to be seen.
 _WAIT_MIN: Final = 0.02
-#: Longer runs are drawn by the slowest of several iterations.
-_POINTS_MAX: Final = 200
 #: Runs behind the one that is drawn in full.
 _OTHERS_MAX: Final = 2
-#: Where steps differ more than so many times, as the first one does, the axis is logarithmic.
-_LOG_FROM: Final = 3.0
+#: Where measured iterations differ so many times, the axis is logarithmic.
+_LOG_FROM: Final = 8.0
 
 
-class _Trace(NamedTuple):
-    """One run, thinned out; ``each`` iterations are one point."""
+class _Axis(NamedTuple):
+    """How far the axis of times goes: over what was measured; the first steps may be beyond."""
 
-    steps_ms: list[float]
-    waits_ms: list[float]
-    each: int
+    top_ms: float
+    logarithmic: bool
 
 
 def trace_chart(outcome: Outcome) -> Drawn | None:
@@ -46,7 +48,7 @@ def trace_chart(outcome: Outcome) -> Drawn | None:
     shown = _median_run(measurement)
     if shown is None:
         return None
-    warmup = _warmup(measurement, shown)
+    warmup = warmup_of(measurement, shown)
     other_arm = outcome.against.measurement if outcome.against else None
     if outcome.against is not None and other_arm is not None:
         theirs = _median_run(other_arm)
@@ -57,7 +59,7 @@ def trace_chart(outcome: Outcome) -> Drawn | None:
     return Drawn(
         spec=_spec(outcome, shown, behind, warmup),
         caption=_caption(measurement, shown, warmup, _behind(behind, of)),
-        numbers=_numbers(measurement),
+        numbers=iteration_table(measurement),
     )
 
 
@@ -73,44 +75,12 @@ def _behind(behind: Sequence[RunSummary], of: str) -> str:
     return f"; grey: the median run of {of}" if of else f"; grey: {len(behind)} others"
 
 
-def stalls(run: RunSummary, warmup: int) -> list[int]:
-    """Return the measured iterations that took more than ``STALL`` times the median one."""
-    measured = run.step_seconds[warmup:]
-    if not measured:
-        return []
-    limit = STALL * statistics.median(measured)
-    return [warmup + index for index, step in enumerate(measured) if step > limit]
-
-
-def _warmup(measurement: Measurement, run: RunSummary) -> int:
-    """Return where the window begins among the steps; 0 where these are not the protocol's."""
-    first, end = measurement.conditions.window
-    return first if len(run.step_seconds) == end else 0
-
-
-def _thinned(run: RunSummary) -> _Trace:
-    steps, waits = run.step_seconds, run.data_wait_seconds
-    each = -(-len(steps) // _POINTS_MAX)
-    starts = range(0, len(steps), each)
-    slowest = [max(range(at, min(at + each, len(steps))), key=steps.__getitem__) for at in starts]
-    return _Trace(
-        steps_ms=[_ms(steps[index]) for index in slowest],
-        waits_ms=[_ms(waits[index]) for index in slowest] if waits else [],
-        each=each,
-    )
-
-
-def _ms(seconds: float) -> float:
-    return float(f"{1000 * seconds:.3g}")
-
-
 def _spec(
     outcome: Outcome, shown: RunSummary, behind: Sequence[RunSummary], warmup: int
 ) -> dict[str, Any]:
-    trace = _thinned(shown)
-    measured = shown.step_seconds[warmup:]
-    largest, smallest = max(shown.step_seconds), min(measured)
-    wide = smallest > 0 and largest > _LOG_FROM * statistics.median(measured)
+    trace = thinned(shown)
+    axis = _axis(shown, warmup)
+    scale = {"type": "log", "nice": False} if axis.logarithmic else {"domain": [0, axis.top_ms]}
     x = {
         "field": "i",
         "type": "quantitative",
@@ -120,8 +90,13 @@ def _spec(
     y = {
         "field": "ms",
         "type": "quantitative",
-        "scale": {"type": "log", "nice": False} if wide else {"zero": True},
-        "axis": {"title": "ms per iteration", "tickCount": 5, "format": "~s", "grid": not wide},
+        "scale": scale,
+        "axis": {
+            "title": "ms per iteration",
+            "tickCount": 5,
+            "format": ".4~r",
+            "grid": not axis.logarithmic,
+        },
     }
     layers: list[dict[str, Any]] = []
     if warmup:
@@ -137,14 +112,14 @@ def _spec(
         )
     others = [
         {"i": index * other.each, "ms": step, "run": number}
-        for number, other in enumerate(map(_thinned, behind))
+        for number, other in enumerate(map(thinned, behind))
         for index, step in enumerate(other.steps_ms)
     ]
     if others:
         layers.append(
             {
                 "data": {"values": others},
-                "mark": {"type": "line", "strokeWidth": 1, "style": "other-line"},
+                "mark": {"type": "line", "clip": True, "strokeWidth": 1, "style": "other-line"},
                 "encoding": {"x": x, "y": y, "detail": {"field": "run", "type": "nominal"}},
             }
         )
@@ -156,7 +131,7 @@ def _spec(
                     for index, step in enumerate(trace.steps_ms)
                 ]
             },
-            "mark": {"type": "line", "strokeWidth": 1.5, "style": "now-line"},
+            "mark": {"type": "line", "clip": True, "strokeWidth": 1.5, "style": "now-line"},
             "encoding": {"x": x, "y": y},
         }
     )
@@ -170,7 +145,14 @@ def _spec(
     }
 
 
-def _waits(trace: _Trace, x: dict[str, Any]) -> list[dict[str, Any]]:
+def _axis(run: RunSummary, warmup: int) -> _Axis:
+    measured = run.step_seconds[warmup:]
+    median = statistics.median(measured)
+    logarithmic = min(run.step_seconds) > 0 and max(measured) > _LOG_FROM * median
+    return _Axis(milliseconds(max(1.2 * max(measured), 1.6 * median)), logarithmic)
+
+
+def _waits(trace: Trace, x: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the part of each step that waited, from the top of the step down."""
     values = [
         {"i": index * trace.each, "ms": step, "to": max(step - wait, step * _WAIT_MIN)}
@@ -182,7 +164,7 @@ def _waits(trace: _Trace, x: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         {
             "data": {"values": values},
-            "mark": {"type": "rule", "strokeWidth": 2, "style": "wait-line"},
+            "mark": {"type": "rule", "clip": True, "strokeWidth": 2, "style": "wait-line"},
             "encoding": {
                 "x": x,
                 "y": {"field": "ms", "type": "quantitative"},
@@ -195,10 +177,10 @@ def _waits(trace: _Trace, x: dict[str, Any]) -> list[dict[str, Any]]:
 def _stalls(
     run: RunSummary, marked: Sequence[int], x: dict[str, Any], y: dict[str, Any]
 ) -> dict[str, Any]:
-    values = [{"i": index, "ms": _ms(run.step_seconds[index])} for index in marked]
+    values = [{"i": index, "ms": milliseconds(run.step_seconds[index])} for index in marked]
     return {
         # The slowest ones of very many
-        "data": {"values": sorted(values, key=lambda one: -one["ms"])[:_POINTS_MAX]},
+        "data": {"values": sorted(values, key=lambda one: -one["ms"])[:POINTS_MAX]},
         "mark": {
             "type": "point",
             "filled": True,
@@ -219,7 +201,7 @@ def _stalls(
 
 
 def _caption(measurement: Measurement, shown: RunSummary, warmup: int, behind: str) -> str:
-    place = measurement.runs.index(shown) + 1
+    place, axis = measurement.runs.index(shown) + 1, _axis(shown, warmup)
     told = f"Blue: run {place} of {len(measurement.runs)}, the one of the median rate{behind}."
     if warmup:
         told += f" Shaded: warm-up, {warmup} iterations that do not count."
@@ -231,40 +213,10 @@ def _caption(measurement: Measurement, shown: RunSummary, warmup: int, behind: s
         if shown.data_wait_share is not None:
             told += f", {figures.percent(shown.data_wait_share, sign=False)} of the window"
         told += "."
-    each = _thinned(shown).each
+    beyond = [step for step in shown.step_seconds if milliseconds(step) > axis.top_ms]
+    if beyond and not axis.logarithmic:
+        told += f" The first iterations go beyond the axis, to {milliseconds(max(beyond)):g} ms."
+    each = thinned(shown).each
     if each > 1:
         told += f" Each point is the slowest of {each} iterations."
     return told
-
-
-def _numbers(measurement: Measurement) -> Html:
-    columns = [
-        Column(heading="run"),
-        Column(heading="first ms", kind="number"),
-        Column(heading="median ms", kind="number"),
-        Column(heading="slowest ms", kind="number"),
-        Column(heading="stalls", kind="number"),
-        Column(heading="data wait", kind="number"),
-    ]
-    rows = []
-    for index, run in enumerate(measurement.runs, 1):
-        warmup = _warmup(measurement, run)
-        measured = run.step_seconds[warmup:]
-        if not measured:
-            continue
-        slowest = max(range(len(measured)), key=measured.__getitem__)
-        rows.append(
-            TableRow(
-                cells=(
-                    cell(str(index)),
-                    number(f"{_ms(run.step_seconds[0]):g}", None),
-                    number(f"{_ms(statistics.median(measured)):g}", None),
-                    number(f"{_ms(measured[slowest]):g} (iteration {warmup + slowest})", None),
-                    number(str(len(stalls(run, warmup))), None),
-                    number(figures.percent(run.data_wait_share, sign=False), None),
-                )
-            )
-        )
-    return table(
-        "Iterations of each run; the first as it was, the others of the window", columns, rows
-    )

@@ -18,7 +18,8 @@ from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report.page import session_page as session_page_module
 from pytest_dlperf.report.page.figure import Drawn
 from pytest_dlperf.report.page.session_page import render
-from pytest_dlperf.report.page.trace_chart import stalls, trace_chart
+from pytest_dlperf.report.page.trace import stalls
+from pytest_dlperf.report.page.trace_chart import trace_chart
 from tests import page_outcomes
 from tests.page_outcomes import case, every_verdict, judged
 
@@ -153,6 +154,8 @@ def test_a_trace_marks_warm_up_stalls_and_waits(charts):
     assert "2 iterations of more than twice the median" in trace.caption
     assert "17.0 % of the window" in trace.caption
     assert len(values(trace, "now-line")) == 150
+    # The first iteration takes six times as long, and would flatten the others.
+    assert "The first iterations go beyond the axis, to " in trace.caption
 
 
 def test_a_long_trace_keeps_its_slowest_iterations():
@@ -167,6 +170,7 @@ def test_a_long_trace_keeps_its_slowest_iterations():
     assert len(drawn) == 200
     assert max(one["ms"] for one in drawn) == 900.0
     assert "the slowest of 25 iterations" in trace.caption
+    assert "beyond the axis" not in trace.caption
     assert stalls(run, 50) == [3333]
 
 
