@@ -10,6 +10,7 @@ import base64
 import gzip
 import hashlib
 import json
+import re
 from importlib import resources
 from typing import TYPE_CHECKING, Final
 
@@ -32,6 +33,8 @@ _EXPORT: Final = (
     "export { expression as expressionInterpreter };",
     "globalThis.vegaInterpreter = expression;",
 )
+#: A developer's tools would look for the file that it names.
+_SOURCE_MAP: Final = re.compile(r"^//# sourceMappingURL=.*$", re.MULTILINE)
 
 
 def library() -> list[str]:
@@ -40,12 +43,13 @@ def library() -> list[str]:
     scripts = []
     for name in _LIBRARY:
         try:
-            scripts.append((folder / name).read_text(encoding="utf-8"))
+            script = (folder / name).read_text(encoding="utf-8")
         except OSError as error:
             raise UsageError(
                 f"{folder / name}: {error.strerror}: pytest-dlperf is not installed whole, so it "
                 "can make no page; install it again from its wheel"
             ) from error
+        scripts.append(_SOURCE_MAP.sub("", script))
     scripts[-1] = _as_script(scripts[-1])
     return scripts
 
@@ -69,10 +73,8 @@ def integrity(script: str) -> str:
 
 
 def _as_script(module: str) -> str:
-    lines = [line for line in module.splitlines() if not line.startswith("//# sourceMappingURL")]
-    text = "\n".join(lines)
     for was, becomes in (_IMPORT, _EXPORT):
-        if was not in text:
+        if was not in module:
             raise UsageError(f"vega-interpreter.js: {was!r} is not in it; this version is unknown")
-        text = text.replace(was, becomes)
-    return f"(() => {{\n{text}\n}})();"
+        module = module.replace(was, becomes)
+    return f"(() => {{\n{module}\n}})();"

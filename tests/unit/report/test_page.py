@@ -88,6 +88,7 @@ def test_a_page_lets_only_its_own_scripts_run_and_loads_nothing():
     for one in [*script, *library]:
         digest = base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()
         assert f"'sha256-{digest}'" in policy
+        assert "sourceMappingURL" not in one
     assert not re.search(r"(src|href)\s*=\s*[\"']?(https?:)?//", page)
 
 
