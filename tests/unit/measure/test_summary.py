@@ -97,6 +97,24 @@ def test_an_abort_after_the_result_is_reported_and_the_result_counts(tmp_path: P
     assert [p.code for p in summary.problems] == ["aborted-at-teardown"]
 
 
+def test_the_waits_of_the_slowest_ranks_iterations_are_kept(tmp_path: Path):
+    slow, fast = rank_records(1, seconds=0.2), rank_records(0, seconds=0.1)
+    spans = [record for record in slow if record["record"] == "span"]
+    for record in spans:
+        record["data_wait_seconds"] = 0.05
+    summary, _ = summarise(case(), write(tmp_path, [fast, slow]))
+    assert summary.data_wait_seconds == (0.05,) * 20
+    assert summary.data_wait_share == pytest.approx(0.25)
+
+
+def test_waits_that_are_not_known_of_all_iterations_are_not_kept(tmp_path: Path):
+    records = rank_records(0, world_size=1)
+    spans = [record for record in records if record["record"] == "span"]
+    spans[3]["data_wait_seconds"] = 0.05
+    summary, _ = summarise(case("1n1c"), write(tmp_path, [records]))
+    assert summary.data_wait_seconds == ()
+
+
 def test_a_run_whose_steps_drift_says_so(tmp_path: Path):
     records = rank_records(0, world_size=1)
     for record in records:

@@ -72,9 +72,9 @@ def test_three_frameworks_as_text_and_as_html(tmp_path, capsys):
     assert main(["report", file, "-o", "all.html"]) == 0
     page = (tmp_path / "all.html").read_text(encoding="utf-8")
     for framework in ("torch", "paddle", "tensorflow"):
-        assert f'<th scope="col">{framework} samples/s</th>' in page
-    assert '<td>300.0<sup><a href="#note1">1</a></sup></td><td>7.50</td>' in page
-    assert f'<li id="note1">{told}</li>' in page
+        assert f'<th scope="col" class=n>{framework} samples/s</th>' in page
+    assert '<td class=n>300.0<sup><a href="#note1">1</a></sup></td><td class=n>7.50</td>' in page
+    assert f'<li id="note1" dir="auto">{told}</li>' in page
 
 
 def test_the_same_outcome_given_twice_counts_once(tmp_path, capsys):
@@ -131,6 +131,9 @@ def test_json_has_numbers_and_nulls(tmp_path, capsys):
     [
         (["missing.json"], "missing.json: No such file"),
         (["empty.json"], "hold no outcome"),
+        (["half.json"], "half.json: not JSON"),
+        (["other.json"], "other.json: "),
+        (["torch.json", "half.json", "-o", "page.html"], "half.json: not JSON"),
         (["torch.json", "--compare=colour"], "no outcome records 'colour'"),
         (["torch.json", "--baselines=nowhere"], "nowhere is no folder"),
         (["torch.json", "-o", "no/folder.html"], "cannot be written"),
@@ -139,7 +142,11 @@ def test_json_has_numbers_and_nulls(tmp_path, capsys):
 def test_what_cannot_be_done_is_said_in_one_sentence(tmp_path, capsys, arguments, said):
     results(tmp_path / "torch.json", TORCH)
     results(tmp_path / "empty.json")
+    whole = (tmp_path / "torch.json").read_text(encoding="utf-8")
+    (tmp_path / "half.json").write_text(whole[: len(whole) // 2], encoding="utf-8")
+    (tmp_path / "other.json").write_text('{"benchmarks": []}', encoding="utf-8")
     assert main(["report", *arguments]) == 2
+    assert not (tmp_path / "page.html").exists()
     streams = capsys.readouterr()
     assert streams.out == ""
     assert said in streams.err

@@ -1,0 +1,222 @@
+"""The iterations of a case's runs: warm-up, stalls, and waits for data."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from pytest_dlperf.report import figures
+from pytest_dlperf.report.page.figure import Drawn
+from pytest_dlperf.report.page.trace import (
+    POINTS_MAX,
+    Trace,
+    iteration_table,
+    milliseconds,
+    stalls,
+    thinned,
+    warmup_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_dlperf.core.measurement import Measurement
+    from pytest_dlperf.core.outcome import Outcome
+    from pytest_dlperf.core.run import RunSummary
+
+_HEIGHT: Final = 200
+#: Of a step; less is not to be seen.
+_WAIT_MIN: Final = 0.02
+#: Runs behind the one that is drawn in full.
+_OTHERS_MAX: Final = 2
+#: Where measured iterations differ so many times, the axis is logarithmic.
+_LOG_FROM: Final = 8.0
+
+
+class _Axis(NamedTuple):
+    """How far the axis of times goes: over what was measured; the first steps may be beyond."""
+
+    top_ms: float
+    logarithmic: bool
+
+
+def trace_chart(outcome: Outcome) -> Drawn | None:
+    """Return the chart of the run with the median rate; None where steps are not known."""
+    measurement = outcome.measurement
+    if measurement is None:
+        return None
+    shown = _median_run(measurement)
+    if shown is None:
+        return None
+    warmup = warmup_of(measurement, shown)
+    other_arm = outcome.against.measurement if outcome.against else None
+    if outcome.against is not None and other_arm is not None:
+        theirs = _median_run(other_arm)
+        behind, of = [theirs] if theirs else [], outcome.against.name
+    else:
+        rest = [run for run in measurement.runs if run is not shown and len(run.step_seconds) > 1]
+        behind, of = rest[:_OTHERS_MAX], ""
+    return Drawn(
+        spec=_spec(outcome, shown, behind, warmup),
+        caption=_caption(measurement, shown, warmup, _behind(behind, of)),
+        numbers=iteration_table(measurement),
+    )
+
+
+def _median_run(measurement: Measurement) -> RunSummary | None:
+    runs = [run for run in measurement.runs if len(run.step_seconds) > 1]
+    ordered = sorted(runs, key=lambda run: run.throughput)
+    return ordered[(len(ordered) - 1) // 2] if ordered else None
+
+
+def _behind(behind: Sequence[RunSummary], of: str) -> str:
+    if not behind:
+        return ""
+    return f"; grey: the median run of {of}" if of else f"; grey: {len(behind)} others"
+
+
+def _spec(
+    outcome: Outcome, shown: RunSummary, behind: Sequence[RunSummary], warmup: int
+) -> dict[str, Any]:
+    trace = thinned(shown)
+    axis = _axis(shown, warmup)
+    scale = {"type": "log", "nice": False} if axis.logarithmic else {"domain": [0, axis.top_ms]}
+    x = {
+        "field": "i",
+        "type": "quantitative",
+        "scale": {"nice": False},
+        "axis": {"title": "iteration", "grid": False, "format": "d", "tickMinStep": 1},
+    }
+    y = {
+        "field": "ms",
+        "type": "quantitative",
+        "scale": scale,
+        "axis": {
+            "title": "ms per iteration",
+            "tickCount": 5,
+            "format": ".4~r",
+            "grid": not axis.logarithmic,
+        },
+    }
+    layers: list[dict[str, Any]] = []
+    if warmup:
+        layers.append(
+            {
+                "data": {"values": [{"from": 0, "to": warmup}]},
+                "mark": {"type": "rect", "style": "warmup"},
+                "encoding": {
+                    "x": {"field": "from", "type": "quantitative"},
+                    "x2": {"field": "to"},
+                },
+            }
+        )
+    others = [
+        {"i": index * other.each, "ms": step, "run": number}
+        for number, other in enumerate(map(thinned, behind))
+        for index, step in enumerate(other.steps_ms)
+    ]
+    if others:
+        layers.append(
+            {
+                "data": {"values": others},
+                "mark": {"type": "line", "clip": True, "strokeWidth": 1, "style": "other-line"},
+                "encoding": {"x": x, "y": y, "detail": {"field": "run", "type": "nominal"}},
+            }
+        )
+    layers.append(
+        {
+            "data": {
+                "values": [
+                    {"i": index * trace.each, "ms": step}
+                    for index, step in enumerate(trace.steps_ms)
+                ]
+            },
+            "mark": {"type": "line", "clip": True, "strokeWidth": 1.5, "style": "now-line"},
+            "encoding": {"x": x, "y": y},
+        }
+    )
+    layers += _waits(trace, x)
+    if marked := stalls(shown, warmup):
+        layers.append(_stalls(shown, marked, x, y))
+    return {
+        "description": f"Seconds of each iteration of a run of {outcome.case.id}",
+        "height": _HEIGHT,
+        "layer": layers,
+    }
+
+
+def _axis(run: RunSummary, warmup: int) -> _Axis:
+    measured = run.step_seconds[warmup:]
+    median = statistics.median(measured)
+    logarithmic = min(run.step_seconds) > 0 and max(measured) > _LOG_FROM * median
+    return _Axis(milliseconds(max(1.2 * max(measured), 1.6 * median)), logarithmic)
+
+
+def _waits(trace: Trace, x: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the part of each step that waited, from the top of the step down."""
+    values = [
+        {"i": index * trace.each, "ms": step, "to": max(step - wait, step * _WAIT_MIN)}
+        for index, (step, wait) in enumerate(zip(trace.steps_ms, trace.waits_ms, strict=False))
+        if wait > _WAIT_MIN * step
+    ]
+    if not values:
+        return []
+    return [
+        {
+            "data": {"values": values},
+            "mark": {"type": "rule", "clip": True, "strokeWidth": 2, "style": "wait-line"},
+            "encoding": {
+                "x": x,
+                "y": {"field": "ms", "type": "quantitative"},
+                "y2": {"field": "to"},
+            },
+        }
+    ]
+
+
+def _stalls(
+    run: RunSummary, marked: Sequence[int], x: dict[str, Any], y: dict[str, Any]
+) -> dict[str, Any]:
+    values = [{"i": index, "ms": milliseconds(run.step_seconds[index])} for index in marked]
+    return {
+        # The slowest ones of very many
+        "data": {"values": sorted(values, key=lambda one: -one["ms"])[:POINTS_MAX]},
+        "mark": {
+            "type": "point",
+            "filled": True,
+            "shape": "triangle-down",
+            "size": 60,
+            "yOffset": -7,
+            "style": "mark",
+        },
+        "encoding": {
+            "x": x,
+            "y": y,
+            "tooltip": [
+                {"field": "i", "title": "iteration", "type": "quantitative"},
+                {"field": "ms", "title": "ms", "type": "quantitative"},
+            ],
+        },
+    }
+
+
+def _caption(measurement: Measurement, shown: RunSummary, warmup: int, behind: str) -> str:
+    place, axis = measurement.runs.index(shown) + 1, _axis(shown, warmup)
+    told = f"Blue: run {place} of {len(measurement.runs)}, the one of the median rate{behind}."
+    if warmup:
+        told += f" Shaded: warm-up, {warmup} iterations that do not count."
+    if marked := stalls(shown, warmup):
+        noun = "iteration" if len(marked) == 1 else "iterations"
+        told += f" Marked: {len(marked)} {noun} of more than twice the median."
+    if shown.data_wait_seconds:
+        told += " Thick yellow: the part of an iteration that waited for data"
+        if shown.data_wait_share is not None:
+            told += f", {figures.percent(shown.data_wait_share, sign=False)} of the window"
+        told += "."
+    beyond = [step for step in shown.step_seconds if milliseconds(step) > axis.top_ms]
+    if beyond and not axis.logarithmic:
+        told += f" The first iterations go beyond the axis, to {milliseconds(max(beyond)):g} ms."
+    each = thinned(shown).each
+    if each > 1:
+        told += f" Each point is the slowest of {each} iterations."
+    return told
