@@ -7,8 +7,10 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from pytest_dlperf.github_actions import shown
 from pytest_dlperf.measure.records import read_progress
 from pytest_dlperf.report import figures
+from pytest_dlperf.report.printable import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.run import RunSummary
+    from pytest_dlperf.forecast import Forecast
 
 
 class Quiet:
@@ -38,6 +41,14 @@ class Quiet:
     def tell(self, case: Case, what: str) -> None:
         """Say it."""
         self._line(f"{self._who}{case.id}: {what}")
+
+    def expect(self, forecast: Forecast) -> None:
+        """Do nothing."""
+
+    @contextlib.contextmanager
+    def watched(self, case: Case) -> Iterator[None]:
+        """Do nothing."""
+        yield
 
     def run_starts(self, case: Case, number: int, of: int) -> None:
         """Do nothing."""
@@ -63,11 +74,11 @@ class Quiet:
         with self._uncaptured():
             if self._reporter is None:
                 # Begins a line: the process that has the terminal may be in the midst of one.
-                sys.stderr.write(f"\n{text}\n")
+                sys.stderr.write(f"\n{shown(text)}\n")
                 sys.stderr.flush()
                 return
             self._reporter.ensure_newline()
-            self._reporter.write_line(text)
+            self._reporter.write_line(shown(text))
             self._reporter.flush()
 
 
@@ -82,6 +93,26 @@ class Live(Quiet):
         self._run_s: float | None = None
         self._place = (0, 0.0)
         self._queued = ""
+        self._forecast: Forecast | None = None
+        self._case_number, self._cases = 0, 0
+        #: The case whose test runs, also while its one-device parent does.
+        self._case_id = ""
+
+    def expect(self, forecast: Forecast) -> None:
+        """Take what the session is to measure."""
+        self._forecast, self._cases = forecast, forecast.count
+
+    @contextlib.contextmanager
+    def watched(self, case: Case) -> Iterator[None]:
+        """Count ``case`` while its test runs it."""
+        self._case_number += 1
+        self._case_id = case.id
+        self._run_s = None
+        try:
+            yield
+        finally:
+            if self._forecast is not None:
+                self._forecast.ended(case.id)
 
     def run_starts(self, case: Case, number: int, of: int) -> None:
         """Remember which run this is."""
@@ -110,13 +141,13 @@ class Live(Quiet):
             )
         if iterations != before:
             self._place = (iterations, now_s)
-        self._rewrite(
-            f"{self._title(case)} iteration {iterations}/{case.protocol.iterations}{rate}"
-        )
+        self._rewrite(f"{self._title(case)} {iterations}/{case.protocol.iterations}{rate}")
 
     def run_ended(self, case: Case, run: RunSummary) -> None:
         """Say what a run measured."""
         self._run_s = time.monotonic() - self._started_s
+        if self._forecast is not None:
+            self._forecast.learn(case.id, self._run_s)
         if self._moving:
             self._rewrite(f"{self._title(case)} {figures.rate(run.throughput)} {case.unit}/s")
             return
@@ -134,15 +165,22 @@ class Live(Quiet):
             (self._rewrite if self._moving else self._line)(text)
 
     def _title(self, case: Case) -> str:
-        return f"{case.id} run {self._number}/{self._of}"
+        place = f"[{self._case_number}/{self._cases}] " if self._cases > 1 else ""
+        return f"{place}{case.id} run {self._number}/{self._of}"
 
     def _time_left(self, case: Case, iterations: int, step_s: float) -> str:
         left_s = (case.protocol.iterations - iterations) * step_s
         if self._run_s is not None:
             left_s += (self._of - self._number) * self._run_s
-        return f", {figures.duration(left_s)} left"
+        others_s = None if self._forecast is None else self._forecast.left_s(self._case_id)
+        session = (
+            "" if not others_s else f", session {figures.duration(left_s + others_s)} at least"
+        )
+        return f", {figures.duration(left_s)} left{session}"
 
     def _rewrite(self, text: str) -> None:
         with self._uncaptured():
-            self._reporter.rewrite(text, erase=True)
+            # A line that wraps could not be written over
+            width = self._reporter.config.get_terminal_writer().fullwidth - 1
+            self._reporter.rewrite(shortened(shown(text), width), erase=True)
             self._reporter.flush()

@@ -1,0 +1,34 @@
+"""What a session notes in the work folder for later ones: certificates, times of runs."""
+
+from __future__ import annotations
+
+import statistics
+import warnings
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_dlperf.core.errors import DlperfError
+from pytest_dlperf.core.verdict import GOOD
+from pytest_dlperf.history import certificates, run_times
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_dlperf.core.outcome import Outcome
+
+
+def note(workdir: Path, outcome: Outcome) -> None:
+    """Note what ``outcome`` tells; warn where that cannot be written."""
+    measurement = outcome.measurement
+    if measurement is None or measurement.inject:
+        return
+    took = [run.elapsed_s for run in measurement.runs if run.elapsed_s > 0]
+    try:
+        if took and outcome.environment is not None:
+            machine_class = outcome.environment.machine_class
+            run_times.note(workdir, outcome.case, machine_class, statistics.median(took))
+        if outcome.judgement.verdict in GOOD:
+            certificates.note(workdir, outcome.case.id, outcome.time)
+    except DlperfError as error:
+        warnings.warn(f"pytest-dlperf: {error}", pytest.PytestWarning, stacklevel=1)
