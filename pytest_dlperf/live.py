@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.github_actions import shown
 from pytest_dlperf.measure.records import read_progress
 from pytest_dlperf.report import figures
-from pytest_dlperf.report.printable import shortened
+from pytest_dlperf.report.printable import clipped, columns, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.run import RunSummary
     from pytest_dlperf.forecast import Forecast
+
+#: Columns that an id keeps on a narrow terminal.
+_ID: Final = 16
 
 
 class Quiet:
@@ -92,11 +95,15 @@ class Live(Quiet):
         self._started_s = 0.0
         self._run_s: float | None = None
         self._place = (0, 0.0)
+        #: The last rate and time left, as they are shown until there are others.
+        self._rate = ""
         self._queued = ""
         self._forecast: Forecast | None = None
         self._case_number, self._cases = 0, 0
         #: The case whose test runs, also while its one-device parent does.
         self._case_id = ""
+        #: Whether the terminal's line is ours: what pytest has written on it stays.
+        self._has_line = False
 
     def expect(self, forecast: Forecast) -> None:
         """Take what the session is to measure."""
@@ -111,6 +118,7 @@ class Live(Quiet):
         try:
             yield
         finally:
+            self._leave_line()
             if self._forecast is not None:
                 self._forecast.ended(case.id)
 
@@ -118,9 +126,9 @@ class Live(Quiet):
         """Remember which run this is."""
         self._number, self._of = number, max(number, of)
         self._started_s = time.monotonic()
-        self._place = (0, 0.0)
+        self._place, self._rate = (0, 0.0), ""
         if self._moving:
-            self._rewrite(f"{self._title(case)} starting")
+            self._move(case, "starting")
 
     def tick(self, case: Case, workdir: Path) -> None:
         """Show iteration, rate and time left."""
@@ -128,20 +136,19 @@ class Live(Quiet):
             return
         iterations = min((p.iterations for p in read_progress(workdir)), default=-1)
         if iterations < 0:
-            self._rewrite(f"{self._title(case)} starting")
+            self._move(case, "starting")
             return
         before, at_s = self._place
         now_s = time.monotonic()
-        rate = ""
         if iterations > before and at_s:
             step_s = (now_s - at_s) / (iterations - before)
-            rate = (
+            self._rate = (
                 f" {figures.rate(case.global_batch_size / step_s)} {case.unit}/s"
                 f"{self._time_left(case, iterations, step_s)}"
             )
         if iterations != before:
             self._place = (iterations, now_s)
-        self._rewrite(f"{self._title(case)} {iterations}/{case.protocol.iterations}{rate}")
+        self._move(case, f"{iterations}/{case.protocol.iterations}{self._rate}")
 
     def run_ended(self, case: Case, run: RunSummary) -> None:
         """Say what a run measured."""
@@ -149,11 +156,12 @@ class Live(Quiet):
         if self._forecast is not None:
             self._forecast.learn(case.id, self._run_s)
         if self._moving:
-            self._rewrite(f"{self._title(case)} {figures.rate(run.throughput)} {case.unit}/s")
+            self._move(case, f"{figures.rate(run.throughput)} {case.unit}/s")
             return
         disturbed = f"; does not count: {run.disturbed}" if run.disturbed else ""
+        place, run_number = self._title()
         self._line(
-            f"{self._title(case)}: {figures.rate(run.throughput)} {case.unit}/s "
+            f"{place}{case.id} {run_number}: {figures.rate(run.throughput)} {case.unit}/s "
             f"in {figures.duration(run.elapsed_s)}{disturbed}"
         )
 
@@ -164,9 +172,16 @@ class Live(Quiet):
             self._queued = text
             (self._rewrite if self._moving else self._line)(text)
 
-    def _title(self, case: Case) -> str:
+    def _title(self) -> tuple[str, str]:
+        """Return what stands before a case's id, and after it."""
         place = f"[{self._case_number}/{self._cases}] " if self._cases > 1 else ""
-        return f"{place}{case.id} run {self._number}/{self._of}"
+        return place, f"run {self._number}/{self._of}"
+
+    def _move(self, case: Case, words: str) -> None:
+        """Show ``words`` of the run; a long id gives way to them."""
+        place, number = self._title()
+        room = self._width - len(place) - len(number) - columns(words) - 2
+        self._rewrite(f"{place}{clipped(case.id, max(room, _ID))} {number} {words}")
 
     def _time_left(self, case: Case, iterations: int, step_s: float) -> str:
         left_s = (case.protocol.iterations - iterations) * step_s
@@ -178,9 +193,23 @@ class Live(Quiet):
         )
         return f", {figures.duration(left_s)} left{session}"
 
+    @property
+    def _width(self) -> int:
+        """The columns of a line that does not wrap, as one that did could not be rewritten."""
+        width: int = self._reporter.config.get_terminal_writer().fullwidth - 1
+        return width
+
+    def _leave_line(self) -> None:
+        """End the line, so that what pytest writes next stands on its own."""
+        if self._has_line:
+            with self._uncaptured():
+                self._reporter.write("\n", flush=True)
+            self._has_line = False
+
     def _rewrite(self, text: str) -> None:
         with self._uncaptured():
-            # A line that wraps could not be written over
-            width = self._reporter.config.get_terminal_writer().fullwidth - 1
-            self._reporter.rewrite(shortened(shown(text), width), erase=True)
+            if not self._has_line:
+                self._reporter.ensure_newline()
+                self._has_line = True
+            self._reporter.rewrite(shortened(shown(text), self._width), erase=True)
             self._reporter.flush()

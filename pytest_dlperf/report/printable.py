@@ -60,6 +60,14 @@ def shortened(text: str, width: int) -> str:
     return "".join(kept) + "…"
 
 
+def clipped(id_: str, width: int) -> str:
+    """Return an id in at most ``width`` columns: its ends tell cases apart, its middle goes."""
+    if len(id_) <= width:
+        return id_
+    head = (width - 1) // 2
+    return f"{id_[:head]}…{id_[len(id_) - (width - 1 - head) :]}"
+
+
 def _columns_of(character: str) -> int:
     if unicodedata.category(character) in _WITHOUT_WIDTH:
         return 0

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_dlperf.report.printable import (
+    clipped,
     columns,
     one_line,
     padded,
@@ -55,3 +56,9 @@ def test_what_is_shortened_fits_and_says_so(text: str, width: int) -> None:
     made = shortened(text, width)
     assert columns(made) <= width
     assert made == text or made.endswith("…")
+
+
+def test_a_clipped_id_keeps_both_ends() -> None:
+    assert clipped("tsm-torch-amp-bs16-1n8g", 11) == "tsm-t…-1n8g"
+    assert clipped("tsm-torch", 9) == "tsm-torch"
+    assert all(len(clipped("tsm-torch-amp-bs16-1n8g", width)) == width for width in range(2, 23))
