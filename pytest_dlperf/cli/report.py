@@ -10,7 +10,7 @@ from pytest_dlperf.baseline.key import PUBLISHED
 from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.report import html, json_, markdown, text
+from pytest_dlperf.report import html, json_, markdown, pull_request, text
 from pytest_dlperf.report.comparison import compare
 from pytest_dlperf.report.comparison_document import comparison_document
 from pytest_dlperf.report.environment_section import environment_blocks
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 #: Version of the JSON of ``--json``. 1: the first.
 _JSON_FORMAT: Final = 1
 _RENDER: Final = {"text": text.render, "md": markdown.render, "html": html.render}
+#: The verdicts in place of the tables: the comment that ``--dlperf-md`` writes.
+_COMMENT: Final = "comment"
 _SUFFIXES: Final = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "html"}
 _DEFAULT_BASELINES: Final = Path("baselines")
 
@@ -49,7 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     formats = parser.add_mutually_exclusive_group()
     formats.add_argument(
-        "--format", choices=tuple(_RENDER), help="text, unless FILE ends in .md or .html"
+        "--format",
+        choices=(*_RENDER, _COMMENT),
+        help="text, unless FILE ends in .md or .html; comment: the verdicts, as --dlperf-md",
     )
     formats.add_argument("--json", action="store_true", help="JSON in place of a format")
     parser.add_argument("-o", dest="output", type=Path, metavar="FILE", help="write to FILE")
@@ -58,6 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def make_report(arguments: argparse.Namespace) -> str:
     """Return what is to be printed: the report, or nothing if it went to a file."""
     outcomes = _outcomes(arguments.results)
+    if arguments.format == _COMMENT:
+        return _written(pull_request.render(outcomes), arguments.output)
     environments = environment_blocks(outcomes)
     tables = compare(outcomes, _published(arguments.baselines), arguments.compare)
     output: Path | None = arguments.output
@@ -71,6 +77,11 @@ def make_report(arguments: argparse.Namespace) -> str:
     else:
         name = arguments.format or _SUFFIXES.get(output.suffix if output else "", "text")
         made = _RENDER[name](comparison_document(environments, tables, scaling_grid(outcomes)))
+    return _written(made, output)
+
+
+def _written(made: str, output: Path | None) -> str:
+    """Return ``made``, or nothing where it went to a file; raise ``UsageError``."""
     if output is None:
         return made
     try:
