@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.core.scheduling import IN_JOB
 from pytest_dlperf.report import github, pull_request
 from pytest_dlperf.report.printable import printable, without_commands
 
@@ -19,12 +20,15 @@ if TYPE_CHECKING:
 #: GitHub drops the summary of a step that is larger.
 _SUMMARY_BYTES: Final = 2**20
 #: Too little to say anything in.
-_LEAST_BYTES: Final = 1000
+_LEAST_BYTES: Final = 4096
 
 
 def is_on(config: pytest.Config) -> bool:
     """Whether this is a job of GitHub Actions, and the ini file lets it be told."""
-    return os.environ.get("GITHUB_ACTIONS") == "true" and bool(config.getini("dlperf_github"))
+    is_job = os.environ.get("GITHUB_ACTIONS") == "true"
+    # What a scheduler runs is told of by the session that submitted it
+    told_elsewhere = config.option.dlperf_scheduler == IN_JOB
+    return is_job and not told_elsewhere and bool(config.getini("dlperf_github"))
 
 
 def shown(text: str) -> str:

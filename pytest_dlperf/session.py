@@ -218,7 +218,9 @@ class PerfSession:
             return outcome
         outcome = self._with_common_shift(outcome)
         if self.logs is None:
-            session_notes.note(self.settings.workdir, outcome)
+            parent = case.parent()
+            of_parent = [run for run, _ in bench.runs.load(parent)] if parent else []
+            session_notes.note(self.settings.workdir, outcome, of_parent)
         if self.settings.update:
             return self._update(outcome, replace(bench, rule=rule))
         return replace(outcome, failed=self._fails(outcome))

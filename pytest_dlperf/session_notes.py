@@ -13,21 +13,31 @@ from pytest_dlperf.core.verdict import GOOD
 from pytest_dlperf.history import certificates, run_times
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from pytest_dlperf.core.outcome import Outcome
+    from pytest_dlperf.core.run import RunSummary
 
 
-def note(workdir: Path, outcome: Outcome) -> None:
-    """Note what ``outcome`` tells; warn where that cannot be written."""
+def note(workdir: Path, outcome: Outcome, of_parent: Sequence[RunSummary]) -> None:
+    """Note what ``outcome`` and the runs of its one-device parent tell.
+
+    Warns where that cannot be written.
+    """
     measurement = outcome.measurement
     if measurement is None or measurement.inject:
         return
-    took = [run.elapsed_s for run in measurement.runs if run.elapsed_s > 0]
     try:
-        if took and outcome.environment is not None:
+        if outcome.environment is not None:
             machine_class = outcome.environment.machine_class
-            run_times.note(workdir, outcome.case, machine_class, statistics.median(took))
+            for case, runs in (
+                (outcome.case, measurement.runs),
+                (outcome.case.parent(), of_parent),
+            ):
+                took = [run.elapsed_s for run in runs if run.elapsed_s > 0]
+                if case is not None and took:
+                    run_times.note(workdir, case, machine_class, statistics.median(took))
         if outcome.judgement.verdict in GOOD:
             certificates.note(workdir, outcome.case.id, outcome.time)
     except DlperfError as error:

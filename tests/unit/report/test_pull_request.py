@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hostile_text import HOSTILE, hostile, judged
 from report_builders import ENVIRONMENT, MACHINE, case, unmeasured
 
@@ -80,6 +81,16 @@ def test_ten_thousand_cases_fit_in_a_comment_that_says_what_it_cut() -> None:
     [more] = re.findall(r"\*(\d+) further sentences are cut here", text)
     assert sentences + int(more) == 5000
     assert text.rstrip().endswith("</details>")
+
+
+@pytest.mark.parametrize("limit", range(4000, 20_000, 371))
+def test_a_summary_is_never_larger_than_its_room(limit: int) -> None:
+    outcomes = [
+        judged(verdict, -0.05, suite=f"suite_{verdict.name}_{i}", reason=f"number {i}\n训练吞吐率")
+        for i in range(40)
+        for verdict in (Verdict.REGRESSED, Verdict.INCONCLUSIVE, Verdict.PASSED)
+    ]
+    assert len(pull_request.summary(outcomes, limit_bytes=limit).encode()) <= limit
 
 
 def test_one_sentence_of_many_cases_is_told_once() -> None:
