@@ -8,6 +8,7 @@ import pytest
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.verdict import GOOD
+from pytest_dlperf.github_actions import shown
 
 if TYPE_CHECKING:
     from pytest_dlperf.cases.selection import Selected
@@ -36,10 +37,11 @@ class Dlperf:
         if self.outcome is not None:
             raise UsageError(f"{self.case.id}: dlperf.run() was called twice in one test")
         self.outcome = outcome = self._session.run(self.case, self._item, misfit=self._misfit)
+        told = f"{outcome.judgement.verdict}: {shown(outcome.judgement.reason)}"
         if outcome.failed:
-            pytest.fail(f"{outcome.judgement.verdict}: {outcome.judgement.reason}", pytrace=False)
+            pytest.fail(told, pytrace=False)
         if outcome.judgement.verdict not in GOOD and outcome.measurement is None:
-            pytest.skip(f"{outcome.judgement.verdict}: {outcome.judgement.reason}")
+            pytest.skip(told)
         return outcome
 
 

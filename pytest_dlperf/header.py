@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from pytest_dlperf.collection import selected_of
+from pytest_dlperf.core.errors import DlperfError
+from pytest_dlperf.forecast import Forecast, span
+from pytest_dlperf.history import run_times
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -11,6 +17,8 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.verdict import Rule
     from pytest_dlperf.scheduled import Jobs
     from pytest_dlperf.session import PerfSession
 
@@ -56,16 +64,56 @@ def header(config: pytest.Config, session: PerfSession, owned: Sequence[str]) ->
     return lines
 
 
-def collected(config: pytest.Config, session: PerfSession, owned: Sequence[str]) -> list[str]:
-    """Return what to say after collection: how cases run, and what was left out and why."""
+def collected(
+    config: pytest.Config,
+    session: PerfSession,
+    owned: Sequence[str],
+    items: Sequence[pytest.Item],
+) -> list[str]:
+    """Return what to say after collection: how cases run, what was left out and why, how long."""
+    if config.get_verbosity() < 0:
+        return []  # the summary's line is all
     lines = [] if session.header_shown else header(config, session, owned)
     if session.jobs is not None:
         lines += _target(session.jobs)
     reasons = Counter(session.left_out.values())
-    return lines + [
+    lines += [
         f"dlperf: {count} {'case' if count == 1 else 'cases'} left out: {reason}"
         for reason, count in sorted(reasons.items())
     ]
+    measures = session.jobs is None and session.logs is None and not session.settings.runs_nothing
+    cases = [selected.case for item in items if (selected := selected_of(item))]
+    if measures and cases and not config.option.collectonly:
+        lines.append(f"dlperf: {_estimate(cases, session)}")
+    return lines
+
+
+def _estimate(cases: Sequence[Case], session: PerfSession) -> str:
+    """Return how long the session may take, and let its live view know."""
+    settings = session.settings
+    known = run_times.read(settings.workdir)
+
+    def machine_class(case: Case) -> str:
+        return settings.machine_class or session.devices.machine_class(case.layout.device)
+
+    def rule_for(case: Case) -> Rule:
+        try:
+            noise = session.store.noise(machine_class(case))
+        except DlperfError:
+            return settings.rule  # the case itself tells of it, as its error
+        return replace(settings.rule, prior=noise.prior(case.world_size) if noise else None)
+
+    forecast = Forecast.of(
+        cases,
+        rule_for,
+        lambda case: known.get(run_times.key(case, machine_class(case))),
+        pairs=settings.against is not None,
+    )
+    session.watcher.expect(forecast)
+    budget = ""
+    if settings.budget_s is not None:
+        budget = f"; --dlperf-budget ends it after {span(settings.budget_s, settings.budget_s)}"
+    return f"{forecast.words()}{budget}"
 
 
 def _of_jobs(jobs: Jobs, session: PerfSession) -> list[str]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: What can be wished where others use the GPUs of a case.
 BUSY_GPUS: Final = ("wait", "refuse", "ignore")
 #: Options that name a file which is made of the outcomes.
-REPORTS: Final = ("json", "html", "md", "benchmark-json")
+REPORTS: Final = ("json", "html", "md", "benchmark-json", "metrics")
 
 
 def seconds(text: str, what: str) -> float:

@@ -72,6 +72,7 @@ OPTIONS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
         "benchmark-json",
         {"metavar": "FILE", "help": "write what pytest-benchmark compare and histogram read"},
     ),
+    ("metrics", {"metavar": "FILE", "help": "write the figures as OpenMetrics text, for GitLab"}),
     (
         "history",
         {
@@ -166,5 +167,11 @@ def add_options(parser: pytest.Parser) -> None:
     )
     parser.addini(
         "dlperf_arm_link", "untracked paths that such a tree gets as links to HEAD's", "args"
+    )
+    parser.addini(
+        "dlperf_github",
+        "a summary and annotations where GITHUB_ACTIONS is true (true)",
+        "bool",
+        default=True,
     )
     parser.addini("dlperf_machine_class", "name of this machine's class, instead of the found one")

@@ -95,13 +95,15 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return header.header(config, _session(config), config.stash.get(_OWNED, ()))
 
 
-def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
+def pytest_report_collectionfinish(
+    config: pytest.Config, items: Sequence[pytest.Item]
+) -> list[str]:
     """Say what was left out, if there are perf cases; how they run, if the header did not."""
     if _SESSION not in config.stash:
         return []
     from pytest_dlperf import header
 
-    return header.collected(config, _session(config), config.stash.get(_OWNED, ()))
+    return header.collected(config, _session(config), config.stash.get(_OWNED, ()), items)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

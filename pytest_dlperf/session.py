@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_dlperf import session_reports
+from pytest_dlperf import session_notes, session_reports
 from pytest_dlperf.arms.make import Arms
 from pytest_dlperf.baseline import update
 from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.bench import Bench
 from pytest_dlperf.budget import Budget
 from pytest_dlperf.core.errors import DlperfError, UpdateRefusedError, UsageError
-from pytest_dlperf.core.verdict import GOOD, KnownState, Verdict
-from pytest_dlperf.history import certificates
+from pytest_dlperf.core.verdict import KnownState, Verdict
 from pytest_dlperf.history.session_runs import SessionRuns
 from pytest_dlperf.judge import common_shift
 from pytest_dlperf.judge.family import family_size
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from pytest_dlperf.measure.devices import Devices
     from pytest_dlperf.nodes import Nodes
     from pytest_dlperf.scheduled import Jobs
-    from pytest_dlperf.watcher import Watcher
 
 
 class PerfSession:
@@ -101,7 +99,7 @@ class PerfSession:
             return None
         from pytest_dlperf.session_jobs import make_jobs
 
-        return make_jobs(self._config, self.settings, self._folder, self._watcher())
+        return make_jobs(self._config, self.settings, self._folder, self.watcher)
 
     @cached_property
     def store(self) -> BaselineStore:
@@ -144,7 +142,7 @@ class PerfSession:
             store=self.store,
             rule=settings.rule,
             runs=SessionRuns(folder),
-            watcher=self._watcher(),
+            watcher=self.watcher,
             folder=folder,
             rootdir=settings.rootdir,
             workdir=settings.workdir,
@@ -181,7 +179,9 @@ class PerfSession:
             execute=execute,
         )
 
-    def _watcher(self) -> Watcher:
+    @cached_property
+    def watcher(self) -> Quiet:
+        """What shows how cases go on."""
         config = self._config
         has_terminal = config.pluginmanager.has_plugin("terminalreporter")
         is_quiet = config.get_verbosity() < 0 or hasattr(config, "workerinput")
@@ -205,31 +205,25 @@ class PerfSession:
         if self.jobs is not None:
             outcome = self.jobs.outcome(case)
         else:
-            outcome = run_case(
-                case,
-                replace(bench, rule=rule),
-                workload_folder=str(item.path.parent),
-                misfit=misfit,
-            )
+            with self.watcher.watched(case):
+                outcome = run_case(
+                    case,
+                    replace(bench, rule=rule),
+                    workload_folder=str(item.path.parent),
+                    misfit=misfit,
+                )
         commit, dirty = self.commit
         outcome = replace(outcome, node_id=item.nodeid, commit=commit, dirty=dirty)
         if outcome.share_done:
             return outcome
         outcome = self._with_common_shift(outcome)
-        self._note_certificate(outcome)
+        if self.logs is None:
+            parent = case.parent()
+            of_parent = [run for run, _ in bench.runs.load(parent)] if parent else []
+            session_notes.note(self.settings.workdir, outcome, of_parent)
         if self.settings.update:
             return self._update(outcome, replace(bench, rule=rule))
         return replace(outcome, failed=self._fails(outcome))
-
-    def _note_certificate(self, outcome: Outcome) -> None:
-        measurement = outcome.measurement
-        certified = outcome.judgement.verdict in GOOD and self.logs is None
-        if not certified or measurement is None or measurement.inject:
-            return
-        try:
-            certificates.note(self.settings.workdir, outcome.case.id, outcome.time)
-        except DlperfError as error:
-            warnings.warn(f"pytest-dlperf: {error}", pytest.PytestWarning, stacklevel=1)
 
     def _family(self, case: Case) -> int:
         """Return how many cases alpha is split over: pairs need no stored ones."""

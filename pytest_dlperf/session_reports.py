@@ -17,11 +17,15 @@ if TYPE_CHECKING:
 
     from pytest_dlperf.core.outcome import Outcome
 
-#: What the summary calls each report, and the module whose ``render(outcomes)`` is its text;
-#: imported where it was asked for.
+#: What the summary calls each report, and the module whose ``render(outcomes)`` is its text, and
+#: whose ``remark(outcomes)``, if it has one, says what is not in it; imported where it was asked
+#: for.
 _RENDERERS: Final = {
     "json": ("results", "pytest_dlperf.report.json_"),
     "html": ("page", "pytest_dlperf.report.page.session_page"),
+    "md": ("comment", "pytest_dlperf.report.pull_request"),
+    "benchmark-json": ("pytest-benchmark", "pytest_dlperf.report.benchmark_json"),
+    "metrics": ("metrics", "pytest_dlperf.report.open_metrics"),
 }
 
 
@@ -60,10 +64,12 @@ class SessionReports:
         whole = True
         for name, path in reports.items():
             title, module = _RENDERERS[name]
-            text = importlib.import_module(module).render(outcomes)
+            renderer = importlib.import_module(module)
+            text = renderer.render(outcomes)
+            remark = renderer.remark(outcomes) if hasattr(renderer, "remark") else ""
             try:
                 json_.write_text(path, text)
-                self.lines.append(f"{title}: {path}")
+                self.lines.append(f"{title}: {path}" + (f" ({remark})" if remark else ""))
             except OSError as error:
                 self.lines.append(f"{title} NOT written: {path}: {error.strerror}")
                 whole = False

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_dlperf import github_actions
 from pytest_dlperf.collection import selected_of
 from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.outcome_json import outcome_from_json, outcome_to_json
-from pytest_dlperf.core.verdict import NOT_JUDGED, KnownState, Verdict
+from pytest_dlperf.github_actions import shown
 from pytest_dlperf.noise import learn_noise
 from pytest_dlperf.options import FLAGS
 from pytest_dlperf.own_options import own_options
 from pytest_dlperf.report import terminal
+from pytest_dlperf.report.standing import Standing, standing
 from pytest_dlperf.session_reports import SessionReports
 
 if TYPE_CHECKING:
@@ -57,27 +59,17 @@ def mark_report(report: pytest.TestReport, item: pytest.Item, dlperf: Dlperf | N
     if report.passed and outcome.failed:
         report.outcome = "failed"
         report.longrepr = (
-            f"{outcome.judgement.verdict}: {outcome.judgement.reason}\n"
+            f"{outcome.judgement.verdict}: {shown(outcome.judgement.reason)}\n"
             "(the test went on after dlperf.run() had failed)"
         )
-    elif report.passed and _is_apart(outcome):
+    elif report.passed and standing(outcome) is Standing.APART:
         path, line, _ = item.location
         report.outcome = "skipped"
         report.longrepr = (
             str(path),
             line or 0,
-            f"Skipped: {outcome.judgement.verdict}: {outcome.judgement.reason}",
+            f"Skipped: {outcome.judgement.verdict}: {shown(outcome.judgement.reason)}",
         )
-
-
-def _is_apart(outcome: Outcome) -> bool:
-    """Whether a test that passed is shown as neither passed nor failed."""
-    if outcome.update:
-        return False
-    judgement = outcome.judgement
-    # Observe mode lets a slowdown pass, and it is no pass for that
-    observed = judgement.verdict is Verdict.REGRESSED and not outcome.failed
-    return judgement.known is KnownState.KNOWN or observed or judgement.verdict in NOT_JUDGED
 
 
 def _properties(outcome: Outcome) -> list[tuple[str, object]]:
@@ -90,7 +82,11 @@ def _properties(outcome: Outcome) -> list[tuple[str, object]]:
         "dlperf_change": judgement.throughput.change,
         "dlperf_baseline": judgement.throughput.before,
         "dlperf_sees": judgement.throughput.sees,
+        "dlperf_tolerance": judgement.throughput.tolerance,
     }
+    if judgement.throughput.interval is not None:
+        low, high = judgement.throughput.interval
+        values |= {"dlperf_interval_low": low, "dlperf_interval_high": high}
     if outcome.against is not None:
         values["dlperf_against"] = outcome.against.name
     if measurement is not None:
@@ -124,6 +120,9 @@ class Collector:
         self.selected: set[str] = set()
         self._reports = SessionReports()
         self._not_learnt = ""
+        self._no_step_summary = ""
+        #: Of the tests in their files, from 1, by node id.
+        self._lines: dict[str, int] = {}
 
     def take(self, report: pytest.TestReport) -> None:
         """Take what a report of a perf test says."""
@@ -132,6 +131,7 @@ class Collector:
         if values is not None:
             outcome = outcome_from_json(values)
             self.outcomes.append(outcome)
+            self._lines[outcome.node_id] = (report.location[1] or 0) + 1
             self._config.hook.pytest_dlperf_outcome(outcome=outcome)
             path = self._config.option.dlperf_json
             if path is not None:
@@ -164,6 +164,8 @@ class Collector:
         """Write the session's reports; fail the session if nothing at all was measured."""
         if not self._reports.write(session.settings.reports, self.outcomes):
             pytest_session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
+        if github_actions.is_on(self._config) and self.outcomes:
+            self._no_step_summary = github_actions.write_summary(self.outcomes)
         self._learn_noise(session)
         fine = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
         failed = self.measured_nothing or self._not_learnt
@@ -185,24 +187,44 @@ class Collector:
         """Print the table, the sentences, and what was not judged."""
         if not self.selected and not self.measured_nothing:
             return
-        reporter.section("dlperf", sep="=")
-        for line in terminal.render(self.outcomes, self._reproduce):
-            reporter.write_line(line)
-        never = sorted(self.selected - {outcome.case.id for outcome in self.outcomes})
-        for case_id in never:
-            reporter.write_line(f"{case_id}: never ran (skipped, or failed before it began)")
+        verbosity = self._config.get_verbosity()
+        if verbosity >= 0:
+            reporter.section("dlperf", sep="=")
+        else:
+            reporter.write("dlperf: ")
+        lines = terminal.render(
+            self.outcomes,
+            self._reproduce,
+            width=self._config.get_terminal_writer().fullwidth,
+            verbosity=verbosity,
+        )
+        for line in lines:
+            reporter.write(shown(line.text))
+            reporter.write_line(line.tail, **{line.colour: True} if line.colour else {})
+        for text in self._remarks(session, verbosity):
+            reporter.write_line(shown(text))
+        if github_actions.is_on(self._config):
+            for command in github_actions.commands(self._config, self.outcomes, self._lines):
+                reporter.write_line(command)
+
+    def _remarks(self, session: PerfSession, verbosity: int) -> list[str]:
+        """Return what is to be said beside the outcomes."""
+        remarks = terminal.never_ran(
+            sorted(self.selected - {outcome.case.id for outcome in self.outcomes}),
+            verbosity=verbosity,
+        )
         if self.measured_nothing:
-            reporter.write_line(
+            remarks.append(
                 f"nothing was measured of {len(self.selected)} selected cases: exit code 1"
                 if self.selected
                 else f"no case has a log under {session.settings.from_logs}: exit code 1"
             )
         if self._not_learnt:
-            reporter.write_line(f"{self._not_learnt}: exit code 1")
-        if session.settings.observe:
-            reporter.write_line(self._observed(session))
-        for line in self._reports.lines:
-            reporter.write_line(line)
+            remarks.append(f"{self._not_learnt}: exit code 1")
+        if session.settings.observe and verbosity >= 0:
+            remarks.append(self._observed(session))
+        remarks += [line for line in self._reports.lines if verbosity >= 0 or " NOT " in line]
+        return remarks + ([self._no_step_summary] if self._no_step_summary else [])
 
     def _observed(self, session: PerfSession) -> str:
         """Return what gate mode would have done."""

@@ -10,7 +10,7 @@ from pytest_dlperf.baseline.key import PUBLISHED
 from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.report import json_, markdown, text
+from pytest_dlperf.report import json_, markdown, pull_request, text
 from pytest_dlperf.report.comparison import compare
 from pytest_dlperf.report.comparison_document import comparison_document
 from pytest_dlperf.report.environment_section import environment_blocks
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 #: Version of the JSON of ``--json``. 1: the first.
 _JSON_FORMAT: Final = 1
 _RENDER: Final = {"text": text.render, "md": markdown.render}
-_FORMATS: Final = (*_RENDER, "html")
+#: The verdicts in place of the tables: the comment that ``--dlperf-md`` writes.
+_COMMENT: Final = "comment"
+_FORMATS: Final = (*_RENDER, "html", _COMMENT)
 _SUFFIXES: Final = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "html"}
 _DEFAULT_BASELINES: Final = Path("baselines")
 
@@ -50,7 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     formats = parser.add_mutually_exclusive_group()
     formats.add_argument(
-        "--format", choices=_FORMATS, help="text, unless FILE ends in .md or .html"
+        "--format",
+        choices=_FORMATS,
+        help="text, unless FILE ends in .md or .html; comment: the verdicts, as --dlperf-md",
     )
     formats.add_argument("--json", action="store_true", help="JSON in place of a format")
     parser.add_argument("-o", dest="output", type=Path, metavar="FILE", help="write to FILE")
@@ -59,6 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def make_report(arguments: argparse.Namespace) -> str:
     """Return what is to be printed: the report, or nothing if it went to a file."""
     outcomes = _outcomes(arguments.results)
+    if arguments.format == _COMMENT:
+        return _written(pull_request.render(outcomes), arguments.output)
     environments = environment_blocks(outcomes)
     tables = compare(outcomes, _published(arguments.baselines), arguments.compare)
     output: Path | None = arguments.output
@@ -79,6 +85,11 @@ def make_report(arguments: argparse.Namespace) -> str:
             made = session_page(outcomes, document)
         else:
             made = _RENDER[name](document)
+    return _written(made, output)
+
+
+def _written(made: str, output: Path | None) -> str:
+    """Return ``made``, or nothing where it went to a file; raise ``UsageError``."""
     if output is None:
         return made
     try:

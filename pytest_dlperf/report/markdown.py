@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.report.printable import one_line, printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -12,37 +14,51 @@ if TYPE_CHECKING:
 
 #: What Markdown, HTML or a table would read as its own.
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>|~&#$])")
+#: Where GitHub and GitLab would notify somebody, or link an issue or a merge request. They look
+#: for these in what Markdown has become, so that only what stands between breaks them: here a
+#: space without width.
+_CALLS: Final = re.compile(r"@(?=[\w-])|#(?=\d)|!(?=\d)|\bGH-(?=\d)", re.IGNORECASE)
 
 
 def render(document: Document) -> str:
     """Return the Markdown of ``document``."""
-    lines = [f"# {_text(document.title)}"]
-    for block in document.environments:
-        lines += ["", f"## {_text(block.heading)}", ""]
-        lines += [f"- {_text(name)}: {_text(value)}" for name, value in block.facts]
+    lines = [f"# {inline(document.title)}"]
+    for facts in document.environments:
+        lines += ["", f"## {inline(facts.heading)}", ""]
+        lines += [f"- {inline(name)}: {inline(value)}" for name, value in facts.facts]
     for grid in document.grids:
-        lines += ["", f"## {_text(grid.heading)}", "", _text(grid.remark), "", *_rows(grid)]
+        lines += ["", f"## {inline(grid.heading)}", "", inline(grid.remark), "", *_rows(grid)]
     if document.footnotes:
         lines.append("")
-        lines += [f"[^{i}]: {_text(note)}" for i, note in enumerate(document.footnotes, 1)]
+        lines += [f"[^{i}]: {inline(note)}" for i, note in enumerate(document.footnotes, 1)]
     return "\n".join(lines) + "\n"
 
 
 def _rows(grid: Grid) -> list[str]:
     return [
-        _row(_text(heading) for heading in grid.headings),
-        _row("--:" for _ in grid.headings),
-        *(_row(_mark(mark) for mark in row) for row in grid.rows),
+        row(inline(heading) for heading in grid.headings),
+        row("--:" for _ in grid.headings),
+        *(row(_mark(mark) for mark in marks) for marks in grid.rows),
     ]
 
 
-def _row(cells: Iterable[str]) -> str:
+def row(cells: Iterable[str]) -> str:
+    """Return a row of a table, of cells that are Markdown already."""
     return f"| {' | '.join(cells)} |"
 
 
 def _mark(mark: Mark) -> str:
-    return _text(mark.text) + "".join(f"[^{number}]" for number in mark.notes)
+    return inline(mark.text) + "".join(f"[^{number}]" for number in mark.notes)
 
 
-def _text(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+def inline(text: str) -> str:
+    """Return ``text`` in one line, as nothing but text: it links nothing and notifies nobody."""
+    return _SPECIAL.sub(r"\\\1", _CALLS.sub("\\g<0>\u200b", one_line(text)))
+
+
+def block(text: str) -> str:
+    """Return ``text``, lines and all, as a block of code whose fence it cannot end."""
+    text = printable(text)
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{text}\n{fence}"

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.core.verdict import NOT_JUDGED, Verdict
-from pytest_dlperf.report import figures, scaling
+from pytest_dlperf.core.verdict import Verdict
+from pytest_dlperf.report import scaling
+from pytest_dlperf.report.printable import one_line, printable
+from pytest_dlperf.report.standing import Standing, headline, standing, worst_first
+from pytest_dlperf.report.terminal_table import Line, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -14,39 +17,79 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.outcome import Outcome
     from pytest_dlperf.core.run import Problem
 
-_HEADINGS: Final = (
-    "case",
-    "rate",
-    "baseline",
-    "change",
-    "90 % interval",
-    "sees",
-    "speedup",
-    "memory",
-    "runs",
-    "verdict",
-)
+#: Cases, sentences or notes that a list has at most without ``-v``.
+_LISTED: Final = 40
+#: Cases named, and commands given, for one sentence.
+_NAMED: Final = 10
 
 
-def render(outcomes: Sequence[Outcome], reproduce: Callable[[Outcome], str]) -> list[str]:
+def render(
+    outcomes: Sequence[Outcome],
+    reproduce: Callable[[Outcome], str],
+    *,
+    width: int,
+    verbosity: int = 0,
+) -> list[Line]:
     """Return the lines of the summary: table, sentences, how to reproduce, what is NOT JUDGED.
 
-    ``reproduce`` gives the command that runs just one case again.
+    ``reproduce`` gives the command that runs just one case again. ``width`` is that of the
+    terminal; ``verbosity`` is pytest's: below 0 there is one line, above 0 nothing is left out.
     """
-    lines = _table(outcomes)
-    for (verdict, reason), told in _by_sentence(outcomes).items():
-        lines += ["", *(f"{outcome.case.id}: {verdict}" for outcome in told)]
-        lines += [f"  {line}" for line in reason.splitlines()]
-        lines += [f"  reproduce: {reproduce(outcome)}" for outcome in told if outcome.failed]
+    if verbosity < 0:
+        return [Line(headline(outcomes))]
+    verbose = verbosity > 0
+    shown = outcomes if verbose else _shown(outcomes)
+    lines = table(shown, width, verbose=verbose) if shown else []
+    if len(shown) < len(outcomes):
+        lines.append(Line(_left_out(outcomes, shown)))
+    lines += _sentences(shown, reproduce, _of(_NAMED, verbose=verbose))
+    most = _of(_LISTED, verbose=verbose)
     notes = [f"note: {o.case.id}: {p.message}" for o in outcomes for p in _problems(o)]
-    lines += ["", *notes] if notes else []
-    scaled = scaling.terminal_lines(outcomes)
-    lines += ["", *scaled] if scaled else []
     published = [o for o in outcomes if o.published and o.measurement is not None]
-    lines += ["", *(f"published: {o.case.id}: {_published(o)}" for o in published)]
-    lines += [""] if published else []
-    lines.append(_last_line(outcomes))
-    return lines
+    told = [f"published: {o.case.id}: {_published(o)}" for o in published]
+    for several in (notes, scaling.terminal_lines(outcomes), told):
+        if several:
+            lines += [Line(""), *(Line(one_line(text)) for text in several[:most])]
+            lines += _more(several, most)
+    return [*lines, Line(""), Line(headline(outcomes))]
+
+
+def never_ran(case_ids: Sequence[str], *, verbosity: int = 0) -> list[str]:
+    """Return the lines that tell of cases that were to run and have no outcome."""
+    why = "never ran (skipped, or failed before it began)"
+    if verbosity < 0:
+        return [f"{len(case_ids)} {why}"] if case_ids else []
+    most = _of(_LISTED, verbose=verbosity > 0)
+    lines = [f"{one_line(case_id)}: {why}" for case_id in case_ids[:most]]
+    return lines + [line.plain for line in _more(case_ids, most)]
+
+
+def _of(most: int, *, verbose: bool) -> int | None:
+    """Return how many a list has at most; None for all."""
+    return None if verbose else most
+
+
+def _more(all_: Sequence[object], most: int | None) -> list[Line]:
+    """Return a line that says how many a list has left out; none if it has all."""
+    more = 0 if most is None else max(0, len(all_) - most)
+    return [Line(f"... and {more} more; -v shows all")] if more else []
+
+
+def _shown(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Return the cases to list, in their order: of many the worst, and none that passed."""
+    if len(outcomes) <= _LISTED:
+        return list(outcomes)
+    worst = [o for o in worst_first(outcomes) if standing(o) is not Standing.PASSED][:_LISTED]
+    ids = {outcome.case.id for outcome in worst}
+    return [outcome for outcome in outcomes if outcome.case.id in ids]
+
+
+def _left_out(outcomes: Sequence[Outcome], shown: Sequence[Outcome]) -> str:
+    passed = sum(standing(outcome) is Standing.PASSED for outcome in outcomes)
+    others = len(outcomes) - len(shown) - passed
+    parts = [f"{passed} passed"] if passed else []
+    parts += [f"{others} others"] if others else []
+    return f"(not listed: {', '.join(parts)}; -v lists all)"
 
 
 def _problems(outcome: Outcome) -> Sequence[Problem]:
@@ -58,7 +101,20 @@ def _problems(outcome: Outcome) -> Sequence[Problem]:
     return (*found, *(replace(p, message=f"{name}: {p.message}") for p in other.problems))
 
 
-def _by_sentence(outcomes: Sequence[Outcome]) -> dict[tuple[Verdict, str], list[Outcome]]:
+def _sentences(
+    outcomes: Sequence[Outcome], reproduce: Callable[[Outcome], str], most: int | None
+) -> list[Line]:
+    lines = []
+    for (verdict, reason), told in by_sentence(outcomes).items():
+        lines += [Line(""), *(Line(f"{outcome.case.id}: {verdict}") for outcome in told[:most])]
+        lines += _more(told, most)
+        lines += [Line(f"  {line}") for line in printable(reason).splitlines()]
+        failed = [outcome for outcome in told if outcome.failed]
+        lines += [Line(f"  reproduce: {reproduce(outcome)}") for outcome in failed[:most]]
+    return lines
+
+
+def by_sentence(outcomes: Sequence[Outcome]) -> dict[tuple[Verdict, str], list[Outcome]]:
     """Return what is to be explained, cases of one sentence together."""
     found: dict[tuple[Verdict, str], list[Outcome]] = {}
     for outcome in outcomes:
@@ -71,64 +127,9 @@ def _by_sentence(outcomes: Sequence[Outcome]) -> dict[tuple[Verdict, str], list[
     return found
 
 
-def _table(outcomes: Sequence[Outcome]) -> list[str]:
-    rows = [_HEADINGS, *(_row(outcome) for outcome in outcomes)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADINGS))]
-
-    def line(row: Sequence[str]) -> str:
-        cells = [row[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(row[1:-1], widths[1:-1], strict=True)]
-        return "  ".join([*cells, row[-1]]).rstrip()
-
-    return [line(row) for row in rows]
-
-
-def _row(outcome: Outcome) -> tuple[str, ...]:
-    measurement, judgement = outcome.measurement, outcome.judgement
-    verdict = str(judgement.verdict) + (f" ({outcome.update})" if outcome.update else "")
-    if judgement.known is not None:
-        verdict += f" [{judgement.known}]"
-    comparison = judgement.throughput
-    if measurement is None:
-        return (outcome.case.id, *[figures.ABSENT] * 8, verdict)
-    runs = str(len(measurement.runs))
-    if measurement.disturbed_runs:
-        runs += f" (+{len(measurement.disturbed_runs)} disturbed)"
-    if measurement.inject:
-        verdict += f" [injected {figures.percent(measurement.inject)}]"
-    return (
-        outcome.case.id,
-        f"{figures.rate(outcome.judged_throughput)} {measurement.unit}/s",
-        figures.rate(comparison.before),
-        figures.percent(comparison.change),
-        figures.interval(comparison),
-        figures.percent(comparison.sees, sign=False),
-        figures.ABSENT if measurement.speedup is None else f"{measurement.speedup:.2f}",
-        figures.memory(measurement.peak_memory_bytes),
-        runs,
-        verdict,
-    )
-
-
 def _published(outcome: Outcome) -> str:
     published = outcome.published
     return (
         f"{published['throughput']} {published['unit']}/s on {published['machine_class']} "
         f"({published['document']}, {published['table']})"
     )
-
-
-def _last_line(outcomes: Sequence[Outcome]) -> str:
-    counts = {
-        verdict: sum(o.judgement.verdict is verdict and not o.update for o in outcomes)
-        for verdict in Verdict
-    }
-    updated = sum(bool(o.update) for o in outcomes)
-    parts = [f"{count} {verdict}" for verdict, count in counts.items() if count]
-    if updated:
-        parts.append(f"{updated} written to the baselines")
-    line = f"{len(outcomes)} {'case' if len(outcomes) == 1 else 'cases'}: " + ", ".join(parts)
-    not_judged = sum(count for verdict, count in counts.items() if verdict in NOT_JUDGED)
-    if not_judged:
-        line += f"; {not_judged} NOT JUDGED"
-    return line

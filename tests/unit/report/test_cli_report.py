@@ -52,6 +52,19 @@ def test_shards_of_three_frameworks_make_one_table(tmp_path, capsys):
     assert not out.endswith("\n\n")
 
 
+def test_shards_make_one_comment(tmp_path, capsys):
+    files = [
+        results(tmp_path / "torch.json", TORCH, TENSORFLOW),
+        results(tmp_path / "paddle.json", PADDLE),
+    ]
+    assert main(["report", *files, "--format=comment", "-o", "c.md"]) == 0
+    assert capsys.readouterr().out == ""
+    text = (tmp_path / "c.md").read_text(encoding="utf-8")
+    assert text.startswith("<!-- pytest-dlperf: ")
+    assert "3 cases: 1 not-run, 2 passed; 1 NOT JUDGED" in text
+    assert "没有安装 tensorflow" in text
+
+
 def test_three_frameworks_as_text_and_as_html(tmp_path, capsys):
     third = measured(
         case("tensorflow", "1n8g"),

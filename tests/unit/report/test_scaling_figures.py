@@ -37,8 +37,13 @@ def outcome(share: float | None) -> Outcome:
     return replace(made, measurement=replace(made.measurement, runs=runs))
 
 
+def summary_of(one: Outcome) -> list[str]:
+    lines = terminal.render([one], lambda _: "", width=80)
+    return [line.plain for line in lines if "scaling" in line.plain]
+
+
 def test_a_line_a_case_in_the_terminal() -> None:
-    lines = [line for line in terminal.render([outcome(0.41)], lambda _: "") if "scaling" in line]
+    lines = summary_of(outcome(0.41))
     assert lines == [
         "scaling: tsm-torch-amp-bs16-1n8g: collectives 41.0 % (steps without averaging) of a "
         "step; slowest rank 2 on n1: +18.0 %; all-reduce 64 KiB 0.5 GB/s, 4 MiB 9 GB/s"
@@ -46,13 +51,13 @@ def test_a_line_a_case_in_the_terminal() -> None:
 
 
 def test_what_is_not_known_is_no_number() -> None:
-    [line] = [line for line in terminal.render([outcome(None)], lambda _: "") if "scaling" in line]
+    [line] = summary_of(outcome(None))
     assert line.endswith("collectives -- of a step; slowest --; all-reduce --")
 
 
 def test_a_case_without_such_facts_has_no_line_and_no_table() -> None:
     plain = measured(case(), 100.0)
-    assert not any("scaling" in line for line in terminal.render([plain], lambda _: ""))
+    assert not summary_of(plain)
     assert scaling_grid([plain]) is None
 
 

@@ -1,0 +1,75 @@
+"""What a session tells GitHub, where it runs in a job of GitHub Actions."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.core.scheduling import IN_JOB
+from pytest_dlperf.report import github, pull_request
+from pytest_dlperf.report.printable import printable, without_commands
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pytest
+
+    from pytest_dlperf.core.outcome import Outcome
+
+#: GitHub drops the summary of a step that is larger.
+_SUMMARY_BYTES: Final = 2**20
+#: Too little to say anything in.
+_LEAST_BYTES: Final = 4096
+
+
+def is_on(config: pytest.Config) -> bool:
+    """Whether this is a job of GitHub Actions, and the ini file lets it be told."""
+    is_job = os.environ.get("GITHUB_ACTIONS") == "true"
+    # What a scheduler runs is told of by the session that submitted it
+    told_elsewhere = config.option.dlperf_scheduler == IN_JOB
+    return is_job and not told_elsewhere and bool(config.getini("dlperf_github"))
+
+
+def shown(text: str) -> str:
+    """Return ``text`` as it may be printed: nothing steers a terminal, or GitHub's runner.
+
+    Commands are made harmless in every job, also where nothing is told.
+    """
+    text = printable(text)
+    return without_commands(text) if os.environ.get("GITHUB_ACTIONS") == "true" else text
+
+
+def commands(
+    config: pytest.Config, outcomes: Sequence[Outcome], lines: Mapping[str, int]
+) -> list[str]:
+    """Return what to print: an annotation for each case that did not pass, the worst first.
+
+    ``lines`` are those of the tests in their files, from 1, by node id.
+    """
+    root = Path(os.environ.get("GITHUB_WORKSPACE") or config.rootpath)
+
+    def place(outcome: Outcome) -> tuple[str, int] | None:
+        if outcome.node_id not in lines:
+            return None
+        path = config.rootpath / outcome.node_id.partition("::")[0]
+        return os.path.relpath(path, root), lines[outcome.node_id]
+
+    return github.commands(outcomes, place)
+
+
+def write_summary(outcomes: Sequence[Outcome]) -> str:
+    """Add the outcomes to the summary of the step; return why they could not be, if so."""
+    name = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not name:
+        return ""
+    path = Path(name)
+    try:
+        room = _SUMMARY_BYTES - (path.stat().st_size if path.exists() else 0)
+        if room < _LEAST_BYTES:
+            return f"summary of the step NOT written: {path} is full"
+        with path.open("a", encoding="utf-8") as file:
+            file.write(pull_request.summary(outcomes, limit_bytes=room - 1) + "\n")
+    except OSError as error:
+        return f"summary of the step NOT written: {path}: {error.strerror}"
+    return ""

@@ -1,0 +1,146 @@
+"""pytest-benchmark's file: a case is a benchmark, a run one of its rounds.
+
+Its unit is seconds: those that a run took for one iteration of all ranks, by the rate that the
+verdict is of, so that ratios there are those of the throughputs. Each case is a group, so that
+``pytest-benchmark compare A B`` puts the two sessions of a case beside each other.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_dlperf.core.environment import Environment
+    from pytest_dlperf.core.measurement import Measurement
+    from pytest_dlperf.core.outcome import Outcome
+
+#: Of pytest-benchmark; readers use the fields and do not check it.
+_VERSION: Final = "5.3.1"
+
+
+def render(outcomes: Sequence[Outcome]) -> str:
+    """Return the text of the file; cases without a rate are not in it."""
+    last = max(outcomes, key=lambda outcome: outcome.time, default=None)
+    values = {
+        "version": _VERSION,
+        "datetime": "" if last is None else last.time.replace("Z", "+00:00"),
+        "machine_info": _machine(next((o.environment for o in outcomes if o.environment), None)),
+        "commit_info": _commit(last),
+        "benchmarks": [
+            _benchmark(outcome, seconds) for outcome in outcomes if (seconds := _seconds(outcome))
+        ],
+    }
+    return json.dumps(values, indent=1, allow_nan=False) + "\n"
+
+
+def remark(outcomes: Sequence[Outcome]) -> str:
+    """Return how many cases are not in the file; empty if all are."""
+    without = sum(not _seconds(outcome) for outcome in outcomes)
+    return f"without {without} of {len(outcomes)} cases, which have no rate" if without else ""
+
+
+def _seconds(outcome: Outcome) -> list[float]:
+    """Return the seconds of an iteration of each run; nothing where a rate can be no rate."""
+    measurement = outcome.measurement
+    rates = () if measurement is None else measurement.throughputs
+    if not rates or not all(0 < rate < float("inf") for rate in rates):
+        return []
+    return [outcome.case.global_batch_size / rate for rate in rates]
+
+
+def _benchmark(outcome: Outcome, seconds: Sequence[float]) -> dict[str, Any]:
+    case, measurement = outcome.case, outcome.measurement
+    assert measurement is not None
+    node_id = outcome.node_id or case.id
+    return {
+        "group": case.id,
+        "name": node_id.rpartition("::")[2],
+        "fullname": node_id,
+        "params": {
+            "suite": case.suite,
+            "framework": case.framework,
+            "size": case.size,
+            "precision": case.precision,
+            "batch_size_per_device": case.batch_size_per_device,
+            "layout": str(case.layout),
+        },
+        "param": case.id,
+        "extra_info": _figures(outcome, measurement),
+        "options": {"warmup": True, "iterations": case.protocol.iterations},
+        "stats": _stats(seconds),
+    }
+
+
+def _figures(outcome: Outcome, measurement: Measurement) -> dict[str, Any]:
+    judgement = outcome.judgement
+    return {
+        "case": outcome.case.id,
+        "unit": f"{measurement.unit}/s",
+        "throughput": outcome.judged_throughput,
+        "speedup": measurement.speedup,
+        "peak_memory_bytes": measurement.peak_memory_bytes,
+        "verdict": judgement.verdict.value,
+        "reason": judgement.reason,
+        "change": judgement.throughput.change,
+        "sees": judgement.throughput.sees,
+        "machine_class": outcome.environment.machine_class if outcome.environment else None,
+    }
+
+
+def _stats(seconds: Sequence[float]) -> dict[str, Any]:
+    ordered = sorted(seconds)
+    mean = statistics.fmean(ordered)
+    stddev = statistics.stdev(ordered) if len(ordered) > 1 else 0.0
+    q1, median, q3 = (
+        statistics.quantiles(ordered, n=4, method="inclusive") if len(ordered) > 1 else ordered * 3
+    )
+    low, high = q1 - 1.5 * (q3 - q1), q3 + 1.5 * (q3 - q1)
+    by_stddev = sum(abs(one - mean) > stddev for one in ordered)
+    by_quartiles = sum(not low <= one <= high for one in ordered)
+    return {
+        "min": ordered[0],
+        "max": ordered[-1],
+        "mean": mean,
+        "stddev": stddev,
+        "rounds": len(ordered),
+        "median": median,
+        "iqr": q3 - q1,
+        "q1": q1,
+        "q3": q3,
+        "iqr_outliers": by_quartiles,
+        "stddev_outliers": by_stddev,
+        "outliers": f"{by_stddev};{by_quartiles}",
+        "ld15iqr": ordered[min(bisect_left(ordered, low), len(ordered) - 1)],
+        "hd15iqr": ordered[max(bisect_right(ordered, high) - 1, 0)],
+        "ops": 1 / mean,
+        "total": sum(ordered),
+        "data": list(seconds),
+        "iterations": 1,
+    }
+
+
+def _machine(environment: Environment | None) -> dict[str, Any]:
+    """Return the names that pytest-benchmark gives to a machine, and all that is known of it."""
+    if environment is None:
+        return {}
+    machine, software = environment.machine, environment.software
+    return {
+        "node": environment.node,
+        "machine": environment.machine_class,
+        "system": machine.get("os", ""),
+        "python_version": software.get("python", ""),
+        "cpu": {"brand_raw": machine.get("cpu", "")},
+        "hardware": dict(machine),
+        "software": dict(software),
+    }
+
+
+def _commit(last: Outcome | None) -> dict[str, Any]:
+    if last is None or not last.commit:
+        return {"id": "unversioned", "time": None, "dirty": False, "branch": "(unknown)"}
+    return {"id": last.commit, "time": None, "dirty": last.dirty, "branch": "(unknown)"}

@@ -1,0 +1,121 @@
+"""One comment on a pull request, and the summary of a GitHub job: what did not pass is on top."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.report import figures
+from pytest_dlperf.report.markdown import block, inline, row
+from pytest_dlperf.report.printable import one_line
+from pytest_dlperf.report.standing import Standing, headline, standing, worst_first
+from pytest_dlperf.report.terminal import by_sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_dlperf.core.outcome import Outcome
+
+#: GitHub refuses a comment of more than 65,536 characters; a character has a byte or more.
+COMMENT_BYTES: Final = 65_000
+#: What stands below is short; this much of the room is kept for it.
+_FOR_PASSED: Final = 0.25
+#: Cases named for one sentence.
+_NAMED: Final = 10
+_HEADINGS: Final = ("case", "verdict", "change", "90 % interval", "rate", "baseline", "sees")
+_SIGNS: Final = {Standing.FAILED: "❌", Standing.APART: "⚠️", Standing.PASSED: "✅"}
+
+
+def render(outcomes: Sequence[Outcome]) -> str:
+    """Return the comment; its first line is the same for all sessions on one machine class."""
+    classes = sorted({o.environment.machine_class for o in outcomes if o.environment})
+    name = "+".join(classes) or "no machine"
+    marker = f"<!-- pytest-dlperf: {one_line(name).replace('--', '- -')} -->\n"
+    return marker + summary(outcomes, limit_bytes=COMMENT_BYTES - _size(marker))
+
+
+def summary(outcomes: Sequence[Outcome], *, limit_bytes: int) -> str:
+    """Return the Markdown of ``outcomes`` in so many bytes of UTF-8, saying what was cut."""
+    ordered = worst_first(outcomes)
+    passed = [outcome for outcome in ordered if standing(outcome) is Standing.PASSED]
+    others = ordered[: len(ordered) - len(passed)]
+    text = _head(outcomes)
+    room = limit_bytes - _size(text)
+    if others:
+        kept = room if not passed else round(room * (1 - _FOR_PASSED))
+        text += _table(others, kept // 2)
+        text += _sentences(others, kept - kept // 2)
+    if passed:
+        text += _details(passed, limit_bytes - _size(text))
+    return text
+
+
+def _head(outcomes: Sequence[Outcome]) -> str:
+    worst = min((standing(outcome) for outcome in outcomes), default=Standing.APART)
+    lines = [f"### {_SIGNS[worst]} Training performance: {headline(outcomes)}", ""]
+    where = {
+        (o.environment.machine_class if o.environment else "", o.commit[:12]) for o in outcomes
+    }
+    told = [" at ".join(inline(one) for one in pair if one) for pair in sorted(where)]
+    lines += [f"On {', '.join(one for one in told if one)}.", ""] if any(told) else []
+    return "\n".join(lines) + "\n"
+
+
+def _table(outcomes: Sequence[Outcome], room: int) -> str:
+    head = [row(_HEADINGS), row(["---", "---", *["--:"] * 5])]
+    rows = [_row(outcome) for outcome in outcomes]
+    return _within(head, rows, "cases", room)
+
+
+def _row(outcome: Outcome) -> str:
+    judgement, measurement = outcome.judgement, outcome.measurement
+    comparison = judgement.throughput
+    known = f" ({judgement.known})" if judgement.known else ""
+    rate = figures.ABSENT
+    if measurement is not None:
+        rate = f"{figures.rate(outcome.judged_throughput)} {measurement.unit}/s"
+    cells = (
+        outcome.case.id,
+        f"{_SIGNS[standing(outcome)]} {judgement.verdict}{known}",
+        figures.percent(comparison.change),
+        figures.interval(comparison),
+        rate,
+        figures.rate(comparison.before),
+        figures.percent(comparison.sees, sign=False),
+    )
+    return row(inline(cell) for cell in cells)
+
+
+def _sentences(outcomes: Sequence[Outcome], room: int) -> str:
+    told = []
+    for (verdict, reason), cases in by_sentence(outcomes).items():
+        more = f" and {len(cases) - _NAMED} more" if len(cases) > _NAMED else ""
+        ids = ", ".join(inline(outcome.case.id) for outcome in cases[:_NAMED])
+        first, *rest = reason.splitlines() or [""]
+        text = f"**{ids}{more}: {verdict}.** {inline(first)}\n"
+        told.append(f"{text}\n{block(chr(10).join(rest))}\n" if rest else text)
+    return _within([], told, "sentences", room)
+
+
+def _details(passed: Sequence[Outcome], room: int) -> str:
+    head = f"<details><summary>{len(passed)} passed</summary>\n\n"
+    tail = "</details>\n"
+    return head + _table(passed, room - _size(head + tail)) + tail
+
+
+def _within(head: Sequence[str], parts: Sequence[str], what: str, room: int) -> str:
+    """Return ``head`` and as many of ``parts`` as ``room`` bytes hold, and how many were cut."""
+    cut = "\n*{} further " + what + " are cut here for want of room; the results file has them.*\n"
+    left = room - _size("\n".join([*head, cut.format(len(parts)), "", ""]))
+    kept = []
+    for part in parts:
+        left -= _size(part) + 1
+        if left < 0:
+            break
+        kept.append(part)
+    text = "\n".join([*head, *kept]) + "\n"
+    more = len(parts) - len(kept)
+    return text + (cut.format(more) if more else "") + "\n"
+
+
+def _size(text: str) -> int:
+    return len(text.encode())

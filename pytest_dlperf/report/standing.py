@@ -1,0 +1,75 @@
+"""How outcomes stand in a report: failed first, then what was not judged, passed last."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.core.verdict import NOT_JUDGED, KnownState, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytest_dlperf.core.outcome import Outcome
+
+
+class Standing(IntEnum):
+    """Where pytest counts a test; the worst is the least."""
+
+    FAILED = 0
+    #: Neither passed nor failed: not judged, or a slowdown that fails nothing.
+    APART = 1
+    PASSED = 2
+
+
+#: The worst first.
+_WORST: Final = (
+    Verdict.REGRESSED,
+    Verdict.ERROR,
+    Verdict.INCOMPARABLE,
+    Verdict.UNSTEADY,
+    Verdict.INCONCLUSIVE,
+    Verdict.NO_BASELINE,
+    Verdict.NOT_RUN,
+    Verdict.PASSED,
+    Verdict.IMPROVED,
+)
+
+
+def standing(outcome: Outcome) -> Standing:
+    """Return how the test of ``outcome`` is counted."""
+    judgement = outcome.judgement
+    if outcome.failed:
+        return Standing.FAILED
+    if outcome.update:
+        return Standing.PASSED
+    # Observe mode lets a slowdown pass, and it is no pass for that
+    apart = NOT_JUDGED | {Verdict.REGRESSED}
+    is_known = judgement.known is KnownState.KNOWN
+    return Standing.APART if is_known or judgement.verdict in apart else Standing.PASSED
+
+
+def worst_first(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """Return the outcomes with what failed first, and of one verdict the slowest first."""
+
+    def key(outcome: Outcome) -> tuple[int, int, float]:
+        judgement = outcome.judgement
+        change = judgement.throughput.change or 0.0
+        return standing(outcome), _WORST.index(judgement.verdict), change
+
+    return sorted(outcomes, key=key)
+
+
+def headline(outcomes: Sequence[Outcome]) -> str:
+    """Return how many there are of each verdict: ``3 cases: 1 regressed, 2 passed``."""
+    counts = {
+        verdict: sum(o.judgement.verdict is verdict and not o.update for o in outcomes)
+        for verdict in Verdict
+    }
+    updated = sum(bool(o.update) for o in outcomes)
+    parts = [f"{count} {verdict}" for verdict, count in counts.items() if count]
+    if updated:
+        parts.append(f"{updated} written to the baselines")
+    line = f"{len(outcomes)} {'case' if len(outcomes) == 1 else 'cases'}: " + ", ".join(parts)
+    not_judged = sum(count for verdict, count in counts.items() if verdict in NOT_JUDGED)
+    return f"{line}; {not_judged} NOT JUDGED" if not_judged else line
