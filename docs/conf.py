@@ -1,0 +1,26 @@
+"""How Sphinx makes the site: ``tox -e docs``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest_dlperf
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+project = "pytest-dlperf"
+author = copyright = "The pytest-dlperf developers"
+version = release = pytest_dlperf.__version__
+extensions = ["myst_parser", "sphinx.ext.autodoc", "dlperf_reference"]
+html_theme = "furo"
+html_title = f"pytest-dlperf {release}"
+myst_heading_anchors = 4
+autodoc_typehints = "description"
+# Frameworks are not there where documents are made.
+autodoc_mock_imports = ["torch", "paddle", "tensorflow", "horovod"]
+exclude_patterns = ["_build"]
+# The Markdown of a document is read by people on its own as well, so it has no prompts.
+highlight_language = "none"
+# An empty place in a list of pages is for pages that are not written yet.
+suppress_warnings = ["toc.empty_glob"]
