@@ -16,11 +16,11 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "dlperf_reference"]
 html_theme = "furo"
 html_title = f"pytest-dlperf {release}"
 myst_heading_anchors = 4
-autodoc_typehints = "description"
+autodoc_typehints = "none"
 # Frameworks are not there where documents are made.
 autodoc_mock_imports = ["torch", "paddle", "tensorflow", "horovod"]
 exclude_patterns = ["_build"]
 # The Markdown of a document is read by people on its own as well, so it has no prompts.
 highlight_language = "none"
-# An empty place in a list of pages is for pages that are not written yet.
-suppress_warnings = ["toc.empty_glob"]
+# Types that pages describe in words.
+nitpick_ignore = [("py:class", name) for name in ("Outcome", "Feed")]

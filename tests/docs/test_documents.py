@@ -1,0 +1,102 @@
+"""Every shell block of README and tutorial, run in order as a new user would."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from documents import ROOT, Block, Ran, blocks, run_in_order
+
+from pytest_dlperf.cli.main import _parser
+
+DOCUMENTS = ("README.md", "docs/tutorial.md")
+#: What others on this machine may make of a case that became slower: never ``passed``.
+DISTURBED = {"incomparable", "inconclusive", "unsteady"}
+
+
+@pytest.fixture(scope="module")
+def tutorial(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> list[Ran]:
+    folder = tmp_path_factory.mktemp("tutorial")
+    return list(run_in_order("docs/tutorial.md", folder, environment))
+
+
+def verdict(ran: Ran) -> str:
+    """Return the verdict of the one case in the summary that a block printed."""
+    lines = [line for line in ran.output.splitlines() if " samples/s " in line and "  " in line]
+    return lines[-1].split()[-1] if lines else ran.output
+
+
+def test_tutorial(tutorial: list[Ran]) -> None:
+    for ran in tutorial:
+        where = f"{ran.block.document}:{ran.block.line}\n{ran.output}"
+        if ran.block.how == "fails":
+            found = ran.exit_code == 1 and verdict(ran) == "regressed"
+            assert found or verdict(ran) in DISTURBED, where
+        else:
+            assert ran.exit_code == 0, where
+    assert [ran.block.how for ran in tutorial].count("fails") == 1
+
+
+def test_a_baseline_lies_where_the_tutorial_says(
+    tutorial: list[Ran], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.getbasetemp() / "tutorial0"
+    assert [path.name for path in folder.glob("baselines/*/mymodel/*.json")] == [
+        "mymodel.tiny-torch-fp32-bs512-1n1c.json"
+    ]
+    assert (folder / "results.html").read_text("utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_readme(
+    tutorial: list[Ran], environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    programs = tmp_path_factory.getbasetemp() / "tutorial0/.venv/bin"
+    path = {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+    short = {"PYTEST_ADDOPTS": "--dlperf-runs=1"}
+    ran = list(run_in_order("README.md", tmp_path, {**environment, **path, **short}))
+    for one in ran:
+        assert one.exit_code == 0, f"README.md:{one.block.line}\n{one.output}"
+    assert len(ran) == 2
+    assert "1 written to the baselines" in ran[1].output
+
+
+def unrun() -> list[Block]:
+    found = [block for name in DOCUMENTS for block in blocks(name) if block.language == "bash"]
+    return [block for block in found if block.how == "not run"]
+
+
+def test_what_is_not_run_says_why() -> None:
+    assert [block.document for block in unrun()] == ["README.md", "README.md"]
+    assert all(len(block.why) > 20 for block in unrun())
+
+
+def test_commands_of_a_clone_are_those_of_ci() -> None:
+    _, clone = unrun()
+    gate = (ROOT / ".ci/run").read_text("utf-8")
+    for command in clone.commands:
+        tox = command.rpartition("/tox")[2]
+        assert f'"$venv/bin/tox"{tox}\n' in gate
+
+
+def daily() -> list[str]:
+    return unrun()[0].commands
+
+
+@pytest.mark.parametrize("command", [c for c in daily() if c.startswith("dlperf")])
+def test_daily_command(command: str) -> None:
+    assert callable(_parser().parse_args(shlex.split(command)[1:]).run)
+
+
+@pytest.mark.parametrize("command", [c for c in daily() if c.startswith("pytest")])
+def test_daily_session(command: str, tmp_path: Path) -> None:
+    words = shlex.split(command.replace("=DIR", f"={tmp_path}").replace("=main", "=HEAD"))
+    done = subprocess.run(
+        [*words, "--dlperf-dry-run", "-k", "tsm and torch", "-p", "no:cacheprovider"],
+        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "tsm" in done.stdout
