@@ -40,7 +40,7 @@ OTHERS: Final = {
     "HOROVOD_TIMELINE, HOROVOD_STALL_CHECK_TIME_SECONDS, HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "a "
     "timeline and limits of your own stay as they are",
     "TF_CONFIG": "tells the ranks of TensorFlow's own multi-worker strategy; set by its launcher",
-    "TF_USE_LEGACY_KERAS": "read to tell whether TensorFlow's Keras is one that Horovod can average",
+    "TF_USE_LEGACY_KERAS": "read to tell which Keras TensorFlow brings: Horovod averages only one",
     "TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR": "left alone if set; else runs of a session share "
     "compile caches of their own",
     "PATH, PYTHONPATH": "where launchers, and modules of workloads, are looked for",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from pytest import ExitCode
+import pytest
 
 from dlperf_reference.markdown import table
 
 PYTEST: Final = {
-    "OK": "nothing failed; verdicts that were not judged fail nothing without "
-    "`--dlperf-strict`",
+    "OK": "nothing failed; verdicts that were not judged fail nothing without `--dlperf-strict`",
     "TESTS_FAILED": "a verdict failed a test; or perf cases were selected to run, and none "
     "was measured or judged; or another test failed",
     "INTERRUPTED": "Ctrl-C; what ran was ended and its results were written",
@@ -29,7 +28,7 @@ DLPERF: Final = {
 
 def text() -> str:
     """Return a table of pytest's codes, which a CI sees, and one of ``dlperf``'s."""
-    pytest_rows = [(str(int(code)), PYTEST[code.name]) for code in ExitCode]
+    pytest_rows = [(str(int(code)), PYTEST[code.name]) for code in pytest.ExitCode]
     head = ("code", "when")
     return (
         f"## pytest\n{table(head, pytest_rows)}\n"

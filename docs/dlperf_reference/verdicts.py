@@ -29,9 +29,7 @@ KNOWN: Final = {
 
 def text() -> str:
     """Return the tables of the verdicts, and of what ``known`` makes of them."""
-    verdicts = [
-        (code(verdict.value), MEANINGS[verdict], *_ends(verdict)) for verdict in Verdict
-    ]
+    verdicts = [(code(verdict.value), MEANINGS[verdict], *_ends(verdict)) for verdict in Verdict]
     known = [(code(state.value), KNOWN[state]) for state in KnownState]
     return (
         table(("verdict", "meaning", "plain", "`--dlperf-strict`", "JUnit"), verdicts)
@@ -45,4 +43,8 @@ def _ends(verdict: Verdict) -> tuple[str, str, str]:
         return "passes", "passes", "passed"
     if verdict in BAD:
         return "**fails**", "**fails**", "failed"
-    return "own category", "**fails**", "skipped, with its sentence; under `--dlperf-strict` failed"
+    return (
+        "own category",
+        "**fails**",
+        "skipped, with its sentence; under `--dlperf-strict` failed",
+    )

@@ -25,9 +25,7 @@ def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def environment(
-    wheelhouse: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, str]:
+def environment(wheelhouse: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What a user's shell has, but for where pip finds this tree's wheel, and how much is run."""
     links = [os.environ.get("PIP_FIND_LINKS", ""), str(wheelhouse)]
     kept = {

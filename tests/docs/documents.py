@@ -76,9 +76,7 @@ class Ran:
     output: str
 
 
-def run_in_order(
-    document: str, folder: Path, environment: Mapping[str, str]
-) -> Iterator[Ran]:
+def run_in_order(document: str, folder: Path, environment: Mapping[str, str]) -> Iterator[Ran]:
     """Write the files of a document, and run its shell blocks, in order, in ``folder``."""
     for block in blocks(document):
         if block.file:
