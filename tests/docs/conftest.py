@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from documents import ROOT
+from documents import ROOT, Ran, run_in_order
 
 
 @pytest.fixture(scope="session")
@@ -15,8 +15,8 @@ def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the wheel of this tree."""
     folder = tmp_path_factory.mktemp("wheelhouse")
     source = tmp_path_factory.mktemp("source") / "tree"
-    # Hatchling writes nothing here, but an ignored folder of the working tree costs time to walk.
-    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".*", "_build", "baselines"))
+    # Without what is not packed, which costs time to walk.
+    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".*", "_build"))
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, source],
         check=True,
@@ -42,3 +42,14 @@ def environment(wheelhouse: Path, tmp_path_factory: pytest.TempPathFactory) -> d
         # Fewer launches than a user has, for the time that it takes.
         "PYTEST_ADDOPTS": "--dlperf-runs=3",
     }
+
+
+@pytest.fixture(scope="session")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which the tutorial is followed; its environment is in it."""
+    return tmp_path_factory.mktemp("stranger")
+
+
+@pytest.fixture(scope="session")
+def tutorial(environment: dict[str, str], stranger: Path) -> list[Ran]:
+    return list(run_in_order("docs/tutorial.md", stranger, environment))

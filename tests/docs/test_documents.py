@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
@@ -15,12 +16,6 @@ from pytest_dlperf.cli.main import _parser
 DOCUMENTS = ("README.md", "docs/tutorial.md")
 #: What others on this machine may make of a case that became slower: never ``passed``.
 DISTURBED = {"incomparable", "inconclusive", "unsteady"}
-
-
-@pytest.fixture(scope="module")
-def tutorial(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> list[Ran]:
-    folder = tmp_path_factory.mktemp("tutorial")
-    return list(run_in_order("docs/tutorial.md", folder, environment))
 
 
 def verdict(ran: Ran) -> str:
@@ -40,28 +35,44 @@ def test_tutorial(tutorial: list[Ran]) -> None:
     assert [ran.block.how for ran in tutorial].count("fails") == 1
 
 
-def test_a_baseline_lies_where_the_tutorial_says(
-    tutorial: list[Ran], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    folder = tmp_path_factory.getbasetemp() / "tutorial0"
-    assert [path.name for path in folder.glob("baselines/*/mymodel/*.json")] == [
+def test_a_baseline_lies_where_the_tutorial_says(tutorial: list[Ran], stranger: Path) -> None:
+    assert [path.name for path in stranger.glob("baselines/*/mymodel/*.json")] == [
         "mymodel.tiny-torch-fp32-bs512-1n1c.json"
     ]
-    assert (folder / "results.html").read_text("utf-8").startswith("<!DOCTYPE html>")
+    assert (stranger / "results.html").read_text("utf-8").startswith("<!DOCTYPE html>")
 
 
 def test_readme(
-    tutorial: list[Ran], environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory,
-    tmp_path: Path,
-) -> None:  # fmt: skip
-    programs = tmp_path_factory.getbasetemp() / "tutorial0/.venv/bin"
-    path = {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+    tutorial: list[Ran], stranger: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    path = {"PATH": f"{stranger / '.venv/bin'}{os.pathsep}{os.environ['PATH']}"}
     short = {"PYTEST_ADDOPTS": "--dlperf-runs=1"}
     ran = list(run_in_order("README.md", tmp_path, {**environment, **path, **short}))
     for one in ran:
         assert one.exit_code == 0, f"README.md:{one.block.line}\n{one.output}"
     assert len(ran) == 2
     assert "1 written to the baselines" in ran[1].output
+
+
+def test_a_suite_trains_from_the_wheel(
+    tutorial: list[Ran], stranger: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    # A user's own folder of the suites' name in a clone is not what is found.
+    (tmp_path / "perf_tests").mkdir()
+    (tmp_path / "perf_tests/__init__.py").write_text("raise AssertionError('not this one')\n")
+    done = subprocess.run(
+        [
+            stranger / ".venv/bin/pytest", "--pyargs", "pytest_dlperf.suites",
+            "-k", "tsm and torch and fp32", "--cpus=1", "--dlperf-json=results.json",
+            "--dlperf-runs=1", "--dlperf-iterations=12", "--dlperf-warmup=4",
+        ],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    (outcome,) = json.loads((tmp_path / "results.json").read_text("utf-8"))["outcomes"]
+    assert outcome["case"]["id"] == "tsm.tiny-torch-fp32-bs2-1n1c"
+    assert outcome["case"]["workload"] == "pytest_dlperf.suites.tsm.torch_train:build"
+    assert outcome["measurement"]["throughput"] > 0
 
 
 def unrun() -> list[Block]:
