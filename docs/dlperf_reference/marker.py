@@ -51,7 +51,7 @@ MEANINGS: Final = {
     "`max_runs` when it stays open",
     "samples_per_epoch": "length of an epoch in the case's unit: `dlperf report` projects the "
     "time of a training",
-    "size": f"one of {_words(SIZES)}; `full` runs on GPUs, `tiny` anywhere",
+    "size": f"one of {_words(SIZES)}; of a suite with both, `full` runs on GPUs, `tiny` on CPUs",
     "suite": "first part of the case's id; the test's name without `test_`, if left out",
     "timeout_s": "seconds after which a run is ended",
     "tolerance": '`"3%"` or 0.03: the slowdown up to which the case passes; learnt from the '

@@ -14,30 +14,37 @@ from documents import ROOT, Block, Ran, blocks, run_in_order
 from pytest_dlperf.cli.main import _parser
 
 DOCUMENTS = ("README.md", "docs/tutorial.md")
-#: What others on this machine may make of a case that became slower: never ``passed``.
+#: What becomes of a case while others use the machine: it is never ``passed`` for that.
 DISTURBED = {"incomparable", "inconclusive", "unsteady"}
 
 
 def verdict(ran: Ran) -> str:
     """Return the verdict of the one case in the summary that a block printed."""
-    lines = [line for line in ran.output.splitlines() if " samples/s " in line and "  " in line]
-    return lines[-1].split()[-1] if lines else ran.output
+    rows = [
+        line for line in ran.output.splitlines() if line.startswith("mymodel-") and "  " in line
+    ]
+    return next((row.split("  ")[-1].strip() for row in rows), "") if rows else ""
 
 
 def test_tutorial(tutorial: list[Ran]) -> None:
+    # What was stored while others slowed the machine is no level to be slower than.
+    quiet = not any("does not count" in ran.output for ran in tutorial)
     for ran in tutorial:
         where = f"{ran.block.document}:{ran.block.line}\n{ran.output}"
-        if ran.block.how == "fails":
-            found = ran.exit_code == 1 and verdict(ran) == "regressed"
-            assert found or verdict(ran) in DISTURBED, where
-        else:
+        if ran.block.how != "fails":
             assert ran.exit_code == 0, where
+        elif quiet:
+            assert (ran.exit_code, verdict(ran)) == (1, "regressed") or verdict(
+                ran
+            ) in DISTURBED, where
+        else:
+            assert verdict(ran), where
     assert [ran.block.how for ran in tutorial].count("fails") == 1
 
 
 def test_a_baseline_lies_where_the_tutorial_says(tutorial: list[Ran], stranger: Path) -> None:
     assert [path.name for path in stranger.glob("baselines/*/mymodel/*.json")] == [
-        "mymodel.tiny-torch-fp32-bs512-1n1c.json"
+        "mymodel-torch-fp32-bs512-1n1c.json"
     ]
     assert (stranger / "results.html").read_text("utf-8").startswith("<!DOCTYPE html>")
 
@@ -51,7 +58,7 @@ def test_readme(
     for one in ran:
         assert one.exit_code == 0, f"README.md:{one.block.line}\n{one.output}"
     assert len(ran) == 2
-    assert "1 written to the baselines" in ran[1].output
+    assert "2 written to the baselines" in ran[1].output
 
 
 def test_a_suite_trains_from_the_wheel(
