@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest_dlperf
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
 
 project = "pytest-dlperf"
 author = copyright = "The pytest-dlperf developers"
@@ -24,3 +26,14 @@ exclude_patterns = ["_build"]
 highlight_language = "none"
 # Types that pages describe in words.
 nitpick_ignore = [("py:class", name) for name in ("Outcome", "Feed")]
+
+
+def setup(app: Any) -> None:
+    """Leave pages out of the index that this tree does not have."""
+
+    def keep(_app: Any, name: str, source: list[str]) -> None:
+        for page in ("ci", "history"):
+            if name == "index" and not (HERE / f"{page}.md").exists():
+                source[0] = source[0].replace(f"\n{page}\n", "\n")
+
+    app.connect("source-read", keep)

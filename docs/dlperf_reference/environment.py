@@ -9,6 +9,8 @@ from dlperf_reference.source import variables
 
 #: What a user may set.
 MEANINGS: Final = {
+    "DLPERF_HISTORY": "where sessions are added to the history, as `--dlperf-history`; a URL with "
+    "a password belongs here",
     "DLPERF_IMAGE": "name of the container's image, recorded in the environment; Docker tells "
     "its containers nothing: `-e DLPERF_IMAGE=name:tag`",
     "DLPERF_MACHINE_CLASS": "name of this machine's class, instead of the found one; goes "
@@ -37,6 +39,8 @@ OTHERS: Final = {
     "SLURM_JOB_ID, SLURM_JOB_NODELIST, SLURM_JOB_NUM_NODES, SLURM_GPUS_ON_NODE, "
     "SLURM_CPUS_ON_NODE": "inside an allocation its nodes are those to run on "
     "([several nodes](../where-ranks-start.md))",
+    "GITHUB_ACTIONS, GITHUB_STEP_SUMMARY, GITHUB_WORKSPACE": "in a job of GitHub Actions: a "
+    "summary and annotations are written there",
     "HOROVOD_TIMELINE, HOROVOD_STALL_CHECK_TIME_SECONDS, HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "a "
     "timeline and limits of your own stay as they are",
     "TF_CONFIG": "tells the ranks of TensorFlow's own multi-worker strategy; set by its launcher",
