@@ -114,7 +114,10 @@ def test_daily_command(command: str) -> None:
 def test_daily_session(command: str, tmp_path: Path) -> None:
     words = shlex.split(command.replace("=DIR", f"={tmp_path}").replace("=main", "=HEAD"))
     done = subprocess.run(
-        [sys.executable, "-m", *words, "--dlperf-dry-run", "-k", "tsm and torch", "-p", "no:cacheprovider"],
+        [
+            sys.executable, "-m", *words, "--dlperf-dry-run", "-k", "tsm and torch",
+            "-p", "no:cacheprovider",
+        ],
         cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
