@@ -224,7 +224,7 @@ class Bench:
             return baseline_of_any_machine(self.store, case, kind)
         if not self.published:
             return self.store.find(machine_class, case.suite, case.id)
-        found = self.store.published(case.id, case.suite)
+        found = self.store.published(case.id, case.suite, case.workload)
         return next((b for b in found if b.machine_class == machine_class), None)
 
     def published_value(self, case: Case) -> dict[str, str | float]:

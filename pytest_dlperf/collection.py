@@ -31,7 +31,8 @@ def parametrize(metafunc: pytest.Metafunc, session: PerfSession) -> None:
     try:
         selected = _selected(metafunc, session)
     except UsageError as error:
-        pytest.fail(f"{metafunc.definition.nodeid}: {error}", pytrace=False)
+        text = f"{metafunc.definition.nodeid}: {error}"
+        raise pytest.fail.Exception(text, pytrace=False) from None  # else pytest prints it twice
     metafunc.parametrize(NAME, selected, indirect=True, ids=[s.case.id for s in selected])
 
 

@@ -150,7 +150,7 @@ def _chosen(session: PerfSession) -> str:
         return "asked for " + ", ".join(asked)
     if devices.visible_gpus or devices.gpu_problem:
         return "on the GPUs that there are, at size " + (settings.size or "full")
-    return "on CPU processes, at size " + (settings.size or "tiny")
+    return "on CPU processes, at size " + (settings.size or "tiny where a suite has it")
 
 
 def relative(path: Path, config: pytest.Config) -> str:

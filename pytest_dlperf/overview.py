@@ -97,7 +97,7 @@ def _list_row(case: Case, session: PerfSession) -> listing.ListRow:
         baseline = f"broken: {error}"
     found: Sequence[Baseline] = ()
     try:
-        found = session.store.published(case.id, case.suite)
+        found = session.store.published(case.id, case.suite, case.workload)
         published = published_text(found)
     except DlperfError as error:
         published = f"broken: {error}"

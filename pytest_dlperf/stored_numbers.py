@@ -35,7 +35,7 @@ def baseline_of_any_machine(store: BaselineStore, case: Case, kind: str) -> Base
 
 def published_value(store: BaselineStore, case: Case) -> dict[str, str | float]:
     """Return the published number of ``case`` with its source; empty if there is none."""
-    for baseline in store.published(case.id, case.suite):
+    for baseline in store.published(case.id, case.suite, case.workload):
         return {
             "throughput": statistics.median(baseline.throughputs),
             "unit": baseline.unit,

@@ -7,10 +7,10 @@ from functools import partial
 from pytest_dlperf import expand
 
 torch = partial(
-    expand, suite="arcface", framework="torch", workload="perf_tests.arcface.torch_train:build"
+    expand, suite="arcface", framework="torch", workload=f"{__package__}.torch_train:build"
 )
 paddle = partial(
-    expand, suite="arcface", framework="paddle", workload="perf_tests.arcface.paddle_train:build"
+    expand, suite="arcface", framework="paddle", workload=f"{__package__}.paddle_train:build"
 )
 
 CASES = (

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from perf_tests.data_folder import LabelledFile, checked_label, fields, first_file, list_lines
-from perf_tests.images import normalised, read_image, resized
+from ..data_folder import LabelledFile, checked_label, fields, first_file, list_lines
+from ..images import normalised, read_image, resized
 
 LISTS = ("label.txt", "train.txt", "train_list.txt")
 #: Pixels become -1 to 1.

@@ -11,7 +11,7 @@ import paddle.distributed as dist
 from paddle import nn
 from paddle.nn import functional as F
 
-from perf_tests.arcface.recipe import (
+from .recipe import (
     DEPTHS,
     DROPOUT,
     MARGIN,
@@ -215,7 +215,7 @@ def feed(job: PaddleJob, size: Size) -> Iterator[tuple[paddle.Tensor, paddle.Ten
     """Return the batches; without real data one and the same for ever, as the loss must fall."""
     if job.data is not None:
         # Needs Pillow, which training on synthetic data does not.
-        from perf_tests.arcface.data import Faces
+        from .data import Faces
 
         dataset = Faces(
             job.data, classes=size.classes, image=size.image, seed=f"{job.seed} {job.rank}"

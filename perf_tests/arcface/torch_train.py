@@ -11,7 +11,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F
 
-from perf_tests.arcface.recipe import (
+from ..torch_batches import batches_of
+from .recipe import (
     DEPTHS,
     DROPOUT,
     MARGIN,
@@ -21,7 +22,6 @@ from perf_tests.arcface.recipe import (
     WEIGHT_DECAY,
     Size,
 )
-from perf_tests.torch_batches import batches_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -200,7 +200,7 @@ def feed(job: TorchJob, size: Size) -> Iterator[tuple[torch.Tensor, torch.Tensor
     """Return the batches; without real data one and the same for ever, as the loss must fall."""
     if job.data is not None:
         # Needs Pillow, which training on synthetic data does not.
-        from perf_tests.arcface.data import Faces
+        from .data import Faces
 
         dataset = Faces(
             job.data, classes=size.classes, image=size.image, seed=f"{job.seed} {job.rank}"

@@ -10,13 +10,13 @@ torch = partial(
     expand,
     suite="deeplabv3p",
     framework="torch",
-    workload="perf_tests.deeplabv3p.torch_train:build",
+    workload=f"{__package__}.torch_train:build",
 )
 paddle = partial(
     expand,
     suite="deeplabv3p",
     framework="paddle",
-    workload="perf_tests.deeplabv3p.paddle_train:build",
+    workload=f"{__package__}.paddle_train:build",
 )
 
 CASES = (

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perf_tests.data_folder import candidates, other_format
-from perf_tests.deeplabv3p.archive import refuse_packed
-from perf_tests.images import normalised, padded, read_image, read_labels, resized
 from pytest_dlperf.worker.failure import WorkerFailure
+
+from ..data_folder import candidates, other_format
+from ..images import normalised, padded, read_image, read_labels, resized
+from .archive import refuse_packed
 
 if TYPE_CHECKING:
     from pathlib import Path

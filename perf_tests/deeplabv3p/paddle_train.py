@@ -10,7 +10,7 @@ import paddle
 from paddle import nn
 from paddle.nn import functional as F
 
-from perf_tests.deeplabv3p.recipe import (
+from .recipe import (
     ASPP_RATIOS,
     CLASSES,
     IGNORED,
@@ -203,7 +203,7 @@ def feed(job: PaddleJob, size: Size) -> Iterator[tuple[paddle.Tensor, paddle.Ten
     """Return the batches; without real data one and the same for ever, as the loss must fall."""
     if job.data is not None:
         # Needs Pillow, which training on synthetic data does not.
-        from perf_tests.deeplabv3p.data import Streets
+        from .data import Streets
 
         dataset = Streets(
             job.data, height=size.height, breadth=size.breadth, seed=f"{job.seed} {job.rank}"

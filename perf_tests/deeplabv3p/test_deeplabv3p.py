@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from perf_tests.deeplabv3p.cases import CASES
 from pytest_dlperf import Dlperf
+
+from .cases import CASES
 
 
 @pytest.mark.dlperf(cases=CASES)

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from perf_tests.deeplabv3p.recipe import (
+from ..torch_batches import batches_of
+from .recipe import (
     ASPP_RATIOS,
     CLASSES,
     IGNORED,
@@ -22,7 +23,6 @@ from perf_tests.deeplabv3p.recipe import (
     WEIGHT_DECAY,
     Size,
 )
-from perf_tests.torch_batches import batches_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -192,7 +192,7 @@ def feed(job: TorchJob, size: Size) -> Iterator[tuple[torch.Tensor, torch.Tensor
     """Return the batches; without real data one and the same for ever, as the loss must fall."""
     if job.data is not None:
         # Needs Pillow, which training on synthetic data does not.
-        from perf_tests.deeplabv3p.data import Streets
+        from .data import Streets
 
         dataset = Streets(
             job.data, height=size.height, breadth=size.breadth, seed=f"{job.seed} {job.rank}"

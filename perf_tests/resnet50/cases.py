@@ -10,21 +10,21 @@ torch = partial(
     expand,
     suite="resnet50",
     framework="torch",
-    workload="perf_tests.resnet50.torch_train:build",
+    workload=f"{__package__}.torch_train:build",
     unit="images",
 )
 paddle = partial(
     expand,
     suite="resnet50",
     framework="paddle",
-    workload="perf_tests.resnet50.paddle_train:build",
+    workload=f"{__package__}.paddle_train:build",
     unit="images",
 )
 tensorflow = partial(
     expand,
     suite="resnet50",
     framework="tensorflow",
-    workload="perf_tests.resnet50.tf_horovod_train:build",
+    workload=f"{__package__}.tf_horovod_train:build",
     unit="images",
 )
 

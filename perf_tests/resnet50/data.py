@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perf_tests.data_folder import LabelledFile, candidates, other_format
-from perf_tests.images import IMAGENET_MEAN, IMAGENET_STD, normalised, read_image, resized
 from pytest_dlperf.worker.failure import WorkerFailure
+
+from ..data_folder import LabelledFile, candidates, other_format
+from ..images import IMAGENET_MEAN, IMAGENET_STD, normalised, read_image, resized
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import paddle
 from paddle import nn
 from paddle.nn import functional as F
 
-from perf_tests.resnet50.recipe import (
+from .recipe import (
     LABEL_SMOOTHING,
     MOMENTUM,
     SIZES,
@@ -110,7 +110,7 @@ def feed(job: PaddleJob, size: Size) -> Iterator[tuple[paddle.Tensor, paddle.Ten
     """Return the batches; without real data one and the same for ever, as the loss must fall."""
     if job.data is not None:
         # Needs Pillow, which training on synthetic data does not.
-        from perf_tests.resnet50.data import Images
+        from .data import Images
 
         dataset = Images(
             job.data, classes=size.classes, image=size.image, seed=f"{job.seed} {job.rank}"

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from perf_tests.data_folder import candidates, other_format
 from pytest_dlperf.worker.failure import WorkerFailure
+
+from ..data_folder import candidates, other_format
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from perf_tests.resnet50.recipe import (
+from .recipe import (
     LABEL_SMOOTHING,
     MOMENTUM,
     SIZES,
@@ -84,7 +84,7 @@ def smoothed(labels: tf.Tensor, classes: int) -> tf.Tensor:
 def feed(job: TensorflowJob, size: Size) -> Iterator[tuple[tf.Tensor, tf.Tensor]]:
     """Return images and targets; without real data the same for ever, as the loss must fall."""
     if job.data is not None:
-        from perf_tests.resnet50.tf_data import Images
+        from .tf_data import Images
 
         batches = job.batches(Images(job, classes=size.classes, image=size.image))
         return ((images, smoothed(labels, size.classes)) for images, labels in batches)

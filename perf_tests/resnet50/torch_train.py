@@ -9,7 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from perf_tests.resnet50.recipe import (
+from ..torch_batches import batches_of
+from .recipe import (
     LABEL_SMOOTHING,
     MOMENTUM,
     SIZES,
@@ -17,7 +18,6 @@ from perf_tests.resnet50.recipe import (
     Size,
     learning_rate,
 )
-from perf_tests.torch_batches import batches_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -101,7 +101,7 @@ def feed(job: TorchJob, size: Size) -> Iterator[tuple[torch.Tensor, torch.Tensor
     """Return the batches; without real data one and the same for ever, as the loss must fall."""
     if job.data is not None:
         # Needs Pillow, which training on synthetic data does not.
-        from perf_tests.resnet50.data import Images
+        from .data import Images
 
         dataset = Images(
             job.data, classes=size.classes, image=size.image, seed=f"{job.seed} {job.rank}"

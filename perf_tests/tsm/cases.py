@@ -7,10 +7,10 @@ from functools import partial
 from pytest_dlperf import expand
 
 torch = partial(
-    expand, suite="tsm", framework="torch", workload="perf_tests.tsm.torch_train:build"
+    expand, suite="tsm", framework="torch", workload=f"{__package__}.torch_train:build"
 )
 paddle = partial(
-    expand, suite="tsm", framework="paddle", workload="perf_tests.tsm.paddle_train:build"
+    expand, suite="tsm", framework="paddle", workload=f"{__package__}.paddle_train:build"
 )
 #: What the report exports before it trains with AMP.
 PADDLE_FLAGS = {

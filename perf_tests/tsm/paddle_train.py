@@ -9,7 +9,7 @@ import paddle
 from paddle import nn
 from paddle.nn import functional as F
 
-from perf_tests.tsm.recipe import (
+from .recipe import (
     CLIP_NORM,
     DROPOUT,
     MOMENTUM,
@@ -117,7 +117,7 @@ def feed(job: PaddleJob, size: Size) -> Iterator[tuple[paddle.Tensor, paddle.Ten
     """Return the batches; without real data one and the same for ever, as the loss must fall."""
     if job.data is not None:
         # Needs Pillow, which training on synthetic data does not.
-        from perf_tests.tsm.data import Clips
+        from .data import Clips
 
         dataset = Clips(
             job.data,

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from perf_tests.torch_batches import batches_of
-from perf_tests.tsm.recipe import (
+from ..torch_batches import batches_of
+from .recipe import (
     CLIP_NORM,
     DROPOUT,
     MOMENTUM,
@@ -118,7 +118,7 @@ def feed(job: TorchJob, size: Size) -> Iterator[tuple[torch.Tensor, torch.Tensor
     """Return the batches; without real data one and the same for ever, as the loss must fall."""
     if job.data is not None:
         # Needs Pillow, which training on synthetic data does not.
-        from perf_tests.tsm.data import Clips
+        from .data import Clips
 
         dataset = Clips(
             job.data,

@@ -7,7 +7,8 @@ writes those, and nothing removes them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.baseline import file_format, noise_file
 from pytest_dlperf.baseline.key import PUBLISHED, Key, is_name
@@ -17,10 +18,14 @@ from pytest_dlperf.core.errors import BaselineError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from pytest_dlperf.core.baseline import Baseline
     from pytest_dlperf.core.noise import MachineNoise
+
+
+#: The suites that a wheel holds, and the published numbers beside them.
+_SUITES: Final = "pytest_dlperf.suites."
+_SHIPPED: Final = Path(__file__).parents[1] / "suites/baselines"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,15 +52,14 @@ class BaselineStore:
         key = Key(machine_class=machine_class, suite=suite, case_id=case_id)
         return _read(key.path(self.root), key)
 
-    def published(self, case_id: str, suite: str) -> tuple[Baseline, ...]:
-        """Return the published numbers of a case, sorted by machine class."""
-        keys = (
-            Key(machine_class=folder.name, suite=suite, case_id=case_id, kind=PUBLISHED)
-            for folder in _folders(self.root)
-            if is_name(folder.name)
+    def published(self, case_id: str, suite: str, workload: str = "") -> tuple[Baseline, ...]:
+        """Return the published numbers of a case, sorted by machine class.
+
+        Those of the suites in the wheel are in the wheel as well, where ``root`` has none.
+        """
+        return _published(self.root, case_id, suite) or (
+            _published(_SHIPPED, case_id, suite) if workload.startswith(_SUITES) else ()
         )
-        found = (_read(key.path(self.root), key) for key in keys)
-        return tuple(baseline for baseline in found if baseline is not None)
 
     def noise(self, machine_class: str) -> MachineNoise | None:
         """Return the noise that a machine class has shown; None if none was learnt.
@@ -124,6 +128,16 @@ class BaselineStore:
         with locked(path):
             remove_file(path)
         return path
+
+
+def _published(root: Path, case_id: str, suite: str) -> tuple[Baseline, ...]:
+    keys = (
+        Key(machine_class=folder.name, suite=suite, case_id=case_id, kind=PUBLISHED)
+        for folder in _folders(root)
+        if is_name(folder.name)
+    )
+    found = (_read(key.path(root), key) for key in keys)
+    return tuple(baseline for baseline in found if baseline is not None)
 
 
 def _read(path: Path, key: Key) -> Baseline | None:

@@ -131,6 +131,7 @@ def test_a_marker_without_the_fixture_and_a_fixture_without_the_marker(suite: Su
     result = suite.run()
     assert result.ret == 2
     result.stdout.fnmatch_lines(["*must take the fixture dlperf*"])
+    result.stdout.no_fnmatch_line("*During handling*")
     suite.write("def test_net(dlperf):\n    dlperf.run()\n")
     result = suite.run()
     assert result.ret == 1

@@ -1,0 +1,74 @@
+"""Variables of the environment that have a meaning here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dlperf_reference.markdown import code, table
+from dlperf_reference.source import variables
+
+#: What a user may set.
+MEANINGS: Final = {
+    "DLPERF_HISTORY": "where sessions are added to the history, as `--dlperf-history`; a URL with "
+    "a password belongs here",
+    "DLPERF_IMAGE": "name of the container's image, recorded in the environment; Docker tells "
+    "its containers nothing: `-e DLPERF_IMAGE=name:tag`",
+    "DLPERF_MACHINE_CLASS": "name of this machine's class, instead of the found one; goes "
+    "before the ini key `dlperf_machine_class`",
+    "DLPERF_RUNTIME_DIR": "folder of the locks, instead of `/tmp/pytest-dlperf-<uid>`: sessions "
+    "that share a host must share it",
+}
+#: What this plugin tells its own processes; nobody else sets them.
+INTERNAL: Final = {
+    "DLPERF_MARK": "tells a user's program that its steps are measured (`pytest_dlperf.mark`)",
+    "DLPERF_MODULES": "where a rank writes what it has imported, of a pair's arm",
+    "DLPERF_NODE": "a worker's number, in manifests for Kubernetes",
+    "DLPERF_RUN": "marks every process of a run, by the folder of the run",
+    "DLPERF_TREES": "folders that an arm of a pair must import from",
+}
+#: Of others.
+OTHERS: Final = {
+    "CI_JOB_IMAGE, APPTAINER_CONTAINER, SINGULARITY_CONTAINER, NVIDIA_…_VERSION": "name of the "
+    "image, where `DLPERF_IMAGE` is not set",
+    "APPTAINER_NAME, SINGULARITY_NAME, KUBERNETES_SERVICE_HOST, container": "which kind of "
+    "container this is, recorded in the environment",
+    "CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER": "which GPUs there are to run on; layouts take the "
+    "first ones",
+    "NVIDIA_TF32_OVERRIDE": "recorded with the framework's TF32 default; 0 where Paddle would "
+    "compute `fp32` in TF32",
+    "SLURM_JOB_ID, SLURM_JOB_NODELIST, SLURM_JOB_NUM_NODES, SLURM_GPUS_ON_NODE, "
+    "SLURM_CPUS_ON_NODE": "inside an allocation its nodes are those to run on "
+    "([several nodes](../where-ranks-start.md))",
+    "GITHUB_ACTIONS, GITHUB_STEP_SUMMARY, GITHUB_WORKSPACE": "in a job of GitHub Actions: a "
+    "summary and annotations are written there",
+    "HOROVOD_TIMELINE, HOROVOD_STALL_CHECK_TIME_SECONDS, HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "a "
+    "timeline and limits of your own stay as they are",
+    "TF_CONFIG": "tells the ranks of TensorFlow's own multi-worker strategy; set by its launcher",
+    "TF_USE_LEGACY_KERAS": "read to tell which Keras TensorFlow brings: Horovod averages only one",
+    "TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR": "left alone if set; else runs of a session share "
+    "compile caches of their own",
+    "PATH, PYTHONPATH": "where launchers, and modules of workloads, are looked for",
+    "TMPDIR": "set for the ranks: a folder of the run, which is removed at its end",
+    "PYTEST_XDIST_WORKER": "says that this pytest is a worker of pytest-xdist",
+}
+
+
+def own() -> set[str]:
+    """Return every variable with this plugin's name that the code knows."""
+    return variables()
+
+
+def text() -> str:
+    """Return three tables; raise ``KeyError`` for a variable without a meaning."""
+    public = [(code(name), MEANINGS[name]) for name in sorted(own() - set(INTERNAL))]
+    internal = [(code(name), INTERNAL[name]) for name in sorted(own() & set(INTERNAL))]
+    others = [
+        (", ".join(map(code, names.split(", "))), meaning) for names, meaning in OTHERS.items()
+    ]
+    head = ("variable", "meaning")
+    return (
+        f"## To set\n{table(head, public)}\n"
+        f"## Of others, read here\n{table(head, others)}\n"
+        "## Between our own processes\nNot to be set; named here since they are seen in "
+        f"process lists and dry runs.\n\n{table(head, internal)}"
+    )

@@ -1,0 +1,92 @@
+"""Keys of the marker, from those that ``expand`` knows; defaults from the types."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Final
+
+from dlperf_reference.markdown import code, table
+from pytest_dlperf.cases.matrix import _DEFAULTS, AXES, KEYS
+from pytest_dlperf.core.case import (
+    FRAMEWORKS,
+    PLACEHOLDERS,
+    PRECISIONS,
+    PROTOCOLS,
+    SIZES,
+    Case,
+    Protocol,
+)
+from pytest_dlperf.launch.plan import LAUNCHERS
+
+
+def _words(words: object) -> str:
+    return ", ".join(code(str(word)) for word in words)  # type: ignore[attr-defined]
+
+
+#: Beside the keys: all cases at once.
+CASES: Final = "cases"
+MEANINGS: Final = {
+    "batch_size_per_device": "samples that each device trains in one iteration",
+    CASES: "cases made by `pytest_dlperf.expand(...)`; then no other key may be there",
+    "command": "a program of your own, word by word, in place of a workload "
+    f"([how](../own-program.md)); words may hold {_words('{' + w + '}' for w in PLACEHOLDERS)}",
+    "epochs": "length of a whole training: `dlperf report` projects its time",
+    "framework": f"one of {_words(FRAMEWORKS)}",
+    "iterations": "iterations of a run, warm-up included",
+    "known": "a slowdown that is let pass for a while: a mapping of `issue`, `until` and "
+    "`change` ([how](../verdicts.md))",
+    "launcher": f"`auto` (the framework's own), `None` (the command starts its ranks itself), "
+    f"or one of {_words(sorted(LAUNCHERS))}",
+    "layout": 'nodes and devices of each: `"1n8g"` is one node with 8 GPUs, `"1n2c"` two CPU '
+    "processes",
+    "log_format": "how a program's log is read: a format's name, or "
+    "`pytest_dlperf.pattern(...)` ([logs](../logs.md))",
+    "loss": "`falls`: the loss must fall over a run; `finite`: it must only be a finite number",
+    "max_runs": "at most this many runs to confirm a verdict",
+    "options": "a mapping of names to texts and numbers, for the workload (`job.options`); "
+    "another value is another condition",
+    "precision": f"one of {_words(PRECISIONS)}; `amp` is float16 autocast with loss scaling",
+    "protocol": f"a named protocol, which the other keys then change: {_words(PROTOCOLS)}",
+    "runs": "runs (launches) of a case: fewer when a screen of 3 has certified it, more up to "
+    "`max_runs` when it stays open",
+    "samples_per_epoch": "length of an epoch in the case's unit: `dlperf report` projects the "
+    "time of a training",
+    "size": f"one of {_words(SIZES)}; of a suite with both, `full` runs on GPUs, `tiny` on CPUs",
+    "suite": "first part of the case's id; the test's name without `test_`, if left out",
+    "timeout_s": "seconds after which a run is ended",
+    "tolerance": '`"3%"` or 0.03: the slowdown up to which the case passes; learnt from the '
+    "case's own noise, if left out",
+    "unit": "what is counted: images, clips, tokens, …",
+    "version": "raise it when the workload was changed on purpose: older baselines are then "
+    "`incomparable`",
+    "warmup": "iterations before the measured window",
+    "workload": '`"module:function"`, the one positional argument: builds the training in every '
+    "rank, and returns one step",
+}
+
+
+def keys() -> frozenset[str]:
+    """Return every key that the marker takes."""
+    return frozenset({*KEYS, CASES})
+
+
+def text() -> str:
+    """Return the table of the marker's keys; raise ``KeyError`` for one without a meaning."""
+    rows = (
+        (code(key), "yes" if key in AXES else "", _default(key), MEANINGS[key])
+        for key in sorted(keys())
+    )
+    return table(("key", "may be a list", "default", "meaning"), rows)
+
+
+def _default(key: str) -> str:
+    if key == "protocol":
+        return code("default")
+    if key in _DEFAULTS:
+        return code(_DEFAULTS[key])
+    for kind in (Protocol, Case):
+        found = {field.name: field for field in dataclasses.fields(kind)}.get(key)
+        if found is None or found.default is dataclasses.MISSING:
+            continue
+        return "" if found.default in ("", (), None) else code(str(found.default))
+    return ""

@@ -1,0 +1,77 @@
+"""Problem codes, from the code that gives them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dlperf_reference.markdown import code, table
+from dlperf_reference.source import problem_codes
+
+MEANINGS: Final = {
+    "aborted-at-teardown": "every rank finished its training, then the launcher failed or hung",
+    "all-reduce-without-nccl": "Horovod was built without NCCL, so gradients of GPUs go over the "
+    "host",
+    "batch-mismatch": "the model was fed another batch than the declared one",
+    "batch-size-mismatch": "a log tells of another batch size than its path or its declaration",
+    "batch-unchecked": "nobody could see which batch the model was given",
+    "collectives-unknown": "the share of collectives in a step could not be measured",
+    "cut-short": "`--dlperf-budget` ended the case before its verdict stood",
+    "data-bound": "waiting for data took more than a tenth of the time",
+    "data-too-few": "the data folder has too few samples for one batch of every rank",
+    "data-unreadable": "a sample of the data folder could not be read",
+    "data-unused": "`--dlperf-data` was given, and the training never asked for data",
+    "device-unusable": "the framework cannot use the device",
+    "disturbed": "others used the machine, in every repetition of a run",
+    "drift": "steps became slower or faster within the measured window",
+    "duplicate-ranks": "several ranks print the same step of a log; taken once, not added",
+    "epoch-stalls": "the first steps of an epoch are much slower than the median",
+    "exception": "a rank or a marked program failed; the message is its exception",
+    "framework-too-new": "TensorFlow brings a Keras whose variables Horovod cannot average",
+    "horovod-unusable": "Horovod cannot be used with this TensorFlow",
+    "implausible-speedup": "more devices are faster than their number allows",
+    "imports-unknown": "nothing shows that the two arms of a pair ran different code",
+    "insufficient-data": "too few iterations in a log after its warm-up",
+    "launch-retried": "the infrastructure failed a launch, which was repeated",
+    "loss-not-falling": "the loss did not fall over a run",
+    "loss-not-finite": "a loss is NaN or infinite",
+    "named-twice": "a file was named more than once; it counts once",
+    "one-node": "a log names the devices of a node and no number of nodes; one was taken",
+    "precision-mismatch": "the work was done in another precision than the declared one",
+    "precision-unchecked": "no matrix product or convolution was seen",
+    "precision-unsupported": "the framework has no such precision on this device",
+    "recompiled": "torch.compile compiled within the measured window",
+    "running-mean": "printed rates are means since an early step; they were taken apart",
+    "several-names": "logs of several names were taken for runs of one training, as listed",
+    "several-runs": "several runs are in one log; no number is given",
+    "shared-machine": "others used the machine beside both runs of a pair alike; the pair counts",
+    "step-returned-no-loss": "the workload's step returned nothing that is a loss",
+    "truncated": "a log ends before its training does",
+    "unknown-format": "no format fits the log, or more than one",
+    "unknown-scale": "a log does not say whether its rates are of a device or of all",
+    "unstable": "mean of rates, median and time-weighted rate disagree by more than a tenth",
+    "workload-not-found": "the module or function of the workload is not there",
+    "workload-returned-nothing": "the workload's function returned no step",
+    "world-size-mismatch": "there are more or fewer ranks than declared, or a log says so",
+}
+#: Who gives a code, by the package's folder.
+_WHERE: Final = {
+    "logs": "logs",
+    "judged": "logs",
+    "worker": "a rank",
+    "measure": "a measured run",
+    "judge": "the judgement",
+    "core": "the judgement",
+}
+
+
+def text() -> str:
+    """Return the table of the problem codes; raise ``KeyError`` for one without a meaning."""
+    rows = (
+        (
+            code(name),
+            ", ".join(sorted({_WHERE.get(m.split("/")[0], "a measured run") for m in modules})),
+            MEANINGS[name],
+        )
+        for name, modules in sorted(problem_codes().items())
+    )
+    return table(("code", "of", "meaning"), rows)

@@ -1,0 +1,124 @@
+"""Every shell block of README and tutorial, run in order as a new user would."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from documents import ROOT, Block, Ran, blocks, run_in_order
+
+from pytest_dlperf.cli.main import _parser
+
+DOCUMENTS = ("README.md", "docs/tutorial.md")
+#: What becomes of a case while others use the machine: it is never ``passed`` for that.
+DISTURBED = {"incomparable", "inconclusive", "unsteady"}
+
+
+def verdict(ran: Ran) -> str:
+    """Return the verdict of the one case in the summary that a block printed."""
+    rows = [
+        line for line in ran.output.splitlines() if line.startswith("mymodel-") and "  " in line
+    ]
+    return next((row.split("  ")[-1].strip() for row in rows), "") if rows else ""
+
+
+def test_tutorial(tutorial: list[Ran]) -> None:
+    # What was stored while others slowed the machine is no level to be slower than.
+    quiet = not any("does not count" in ran.output for ran in tutorial)
+    for ran in tutorial:
+        where = f"{ran.block.document}:{ran.block.line}\n{ran.output}"
+        if ran.block.how != "fails":
+            assert ran.exit_code == 0, where
+        elif quiet:
+            assert (ran.exit_code, verdict(ran)) == (1, "regressed") or verdict(
+                ran
+            ) in DISTURBED, where
+        else:
+            assert verdict(ran), where
+    assert [ran.block.how for ran in tutorial].count("fails") == 1
+
+
+def test_a_baseline_lies_where_the_tutorial_says(tutorial: list[Ran], stranger: Path) -> None:
+    assert [path.name for path in stranger.glob("baselines/*/mymodel/*.json")] == [
+        "mymodel-torch-fp32-bs512-1n1c.json"
+    ]
+    assert (stranger / "results.html").read_text("utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_readme(
+    tutorial: list[Ran], stranger: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    path = {"PATH": f"{stranger / '.venv/bin'}{os.pathsep}{os.environ['PATH']}"}
+    short = {"PYTEST_ADDOPTS": "--dlperf-runs=1"}
+    ran = list(run_in_order("README.md", tmp_path, {**environment, **path, **short}))
+    for one in ran:
+        assert one.exit_code == 0, f"README.md:{one.block.line}\n{one.output}"
+    assert len(ran) == 2
+    assert "2 written to the baselines" in ran[1].output
+
+
+def test_a_suite_trains_from_the_wheel(
+    tutorial: list[Ran], stranger: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    # A user's own folder of the suites' name in a clone is not what is found.
+    (tmp_path / "perf_tests").mkdir()
+    (tmp_path / "perf_tests/__init__.py").write_text("raise AssertionError('not this one')\n")
+    done = subprocess.run(
+        [
+            stranger / ".venv/bin/pytest", "--pyargs", "pytest_dlperf.suites",
+            "-k", "tsm and torch and fp32", "--cpus=1", "--dlperf-json=results.json",
+            "--dlperf-runs=1", "--dlperf-iterations=12", "--dlperf-warmup=4",
+        ],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    (outcome,) = json.loads((tmp_path / "results.json").read_text("utf-8"))["outcomes"]
+    assert outcome["case"]["id"] == "tsm.tiny-torch-fp32-bs2-1n1c"
+    assert outcome["case"]["workload"] == "pytest_dlperf.suites.tsm.torch_train:build"
+    assert outcome["measurement"]["throughput"] > 0
+
+
+def unrun() -> list[Block]:
+    found = [block for name in DOCUMENTS for block in blocks(name) if block.language == "bash"]
+    return [block for block in found if block.how == "not run"]
+
+
+def test_what_is_not_run_says_why() -> None:
+    assert [block.document for block in unrun()] == ["README.md", "README.md"]
+    assert all(len(block.why) > 20 for block in unrun())
+
+
+def test_commands_of_a_clone_are_those_of_ci() -> None:
+    _, clone = unrun()
+    gate = (ROOT / ".ci/run").read_text("utf-8")
+    for command in clone.commands:
+        tox = command.rpartition("/tox")[2]
+        assert f'"$venv/bin/tox"{tox}\n' in gate
+
+
+def daily() -> list[str]:
+    return unrun()[0].commands
+
+
+@pytest.mark.parametrize("command", [c for c in daily() if c.startswith("dlperf")])
+def test_daily_command(command: str) -> None:
+    assert callable(_parser().parse_args(shlex.split(command)[1:]).run)
+
+
+@pytest.mark.parametrize("command", [c for c in daily() if c.startswith("pytest")])
+def test_daily_session(command: str, tmp_path: Path) -> None:
+    words = shlex.split(command.replace("=DIR", f"={tmp_path}").replace("=main", "=HEAD"))
+    done = subprocess.run(
+        [
+            sys.executable, "-m", *words, "--dlperf-dry-run", "-k", "tsm and torch",
+            "-p", "no:cacheprovider",
+        ],
+        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "tsm" in done.stdout

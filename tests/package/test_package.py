@@ -1,0 +1,103 @@
+"""What is built is what a user gets: nothing is missing in it, and nothing else is in it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*words: str | Path, folder: Path = ROOT, **environment: str) -> str:
+    done = subprocess.run(
+        words, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True,
+        timeout=600, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{' '.join(map(str, words))}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def tracked() -> set[str]:
+    """Files that git knows, or would add."""
+    listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard").splitlines()
+    return {name for name in listed if (ROOT / name).is_file()}
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sdist of this tree, and the wheel that is built from the sdist."""
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT)
+    return folder
+
+
+def one(folder: Path, pattern: str) -> Path:
+    (found,) = folder.glob(pattern)
+    return found
+
+
+def contents(wheel: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def test_names_and_descriptions(built: Path) -> None:
+    run(sys.executable, "-m", "twine", "check", "--strict", *built.iterdir())
+
+
+def test_wheel_has_package_and_suites_and_nothing_else(built: Path, tracked: set[str]) -> None:
+    names = {name for name in contents(one(built, "*.whl")) if ".dist-info/" not in name}
+    moved = {"perf_tests": "pytest_dlperf/suites", "baselines": "pytest_dlperf/suites/baselines"}
+    expected = {name for name in tracked if name.startswith("pytest_dlperf/")}
+    for source, target in moved.items():
+        expected |= {
+            target + name.removeprefix(source)
+            for name in tracked
+            if name.startswith(f"{source}/")
+            and (source != "baselines" or name.endswith(".published.json"))
+        }
+    assert names == expected
+    assert {"pytest_dlperf/py.typed", "pytest_dlperf/report/outcomes.schema.json"} <= names
+
+
+def test_sdist_has_what_git_has(built: Path, tracked: set[str]) -> None:
+    with tarfile.open(one(built, "*.tar.gz")) as archive:
+        names = {member.name.partition("/")[2] for member in archive if member.isfile()}
+    assert names - {"PKG-INFO"} == tracked
+
+
+def test_wheel_of_the_sdist_is_that_of_the_tree(built: Path, tmp_path: Path) -> None:
+    run(sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", tmp_path, ROOT)
+    assert contents(one(tmp_path, "*.whl")) == contents(one(built, "*.whl"))
+
+
+def test_wheel_in_an_empty_environment(built: Path, tmp_path: Path) -> None:
+    venv.create(tmp_path / "empty", with_pip=True)
+    programs = tmp_path / "empty/bin"
+    run(programs / "python", "-m", "pip", "install", "--quiet", one(built, "*.whl"))
+    assert "baselines" in run(programs / "dlperf", "--help", folder=tmp_path)
+    told = run(
+        programs / "pytest", "--pyargs", "pytest_dlperf.suites", "-k", "tsm", "--dlperf-list",
+        folder=tmp_path,
+    )  # fmt: skip
+    assert "tsm.tiny-torch-fp32-bs2-1n1c" in told
+    # The number of a source report, which is in the wheel beside its suite
+    assert "80.222 samples/s (8x-v100-sxm2-32gb)" in told
+
+
+def test_version_is_the_same_everywhere() -> None:
+    spec = tomllib_version((ROOT / "pyproject.toml").read_text("utf-8"))
+    assert f'__version__ = "{spec}"' in (ROOT / "pytest_dlperf/__init__.py").read_text("utf-8")
+
+
+def tomllib_version(text: str) -> str:
+    """Return the project's version; Python 3.10 has no reader of TOML."""
+    return text.partition('\nversion = "')[2].partition('"')[0]
