@@ -167,4 +167,5 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini(
         "dlperf_arm_link", "untracked paths that such a tree gets as links to HEAD's", "args"
     )
+    parser.addini("dlperf_history", "database that outcomes are added to, or off")
     parser.addini("dlperf_machine_class", "name of this machine's class, instead of the found one")

@@ -16,12 +16,14 @@ from pytest_dlperf.noise import learn_noise
 from pytest_dlperf.options import FLAGS
 from pytest_dlperf.own_options import own_options
 from pytest_dlperf.report import terminal
+from pytest_dlperf.session_history import SessionHistory
 from pytest_dlperf.session_reports import SessionReports
 
 if TYPE_CHECKING:
     from pytest_dlperf.core.outcome import Outcome
     from pytest_dlperf.fixture import Dlperf
     from pytest_dlperf.session import PerfSession
+    from pytest_dlperf.settings import Settings
 
 #: Attributes of test reports, in plain JSON types: they cross xdist. The id of the case that
 #: an item runs, and its outcome once it ran.
@@ -117,8 +119,9 @@ def status_of(report: pytest.TestReport) -> tuple[str, str, Any] | None:
 class Collector:
     """Gathers outcomes in the process that prints the summary."""
 
-    def __init__(self, config: pytest.Config) -> None:
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
         self._config = config
+        self._history = SessionHistory(settings)
         self.outcomes: list[Outcome] = []
         #: Ids of the cases that were to run, whether they came to it or not.
         self.selected: set[str] = set()
@@ -133,6 +136,7 @@ class Collector:
             outcome = outcome_from_json(values)
             self.outcomes.append(outcome)
             self._config.hook.pytest_dlperf_outcome(outcome=outcome)
+            self._history.take(outcome)
             path = self._config.option.dlperf_json
             if path is not None:
                 self._reports.write_so_far(
@@ -164,11 +168,23 @@ class Collector:
         """Write the session's reports; fail the session if nothing at all was measured."""
         if not self._reports.write(session.settings.reports, self.outcomes):
             pytest_session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
+        self._add_to_history(pytest_session)
         self._learn_noise(session)
         fine = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
         failed = self.measured_nothing or self._not_learnt
         if failed and pytest_session.exitstatus in fine:
             pytest_session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _add_to_history(self, pytest_session: pytest.Session) -> None:
+        added = self._history.finish()
+        if added is None:
+            return
+        strict = added.waits and self._config.option.dlperf_strict
+        if added.lost:
+            pytest_session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
+        elif strict and pytest_session.exitstatus == pytest.ExitCode.OK:
+            pytest_session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        self._reports.lines.append(added.line + (": exit code 1" if strict else ""))
 
     def _learn_noise(self, session: PerfSession) -> None:
         """Learn from what was stored, now that every process of the session has judged."""
