@@ -11,7 +11,6 @@ from pytest_dlperf.core.errors import HistoryError
 from pytest_dlperf.history.unsent import Journal, folder_in
 
 if TYPE_CHECKING:
-
     from pytest_dlperf.core.outcome import Outcome
     from pytest_dlperf.history.address import Address
     from pytest_dlperf.history.send import Sent

@@ -92,3 +92,35 @@ class Change:
     software: tuple[str, ...] = ()
     #: By which share the canary changed over the same split; by name.
     canary: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bisection:
+    """How to find the one commit of a change."""
+
+    change: Change
+    #: The case's test, as pytest names it.
+    node_id: str
+    #: The last commit that is surely of the old level, the first that is surely of the new.
+    good: str
+    bad: str
+    #: What to type; empty where there is nothing to bisect.
+    commands: tuple[str, ...] = ()
+    #: Why there is nothing to bisect, and what to do; empty where there is.
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HistoryFound:
+    """What a command of ``dlperf history`` found; what it did not look for is empty."""
+
+    #: Its file or URL, without a password.
+    history: str
+    cases: tuple[StoredCase, ...] = ()
+    series: tuple[Series, ...] = ()
+    changes: tuple[Change, ...] = ()
+    bisection: Bisection | None = None
+    #: Series that were searched for changes.
+    searched: int = 0
+    #: Outcomes that say nothing of a level, by why.
+    left_out: Mapping[str, int] = field(default_factory=dict)

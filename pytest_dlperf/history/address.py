@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL
@@ -73,7 +74,7 @@ def file_address(file: Path) -> Address:
 def _shown(url: URL) -> str:
     masked = {key: _MASK for key in url.query if key.endswith(_SECRET)}
     plain = url.set(drivername="postgresql").update_query_dict(masked)
-    shown: str = plain.render_as_string(hide_password=True)
+    shown: str = plain.render_as_string(hide_password=True).replace(quote(_MASK), _MASK)
     return shown
 
 

@@ -88,7 +88,7 @@ def _numbers(
     found: dict[str, int] = {}
     for some in batches(values):
         query = sa.select(table.c[column], table.c.id).where(table.c[column].in_(some))
-        found |= dict(connection.execute(query).tuples().all())
+        found |= {row[0]: row[1] for row in connection.execute(query)}
     return found
 
 

@@ -54,7 +54,7 @@ def series_of(
     """
     wanted = {"case_id": case_id, "machine_class": machine_class, "node": node}
     asked = [SERIES.c[name] == value for name, value in wanted.items() if value]
-    query = sa.select(SERIES).where(*asked)
+    query = sa.select(SERIES).where(*asked).order_by(SERIES.c.id)
     rows = {row["id"]: row for row in connection.execute(query).mappings()}
     points = _points(connection, asked, since=since, dirty=dirty)
     told = _conditions_that_differ(rows.values())
@@ -76,7 +76,7 @@ def series_of(
 def whole_outcomes(connection: sa.Connection, numbers: Sequence[int]) -> tuple[Outcome, ...]:
     """Return whole outcomes by their numbers, in that order; few, as each is unpacked."""
     query = sa.select(WHOLE.c.outcome_id, WHOLE.c.json).where(WHOLE.c.outcome_id.in_(numbers))
-    found = dict(connection.execute(query).tuples().all())
+    found = {row[0]: row[1] for row in connection.execute(query)}
     missing = [number for number in numbers if number not in found]
     if missing:
         raise HistoryError(f"outcome {missing[0]} is not in this history")
