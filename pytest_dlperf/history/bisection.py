@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from pytest_dlperf.core.history import Bisection
 
 if TYPE_CHECKING:
-    from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.history import Change
     from pytest_dlperf.core.outcome import Outcome
 
@@ -47,21 +46,22 @@ def _commands(change: Change, outcome: Outcome) -> tuple[str, ...]:
     good, bad = change.last_before.commit, change.first_after.commit
     faster = change.change > 0
     # Half of the change lies between both levels; a commit is told from the nearer one by it
-    step = ["dlperf", "history", "bisect-step", outcome.node_id]
+    step = ["dlperf", "history", "bisect-step"]
     step += [f"--against={bad if faster else good}", f"--limit={50 * abs(change.change):.2g}%"]
     step += ["--faster"] if faster else []
     terms = ["--term-old=slow", "--term-new=fast"] if faster else []
     return (
         shlex.join(["git", "bisect", "start", *terms, bad, good]),
-        shlex.join(["git", "bisect", "run", *step, "--", *_options(outcome.case)]),
+        shlex.join(["git", "bisect", "run", *step, "--", *_words(outcome)]),
         "git bisect reset",
     )
 
 
-def _options(case: Case) -> list[str]:
-    """Return pytest's options with which a session selects the case as it was measured."""
+def _words(outcome: Outcome) -> list[str]:
+    """Return what pytest is given to measure the case as it was measured."""
+    case = outcome.case
     layout, protocol = case.layout, case.protocol
-    options = [f"--dlperf-size={case.size}"]
+    options = [outcome.node_id, f"--dlperf-size={case.size}"]
     if layout.nodes == 1:
         options.append(f"--{layout.device}s={layout.devices_per_node}")
     if protocol.declared_window is not None:

@@ -148,9 +148,11 @@ def test_bisect_prints_commands_that_settle_it(here: Address, capsys: Any):
     append(here, "s", days(60, changed_on=30))
     commands = found(capsys, "bisect", CASE)["bisection"]["commands"]
     assert commands[0] == f"git bisect start {commit(30)} {commit(29)}"
-    assert commands[1].startswith("git bisect run dlperf history bisect-step 'perf_tests/test_net")
-    assert f"--against={commit(29)} --limit=" in commands[1]
-    assert commands[1].endswith("-- --dlperf-size=full --gpus=8")
+    assert commands[1].startswith(
+        f"git bisect run dlperf history bisect-step --against={commit(29)} --limit=2"
+    )
+    test = f"perf_tests/test_net.py::test_net[{CASE}]"
+    assert commands[1].endswith(f" -- '{test}' --dlperf-size=full --gpus=8")
     assert commands[2] == "git bisect reset"
     for command in commands:
         assert f"  {command}\n" in text(capsys, "bisect", CASE) + "\n"
@@ -161,7 +163,7 @@ def test_a_speed_up_is_bisected_from_the_fast_side(here: Address, capsys: Any):
     start, run, _ = found(capsys, "bisect", CASE)["bisection"]["commands"]
     assert start.startswith(f"git bisect start --term-old=slow --term-new=fast {commit(30)} ")
     assert f"--against={commit(30)} " in run
-    assert " --faster -- " in run
+    assert " --faster -- 'perf_tests/" in run
 
 
 @pytest.mark.parametrize(
@@ -183,7 +185,10 @@ def test_where_no_commit_made_it_there_is_nothing_to_bisect(
 
 def test_a_step_that_is_wrongly_called_ends_the_bisection():
     """git takes exit code 2 for a slow commit, and 128 and above for an end."""
-    done = subprocess.run(["dlperf", "history", "bisect-step", "a", "b"], check=False)
-    assert done.returncode == 129
-    wrong = ["dlperf", "history", "bisect-step", "a", "--against=b", "--limit=3"]
-    assert subprocess.run(wrong, check=False).returncode == 129
+    step = ["dlperf", "history", "bisect-step"]
+    for words in (
+        ("--against=b", "--", "test"),
+        ("--against=b", "--limit=3", "--", "test"),
+        ("--against=b", "--limit=3%", "--no-such-option", "--", "test"),
+    ):
+        assert subprocess.run([*step, *words], check=False).returncode == 129

@@ -31,7 +31,6 @@ def add_to(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         description="Measures one test in pairs, the working tree against a commit. Exit codes: "
         f"{OLD} not slower, {NEW} slower, {SKIP} it does not tell, {STOP} wrong usage.",
     )
-    step.add_argument("test", help="pytest's node id of one case")
     step.add_argument("--against", required=True, metavar="COMMIT", help="measured in turn")
     step.add_argument(
         "--limit", required=True, metavar="SHARE", help="slower by more is the new state"
@@ -39,7 +38,9 @@ def add_to(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     step.add_argument(
         "--faster", action="store_true", help="COMMIT is of the new, fast state: not slower is new"
     )
-    step.add_argument("options", nargs="*", help="pytest's, after --")
+    step.add_argument(
+        "words", nargs="+", metavar="-- TEST", help="pytest's node id of one case, and its options"
+    )
     step.set_defaults(run=_step)
 
 
@@ -64,11 +65,11 @@ def _measure(arguments: argparse.Namespace, share: float) -> tuple[Outcome, ...]
 
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results.json"
-        command = [sys.executable, "-m", "pytest", arguments.test]
+        command = [sys.executable, "-m", "pytest", *arguments.words]
         command += [f"--dlperf-against={arguments.against}", f"--dlperf-json={results}"]
         # Slower for certain than the limit, or for certain not: there is nothing between
         command += [f"--dlperf-tolerance={share:.6f}", f"--dlperf-min-effect={share:.6f}"]
-        command += ["--dlperf-history=off", *arguments.options]
+        command.append("--dlperf-history=off")
         subprocess.run(command, check=False)
         return json_.read(results) if results.exists() else ()
 
@@ -82,7 +83,9 @@ def _code(outcome: Outcome, *, faster: bool) -> int:
     if verdict is Verdict.REGRESSED:
         _tell("slower")
         return OLD if faster else NEW
-    _tell(f"{verdict}: this commit does not tell; --dlperf-max-runs=40 after -- allows more pairs")
+    _tell(
+        f"{verdict}: this commit does not tell; --dlperf-max-runs=40 behind it allows more pairs"
+    )
     return SKIP
 
 
