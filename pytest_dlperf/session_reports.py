@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 #: What the summary calls each report, and the module whose ``render(outcomes)`` is its text;
 #: imported where it was asked for.
-_RENDERERS: Final = {"json": ("results", "pytest_dlperf.report.json_")}
+_RENDERERS: Final = {
+    "json": ("results", "pytest_dlperf.report.json_"),
+    "html": ("page", "pytest_dlperf.report.page.session_page"),
+}
 
 
 def check_usage(reports: Mapping[str, Path]) -> None:

@@ -10,7 +10,7 @@ from pytest_dlperf.baseline.key import PUBLISHED
 from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.report import html, json_, markdown, text
+from pytest_dlperf.report import json_, markdown, text
 from pytest_dlperf.report.comparison import compare
 from pytest_dlperf.report.comparison_document import comparison_document
 from pytest_dlperf.report.environment_section import environment_blocks
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 #: Version of the JSON of ``--json``. 1: the first.
 _JSON_FORMAT: Final = 1
-_RENDER: Final = {"text": text.render, "md": markdown.render, "html": html.render}
+_RENDER: Final = {"text": text.render, "md": markdown.render}
+_FORMATS: Final = (*_RENDER, "html")
 _SUFFIXES: Final = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "html"}
 _DEFAULT_BASELINES: Final = Path("baselines")
 
@@ -49,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     formats = parser.add_mutually_exclusive_group()
     formats.add_argument(
-        "--format", choices=tuple(_RENDER), help="text, unless FILE ends in .md or .html"
+        "--format", choices=_FORMATS, help="text, unless FILE ends in .md or .html"
     )
     formats.add_argument("--json", action="store_true", help="JSON in place of a format")
     parser.add_argument("-o", dest="output", type=Path, metavar="FILE", help="write to FILE")
@@ -70,7 +71,14 @@ def make_report(arguments: argparse.Namespace) -> str:
         made = json.dumps(values, indent=1, sort_keys=True, allow_nan=False) + "\n"
     else:
         name = arguments.format or _SUFFIXES.get(output.suffix if output else "", "text")
-        made = _RENDER[name](comparison_document(environments, tables, scaling_grid(outcomes)))
+        document = comparison_document(environments, tables, scaling_grid(outcomes))
+        if name == "html":
+            # Only here: no other format needs what draws charts
+            from pytest_dlperf.report.page.session_page import session_page
+
+            made = session_page(outcomes, document)
+        else:
+            made = _RENDER[name](document)
     if output is None:
         return made
     try:

@@ -151,6 +151,9 @@ class RunSummary:
     others_cpu_alone: bool = False
     #: Share of the window that the slowest rank waited for data; None where nothing tells.
     data_wait_share: float | None = None
+    #: Seconds that each of ``step_seconds`` waited for data; empty where nothing tells, or none
+    #: waited.
+    data_wait_seconds: tuple[float, ...] = ()
     problems: tuple[Problem, ...] = ()
     elapsed_s: float = 0.0
     log: str = ""

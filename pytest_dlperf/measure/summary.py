@@ -74,6 +74,7 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
         disturbed=reason or gpu_reason,
         others_cpu_alone=bool(reason) and not gpu_reason and others_alone(records),
         data_wait_share=waited,
+        data_wait_seconds=_waits(slowest.spans),
         problems=(
             *drift(measured, first, rate, case.unit or "samples", case.layout.device),
             *recompiled(records),
@@ -109,6 +110,11 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
 def _window(case: Case, spans: Sequence[Span]) -> list[Span]:
     first, end = case.protocol.window
     return [span for span in spans if first <= span.first_step and span.last_step < end]
+
+
+def _waits(spans: Sequence[Span]) -> tuple[float, ...]:
+    known = [span.data_wait_seconds for span in spans if span.data_wait_seconds is not None]
+    return tuple(known) if len(known) == len(spans) and any(known) else ()
 
 
 def _window_seconds(case: Case, records: RankRecords) -> float:

@@ -71,20 +71,47 @@ def scaling_grid(outcomes: Sequence[Outcome]) -> Grid | None:
     return Grid(heading="Scaling", headings=_HEADINGS, rows=rows, remark=_REMARK)
 
 
-def _slowest_rank(outcome: Outcome) -> str:
-    assert outcome.measurement is not None
+class RankSkews(NamedTuple):
+    """How far each rank is from the others in what it does itself."""
+
+    #: What their time was taken from: see ``core/skew.py``.
+    basis: str
+    #: Own seconds over the median of the others' - 1, by rank: medians over the runs.
+    above: Mapping[int, float]
+
+
+def rank_skews(outcome: Outcome) -> RankSkews | None:
+    """Return the skews of a case's ranks; None for one rank, and where too few runs tell."""
+    if outcome.measurement is None:
+        return None
     runs, device = outcome.measurement.runs, outcome.case.layout.device
     told = [own_seconds(run, device) for run in runs]
+    if not told:
+        return None
     basis, ranks = told[0][0], set(told[0][1])
     by_run = [skews(found) for of, found in told if basis and of == basis and set(found) == ranks]
     # Of a single run a rank that was slow once is told as one that is.
     if len(by_run) < _FEWEST_RUNS:
+        return None
+    return RankSkews(
+        basis=basis,
+        above={
+            rank: math.expm1(statistics.median(one[rank] for one in by_run))
+            for rank in sorted(ranks)
+        },
+    )
+
+
+def _slowest_rank(outcome: Outcome) -> str:
+    assert outcome.measurement is not None
+    found = rank_skews(outcome)
+    if found is None:
         return figures.ABSENT
-    medians = {rank: statistics.median(one[rank] for one in by_run) for rank in sorted(ranks)}
-    slowest = max(medians, key=medians.__getitem__)
-    node = next((rank.node for rank in runs[-1].ranks if rank.rank == slowest), "")
-    of = ", CPU time" if basis == CPU_SECONDS else ""
-    above = figures.percent(math.expm1(medians[slowest]))
+    slowest = max(found.above, key=found.above.__getitem__)
+    ranks = outcome.measurement.runs[-1].ranks
+    node = next((rank.node for rank in ranks if rank.rank == slowest), "")
+    of = ", CPU time" if found.basis == CPU_SECONDS else ""
+    above = figures.percent(found.above[slowest])
     return f"rank {slowest}{f' on {node}' if node else ''}: {above}{of}"
 
 

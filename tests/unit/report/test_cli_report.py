@@ -72,9 +72,9 @@ def test_three_frameworks_as_text_and_as_html(tmp_path, capsys):
     assert main(["report", file, "-o", "all.html"]) == 0
     page = (tmp_path / "all.html").read_text(encoding="utf-8")
     for framework in ("torch", "paddle", "tensorflow"):
-        assert f'<th scope="col">{framework} samples/s</th>' in page
-    assert '<td>300.0<sup><a href="#note1">1</a></sup></td><td>7.50</td>' in page
-    assert f'<li id="note1">{told}</li>' in page
+        assert f'<th scope="col" class=n>{framework} samples/s</th>' in page
+    assert '<td class=n>300.0<sup><a href="#note1">1</a></sup></td><td class=n>7.50</td>' in page
+    assert f'<li id="note1" dir="auto">{told}</li>' in page
 
 
 def test_the_same_outcome_given_twice_counts_once(tmp_path, capsys):

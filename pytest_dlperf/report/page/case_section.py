@@ -1,0 +1,223 @@
+"""Everything that is known of one case."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.report import figures
+from pytest_dlperf.report.page.attention import command_of
+from pytest_dlperf.report.page.environment_changes import changes_section
+from pytest_dlperf.report.page.markup import Html, code, facts, joined, name, paragraph, text
+from pytest_dlperf.report.page.ranks_chart import memory_chart, skew_chart
+from pytest_dlperf.report.page.runs_chart import runs_chart
+from pytest_dlperf.report.page.table import Column, TableCell, TableRow, cell, number, table
+from pytest_dlperf.report.page.trace_chart import trace_chart
+from pytest_dlperf.report.page.verdicts import badge, badge_of, sentence
+from pytest_dlperf.report.scaling import scaling_figures
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_dlperf.core.outcome import Outcome
+    from pytest_dlperf.core.run import RunSummary
+    from pytest_dlperf.core.verdict import Comparison
+    from pytest_dlperf.report.page.figure import ChartBook, Drawn
+
+_METRICS: Final = {
+    "peak_memory": "peak memory",
+    "anchor": "throughput against the anchor",
+    "whole_window": "throughput of the whole window",
+    "cpu_seconds": "CPU seconds",
+}
+
+
+def case_section(
+    index: int,
+    outcome: Outcome,
+    book: ChartBook,
+    *,
+    link: str,
+    scaling: Drawn | None,
+    with_trace: bool,
+    is_open: bool,
+) -> Html:
+    """Return the section of a case; its charts go into ``book``."""
+    change = outcome.judgement.throughput.change
+    brief = f" {figures.percent(change)}" if change is not None else ""
+    opened = " open" if is_open else ""
+    parts = [
+        f'<details class="case" id="{link}" data-follows="{index}"{opened}>',
+        f"<summary>{badge_of(outcome)} {name(outcome.case.id)}"
+        f'<span class="brief">{brief}</span></summary>',
+        sentence(outcome.judgement.reason),
+        command_of([outcome]) if outcome.failed else Html(""),
+        *(paragraph(f"note: {one}", kind="quiet") for one in _problems(outcome)),
+        _comparisons(outcome),
+        '<div class="charts">',
+        book.place(f"runs-{index}", "Runs", runs_chart(outcome)),
+    ]
+    if with_trace:
+        parts.append(book.place(f"trace-{index}", "Iterations", trace_chart(outcome)))
+    if scaling is not None:
+        # One curve for all its cases: the page has it once, whatever opens it.
+        parts.append(book.place(f"scaling-{scaling.spec['description']}", "Scaling", scaling))
+    parts += [
+        book.place(f"memory-{index}", "Peak memory", memory_chart(outcome)),
+        book.place(f"skew-{index}", "Skew of the ranks", skew_chart(outcome)),
+        "</div>",
+        changes_section(outcome),
+        _nodes(outcome),
+        _runs(outcome),
+        "<h3>Facts</h3>",
+        facts(_facts(outcome)),
+        "</details>",
+    ]
+    return joined(part for part in parts if part)
+
+
+def _problems(outcome: Outcome) -> list[str]:
+    found = [] if outcome.measurement is None else list(outcome.measurement.problems)
+    told = [problem.message for problem in found]
+    if outcome.against is not None and outcome.against.measurement is not None:
+        theirs = outcome.against.measurement.problems
+        told += [f"{outcome.against.name}: {problem.message}" for problem in theirs]
+    return told
+
+
+def _comparisons(outcome: Outcome) -> Html:
+    """Return the table of gated metrics; nothing where none could be compared."""
+    judgement = outcome.judgement
+    found = {"throughput": judgement.throughput, **judgement.metrics}
+    known = {metric: one for metric, one in found.items() if one.before is not None}
+    if not known:
+        return Html("")
+    columns = [
+        Column(heading="metric"),
+        *(
+            Column(heading=heading, kind="number")
+            for heading in ("now", "before", "change", "90 % interval", "sees", "tolerance")
+        ),
+        Column(heading="verdict"),
+    ]
+    rows = [_comparison(metric, comparison) for metric, comparison in known.items()]
+    return table("What was compared", columns, rows)
+
+
+def _comparison(metric: str, comparison: Comparison) -> TableRow:
+    of_memory = metric == "peak_memory"
+    shown = figures.memory if of_memory else figures.rate
+    return TableRow(
+        cells=(
+            cell(_METRICS.get(metric, metric)),
+            number(shown(comparison.now), comparison.now),
+            number(shown(comparison.before), comparison.before),
+            number(figures.percent(comparison.change), comparison.change),
+            number(figures.interval(comparison), None),
+            number(figures.percent(comparison.sees, sign=False), comparison.sees),
+            number(figures.percent(comparison.tolerance, sign=False), comparison.tolerance),
+            TableCell(shown=Html("") if comparison.verdict is None else badge(comparison.verdict)),
+        )
+    )
+
+
+def _nodes(outcome: Outcome) -> Html:
+    """Return what each node of several did in the last run; nothing for one node."""
+    runs = outcome.measurement.runs if outcome.measurement else ()
+    ranks = runs[-1].ranks if runs else ()
+    nodes = list(dict.fromkeys(rank.node for rank in ranks))
+    if len(nodes) < 2:
+        return Html("")
+    canaries = runs[-1].canary_by_node
+    rates = sorted({rate for node in nodes for rate in canaries.get(node, {})})
+    rows = []
+    for node in nodes:
+        of_node = [rank for rank in ranks if rank.node == node]
+        peaks = [r.peak_memory_bytes for r in of_node if r.peak_memory_bytes is not None]
+        rows.append(
+            TableRow(
+                cells=(
+                    TableCell(shown=name(node)),
+                    cell(", ".join(str(rank.rank) for rank in of_node)),
+                    number(figures.memory(max(peaks, default=None)), None),
+                    *(number(figures.rate(canaries.get(node, {}).get(r)), None) for r in rates),
+                )
+            )
+        )
+    columns = [
+        Column(heading="node"),
+        Column(heading="ranks"),
+        Column(heading="peak memory", kind="number"),
+        *(Column(heading=f"canary: {rate}", kind="number") for rate in rates),
+    ]
+    told = "The last run; the canary is fixed work, of which a slow node does less"
+    return joined(["<h3>Nodes</h3>", table(told, columns, rows)])
+
+
+def _runs(outcome: Outcome) -> Html:
+    """Return each run with where its records are."""
+    measurement = outcome.measurement
+    if measurement is None:
+        return Html("")
+    rows = [_run(str(number), run) for number, run in enumerate(measurement.runs, 1)]
+    rows += [_run("does not count", run) for run in measurement.disturbed_runs]
+    columns = [
+        Column(heading="run"),
+        Column(heading=f"{measurement.unit}/s", kind="number"),
+        Column(heading="to the first step", kind="number"),
+        Column(heading="others' CPU", kind="number"),
+        Column(heading="memory", kind="number"),
+        Column(heading="remark"),
+        Column(heading="records"),
+    ]
+    return joined(["<h3>Runs and their records</h3>", table("Runs of now", columns, rows)])
+
+
+def _run(told: str, run: RunSummary) -> TableRow:
+    first = run.time_to_first_step_s
+    remarks = "; ".join([*filter(None, [run.disturbed]), *(p.message for p in run.problems)])
+    where = run.log or run.folder
+    return TableRow(
+        cells=(
+            cell(told),
+            number(figures.rate(run.throughput), None),
+            number(figures.ABSENT if first is None else f"{first:.1f} s", None),
+            number(figures.percent(run.others_cpu_share, sign=False), None),
+            number(figures.memory(run.peak_memory_bytes), None),
+            TableCell(shown=name(remarks)),
+            TableCell(shown=code(where) if where else text(figures.ABSENT)),
+        )
+    )
+
+
+def _facts(outcome: Outcome) -> Iterator[tuple[str, object]]:
+    case, measurement, environment = outcome.case, outcome.measurement, outcome.environment
+    yield "layout", f"{case.layout}, {case.batch_size_per_device} per device"
+    if measurement is not None:
+        conditions = measurement.conditions
+        first, end = conditions.window
+        yield "window", f"iterations {first} to {end}"
+        yield "launcher", conditions.launcher
+        yield "dtype", conditions.dtype
+        yield "data", conditions.data
+        if measurement.speedup is not None and measurement.efficiency is not None:
+            efficiency = figures.percent(measurement.efficiency, sign=False)
+            yield "speedup", f"{measurement.speedup:.2f}, efficiency {efficiency}"
+        yield "peak memory", figures.memory(measurement.peak_memory_bytes)
+    if scaled := scaling_figures(outcome):
+        yield "collectives of a step", scaled.collectives
+        yield "slowest rank", scaled.slowest_rank
+        yield "all-reduce", scaled.all_reduce
+    if environment is not None:
+        yield "machine class", environment.machine_class
+        yield "node", environment.node
+    if outcome.against is not None:
+        yield "against", outcome.against.name
+    if outcome.published:
+        told = outcome.published
+        yield "published", f"{told['throughput']} {told['unit']}/s on {told['machine_class']}"
+        yield "published in", f"{told['document']}, {told['table']}"
+    if outcome.commit:
+        yield "commit", outcome.commit + (", with changes" if outcome.dirty else "")
+    yield "measured", f"{outcome.time}, in {figures.duration(outcome.elapsed_s)}"
+    if outcome.folder:
+        yield "records", outcome.folder

@@ -1,0 +1,81 @@
+"""Text becomes markup here and nowhere else, so that text from outside stays text."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from html import escape
+from typing import TYPE_CHECKING, Final, NewType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+#: What may stand in a page as it is; mypy tells it from text that was not escaped.
+Html = NewType("Html", str)
+#: Characters that show nothing, or change how others are shown; a line's end is none.
+_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_KEPT: Final = frozenset("\n\t")
+_PICTURES: Final = 0x2400
+_PLAIN: Final = re.compile(r"[\n\t -~]*")
+_HAN: Final = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
+_KANA: Final = re.compile("[\u3040-\u30ff]")
+
+
+def text(value: object) -> Html:
+    """Return the markup of ``value``; what would not be seen is written as a picture or a code."""
+    return Html(escape(visible(str(value))))
+
+
+def visible(value: str) -> str:
+    r"""Return ``value`` with unseen characters in writing: ESC as ``␛``, U+202E as ``\u202e``."""
+    if _PLAIN.fullmatch(value):
+        return value
+    return "".join(map(_seen, value))
+
+
+def name(value: object) -> Html:
+    """Return a name from outside: its direction of writing does not reach its neighbours."""
+    told = str(value)
+    return Html(f"<bdi{_language(told)}>{text(told)}</bdi>") if told else Html("")
+
+
+def paragraph(value: str, *, kind: str = "") -> Html:
+    """Return a sentence; several lines are that many paragraphs."""
+    lines = [line for line in value.splitlines() if line.strip()]
+    kind = f' class="{escape(kind)}"' if kind else ""
+    return joined(f'<p{kind} dir="auto"{_language(one)}>{text(one)}</p>' for one in lines)
+
+
+def preformatted(value: str) -> Html:
+    """Return lines as they are, such as those of a log."""
+    return Html(f'<pre tabindex="0" dir="auto"{_language(value)}>{text(value)}</pre>')
+
+
+def code(value: str) -> Html:
+    """Return a command, or a path."""
+    return Html(f"<code>{text(value)}</code>")
+
+
+def joined(parts: Iterable[str]) -> Html:
+    """Return pieces of markup, a line each."""
+    return Html("\n".join(parts))
+
+
+def _language(value: str) -> str:
+    """Return the attribute by which a browser chooses Chinese rather than Japanese glyphs."""
+    return ' lang="zh-Hans"' if _HAN.search(value) and not _KANA.search(value) else ""
+
+
+def _seen(character: str) -> str:
+    if character in _KEPT or unicodedata.category(character) not in _UNSEEN:
+        return character
+    point = ord(character)
+    if point < 0x20:
+        return chr(_PICTURES + point)
+    return f"\\u{point:04x}" if point <= 0xFFFF else f"\\U{point:08x}"
+
+
+def facts(pairs: Iterable[tuple[str, object]]) -> Html:
+    """Return names and values from outside, as a list; nothing where there is none."""
+    told = [f"<dt>{text(one)}</dt><dd>{name(value)}</dd>" for one, value in pairs]
+    return joined(["<dl>", *told, "</dl>"]) if told else Html("")

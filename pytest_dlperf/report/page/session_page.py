@@ -1,0 +1,125 @@
+"""The page of a session, or of several results files read as one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.report.comparison import compare
+from pytest_dlperf.report.comparison_document import comparison_document
+from pytest_dlperf.report.environment_section import environment_blocks
+from pytest_dlperf.report.page.attention import attention, counted
+from pytest_dlperf.report.page.case_section import case_section
+from pytest_dlperf.report.page.case_table import case_table
+from pytest_dlperf.report.page.comparison_section import comparison_section
+from pytest_dlperf.report.page.figure import ChartBook
+from pytest_dlperf.report.page.markup import Html, joined, name, paragraph, text
+from pytest_dlperf.report.page.scaling_chart import family_of, scaling_charts
+from pytest_dlperf.report.page.verdicts import importance
+from pytest_dlperf.report.page.whole import render_page
+from pytest_dlperf.report.scaling import scaling_grid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pytest_dlperf.core.outcome import Outcome
+    from pytest_dlperf.report.document import Document
+
+#: Cases with a section of their own, and with the trace of their iterations: a page of more is
+#: too large to open. Those that need attention come first.
+_SECTIONS_MAX: Final = 500
+_TRACES_MAX: Final = 250
+#: Sections of so few cases are open from the beginning.
+_OPEN_MAX: Final = 2
+_TITLE: Final = "Training performance"
+
+
+def render(outcomes: Sequence[Outcome]) -> str:
+    """Return the page of a session, with its frameworks compared."""
+    if not outcomes:
+        told = paragraph("No case came to an end in this session: there is nothing to show.")
+        body = joined([f"<h1>{_TITLE}</h1>", told])
+        return render_page(title=_TITLE, body=body, charts={})
+    document = comparison_document(
+        environment_blocks(outcomes), compare(outcomes, ()), scaling_grid(outcomes)
+    )
+    return session_page(outcomes, document)
+
+
+def session_page(outcomes: Sequence[Outcome], document: Document) -> str:
+    """Return the page of ``outcomes``; ``document`` is how they are compared."""
+    ordered = sorted(outcomes, key=importance)
+    links = {index: f"case-{index}" for index in range(min(len(ordered), _SECTIONS_MAX))}
+    curves = scaling_charts(ordered)
+    book = ChartBook()
+    sections = [
+        case_section(
+            index,
+            outcome,
+            book,
+            link=links[index],
+            scaling=curves.get(family_of(outcome)),
+            with_trace=index < _TRACES_MAX,
+            is_open=len(ordered) <= _OPEN_MAX,
+        )
+        for index, outcome in enumerate(ordered[:_SECTIONS_MAX])
+    ]
+    body = joined(
+        [
+            f"<header><h1>{_TITLE}</h1>",
+            *_where(outcomes),
+            "</header>",
+            counted(ordered),
+            attention(ordered, links),
+            "<h2>Cases</h2>",
+            case_table(ordered, links),
+            "<h2>Case by case</h2>",
+            *_left_out(len(ordered)),
+            *sections,
+            comparison_section(document),
+        ]
+    )
+    return render_page(title=_title(ordered), body=body, charts=book.charts)
+
+
+def _title(outcomes: Sequence[Outcome]) -> str:
+    return f"{_TITLE}, {len(outcomes)} {'case' if len(outcomes) == 1 else 'cases'}"
+
+
+def _where(outcomes: Sequence[Outcome]) -> Iterator[Html]:
+    """Return when, where and of what the outcomes are."""
+    times = sorted(outcome.time for outcome in outcomes if outcome.time)
+    told = {
+        "": _span(times),
+        "on": _several(o.environment.machine_class for o in outcomes if o.environment),
+        "commit": _several(o.commit[:12] for o in outcomes if o.commit),
+        "against": _several(o.against.name for o in outcomes if o.against),
+    }
+    parts = [f"{text(word)} {name(value)}".strip() for word, value in told.items() if value]
+    if parts:
+        yield Html(f'<p class="quiet">{" · ".join(parts)}</p>')
+
+
+def _span(times: Sequence[str]) -> str:
+    if not times:
+        return ""
+    first, last = (one.replace("T", " ").removesuffix("Z") for one in (times[0], times[-1]))
+    return f"{first} UTC" if first == last else f"{first} to {last} UTC"
+
+
+def _several(values: Iterator[str]) -> str:
+    found = list(dict.fromkeys(values))
+    return ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+
+
+def _left_out(count: int) -> Iterator[Html]:
+    if count > _SECTIONS_MAX:
+        yield paragraph(
+            f"The {_SECTIONS_MAX} cases that need attention most have a section, the first "
+            f"{_TRACES_MAX} of them with their iterations; the table has all {count}. The results "
+            "file of --dlperf-json has everything."
+        )
+    elif count > _TRACES_MAX:
+        yield paragraph(
+            f"The iterations of the {_TRACES_MAX} cases that need attention most are drawn, those "
+            "of the others are left out: the results file of --dlperf-json has them."
+        )

@@ -1,0 +1,270 @@
+"""The iterations of a case's runs: warm-up, stalls, and waits for data."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from pytest_dlperf.report import figures
+from pytest_dlperf.report.page.figure import Drawn
+from pytest_dlperf.report.page.table import Column, TableRow, cell, number, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_dlperf.core.measurement import Measurement
+    from pytest_dlperf.core.outcome import Outcome
+    from pytest_dlperf.core.run import RunSummary
+    from pytest_dlperf.report.page.markup import Html
+
+_HEIGHT: Final = 200
+#: A measured iteration that took so many times the median one is marked as a stall.
+STALL: Final = 2.0
+#: Of a step; less is not to be seen.
+_WAIT_MIN: Final = 0.02
+#: Longer runs are drawn by the slowest of several iterations.
+_POINTS_MAX: Final = 200
+#: Runs behind the one that is drawn in full.
+_OTHERS_MAX: Final = 2
+#: Where steps differ more than so many times, as the first one does, the axis is logarithmic.
+_LOG_FROM: Final = 3.0
+
+
+class _Trace(NamedTuple):
+    """One run, thinned out; ``each`` iterations are one point."""
+
+    steps_ms: list[float]
+    waits_ms: list[float]
+    each: int
+
+
+def trace_chart(outcome: Outcome) -> Drawn | None:
+    """Return the chart of the run with the median rate; None where steps are not known."""
+    measurement = outcome.measurement
+    if measurement is None:
+        return None
+    shown = _median_run(measurement)
+    if shown is None:
+        return None
+    warmup = _warmup(measurement, shown)
+    other_arm = outcome.against.measurement if outcome.against else None
+    if outcome.against is not None and other_arm is not None:
+        theirs = _median_run(other_arm)
+        behind, of = [theirs] if theirs else [], outcome.against.name
+    else:
+        rest = [run for run in measurement.runs if run is not shown and len(run.step_seconds) > 1]
+        behind, of = rest[:_OTHERS_MAX], ""
+    return Drawn(
+        spec=_spec(outcome, shown, behind, warmup),
+        caption=_caption(measurement, shown, warmup, _behind(behind, of)),
+        numbers=_numbers(measurement),
+    )
+
+
+def _median_run(measurement: Measurement) -> RunSummary | None:
+    runs = [run for run in measurement.runs if len(run.step_seconds) > 1]
+    ordered = sorted(runs, key=lambda run: run.throughput)
+    return ordered[(len(ordered) - 1) // 2] if ordered else None
+
+
+def _behind(behind: Sequence[RunSummary], of: str) -> str:
+    if not behind:
+        return ""
+    return f"; grey: the median run of {of}" if of else f"; grey: {len(behind)} others"
+
+
+def stalls(run: RunSummary, warmup: int) -> list[int]:
+    """Return the measured iterations that took more than ``STALL`` times the median one."""
+    measured = run.step_seconds[warmup:]
+    if not measured:
+        return []
+    limit = STALL * statistics.median(measured)
+    return [warmup + index for index, step in enumerate(measured) if step > limit]
+
+
+def _warmup(measurement: Measurement, run: RunSummary) -> int:
+    """Return where the window begins among the steps; 0 where these are not the protocol's."""
+    first, end = measurement.conditions.window
+    return first if len(run.step_seconds) == end else 0
+
+
+def _thinned(run: RunSummary) -> _Trace:
+    steps, waits = run.step_seconds, run.data_wait_seconds
+    each = -(-len(steps) // _POINTS_MAX)
+    starts = range(0, len(steps), each)
+    slowest = [max(range(at, min(at + each, len(steps))), key=steps.__getitem__) for at in starts]
+    return _Trace(
+        steps_ms=[_ms(steps[index]) for index in slowest],
+        waits_ms=[_ms(waits[index]) for index in slowest] if waits else [],
+        each=each,
+    )
+
+
+def _ms(seconds: float) -> float:
+    return float(f"{1000 * seconds:.3g}")
+
+
+def _spec(
+    outcome: Outcome, shown: RunSummary, behind: Sequence[RunSummary], warmup: int
+) -> dict[str, Any]:
+    trace = _thinned(shown)
+    measured = shown.step_seconds[warmup:]
+    largest, smallest = max(shown.step_seconds), min(measured)
+    wide = smallest > 0 and largest > _LOG_FROM * statistics.median(measured)
+    x = {
+        "field": "i",
+        "type": "quantitative",
+        "scale": {"nice": False},
+        "axis": {"title": "iteration", "grid": False, "format": "d", "tickMinStep": 1},
+    }
+    y = {
+        "field": "ms",
+        "type": "quantitative",
+        "scale": {"type": "log", "nice": False} if wide else {"zero": True},
+        "axis": {"title": "ms per iteration", "tickCount": 5, "format": "~s", "grid": not wide},
+    }
+    layers: list[dict[str, Any]] = []
+    if warmup:
+        layers.append(
+            {
+                "data": {"values": [{"from": 0, "to": warmup}]},
+                "mark": {"type": "rect", "style": "warmup"},
+                "encoding": {
+                    "x": {"field": "from", "type": "quantitative"},
+                    "x2": {"field": "to"},
+                },
+            }
+        )
+    others = [
+        {"i": index * other.each, "ms": step, "run": number}
+        for number, other in enumerate(map(_thinned, behind))
+        for index, step in enumerate(other.steps_ms)
+    ]
+    if others:
+        layers.append(
+            {
+                "data": {"values": others},
+                "mark": {"type": "line", "strokeWidth": 1, "style": "other-line"},
+                "encoding": {"x": x, "y": y, "detail": {"field": "run", "type": "nominal"}},
+            }
+        )
+    layers.append(
+        {
+            "data": {
+                "values": [
+                    {"i": index * trace.each, "ms": step}
+                    for index, step in enumerate(trace.steps_ms)
+                ]
+            },
+            "mark": {"type": "line", "strokeWidth": 1.5, "style": "now-line"},
+            "encoding": {"x": x, "y": y},
+        }
+    )
+    layers += _waits(trace, x)
+    if marked := stalls(shown, warmup):
+        layers.append(_stalls(shown, marked, x, y))
+    return {
+        "description": f"Seconds of each iteration of a run of {outcome.case.id}",
+        "height": _HEIGHT,
+        "layer": layers,
+    }
+
+
+def _waits(trace: _Trace, x: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the part of each step that waited, from the top of the step down."""
+    values = [
+        {"i": index * trace.each, "ms": step, "to": max(step - wait, step * _WAIT_MIN)}
+        for index, (step, wait) in enumerate(zip(trace.steps_ms, trace.waits_ms, strict=False))
+        if wait > _WAIT_MIN * step
+    ]
+    if not values:
+        return []
+    return [
+        {
+            "data": {"values": values},
+            "mark": {"type": "rule", "strokeWidth": 2, "style": "wait-line"},
+            "encoding": {
+                "x": x,
+                "y": {"field": "ms", "type": "quantitative"},
+                "y2": {"field": "to"},
+            },
+        }
+    ]
+
+
+def _stalls(
+    run: RunSummary, marked: Sequence[int], x: dict[str, Any], y: dict[str, Any]
+) -> dict[str, Any]:
+    values = [{"i": index, "ms": _ms(run.step_seconds[index])} for index in marked]
+    return {
+        # The slowest ones of very many
+        "data": {"values": sorted(values, key=lambda one: -one["ms"])[:_POINTS_MAX]},
+        "mark": {
+            "type": "point",
+            "filled": True,
+            "shape": "triangle-down",
+            "size": 60,
+            "yOffset": -7,
+            "style": "mark",
+        },
+        "encoding": {
+            "x": x,
+            "y": y,
+            "tooltip": [
+                {"field": "i", "title": "iteration", "type": "quantitative"},
+                {"field": "ms", "title": "ms", "type": "quantitative"},
+            ],
+        },
+    }
+
+
+def _caption(measurement: Measurement, shown: RunSummary, warmup: int, behind: str) -> str:
+    place = measurement.runs.index(shown) + 1
+    told = f"Blue: run {place} of {len(measurement.runs)}, the one of the median rate{behind}."
+    if warmup:
+        told += f" Shaded: warm-up, {warmup} iterations that do not count."
+    if marked := stalls(shown, warmup):
+        noun = "iteration" if len(marked) == 1 else "iterations"
+        told += f" Marked: {len(marked)} {noun} of more than twice the median."
+    if shown.data_wait_seconds:
+        told += " Thick yellow: the part of an iteration that waited for data"
+        if shown.data_wait_share is not None:
+            told += f", {figures.percent(shown.data_wait_share, sign=False)} of the window"
+        told += "."
+    each = _thinned(shown).each
+    if each > 1:
+        told += f" Each point is the slowest of {each} iterations."
+    return told
+
+
+def _numbers(measurement: Measurement) -> Html:
+    columns = [
+        Column(heading="run"),
+        Column(heading="first ms", kind="number"),
+        Column(heading="median ms", kind="number"),
+        Column(heading="slowest ms", kind="number"),
+        Column(heading="stalls", kind="number"),
+        Column(heading="data wait", kind="number"),
+    ]
+    rows = []
+    for index, run in enumerate(measurement.runs, 1):
+        warmup = _warmup(measurement, run)
+        measured = run.step_seconds[warmup:]
+        if not measured:
+            continue
+        slowest = max(range(len(measured)), key=measured.__getitem__)
+        rows.append(
+            TableRow(
+                cells=(
+                    cell(str(index)),
+                    number(f"{_ms(run.step_seconds[0]):g}", None),
+                    number(f"{_ms(statistics.median(measured)):g}", None),
+                    number(f"{_ms(measured[slowest]):g} (iteration {warmup + slowest})", None),
+                    number(str(len(stalls(run, warmup))), None),
+                    number(figures.percent(run.data_wait_share, sign=False), None),
+                )
+            )
+        )
+    return table(
+        "Iterations of each run; the first as it was, the others of the window", columns, rows
+    )

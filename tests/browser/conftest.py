@@ -1,0 +1,133 @@
+"""A headless Chromium, and the pages of a session in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_dlperf.report.page.session_page import render
+from tests import page_outcomes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from playwright.sync_api import Browser, Page
+
+    from pytest_dlperf.core.outcome import Outcome
+
+#: Debian's names first; a browser that Playwright would download is not asked for.
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+DESKTOP, PHONE = (1280, 900), (390, 844)
+_DRAWN_WITHIN_S = 60
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--screenshots", metavar="DIR", help="write pictures of the session's page into DIR"
+    )
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    if program is None:
+        pytest.skip("no Chromium on PATH: apt-get install chromium")
+    with playwright.sync_playwright() as driver:
+        # Root, as in a container, has no sandbox.
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        started = driver.chromium.launch(executable_path=program, args=arguments)
+        yield started
+        started.close()
+
+
+class Watched:
+    """A page with what must not happen in it."""
+
+    def __init__(self, page: Page, path: Path) -> None:
+        self.page = page
+        self.errors: list[str] = []
+        self.requests: list[str] = []
+        page.on("console", self._said)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("dialog", lambda dialog: self.errors.append(f"dialog: {dialog.message}"))
+        page.on("request", lambda request: self.requests.append(request.url))
+        self.url = path.as_uri()
+        page.goto(self.url)
+
+    def _said(self, message: Any) -> None:
+        if message.type in {"error", "warning"}:
+            self.errors.append(message.text)
+
+    def open_all(self) -> None:
+        """Open every case, and look at all of the page, so that every chart is drawn."""
+        self.page.evaluate("document.querySelectorAll('details.case').forEach(d => d.open = true)")
+        self.wait_until_drawn("figure")
+
+    def wait_until_drawn(self, figures: str) -> None:
+        """Wait for the charts of ``figures``; the page's policy lets no polling script in."""
+        show_next = """undrawn => {
+            const next = document.querySelector(undrawn);
+            next?.scrollIntoView({block: "center"});
+            return next !== null;
+        }"""
+        until_s = time.monotonic() + _DRAWN_WITHIN_S
+        while self.page.evaluate(show_next, f"{figures}:not([data-drawn])"):
+            assert time.monotonic() < until_s, self.errors
+            self.page.wait_for_timeout(10)
+
+    @property
+    def overflow(self) -> int:
+        """Pixels by which the page is wider than its window."""
+        return self.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+
+    def check(self) -> None:
+        """Assert that nothing went wrong and nothing was fetched."""
+        assert self.errors == []
+        own = (self.url, "blob:", "data:")
+        assert [url for url in self.requests if not url.startswith(own)] == []
+
+
+@pytest.fixture
+def show(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Watched]]:
+    """Open the page of outcomes, or of a text, in a window of its own."""
+    contexts = []
+
+    def opened(
+        what: Sequence[Outcome] | str,
+        size: tuple[int, int] = DESKTOP,
+        scheme: str = "light",
+        **options: Any,
+    ) -> Watched:
+        path = tmp_path / f"page{len(contexts)}.html"
+        path.write_text(what if isinstance(what, str) else render(what), encoding="utf-8")
+        context = browser.new_context(
+            viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, **options
+        )
+        contexts.append(context)
+        context.set_default_timeout(20_000)
+        return Watched(context.new_page(), path)
+
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="session")
+def every_verdict() -> str:
+    return render(page_outcomes.every_verdict())
+
+
+@pytest.fixture
+def screenshots(request: pytest.FixtureRequest) -> Path:
+    folder = request.config.getoption("--screenshots")
+    if folder is None:
+        pytest.skip("pictures are made with --screenshots=DIR")
+    path = Path(folder)
+    path.mkdir(parents=True, exist_ok=True)
+    return path

@@ -1,0 +1,269 @@
+"""The session's page in a real browser: charts, tables, keyboard, phone, dark, hostile text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from pytest_dlperf.core.verdict import Verdict
+from tests.browser.conftest import DESKTOP, PHONE
+from tests.page_outcomes import case, environment, judged, many, unmeasured
+
+REGRESSED = "tsm-torch-amp-bs16-1n8g"
+NASTY = "</details><img src=x onerror=alert(1)><script>alert(2)</script>\u202eאבג 训练"
+
+
+def shown_cases(page) -> list[str]:
+    return page.locator("#cases tbody tr:not([hidden]) th").all_inner_texts()
+
+
+def test_every_chart_is_drawn_and_nothing_is_fetched(show, every_verdict):
+    watched = show(every_verdict)
+    page = watched.page
+    assert page.locator("figure svg").count() == 0  # nothing is drawn before it is seen
+    watched.open_all()
+    figures = page.locator("figure[data-chart]").count()
+    assert figures > 35
+    assert page.locator("figure .chart > svg, figure .chart svg.marks").count() >= figures
+    # Marks, not frames alone
+    empty = page.evaluate(
+        """() => [...document.querySelectorAll("figure")].filter(figure =>
+             figure.querySelectorAll("[role=graphics-symbol]").length === 0)
+             .map(figure => figure.dataset.chart)"""
+    )
+    assert empty == []
+    watched.check()
+
+
+def test_a_chart_has_the_marks_of_its_data(show):
+    outcome = judged(case("tsm", "1n1g"), -0.05, Verdict.REGRESSED, stalls=(71, 108))
+    watched = show([outcome])
+    watched.open_all()
+    runs = watched.page.locator('figure[data-chart="runs-0"]')
+    # 30 stored runs and 5 of now; 6 medians and one
+    assert runs.locator(".mark-symbol path").count() == 35
+    assert runs.locator(".mark-rect.role-mark path").count() >= 1 + 7
+    trace = watched.page.locator('figure[data-chart="trace-0"]')
+    assert trace.locator(".mark-symbol path").count() == 2
+    label = runs.locator(".chart").get_attribute("aria-label")
+    assert label == "Runs of tsm-torch-amp-bs16-1n1g, in samples/s"
+    watched.check()
+
+
+def test_the_figures_of_a_chart_are_a_table(show):
+    watched = show([judged(case("tsm", "1n1g"))])
+    figure = watched.page.locator('figure[data-chart="runs-0"]')
+    figure.locator("summary").click()
+    rows = figure.locator("table tbody tr")
+    rows.first.wait_for()
+    assert rows.count() == 7
+    assert rows.last.locator("th").inner_text() == "now"
+    watched.check()
+
+
+def test_tables_sort_by_mouse(show, every_verdict):
+    watched = show(every_verdict)
+    page = watched.page
+    heading = page.locator("#cases thead th", has_text="change")
+    heading.locator("button").click()
+    assert heading.get_attribute("aria-sort") == "ascending"
+    assert shown_cases(page)[0] == REGRESSED
+    # What has no change is last, whichever way it is sorted
+    heading.locator("button").click()
+    assert heading.get_attribute("aria-sort") == "descending"
+    cases = shown_cases(page)
+    assert cases[0] == "resnet50-torch-amp-bs128-1n1g"
+    assert cases[-1].startswith(("arcface", "deeplabv3p"))
+    assert page.locator("#cases th[aria-sort=descending]").count() == 1
+    watched.check()
+
+
+def test_tables_sort_and_filter_by_keyboard_alone(show, every_verdict):
+    watched = show(every_verdict)
+    page = watched.page
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.type") == "search":
+            break
+    page.keyboard.type("tsm 1n")
+    assert len(shown_cases(page)) == 4
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")  # the first verdict: error
+    assert shown_cases(page) == []
+    page.keyboard.press("Space")
+    assert len(shown_cases(page)) == 4
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent") == "rate":
+            break
+    width = page.evaluate("getComputedStyle(document.activeElement).outlineWidth")
+    assert width == "2px"
+    page.keyboard.press("Enter")
+    assert [one[-4:] for one in shown_cases(page)] == ["1n1g", "1n2g", "1n4g", "1n8g"]
+    watched.check()
+
+
+def test_filters_hide_rows_and_their_sections(show, every_verdict):
+    watched = show(every_verdict)
+    page = watched.page
+    output = page.locator("form.filters output")
+    assert output.inner_text() == "12 cases"
+    page.locator("form.filters button", has_text="regressed").click()
+    assert len(shown_cases(page)) == 2
+    assert output.inner_text() == "2 of 12 cases"
+    assert page.locator("details.case:visible").count() == 2
+    page.locator("form.filters button", has_text="error").click()
+    assert len(shown_cases(page)) == 3
+    page.locator("form.filters input").fill("resnet50")
+    assert shown_cases(page) == ["resnet50-torch-amp-bs128-1n4g"]
+    watched.check()
+
+
+def test_a_link_opens_its_case(show, every_verdict):
+    watched = show(every_verdict)
+    page = watched.page
+    page.locator("#cases a", has_text=REGRESSED).click()
+    opened = page.locator("details.case[open]")
+    opened.wait_for()
+    assert opened.count() == 1
+    assert REGRESSED in opened.locator("summary").first.inner_text()
+    opened.locator("figure[data-drawn]").first.wait_for()
+    watched.check()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_nothing_is_wider_than_the_window(show, every_verdict, size, scheme):
+    watched = show(every_verdict, size, scheme)
+    assert watched.overflow <= 0
+    watched.open_all()
+    assert watched.overflow <= 0
+    watched.check()
+
+
+def test_charts_follow_the_readers_colours(show):
+    watched = show([judged(case("tsm", "1n1g"))], scheme="light")
+    watched.open_all()
+    page = watched.page
+    mark = page.locator('figure[data-chart="runs-0"] .mark-symbol path').last
+    light, background = (
+        mark.get_attribute("fill"),
+        "getComputedStyle(document.body).backgroundColor",
+    )
+    assert page.evaluate(background) == "rgb(255, 255, 255)"
+    page.emulate_media(color_scheme="dark")
+    page.locator(f'figure[data-chart="runs-0"] path[fill="{light}"]').first.wait_for(
+        state="detached"
+    )
+    assert page.evaluate(background) == "rgb(15, 19, 24)"
+    watched.check()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_has_contrast(show, every_verdict, scheme):
+    """4.5 : 1, as WCAG 2 asks of text, on the page and on its panels."""
+    page = show(every_verdict, scheme=scheme).page
+    names = ["text", "quiet", "link", "good", "better", "bad", "broken", "open"]
+    colours = page.evaluate(
+        """names => {
+             const style = getComputedStyle(document.documentElement);
+             const of = name => style.getPropertyValue("--" + name).trim();
+             return Object.fromEntries(names.map(name => [name, of(name)]));
+        }""",
+        [*names, "page", "panel", "band"],
+    )
+    for ground in ("page", "panel", "band"):
+        for name in names:
+            assert contrast(colours[name], colours[ground]) >= 4.5, (name, ground)
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def luminance(colour: str) -> float:
+    parts = [int(part, 16) / 255 for part in re.findall("[0-9a-f]{2}", colour)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_everything_that_can_be_used_has_a_name(show, every_verdict):
+    watched = show(every_verdict)
+    watched.open_all()
+    nameless = watched.page.evaluate(
+        """() => [...document.querySelectorAll("a, button, summary, input, [role=region]")]
+             .filter(one => !(one.textContent.trim() || one.getAttribute("aria-label")
+                              || one.closest("label")?.textContent.trim()))
+             .map(one => one.outerHTML)"""
+    )
+    assert nameless == []
+    assert (
+        watched.page.evaluate(
+            """() => { const ids = [...document.querySelectorAll("[id]")].map(one => one.id);
+             return ids.length - new Set(ids).size }"""
+        )
+        == 0
+    )
+    assert watched.page.locator("h1").count() == 1
+
+
+def test_hostile_text_is_shown_and_does_nothing(show):
+    hostile = replace(environment(image=NASTY), node=NASTY, machine_class=NASTY)
+    outcomes = [
+        replace(judged(case("tsm", "1n8g"), now=hostile), node_id=NASTY, commit=NASTY),
+        unmeasured(case("tsm", "1n4g"), Verdict.ERROR, f"{NASTY}\n    {NASTY}\x1b[2J"),
+    ]
+    watched = show(outcomes)
+    watched.open_all()
+    page = watched.page
+    assert page.locator("img").count() == 0
+    assert page.locator("details.case").count() == 2
+    assert page.locator("pre").last.inner_text().endswith("训练␛[2J")
+    watched.check()
+
+
+def test_a_page_without_javascript_has_its_figures(show, every_verdict):
+    watched = show(every_verdict, java_script_enabled=False)
+    page = watched.page
+    assert "Charts, sorting and filters need JavaScript" in page.locator("noscript").inner_text()
+    assert page.locator("#cases tbody tr").count() == 12
+    watched.check()
+
+
+def test_ten_thousand_cases_can_be_used(show):
+    some = many(40)
+    # Rows are what is many: the same cases under other batch sizes
+    outcomes = [
+        replace(one, case=replace(one.case, batch_size_per_device=index + 1))
+        for index in range(250)
+        for one in some
+    ]
+    watched = show(outcomes)
+    page = watched.page
+    assert page.locator("#cases tbody tr").count() == 10_000
+    page.locator("form.filters input").fill("bs17-1n8g")
+    assert len(shown_cases(page)) == 20
+    page.locator("#cases thead th", has_text="rate").locator("button").click()
+    assert len(shown_cases(page)) == 20
+    assert "The 500 cases that need attention most" in page.locator("main").inner_text()
+    watched.check()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_pictures(show, every_verdict, screenshots, size, scheme):
+    watched = show(every_verdict, size, scheme)
+    page = watched.page
+    name = f"session-{'desktop' if size == DESKTOP else 'phone'}-{scheme}"
+    page.screenshot(path=screenshots / f"{name}.png")
+    page.locator("#cases a", has_text=REGRESSED).click()
+    page.locator("details.case[open]").wait_for()
+    watched.wait_until_drawn("details[open] figure")
+    page.evaluate("document.querySelector('details.case[open]').scrollIntoView()")
+    page.screenshot(path=screenshots / f"{name}-case.png")
+    page.screenshot(path=screenshots / f"{name}-whole.png", full_page=True)

@@ -1,0 +1,298 @@
+"""The page of a session: what it says, what it draws, and what cannot break out of it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from report_builders import case as plain_case
+from report_builders import environment, measured, unmeasured
+
+from pytest_dlperf.core.verdict import Verdict
+from pytest_dlperf.report.page import session_page as session_page_module
+from pytest_dlperf.report.page.figure import Drawn
+from pytest_dlperf.report.page.session_page import render
+from pytest_dlperf.report.page.trace_chart import stalls, trace_chart
+from tests import page_outcomes
+from tests.page_outcomes import case, every_verdict, judged
+
+#: Of the package that is vendored, without its descriptions.
+SCHEMA = Path(__file__).with_name("vega-lite-6.4.3-schema.json.gz")
+NASTY = "</details></main><script>alert(1)</script><!--\u202e\x1b[31m"
+
+
+@pytest.fixture
+def charts(monkeypatch: pytest.MonkeyPatch) -> dict[str, Drawn]:
+    """The charts of the page that is rendered next."""
+    found: dict[str, Drawn] = {}
+
+    def render_page(*, title: str, body: str, charts: dict[str, Drawn]) -> str:
+        found.update(charts)
+        return body
+
+    monkeypatch.setattr(session_page_module, "render_page", render_page)
+    return found
+
+
+def values(drawn: Drawn, style: str) -> list[dict[str, Any]]:
+    """Return what the layer of ``style`` draws."""
+    for layer in drawn.spec["layer"]:
+        if layer["mark"].get("style") == style:
+            return layer["data"]["values"]
+    return []
+
+
+def section(page: str, case_id: str) -> str:
+    found = re.findall(r'<details class="case".*?(?=<details class="case"|<h2>)', page, re.S)
+    return next(one for one in found if case_id in one.partition("</summary>")[0])
+
+
+def test_the_top_counts_verdicts_and_tells_what_to_do():
+    page = render(every_verdict())
+    top = page.partition("<h2>Cases</h2>")[0]
+    assert "12 cases, 3 NOT JUDGED" in top
+    failed, not_judged = top.split("<h2>NOT JUDGED</h2>")
+    assert failed.count('class="told failed"') == 3
+    assert not_judged.count('class="told open"') == 3
+    assert "measure again with --dlperf-runs=9" in not_judged
+    assert "Run again: <code>pytest &#x27;perf_tests/deeplabv3p/" in not_judged
+    assert 'lang="zh-Hans">没有安装 paddle' in not_judged
+
+
+def test_cases_that_need_attention_come_first_everywhere():
+    page = render(every_verdict())
+    rows = re.findall(r'<tr data-key="\d+" data-verdict="([a-z-]+)">', page)
+    assert rows[:3] == ["error", "regressed", "regressed"]
+    assert set(rows[3:6]) == {"not-run", "inconclusive", "no-baseline"}
+    sections = re.findall(r'<details class="case" id="(case-\d+)" data-follows="(\d+)"', page)
+    assert sections == [(f"case-{i}", str(i)) for i in range(12)]
+    for link, _ in sections:
+        assert f'href="#{link}"' in page
+
+
+def test_the_table_has_the_figures_of_the_terminal():
+    outcome = judged(case("tsm", "1n8g"), -0.05, Verdict.REGRESSED)
+    page = render([outcome])
+    comparison = outcome.judgement.throughput
+    row = re.findall(r'<tr data-key="0".*?</tr>', page)[0]
+    assert f">{comparison.now:.1f} samples/s<" in row
+    assert f">{100 * comparison.change:+.1f} %<" in row
+    assert f'data-sort="{comparison.change}"' in row
+    assert ">1.8 %<" in row
+
+
+def test_an_error_is_its_sentence_and_the_last_lines_of_its_log():
+    page = render(every_verdict())
+    told = section(page, "arcface-torch-amp-bs64-1n8g")
+    assert "rank 3: CUDA out of memory: 31.7 of 31.7 GiB" in told
+    log = re.findall(r"<pre[^>]*>(.*?)</pre>", told, re.S)
+    assert len(log) == 1
+    assert log[0].splitlines()[0] == "[rank3]: Traceback (most recent call last):"
+    assert "<figure" not in told
+    assert "Run again: <code>pytest" in told
+
+
+def test_software_that_changed_stands_before_the_rest():
+    told = section(render(every_verdict()), "tsm-torch-amp-bs16-1n8g")
+    changes = told.partition("What changed")[2]
+    rows = re.findall(r'<tr><th scope="row">(.*?)</th><td>(.*?)</td><td>(.*?)</td>', changes)
+    assert rows[0] == ("torch", "<bdi>2.12.1</bdi>", "<bdi>2.13.0</bdi>")
+    assert [row[0] for row in rows[:3]] == ["torch", "nccl", "commit"]
+    assert "2026-11-13T02:15:00Z" in changes
+
+
+def test_nothing_changed_is_said():
+    same = judged(case(), now=page_outcomes.environment(), sessions=2)
+    same = replace(same, commit=same.baseline_sessions[-1].commit)
+    assert "No recorded software and no part of the machine changed" in render([same])
+
+
+def test_runs_of_before_and_now_are_drawn_with_band_and_interval(charts):
+    outcome = judged(case("tsm", "1n1g"), -0.05, Verdict.REGRESSED)
+    render([outcome])
+    runs = charts["runs-0"]
+    assert len(values(runs, "baseline")) == 30
+    assert [one["rate"] for one in values(runs, "now")] == list(outcome.measurement.throughputs)
+    comparison = outcome.judgement.throughput
+    band = values(runs, "band")[0]
+    assert (band["low"], band["high"]) == (comparison.before * 0.97, comparison.before)
+    low, high = comparison.interval
+    bar = values(runs, "interval")[0]
+    assert bar["low"] == pytest.approx(comparison.before * (1 + low))
+    assert bar["high"] == pytest.approx(comparison.before * (1 + high))
+    assert "11-08" in runs.spec["layer"][2]["encoding"]["x"]["scale"]["domain"][0]
+    assert "the band below it is what is tolerated, 3.0 %" in runs.caption
+
+
+def test_pairs_are_drawn_with_both_arms(charts):
+    outcome = page_outcomes.against(case("resnet50", "1n4g"), -0.04, Verdict.REGRESSED)
+    page = render([outcome])
+    runs = charts["runs-0"]
+    before = [one["rate"] for one in values(runs, "baseline")]
+    assert before == list(outcome.against.measurement.throughputs)
+    assert [one["at"] for one in values(runs, "now")] == [f"{i}|{i + 1}" for i in range(5)]
+    assert "grey of torch==2.12.1" in runs.caption
+    assert "grey: the median run of torch==2.12.1" in charts["trace-0"].caption
+    assert "Differences against torch==2.12.1" in page
+
+
+def test_a_trace_marks_warm_up_stalls_and_waits(charts):
+    render([judged(case("tsm", "1n1g"), stalls=(71, 108), waits=True)])
+    trace = charts["trace-0"]
+    assert values(trace, "warmup") == [{"from": 0, "to": 50}]
+    assert sorted(one["i"] for one in values(trace, "mark")) == [71, 108]
+    assert len(values(trace, "wait-line")) == 150
+    assert all(one["to"] < one["ms"] for one in values(trace, "wait-line"))
+    assert "50 iterations that do not count" in trace.caption
+    assert "2 iterations of more than twice the median" in trace.caption
+    assert "17.0 % of the window" in trace.caption
+    assert len(values(trace, "now-line")) == 150
+
+
+def test_a_long_trace_keeps_its_slowest_iterations():
+    outcome = judged(case("tsm", "1n1g"))
+    steps = [0.1] * 5000
+    steps[3333] = 0.9
+    run = replace(outcome.measurement.runs[0], step_seconds=tuple(steps), data_wait_seconds=())
+    conditions = replace(outcome.measurement.conditions, window=(50, 5000))
+    measurement = replace(outcome.measurement, runs=(run,), conditions=conditions)
+    trace = trace_chart(replace(outcome, measurement=measurement))
+    drawn = values(trace, "now-line")
+    assert len(drawn) == 200
+    assert max(one["ms"] for one in drawn) == 900.0
+    assert "the slowest of 25 iterations" in trace.caption
+    assert stalls(run, 50) == [3333]
+
+
+def test_steps_that_are_not_the_protocols_have_no_warm_up():
+    outcome = judged(case("tsm", "1n1g"))
+    run = replace(outcome.measurement.runs[0], step_seconds=(0.1, 0.2), data_wait_seconds=())
+    trace = trace_chart(replace(outcome, measurement=replace(outcome.measurement, runs=(run,))))
+    assert values(trace, "warmup") == []
+    unknown = replace(run, step_seconds=())
+    measurement = replace(outcome.measurement, runs=(unknown,))
+    assert trace_chart(replace(outcome, measurement=measurement)) is None
+
+
+def test_the_scaling_curve_has_the_ideal_line_and_is_packed_once(charts):
+    outcomes = every_verdict()
+    page = render(outcomes)
+    keys = [key for key in charts if key.startswith("scaling-") and "tsm" in key]
+    assert len(keys) == 1
+    curve = charts[keys[0]]
+    assert page.count(f'data-chart="{keys[0]}"') == 5
+    now = {one["layout"]: one["rate"] for one in values(curve, "now-line")}
+    assert list(now) == ["1n1g", "1n2g", "1n4g", "1n8g", "2n8g"]
+    first, last = values(curve, "ideal")
+    assert last["rate"] == pytest.approx(16 * first["rate"])
+    assert first["rate"] == now["1n1g"]
+
+
+def test_one_case_of_many_ranks_has_its_parent_on_the_curve(charts):
+    outcome = judged(case("tsm", "1n8g"))
+    render([outcome])
+    curve = next(drawn for key, drawn in charts.items() if key.startswith("scaling-"))
+    assert [one["devices"] for one in values(curve, "now-line")] == [1, 8]
+
+
+def test_ranks_have_their_memory_and_skew(charts):
+    page = render([judged(case("tsm", "2n8g"), slow_rank=11)])
+    skew = charts["skew-0"].spec["layer"][0]["data"]["values"]
+    assert max(skew, key=lambda one: one["value"])["rank"] == 11
+    assert {one["node"] for one in skew} == {"训练节点-07", "训练节点-08"}
+    memory = charts["memory-0"].spec["layer"][0]["data"]["values"]
+    assert len(memory) == 16
+    nodes = page.partition("<h3>Nodes</h3>")[2]
+    assert "canary: matmul_tflops" in nodes
+    assert nodes.index("训练节点-07") < nodes.index("训练节点-08")
+
+
+def test_every_chart_is_what_vega_lites_schema_allows(charts):
+    schema = json.loads(gzip.decompress(SCHEMA.read_bytes()))
+    validator = jsonschema.validators.validator_for(schema)(schema)
+    render(every_verdict())
+    assert len(charts) > 30
+    for key, drawn in charts.items():
+        validator.validate(drawn.spec)
+        json.dumps(drawn.spec, allow_nan=False)
+        assert drawn.spec["description"], key
+        assert drawn.numbers, key
+    assert not validator.is_valid({**charts["runs-1"].spec, "hight": 3})
+
+
+def test_whatever_comes_from_outside_is_text():
+    hostile = environment(image=NASTY, **{NASTY: NASTY})
+    outcomes = [
+        replace(
+            judged(case("tsm", "1n8g"), now=replace(hostile, node=NASTY, machine_class=NASTY)),
+            node_id=NASTY,
+            commit=NASTY,
+            folder=NASTY,
+            published={
+                "throughput": 1.0,
+                "unit": NASTY,
+                "machine_class": NASTY,
+                "document": NASTY,
+                "table": NASTY,
+            },
+        ),
+        unmeasured(
+            plain_case("torch", "1n8g"),
+            Verdict.ERROR,
+            f"{NASTY}\n    {NASTY}",
+            failed=True,
+            node_id=NASTY,
+            environment=hostile,
+        ),
+    ]
+    page = render(outcomes)
+    assert page.count("<script>") == 1
+    assert "alert(1)</script>" not in page
+    assert "\u202e" not in page
+    assert "\x1b" not in page
+    assert page.count("</main>") == 1
+    assert "\\u202e␛[31m" in page
+
+
+def test_an_outcome_with_nothing_but_a_verdict_is_shown():
+    bare = unmeasured(plain_case(), Verdict.NOT_RUN, "", environment=None, time="")
+    page = render([bare])
+    assert "tsm-torch-amp-bs16-1n8g" in page
+    assert "data-block" not in page.partition("<script>")[0]
+
+
+def test_a_session_without_cases_says_so():
+    assert "there is nothing to show" in render([])
+
+
+def test_measured_without_stored_sessions_says_so(charts):
+    render([measured(plain_case("torch", "1n1g"), 55.0, 56.0)])
+    assert "nothing is stored to compare it with" in charts["runs-0"].caption
+
+
+def test_two_hundred_cases_are_below_three_megabytes():
+    page = render(page_outcomes.many(200))
+    assert len(page.encode()) < 3_000_000
+    assert page.count('<details class="case"') == 200
+    assert "left out" not in page
+
+
+def test_of_very_many_cases_the_rest_is_in_the_table(monkeypatch):
+    monkeypatch.setattr(session_page_module, "_SECTIONS_MAX", 6)
+    monkeypatch.setattr(session_page_module, "_TRACES_MAX", 3)
+    outcomes = page_outcomes.many(20)
+    page = render(outcomes)
+    assert page.count('<details class="case"') == 6
+    assert page.count('data-chart="trace-') == 3
+    assert page.count("<tr data-key=") == 20
+    assert "The 6 cases that need attention most have a section" in page
+    assert "the table has all 20" in page
+    links = set(re.findall(r'href="#(case-\d+)"', page))
+    assert links == set(re.findall(r'id="(case-\d+)"', page))
+    assert "are left out" in render(outcomes[:5])
