@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 
@@ -92,6 +92,12 @@ class Change:
     software: tuple[str, ...] = ()
     #: By which share the canary changed over the same split; by name.
     canary: Mapping[str, float] = field(default_factory=dict)
+
+
+def changes_within(series: Series, changes: Iterable[Change]) -> tuple[Change, ...]:
+    """Return those of ``changes`` that are of ``series``, in their order."""
+    numbers = {point.number for point in series.points}
+    return tuple(change for change in changes if change.last_before.number in numbers)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.core.history import changes_within
 from pytest_dlperf.report import figures
 
 if TYPE_CHECKING:
@@ -29,8 +30,7 @@ def render_series(found: HistoryFound, *, last: int) -> str:
     """Return the series, each with its changes between the rows; ``last`` rows, 0 for all."""
     lines: list[str] = []
     for series in found.series:
-        here = [one for one in found.changes if _is_of(one, series)]
-        lines += [*_series(series, here, last), ""]
+        lines += [*_series(series, changes_within(series, found.changes), last), ""]
     return "\n".join(lines).rstrip()
 
 
@@ -79,15 +79,18 @@ def change_lines(change: Change) -> Iterator[str]:
 
 
 def commit_range(change: Change) -> str:
-    """Return ``after abc up to def``, with the times of both."""
-    before, after = change.last_before, change.first_after
-    good, bad = before.commit[:_COMMIT], after.commit[:_COMMIT]
-    times = f"({before.time} to {after.time})"
+    """Return ``after commit abc up to def``, with the times of both."""
+    return f"{commits_of(change)} ({change.last_before.time} to {change.first_after.time})"
+
+
+def commits_of(change: Change) -> str:
+    """Return ``after commit abc up to def``."""
+    good, bad = change.last_before.commit[:_COMMIT], change.first_after.commit[:_COMMIT]
     if not good or not bad:
-        return f"between two outcomes {times}; no commits are known"
+        return "between two outcomes without a commit"
     if good == bad:
-        return f"at commit {good}, which has both levels {times}"
-    return f"after commit {good} up to {bad} {times}"
+        return f"at commit {good}, which has both levels"
+    return f"after commit {good} up to {bad}"
 
 
 def _series(series: Series, changes: Sequence[Change], last: int) -> list[str]:
@@ -144,10 +147,6 @@ def _table(rows: Sequence[Sequence[str]], *, numbers: set[int]) -> list[str]:
         ).rstrip()
         for row in rows
     ]
-
-
-def _is_of(change: Change, series: Series) -> bool:
-    return change.last_before in series.points
 
 
 def _place(machine_class: str, node: str) -> str:

@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_dlperf.cli.history.opened import address_in
-from pytest_dlperf.cli.history.show import add_selection, selected_series
+from pytest_dlperf.cli.history.show import (
+    NOT_MARKED,
+    add_selection,
+    changes_can_be_found,
+    found_in,
+)
 from pytest_dlperf.cli.stdout import say
 from pytest_dlperf.core.errors import UsageError
 
@@ -35,11 +40,11 @@ def add_to(
     )
     taken.add_argument("results", type=Path, nargs="+", help="files of --dlperf-json")
     taken.set_defaults(run=_import)
-    export = actions.add_parser("export", parents=[common], help="write a CSV file")
+    export = actions.add_parser("export", parents=[common], help="write a table, or a page")
     add_selection(export, case_required=False)
-    export.add_argument(
-        "--csv", required=True, metavar="FILE", help="a line an outcome; - for standard output"
-    )
+    kinds = export.add_mutually_exclusive_group(required=True)
+    kinds.add_argument("--csv", metavar="FILE", help="a line an outcome; - for standard output")
+    kinds.add_argument("--html", metavar="FILE", help="a page with a chart of every series")
     export.set_defaults(run=_export)
 
 
@@ -72,16 +77,21 @@ def _import(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.history.database import reading
     from pytest_dlperf.report import history_csv, json_
+    from pytest_dlperf.report.page.history_page import render_history
 
-    with reading(address_in(arguments)) as connection:
-        text = history_csv.render(selected_series(connection, arguments))
-    if arguments.csv == "-":
+    if arguments.html:
+        found = found_in(arguments, with_changes=changes_can_be_found())
+        note = "" if changes_can_be_found() else NOT_MARKED
+        file, text = arguments.html, render_history(found, note=note)
+    else:
+        found = found_in(arguments, with_changes=False)
+        file, text = arguments.csv, history_csv.render(found.series)
+    if file == "-":
         say(text.removesuffix("\n"))
         return 0
     try:
-        json_.write_text(Path(arguments.csv), text)
+        json_.write_text(Path(file), text)
     except OSError as error:
-        raise UsageError(f"{arguments.csv}: cannot be written ({error.strerror})") from error
+        raise UsageError(f"{file}: cannot be written ({error.strerror})") from error
     return 0

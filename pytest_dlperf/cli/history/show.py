@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.cli.history.opened import address_in
 from pytest_dlperf.cli.stdout import say
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from pytest_dlperf.core.history import Change, Series
+
+#: Where Otava is missing.
+NOT_MARKED: Final = (
+    "changes are not marked: apache-otava is not installed; pip install 'pytest-dlperf[history]'"
+)
 
 
 def add_to(
@@ -75,7 +80,12 @@ def add_selection(parser: argparse.ArgumentParser, *, case_required: bool) -> No
     )
 
 
-def selected_series(
+def changes_can_be_found() -> bool:
+    """Return whether what finds them is installed."""
+    return find_spec("otava") is not None
+
+
+def _selected_series(
     connection: sa.Connection, arguments: argparse.Namespace
 ) -> tuple[Series, ...]:
     """Return the series that the arguments choose; raise ``UsageError`` if there is none."""
@@ -98,7 +108,7 @@ def selected_series(
     return fits
 
 
-def changes_in(
+def _changes_in(
     connection: sa.Connection, series: Iterable[Series], share_min: float
 ) -> tuple[Change, ...]:
     """Return the changes of all series with what else changed, series by series."""
@@ -125,21 +135,18 @@ def _list(arguments: argparse.Namespace) -> int:
 def _series(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.report.history_text import render_series
 
-    is_marked = find_spec("otava") is not None
-    found = _found(arguments, with_changes=is_marked)
+    is_marked = changes_can_be_found()
+    found = found_in(arguments, with_changes=is_marked)
     text = render_series(found, last=arguments.last)
     if not is_marked:
-        text += (
-            "\nchanges are not marked: apache-otava is not installed; pip install "
-            "'pytest-dlperf[history]'"
-        )
+        text += f"\n{NOT_MARKED}"
     return _tell(arguments, found, text)
 
 
 def _changes(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.report.history_text import render_changes
 
-    found = replace(_found(arguments, with_changes=True), series=())
+    found = replace(found_in(arguments, with_changes=True), series=())
     return _tell(arguments, found, render_changes(found))
 
 
@@ -149,7 +156,7 @@ def _bisect(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.history.query import whole_outcomes
     from pytest_dlperf.report.history_text import render_bisection
 
-    found = _found(arguments, with_changes=True)
+    found = found_in(arguments, with_changes=True)
     newest = sorted(found.changes, key=lambda change: change.time, reverse=True)
     if not 1 <= arguments.nth <= len(newest):
         raise UsageError(
@@ -163,14 +170,15 @@ def _bisect(arguments: argparse.Namespace) -> int:
     return _tell(arguments, found, render_bisection(found))
 
 
-def _found(arguments: argparse.Namespace, *, with_changes: bool) -> HistoryFound:
+def found_in(arguments: argparse.Namespace, *, with_changes: bool) -> HistoryFound:
+    """Return the series that the arguments choose; raise ``UsageError`` if there is none."""
     from pytest_dlperf.history.database import reading
 
     address = address_in(arguments)
     share_min = parse_share(arguments.min_change, what="--min-change")
     with reading(address) as connection:
-        series = selected_series(connection, arguments)
-        changes = changes_in(connection, series, share_min) if with_changes else ()
+        series = _selected_series(connection, arguments)
+        changes = _changes_in(connection, series, share_min) if with_changes else ()
     return HistoryFound(
         history=address.shown,
         series=series,

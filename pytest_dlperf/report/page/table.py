@@ -100,7 +100,7 @@ def filters(key: str, *, noun: str, facets: Mapping[str, Mapping[str, Html]]) ->
 
 def _heading(column: Column, sortable: bool) -> str:
     shown = text(column.heading)
-    kind = ' class=n' if column.kind == "number" else ""
+    kind = " class=n" if column.kind == "number" else ""
     if not sortable:
         return f'<th scope="col"{kind}>{shown}</th>'
     button = f"<button type=button>{shown}</button>"
@@ -112,7 +112,7 @@ def _row(row: TableRow, columns: Sequence[Column], *, sortable: bool) -> str:
     key = f' data-key="{text(row.key)}"' if row.key else ""
     cells = []
     for index, (one, column) in enumerate(zip(row.cells, columns, strict=True)):
-        kind = ' class=n' if column.kind == "number" else ""
+        kind = " class=n" if column.kind == "number" else ""
         sort = "" if one.sort is None or not sortable else f' data-sort="{text(one.sort)}"'
         start, end = ('th scope="row"', "th") if index == 0 else ("td", "td")
         cells.append(f"<{start}{kind}{sort}>{one.shown}</{end}>")
