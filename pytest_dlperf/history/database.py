@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: How long SQLite waits for another writer, and PostgreSQL for an answer at all.
+#: How long a writer waits for another, and for PostgreSQL to answer at all.
 _BUSY_S: Final = 60
 _CONNECT_S: Final = 10
 #: Any number that is the same in all versions: writers of one database wait for each other.
@@ -41,6 +41,7 @@ def writing(address: Address) -> Iterator[sa.Connection]:
         alone = connection.execution_options(dlperf_writes=True)
         with alone.begin():
             if address.file is None:
+                alone.execute(sa.text(f"SET LOCAL lock_timeout = '{_BUSY_S}s'"))
                 alone.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
             _bring_up_to_date(alone, address)
             yield alone

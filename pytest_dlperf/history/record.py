@@ -36,9 +36,9 @@ def record_of(outcome: Outcome, *, mode: str) -> Record:
     software = canonical(values["environment"]["software"] if values["environment"] else {})
     return Record(
         identity=_identity(outcome),
-        series=_series(outcome),
+        series=_storable(_series(outcome)),
         software={"versions": software, "digest": digest(software)},
-        scalars=_scalars(outcome) | {"mode": mode},
+        scalars=_storable(_scalars(outcome) | {"mode": mode}),
         whole=zlib.compress(canonical(values).encode()),
     )
 
@@ -108,6 +108,16 @@ def _scalars(outcome: Outcome) -> dict[str, Any]:
         "disturbed": any(run.disturbed for run in measurement.runs) if measurement else False,
         "against": against.name if against else "",
         "arm": against.now if against else "",
+    }
+
+
+def _storable(columns: dict[str, Any]) -> dict[str, Any]:
+    """Return ``columns`` with NUL and half characters, which PostgreSQL has in no text, in words."""
+    return {
+        name: value.replace("\0", "\\x00").encode(errors="backslashreplace").decode()
+        if isinstance(value, str)
+        else value
+        for name, value in columns.items()
     }
 
 

@@ -117,6 +117,18 @@ def test_what_tells_no_level_is_marked_and_software_that_changed_is_named(addres
     ]  # fmt: skip
 
 
+def test_names_that_no_database_likes_are_stored(address: Address):
+    """A node's name is what a rank's host says, and an arm's what somebody typed."""
+    odd = "节点\x00\ud800\x1b[31m'\u202e;DROP TABLE dlperf_outcome;--%s"
+    one = outcome(1, node=odd, software={odd: odd}, commit=odd)
+    append(address, "s", [one, outcome(2, node=odd)])
+    with reading(address) as connection:
+        [series] = series_of(connection)
+        assert whole_outcomes(connection, [1]) == (one,)
+    assert series.node == odd.replace("\x00", "\\x00").replace("\ud800", "\\ud800")
+    assert len(series.points[1].software_changes) == 1
+
+
 def test_a_newer_history_is_refused_and_left_as_it_is(address: Address):
     append(address, "s", days(2))
     with writing(address) as connection:
