@@ -112,7 +112,7 @@ def _scalars(outcome: Outcome) -> dict[str, Any]:
 
 
 def _storable(columns: dict[str, Any]) -> dict[str, Any]:
-    """Return ``columns`` with NUL and half characters, which PostgreSQL has in no text, in words."""
+    """Return ``columns``, with NUL and half characters, which PostgreSQL refuses, in words."""
     return {
         name: value.replace("\0", "\\x00").encode(errors="backslashreplace").decode()
         if isinstance(value, str)
