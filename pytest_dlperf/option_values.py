@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.hosts import parse_hostfile, parse_hosts
 from pytest_dlperf.core.quantity import parse_share
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pytest_dlperf.core.hosts import Host
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 BUSY_GPUS: Final = ("wait", "refuse", "ignore")
 #: Options that name a file which is made of the outcomes.
 REPORTS: Final = ("json", "html", "md", "benchmark-json", "metrics")
+
+
+def report_files(get: Callable[[str], Any], folder: Path) -> dict[str, Path]:
+    """Return the files to make of the outcomes, by the option that names each."""
+    return {name: folder / get(name) for name in REPORTS if get(name)}
 
 
 def seconds(text: str, what: str) -> float:

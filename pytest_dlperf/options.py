@@ -174,4 +174,5 @@ def add_options(parser: pytest.Parser) -> None:
         "bool",
         default=True,
     )
+    parser.addini("dlperf_history", "database that outcomes are added to, or off")
     parser.addini("dlperf_machine_class", "name of this machine's class, instead of the found one")

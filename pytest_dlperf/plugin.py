@@ -193,7 +193,9 @@ class _Taker:
         if _COLLECTOR not in self._config.stash:
             from pytest_dlperf.summary import Collector
 
-            self._config.stash[_COLLECTOR] = Collector(self._config)
+            self._config.stash[_COLLECTOR] = Collector(
+                self._config, _session(self._config).settings
+            )
         return self._config.stash[_COLLECTOR]
 
     @pytest.hookimpl(tryfirst=True)

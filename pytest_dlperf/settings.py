@@ -16,15 +16,16 @@ from pytest_dlperf.core.place import Place, Share
 from pytest_dlperf.core.quantity import parse_duration, parse_share
 from pytest_dlperf.core.scheduling import IN_JOB, Scheduling
 from pytest_dlperf.core.verdict import BAD, GOOD, NOT_JUDGED, KnownState, Rule, Verdict
+from pytest_dlperf.history_wish import HistoryWish, history_wish
 from pytest_dlperf.option_values import (
     BUSY_GPUS,
-    REPORTS,
     counts,
     inject,
     named_hosts,
     names,
     names_of_variables,
     one_of,
+    report_files,
     seconds,
     whole,
 )
@@ -64,6 +65,7 @@ class Settings:
     rootdir: Path
     #: The files to make of the outcomes, by the option that names them: ``json``, ``html`` ...
     reports: Mapping[str, Path]
+    history: HistoryWish | None
     #: Folder of real data, as the ranks see it; None for synthetic data.
     data: str | None
     machine_class: str | None
@@ -138,9 +140,8 @@ class Settings:
             baselines=path("baselines", "baselines"),
             workdir=path("workdir", ".dlperf"),
             rootdir=config.rootpath,
-            reports={
-                name: config.invocation_params.dir / get(name) for name in REPORTS if get(name)
-            },
+            reports=report_files(get, config.invocation_params.dir),
+            history=history_wish(config),
             data=_data(get("data"), config.invocation_params.dir, behind=get("prefix")),
             machine_class=_machine_class(
                 os.environ.get("DLPERF_MACHINE_CLASS") or config.getini("dlperf_machine_class")

@@ -18,12 +18,14 @@ from pytest_dlperf.options import FLAGS
 from pytest_dlperf.own_options import own_options
 from pytest_dlperf.report import terminal
 from pytest_dlperf.report.standing import Standing, standing
+from pytest_dlperf.session_history import SessionHistory
 from pytest_dlperf.session_reports import SessionReports
 
 if TYPE_CHECKING:
     from pytest_dlperf.core.outcome import Outcome
     from pytest_dlperf.fixture import Dlperf
     from pytest_dlperf.session import PerfSession
+    from pytest_dlperf.settings import Settings
 
 #: Attributes of test reports, in plain JSON types: they cross xdist. The id of the case that
 #: an item runs, and its outcome once it ran.
@@ -113,8 +115,9 @@ def status_of(report: pytest.TestReport) -> tuple[str, str, Any] | None:
 class Collector:
     """Gathers outcomes in the process that prints the summary."""
 
-    def __init__(self, config: pytest.Config) -> None:
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
         self._config = config
+        self._history = SessionHistory(settings)
         self.outcomes: list[Outcome] = []
         #: Ids of the cases that were to run, whether they came to it or not.
         self.selected: set[str] = set()
@@ -133,6 +136,7 @@ class Collector:
             self.outcomes.append(outcome)
             self._lines[outcome.node_id] = (report.location[1] or 0) + 1
             self._config.hook.pytest_dlperf_outcome(outcome=outcome)
+            self._history.take(outcome)
             path = self._config.option.dlperf_json
             if path is not None:
                 self._reports.write_so_far(
@@ -166,11 +170,23 @@ class Collector:
             pytest_session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
         if github_actions.is_on(self._config) and self.outcomes:
             self._no_step_summary = github_actions.write_summary(self.outcomes)
+        self._add_to_history(pytest_session)
         self._learn_noise(session)
         fine = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
         failed = self.measured_nothing or self._not_learnt
         if failed and pytest_session.exitstatus in fine:
             pytest_session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _add_to_history(self, pytest_session: pytest.Session) -> None:
+        added = self._history.finish()
+        if added is None:
+            return
+        strict = added.waits and self._config.option.dlperf_strict
+        if added.lost:
+            pytest_session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
+        elif strict and pytest_session.exitstatus == pytest.ExitCode.OK:
+            pytest_session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        self._reports.lines.append(added.line + (": exit code 1" if strict else ""))
 
     def _learn_noise(self, session: PerfSession) -> None:
         """Learn from what was stored, now that every process of the session has judged."""

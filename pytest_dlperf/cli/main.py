@@ -17,6 +17,7 @@ from pytest_dlperf.cli import (
     check,
     compare,
     extract,
+    history,
     judge,
     nodes,
 )
@@ -99,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     audit.add_to(commands)
     compare.add_to(commands)
     nodes.add_to(commands)
+    history.add_to(commands)
     return parser
 
 

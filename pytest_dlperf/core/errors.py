@@ -39,3 +39,7 @@ class BaselineError(DlperfError):
 
 class UpdateRefusedError(DlperfError):
     """``--update-baselines`` or ``accept`` was refused; nothing was written."""
+
+
+class HistoryError(DlperfError):
+    """A history cannot be read or written, or is not what it claims to be."""

@@ -1,0 +1,93 @@
+"""``dlperf history bisect-step``: tells ``git bisect run`` whether this commit is slower."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.core.errors import DlperfError
+from pytest_dlperf.core.quantity import parse_share
+from pytest_dlperf.core.verdict import GOOD, Verdict
+
+if TYPE_CHECKING:
+    import argparse
+
+    from pytest_dlperf.core.outcome import Outcome
+
+NAME: Final = "bisect-step"
+#: Exit codes as ``git bisect run`` reads them: the old state, the new one, cannot be tested, and
+#: any above 127, which ends the bisection.
+OLD, NEW, SKIP, STOP = 0, 1, 125, 129
+
+
+def add_to(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser of ``dlperf history``."""
+    step = actions.add_parser(
+        NAME,
+        help="for git bisect run: whether this commit is slower than another",
+        description="Measures one test in pairs, the working tree against a commit. Exit codes: "
+        f"{OLD} not slower, {NEW} slower, {SKIP} it does not tell, {STOP} wrong usage.",
+    )
+    step.add_argument("--against", required=True, metavar="COMMIT", help="measured in turn")
+    step.add_argument(
+        "--limit", required=True, metavar="SHARE", help="slower by more is the new state"
+    )
+    step.add_argument(
+        "--faster", action="store_true", help="COMMIT is of the new, fast state: not slower is new"
+    )
+    step.add_argument(
+        "words", nargs="+", metavar="-- TEST", help="pytest's node id of one case, and its options"
+    )
+    step.set_defaults(run=_step)
+
+
+def _step(arguments: argparse.Namespace) -> int:
+    try:
+        share = parse_share(arguments.limit, what="--limit")
+        outcomes = _measure(arguments, share)
+    except KeyboardInterrupt:
+        return STOP
+    except DlperfError as error:
+        sys.stderr.write(f"dlperf: {error}\n")
+        return STOP
+    if len(outcomes) != 1:
+        _tell(f"{len(outcomes)} cases were measured, and not one; this commit cannot be tested")
+        return SKIP
+    return _code(outcomes[0], faster=arguments.faster)
+
+
+def _measure(arguments: argparse.Namespace, share: float) -> tuple[Outcome, ...]:
+    """Return the outcomes of a session; none where it made no results file."""
+    from pytest_dlperf.report import json_
+
+    with tempfile.TemporaryDirectory() as folder:
+        results = Path(folder) / "results.json"
+        command = [sys.executable, "-m", "pytest", *arguments.words]
+        command += [f"--dlperf-against={arguments.against}", f"--dlperf-json={results}"]
+        # Slower for certain than the limit, or for certain not: there is nothing between
+        command += [f"--dlperf-tolerance={share:.6f}", f"--dlperf-min-effect={share:.6f}"]
+        command.append("--dlperf-history=off")
+        subprocess.run(command, check=False)
+        return json_.read(results) if results.exists() else ()
+
+
+def _code(outcome: Outcome, *, faster: bool) -> int:
+    verdict = outcome.judgement.verdict
+    same = outcome.against is not None and outcome.against.unaffected
+    if same or verdict in GOOD:
+        _tell(f"not slower ({verdict})")
+        return NEW if faster else OLD
+    if verdict is Verdict.REGRESSED:
+        _tell("slower")
+        return OLD if faster else NEW
+    _tell(
+        f"{verdict}: this commit does not tell; --dlperf-max-runs=40 behind it allows more pairs"
+    )
+    return SKIP
+
+
+def _tell(words: str) -> None:
+    sys.stderr.write(f"dlperf history {NAME}: {words}\n")

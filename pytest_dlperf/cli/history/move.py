@@ -1,0 +1,97 @@
+"""``dlperf history send``, ``import`` and ``export``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_dlperf.cli.history.opened import address_in
+from pytest_dlperf.cli.history.show import (
+    NOT_MARKED,
+    add_selection,
+    changes_can_be_found,
+    found_in,
+)
+from pytest_dlperf.cli.stdout import say
+from pytest_dlperf.core.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add_to(
+    actions: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
+) -> None:
+    """Add the commands to the parser of ``dlperf history``."""
+    send = actions.add_parser(
+        "send", parents=[common], help="add what sessions kept while the database was away"
+    )
+    send.add_argument(
+        "--workdir",
+        type=Path,
+        default=Path(".dlperf"),
+        metavar="DIR",
+        help="the sessions' --dlperf-workdir (.dlperf here)",
+    )
+    send.set_defaults(run=_send)
+    taken = actions.add_parser(
+        "import", parents=[common], help="add results files of earlier sessions"
+    )
+    taken.add_argument("results", type=Path, nargs="+", help="files of --dlperf-json")
+    taken.set_defaults(run=_import)
+    export = actions.add_parser("export", parents=[common], help="write a table, or a page")
+    add_selection(export, case_required=False)
+    kinds = export.add_mutually_exclusive_group(required=True)
+    kinds.add_argument("--csv", metavar="FILE", help="a line an outcome; - for standard output")
+    kinds.add_argument("--html", metavar="FILE", help="a page with a chart of every series")
+    export.set_defaults(run=_export)
+
+
+def _send(arguments: argparse.Namespace) -> int:
+    from pytest_dlperf.history.send import send_unsent
+
+    address = address_in(arguments)
+    sent = send_unsent(arguments.workdir, address)
+    say(f"{sent.sessions} sessions with {sent.outcomes} new outcomes sent to {address.shown}")
+    for history, number in sorted(sent.others.items()):
+        say(f"{number} sessions wait for {history}: name it with --history")
+    for sentence in sent.broken:
+        sys.stderr.write(f"left as it is: {sentence}\n")
+    return 1 if sent.broken else 0
+
+
+def _import(arguments: argparse.Namespace) -> int:
+    from pytest_dlperf.history.append import append
+    from pytest_dlperf.history.record import digest
+    from pytest_dlperf.report import json_
+
+    address = address_in(arguments)
+    # All are read first: a file that is none stops before anything is written
+    files = {path: json_.read(path) for path in arguments.results}
+    for path, outcomes in files.items():
+        name = f"import-{digest(json_.render(outcomes))}"
+        new = append(address, name, outcomes)
+        say(f"{path}: {new} new outcomes of {len(outcomes)}")
+    return 0
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from pytest_dlperf.report import history_csv, json_
+    from pytest_dlperf.report.page.history_page import render_history
+
+    if arguments.html:
+        found = found_in(arguments, with_changes=changes_can_be_found())
+        note = "" if changes_can_be_found() else NOT_MARKED
+        file, text = arguments.html, render_history(found, note=note)
+    else:
+        found = found_in(arguments, with_changes=False)
+        file, text = arguments.csv, history_csv.render(found.series)
+    if file == "-":
+        say(text.removesuffix("\n"))
+        return 0
+    try:
+        json_.write_text(Path(file), text)
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be written ({error.strerror})") from error
+    return 0

@@ -1,0 +1,202 @@
+"""``dlperf history list``, ``series``, ``changes`` and ``bisect``."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from collections import Counter
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.cli.history.opened import address_in
+from pytest_dlperf.cli.stdout import say
+from pytest_dlperf.core.codec import encode
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.history import HistoryFound
+from pytest_dlperf.core.quantity import parse_share
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Sequence
+
+    import sqlalchemy as sa
+
+    from pytest_dlperf.core.history import Change, Series
+
+#: Where Otava is missing.
+NOT_MARKED: Final = (
+    "changes are not marked: apache-otava is not installed; pip install 'pytest-dlperf[history]'"
+)
+
+
+def add_to(
+    actions: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
+) -> None:
+    """Add the commands to the parser of ``dlperf history``."""
+    cases = actions.add_parser("list", parents=[common], help="every case, and where it ran")
+    cases.set_defaults(run=_list)
+    series = actions.add_parser(
+        "series", parents=[common], help="the outcomes of a case, oldest first"
+    )
+    add_selection(series, case_required=True)
+    series.add_argument(
+        "--last", type=int, default=50, metavar="N", help="only the newest rows (50; 0: all)"
+    )
+    series.set_defaults(run=_series)
+    changes = actions.add_parser(
+        "changes", parents=[common], help="where a level changed, after which commit"
+    )
+    add_selection(changes, case_required=False)
+    changes.set_defaults(run=_changes)
+    bisect = actions.add_parser(
+        "bisect", parents=[common], help="the commits of a change, and how to find the one"
+    )
+    add_selection(bisect, case_required=True)
+    bisect.add_argument(
+        "--nth", type=int, default=1, metavar="N", help="the N-th newest change (1)"
+    )
+    bisect.set_defaults(run=_bisect)
+    for command in (cases, series, changes, bisect):
+        command.add_argument("--json", action="store_true", help="JSON alone on standard output")
+
+
+def add_selection(parser: argparse.ArgumentParser, *, case_required: bool) -> None:
+    """Declare what chooses series."""
+    parser.add_argument(
+        "case",
+        nargs=None if case_required else "?",
+        default="",
+        help="case id, or a pattern with *",
+    )
+    parser.add_argument("--machine-class", default="", metavar="NAME", help="only of this one")
+    parser.add_argument("--node", default="", metavar="NAME", help="only of this one")
+    parser.add_argument("--since", default="", metavar="2026-11-22", help="nothing before")
+    parser.add_argument(
+        "--dirty", action="store_true", help="count outcomes with modified files as well"
+    )
+    parser.add_argument(
+        "--min-change", default="2%", metavar="SHARE", help="smallest change to look for (2%%)"
+    )
+
+
+def changes_can_be_found() -> bool:
+    """Return whether what finds them is installed."""
+    return find_spec("otava") is not None
+
+
+def _selected_series(
+    connection: sa.Connection, arguments: argparse.Namespace
+) -> tuple[Series, ...]:
+    """Return the series that the arguments choose; raise ``UsageError`` if there is none."""
+    from pytest_dlperf.history.query import series_of
+
+    pattern: str = arguments.case
+    found = series_of(
+        connection,
+        "" if "*" in pattern else pattern,
+        machine_class=arguments.machine_class,
+        node=arguments.node,
+        since=arguments.since,
+        dirty=arguments.dirty,
+    )
+    fits = tuple(one for one in found if not pattern or fnmatch.fnmatch(one.case_id, pattern))
+    if not fits:
+        raise UsageError(
+            f"no outcome of {pattern or 'any case'} fits; dlperf history list shows what is stored"
+        )
+    return fits
+
+
+def _changes_in(
+    connection: sa.Connection, series: Iterable[Series], share_min: float
+) -> tuple[Change, ...]:
+    """Return the changes of all series with what else changed, series by series."""
+    from pytest_dlperf.history.changes import changes_of, with_causes
+
+    return tuple(
+        with_causes(connection, one, change)
+        for one in series
+        for change in changes_of(one, share_min=share_min)
+    )
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from pytest_dlperf.history.database import reading
+    from pytest_dlperf.history.query import stored_cases
+    from pytest_dlperf.report.history_text import render_cases
+
+    address = address_in(arguments)
+    with reading(address) as connection:
+        found = HistoryFound(history=address.shown, cases=stored_cases(connection))
+    return _tell(arguments, found, render_cases(found))
+
+
+def _series(arguments: argparse.Namespace) -> int:
+    from pytest_dlperf.report.history_text import render_series
+
+    is_marked = changes_can_be_found()
+    found = found_in(arguments, with_changes=is_marked)
+    text = render_series(found, last=arguments.last)
+    if not is_marked:
+        text += f"\n{NOT_MARKED}"
+    return _tell(arguments, found, text)
+
+
+def _changes(arguments: argparse.Namespace) -> int:
+    from pytest_dlperf.report.history_text import render_changes
+
+    found = replace(found_in(arguments, with_changes=True), series=())
+    return _tell(arguments, found, render_changes(found))
+
+
+def _bisect(arguments: argparse.Namespace) -> int:
+    from pytest_dlperf.history.bisection import bisection_of
+    from pytest_dlperf.history.database import reading
+    from pytest_dlperf.history.query import whole_outcomes
+    from pytest_dlperf.report.history_text import render_bisection
+
+    found = found_in(arguments, with_changes=True)
+    newest = sorted(found.changes, key=lambda change: change.time, reverse=True)
+    if not 1 <= arguments.nth <= len(newest):
+        raise UsageError(
+            f"{arguments.case} has {len(newest)} changes in {found.searched} series; dlperf "
+            "history series shows them"
+        )
+    change = newest[arguments.nth - 1]
+    with reading(address_in(arguments)) as connection:
+        (outcome,) = whole_outcomes(connection, [change.first_after.number])
+    found = HistoryFound(history=found.history, bisection=bisection_of(change, outcome))
+    return _tell(arguments, found, render_bisection(found))
+
+
+def found_in(arguments: argparse.Namespace, *, with_changes: bool) -> HistoryFound:
+    """Return the series that the arguments choose; raise ``UsageError`` if there is none."""
+    from pytest_dlperf.history.database import reading
+
+    address = address_in(arguments)
+    share_min = parse_share(arguments.min_change, what="--min-change")
+    with reading(address) as connection:
+        series = _selected_series(connection, arguments)
+        changes = _changes_in(connection, series, share_min) if with_changes else ()
+    return HistoryFound(
+        history=address.shown,
+        series=series,
+        changes=changes,
+        searched=sum(bool(one.level_points) for one in series) if with_changes else 0,
+        left_out=_left_out(series),
+    )
+
+
+def _left_out(series: Sequence[Series]) -> dict[str, int]:
+    return Counter(point.left_out for one in series for point in one.points if point.left_out)
+
+
+def _tell(arguments: argparse.Namespace, found: HistoryFound, text: str) -> int:
+    from pytest_dlperf.report.history_schema import FORMAT
+
+    if arguments.json:
+        values = {"format": FORMAT, **encode(found)}
+        text = json.dumps(values, indent=1, sort_keys=True, allow_nan=False)
+    say(text)
+    return 0

@@ -1,0 +1,132 @@
+"""What a history tells: the series of a case, and where its level changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredCase:
+    """A case of a history, where it ran."""
+
+    case_id: str
+    machine_class: str
+    node: str
+    outcomes: int
+    #: ISO 8601, UTC.
+    first: str
+    last: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Point:
+    """One outcome of a series; figures are None where they were not measured."""
+
+    #: Number of the outcome in its history.
+    number: int
+    #: ISO 8601, UTC.
+    time: str
+    commit: str
+    dirty: bool
+    verdict: str
+    #: Median over the runs, in the unit of the series a second.
+    throughput: float | None
+    #: Of the verdict: now / before - 1.
+    change: float | None
+    speedup: float | None
+    peak_memory_bytes: float | None
+    runs: int
+    #: ``gate``, ``observe``, or empty where it is not known.
+    mode: str
+    #: Why it says nothing of the level: injected, disturbed ...; empty if it counts.
+    left_out: str
+    #: The other arm of pairs; empty for a measurement by itself.
+    against: str = ""
+    #: Names and versions that differ from those of the point before, as ``torch: 2.12 -> 2.13``.
+    software_changes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Series:
+    """The outcomes of one case under equal conditions on one node, oldest first."""
+
+    case_id: str
+    machine_class: str
+    #: Several with commas between, of a case that ran on several.
+    node: str
+    unit: str
+    #: Of the conditions, what is not the same in all series of the case on this node.
+    conditions: Mapping[str, str]
+    points: tuple[Point, ...]
+
+    @property
+    def level_points(self) -> tuple[Point, ...]:
+        """The points that tell the level."""
+        return tuple(point for point in self.points if not point.left_out)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """A point from which on a series has another level."""
+
+    case_id: str
+    machine_class: str
+    node: str
+    unit: str
+    #: Mean throughput of the level before, and of the one that began.
+    before: float
+    after: float
+    #: after / before - 1.
+    change: float
+    #: Of Student's test beside the split; no rate of false alarms, as the split was chosen.
+    p: float
+    #: The first outcome of the new level, as it looks.
+    time: str
+    #: The last outcome that is surely of the old level, and the first that is surely of the new.
+    last_before: Point
+    first_after: Point
+    points_before: int
+    points_after: int
+    #: What of the software differs between these two.
+    software: tuple[str, ...] = ()
+    #: By which share the canary changed over the same split; by name.
+    canary: Mapping[str, float] = field(default_factory=dict)
+
+
+def changes_within(series: Series, changes: Iterable[Change]) -> tuple[Change, ...]:
+    """Return those of ``changes`` that are of ``series``, in their order."""
+    numbers = {point.number for point in series.points}
+    return tuple(change for change in changes if change.last_before.number in numbers)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bisection:
+    """How to find the one commit of a change."""
+
+    change: Change
+    #: The case's test, as pytest names it.
+    node_id: str
+    #: The last commit that is surely of the old level, the first that is surely of the new.
+    good: str
+    bad: str
+    #: What to type; empty where there is nothing to bisect.
+    commands: tuple[str, ...] = ()
+    #: Why there is nothing to bisect, and what to do; empty where there is.
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HistoryFound:
+    """What a command of ``dlperf history`` found; what it did not look for is empty."""
+
+    #: Its file or URL, without a password.
+    history: str
+    cases: tuple[StoredCase, ...] = ()
+    series: tuple[Series, ...] = ()
+    changes: tuple[Change, ...] = ()
+    bisection: Bisection | None = None
+    #: Series that were searched for changes.
+    searched: int = 0
+    #: Outcomes that say nothing of a level, by why.
+    left_out: Mapping[str, int] = field(default_factory=dict)

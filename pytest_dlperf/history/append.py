@@ -1,0 +1,98 @@
+"""Appends sessions to a history: one transaction a session, each outcome once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from pytest_dlperf.history.database import batches, writing
+from pytest_dlperf.history.record import Record, record_of
+from pytest_dlperf.history.tables import OUTCOMES, SERIES, SESSIONS, SOFTWARE, WHOLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytest_dlperf.core.outcome import Outcome
+    from pytest_dlperf.history.address import Address
+
+
+def append(address: Address, name: str, outcomes: Iterable[Outcome], *, mode: str = "") -> int:
+    """Append a session, and return how many of its outcomes were new.
+
+    ``name`` is the session's own; ``mode`` is ``gate``, ``observe``, or empty where it is not
+    known. Raises ``HistoryError``, and then nothing was written.
+    """
+    records = {one.identity: one for one in (record_of(o, mode=mode) for o in outcomes)}
+    with writing(address) as connection:
+        return append_records(connection, name, list(records.values()))
+
+
+def append_records(connection: sa.Connection, name: str, records: Sequence[Record]) -> int:
+    """Append the records that are new, in the transaction of ``connection``; return how many."""
+    known = _numbers(connection, OUTCOMES, "identity", [one.identity for one in records])
+    new = [one for one in records if one.identity not in known]
+    if not new:
+        return 0
+    session = _number_of_session(connection, name)
+    series = _numbers_of(connection, SERIES, [one.series for one in new])
+    software = _numbers_of(connection, SOFTWARE, [one.software for one in new])
+    first = _next(connection, WHOLE.c.outcome_id)
+    rows = [
+        one.scalars
+        | {
+            "id": number,
+            "identity": one.identity,
+            "session_id": session,
+            "series_id": series[one.series["digest"]],
+            "software_id": software[one.software["digest"]],
+        }
+        for number, one in enumerate(new, first)
+    ]
+    connection.execute(OUTCOMES.insert(), rows)
+    connection.execute(
+        WHOLE.insert(),
+        [{"outcome_id": number, "json": one.whole} for number, one in enumerate(new, first)],
+    )
+    return len(new)
+
+
+def _number_of_session(connection: sa.Connection, name: str) -> int:
+    known = _numbers(connection, SESSIONS, "name", [name])
+    if name in known:
+        return known[name]
+    number = _next(connection, SESSIONS.c.id)
+    connection.execute(SESSIONS.insert().values(id=number, name=name))
+    return number
+
+
+def _numbers_of(
+    connection: sa.Connection, table: sa.Table, rows: Sequence[dict[str, str]]
+) -> dict[str, int]:
+    """Return the number of each row by its digest; rows that are not there yet are inserted."""
+    by_digest = {row["digest"]: row for row in rows}
+    numbers = _numbers(connection, table, "digest", list(by_digest))
+    missing: list[dict[str, Any]] = [
+        row for digest, row in by_digest.items() if digest not in numbers
+    ]
+    if missing:
+        made = [row | {"id": n} for n, row in enumerate(missing, _next(connection, table.c.id))]
+        connection.execute(table.insert(), made)
+        numbers |= {row["digest"]: row["id"] for row in made}
+    return numbers
+
+
+def _numbers(
+    connection: sa.Connection, table: sa.Table, column: str, values: Sequence[str]
+) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for some in batches(values):
+        query = sa.select(table.c[column], table.c.id).where(table.c[column].in_(some))
+        found |= {row[0]: row[1] for row in connection.execute(query)}
+    return found
+
+
+def _next(connection: sa.Connection, column: sa.Column[int]) -> int:
+    """Return the number of the next row: writers are alone, so that it stays so."""
+    last: int | None = connection.execute(sa.select(sa.func.max(column))).scalar_one()
+    return (last or 0) + 1

@@ -1,0 +1,181 @@
+"""Reads a history: its cases, the series of a case, whole outcomes."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from pytest_dlperf.core.errors import HistoryError
+from pytest_dlperf.core.history import Point, Series, StoredCase
+from pytest_dlperf.history.database import batches
+from pytest_dlperf.history.record import outcome_of
+from pytest_dlperf.history.tables import OUTCOMES, SERIES, SOFTWARE, WHOLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pytest_dlperf.core.outcome import Outcome
+
+
+def stored_cases(connection: sa.Connection) -> tuple[StoredCase, ...]:
+    """Return every case of the history with where it ran, by name."""
+    query = (
+        sa.select(
+            SERIES.c.case_id,
+            SERIES.c.machine_class,
+            SERIES.c.node,
+            sa.func.count().label("outcomes"),
+            sa.func.min(OUTCOMES.c.time).label("first"),
+            sa.func.max(OUTCOMES.c.time).label("last"),
+        )
+        .join(OUTCOMES, OUTCOMES.c.series_id == SERIES.c.id)
+        .group_by(SERIES.c.case_id, SERIES.c.machine_class, SERIES.c.node)
+        .order_by(SERIES.c.case_id, SERIES.c.machine_class, SERIES.c.node)
+    )
+    return tuple(StoredCase(**row) for row in connection.execute(query).mappings())
+
+
+def series_of(
+    connection: sa.Connection,
+    case_id: str = "",
+    *,
+    machine_class: str = "",
+    node: str = "",
+    since: str = "",
+    dirty: bool = False,
+) -> tuple[Series, ...]:
+    """Return the series of a case, of all cases where none is named.
+
+    Apart by machine class, node, unit and conditions. ``since`` is a time (ISO 8601, UTC) before
+    which nothing is read; ``dirty`` lets outcomes with modified files count for the level.
+    """
+    wanted = {"case_id": case_id, "machine_class": machine_class, "node": node}
+    asked = [SERIES.c[name] == value for name, value in wanted.items() if value]
+    query = sa.select(SERIES).where(*asked).order_by(SERIES.c.id)
+    rows = {row["id"]: row for row in connection.execute(query).mappings()}
+    points = _points(connection, asked, since=since, dirty=dirty)
+    told = _conditions_that_differ(rows.values())
+    found = [
+        Series(
+            case_id=row["case_id"],
+            machine_class=row["machine_class"],
+            node=row["node"],
+            unit=row["unit"],
+            conditions=told[number],
+            points=tuple(points[number]),
+        )
+        for number, row in rows.items()
+        if points[number]
+    ]
+    return tuple(sorted(found, key=_order))
+
+
+def whole_outcomes(connection: sa.Connection, numbers: Sequence[int]) -> tuple[Outcome, ...]:
+    """Return whole outcomes by their numbers, in that order; few, as each is unpacked."""
+    query = sa.select(WHOLE.c.outcome_id, WHOLE.c.json).where(WHOLE.c.outcome_id.in_(numbers))
+    found = {row[0]: row[1] for row in connection.execute(query)}
+    missing = [number for number in numbers if number not in found]
+    if missing:
+        raise HistoryError(f"outcome {missing[0]} is not in this history")
+    return tuple(outcome_of(found[n], where=f"outcome {n} of the history") for n in numbers)
+
+
+def _order(series: Series) -> tuple[str, ...]:
+    key = (series.case_id, series.machine_class, series.node)
+    return (*key, json.dumps(series.conditions, sort_keys=True), series.unit)
+
+
+def _points(
+    connection: sa.Connection,
+    asked: Sequence[sa.ColumnElement[bool]],
+    *,
+    since: str,
+    dirty: bool,
+) -> defaultdict[int, list[Point]]:
+    numbers = sa.select(SERIES.c.id).where(*asked)
+    query = (
+        sa.select(OUTCOMES)
+        .where(OUTCOMES.c.series_id.in_(numbers), OUTCOMES.c.time >= since)
+        .order_by(OUTCOMES.c.series_id, OUTCOMES.c.time, OUTCOMES.c.id)
+    )
+    rows = connection.execute(query).mappings().all()
+    software = _software(connection, sorted({row["software_id"] for row in rows}))
+    found: defaultdict[int, list[Point]] = defaultdict(list)
+    before: dict[int, int] = {}
+    for row in rows:
+        number, now = row["series_id"], row["software_id"]
+        last = before.get(number, now)
+        changes = differences(software[last], software[now]) if last != now else ()
+        found[number].append(_point(row, changes, dirty=dirty))
+        before[number] = now
+    return found
+
+
+def _point(row: Mapping[str, Any], changes: tuple[str, ...], *, dirty: bool) -> Point:
+    return Point(
+        number=row["id"],
+        time=row["time"],
+        commit=row["commit_hash"],
+        dirty=row["dirty"],
+        verdict=row["verdict"],
+        throughput=row["throughput"],
+        change=row["change"],
+        speedup=row["speedup"],
+        peak_memory_bytes=row["peak_memory_bytes"],
+        runs=row["runs"],
+        mode=row["mode"],
+        left_out=_left_out(row, dirty=dirty),
+        against=row["against"],
+        software_changes=changes,
+    )
+
+
+def _left_out(row: Mapping[str, Any], *, dirty: bool) -> str:
+    for holds, why in (
+        (row["throughput"] is None, "not measured"),
+        (row["inject"], "injected"),
+        (row["arm"], f"measured {row['arm']}"),
+        (row["disturbed"], "disturbed"),
+        (row["dirty"] and not dirty, "modified files"),
+    ):
+        if holds:
+            return why
+    return ""
+
+
+def _software(connection: sa.Connection, numbers: Sequence[int]) -> dict[int, dict[str, str]]:
+    found: dict[int, dict[str, str]] = {}
+    for some in batches(numbers):
+        query = sa.select(SOFTWARE.c.id, SOFTWARE.c.versions).where(SOFTWARE.c.id.in_(some))
+        found |= {number: json.loads(text) for number, text in connection.execute(query)}
+    return found
+
+
+def differences(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a phrase ``torch: 2.12 -> 2.13`` for each name whose version differs."""
+    return tuple(
+        f"{name}: {before.get(name, 'none')} -> {after.get(name, 'none')}"
+        for name in sorted({*before, *after})
+        if before.get(name) != after.get(name)
+    )
+
+
+def _conditions_that_differ(rows: Iterable[Mapping[str, Any]]) -> dict[int, dict[str, str]]:
+    """Return, by series, the conditions that other series of that case and place have not."""
+    same_place: defaultdict[tuple[str, ...], list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        same_place[row["case_id"], row["machine_class"], row["node"]].append(row)
+    found: dict[int, dict[str, str]] = {}
+    for place in same_place.values():
+        all_of = {row["id"]: json.loads(row["conditions"]) or {} for row in place}
+        measured = [conditions for conditions in all_of.values() if conditions]
+        for number, conditions in all_of.items():
+            found[number] = {
+                name: json.dumps(value)
+                for name, value in sorted(conditions.items())
+                if any(other.get(name) != value for other in measured)
+            }
+    return found

@@ -1,0 +1,131 @@
+"""An outcome as the rows of a history, and back from its whole JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_dlperf.core.codec import encode
+from pytest_dlperf.core.errors import HistoryError, UsageError
+from pytest_dlperf.core.outcome_json import outcome_from_json, outcome_to_json
+
+if TYPE_CHECKING:
+    from pytest_dlperf.core.outcome import Outcome
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Record:
+    """One outcome, cut into what each table holds of it."""
+
+    identity: str
+    #: Columns of the series, its digest among them.
+    series: dict[str, str]
+    #: Columns of the software, its digest among them.
+    software: dict[str, str]
+    #: Columns of the outcome, without its numbers.
+    scalars: dict[str, Any]
+    whole: bytes
+
+
+def record_of(outcome: Outcome, *, mode: str) -> Record:
+    """Return the rows of ``outcome`` in a session of that mode."""
+    values = outcome_to_json(outcome)
+    software = canonical(values["environment"]["software"] if values["environment"] else {})
+    return Record(
+        identity=_identity(outcome),
+        series=_storable(_series(outcome)),
+        software={"versions": software, "digest": digest(software)},
+        scalars=_storable(_scalars(outcome) | {"mode": mode}),
+        whole=zlib.compress(canonical(values).encode()),
+    )
+
+
+def outcome_of(whole: bytes, *, where: str) -> Outcome:
+    """Return the outcome of a row; ``where`` names it in ``HistoryError``."""
+    try:
+        return outcome_from_json(json.loads(zlib.decompress(whole)))
+    except (zlib.error, ValueError, UsageError) as error:
+        raise HistoryError(f"{where}: {error}") from error
+
+
+def _identity(outcome: Outcome) -> str:
+    """Return what no other outcome has, and what later versions find the same in old files."""
+    environment, measurement = outcome.environment, outcome.measurement
+    return digest(
+        canonical(
+            [
+                outcome.case.id,
+                outcome.node_id,
+                outcome.time,
+                outcome.commit,
+                outcome.judgement.verdict.value,
+                outcome.elapsed_s,
+                environment.node if environment else "",
+                measurement.throughputs if measurement else (),
+            ]
+        )
+    )
+
+
+def _series(outcome: Outcome) -> dict[str, str]:
+    environment, measurement = outcome.environment, outcome.measurement
+    columns = {
+        "case_id": outcome.case.id,
+        "machine_class": environment.machine_class if environment else "",
+        "node": _nodes(outcome),
+        "unit": measurement.unit if measurement else outcome.case.unit,
+        "conditions": canonical(encode(measurement.conditions) if measurement else None),
+    }
+    return columns | {"digest": digest(canonical(columns))}
+
+
+def _nodes(outcome: Outcome) -> str:
+    """Return the nodes of its ranks; that of the environment where no rank tells."""
+    runs = outcome.measurement.runs if outcome.measurement else ()
+    nodes = sorted({rank.node for run in runs for rank in run.ranks if rank.node})
+    return ",".join(nodes) or (outcome.environment.node if outcome.environment else "")
+
+
+def _scalars(outcome: Outcome) -> dict[str, Any]:
+    judgement, measurement, against = outcome.judgement, outcome.measurement, outcome.against
+    return {
+        "time": outcome.time,
+        "commit_hash": outcome.commit,
+        "dirty": outcome.dirty,
+        "verdict": judgement.verdict.value,
+        "failed": outcome.failed,
+        "throughput": measurement.throughput if measurement and measurement.runs else None,
+        "change": judgement.throughput.change,
+        "speedup": measurement.speedup if measurement and measurement.runs else None,
+        "peak_memory_bytes": (
+            measurement.peak_memory_bytes if measurement and measurement.runs else None
+        ),
+        "runs": len(measurement.runs) if measurement else 0,
+        "inject": measurement.inject if measurement else 0.0,
+        "disturbed": any(run.disturbed for run in measurement.runs) if measurement else False,
+        "against": against.name if against else "",
+        "arm": against.now if against else "",
+    }
+
+
+def _storable(columns: dict[str, Any]) -> dict[str, Any]:
+    """Return ``columns``, with NUL and half characters, which PostgreSQL refuses, in words."""
+    return {
+        name: value.replace("\0", "\\x00").encode(errors="backslashreplace").decode()
+        if isinstance(value, str)
+        else value
+        for name, value in columns.items()
+    }
+
+
+def canonical(values: Any) -> str:
+    """Return JSON that equal values have in common."""
+    return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(text: str) -> str:
+    """Return 128 bits of the SHA-256 of ``text``, in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

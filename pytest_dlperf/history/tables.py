@@ -1,0 +1,88 @@
+"""The tables of a history, and their versions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import sqlalchemy as sa
+
+#: Version of the tables. 1: the first.
+VERSION: Final = 1
+
+METADATA: Final = sa.MetaData()
+
+SCHEMA: Final = sa.Table(
+    "dlperf_schema", METADATA, sa.Column("version", sa.Integer, nullable=False)
+)
+
+SESSIONS: Final = sa.Table(
+    "dlperf_session",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("name", sa.Text, nullable=False, unique=True),
+)
+
+#: Outcomes that may be compared: one case under equal conditions at one place.
+SERIES: Final = sa.Table(
+    "dlperf_series",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("case_id", sa.Text, nullable=False),
+    sa.Column("machine_class", sa.Text, nullable=False),
+    sa.Column("node", sa.Text, nullable=False),
+    sa.Column("unit", sa.Text, nullable=False),
+    #: JSON; ``null`` for outcomes of which nothing was measured.
+    sa.Column("conditions", sa.Text, nullable=False),
+    sa.Column("digest", sa.Text, nullable=False, unique=True),
+    sa.Index("dlperf_series_by_case", "case_id"),
+)
+
+SOFTWARE: Final = sa.Table(
+    "dlperf_software",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    #: JSON with sorted keys: names to versions.
+    sa.Column("versions", sa.Text, nullable=False),
+    sa.Column("digest", sa.Text, nullable=False, unique=True),
+)
+
+#: The scalars of outcomes. SQLite keeps the rows of a series together, in the order of time.
+OUTCOMES: Final = sa.Table(
+    "dlperf_outcome",
+    METADATA,
+    sa.Column("series_id", sa.ForeignKey(SERIES.c.id), primary_key=True),
+    sa.Column("time", sa.Text, primary_key=True),
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    #: A digest that the same outcome has whatever file it comes from.
+    sa.Column("identity", sa.Text, nullable=False, unique=True),
+    sa.Column("session_id", sa.ForeignKey(SESSIONS.c.id), nullable=False),
+    sa.Column("software_id", sa.ForeignKey(SOFTWARE.c.id), nullable=False),
+    sa.Column("commit_hash", sa.Text, nullable=False),
+    sa.Column("dirty", sa.Boolean, nullable=False),
+    sa.Column("mode", sa.Text, nullable=False),
+    sa.Column("verdict", sa.Text, nullable=False),
+    sa.Column("failed", sa.Boolean, nullable=False),
+    sa.Column("throughput", sa.Double),
+    sa.Column("change", sa.Double),
+    sa.Column("speedup", sa.Double),
+    sa.Column("peak_memory_bytes", sa.Double),
+    sa.Column("runs", sa.Integer, nullable=False),
+    sa.Column("inject", sa.Double, nullable=False),
+    sa.Column("disturbed", sa.Boolean, nullable=False),
+    sa.Column("against", sa.Text, nullable=False),
+    #: What was measured instead of the working tree, in pairs; empty where that was.
+    sa.Column("arm", sa.Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+#: Whole outcomes, apart from what a series reads.
+WHOLE: Final = sa.Table(
+    "dlperf_outcome_json",
+    METADATA,
+    sa.Column("outcome_id", sa.Integer, primary_key=True, autoincrement=False),
+    #: JSON of ``core/outcome_json.py``, UTF-8, compressed by zlib.
+    sa.Column("json", sa.LargeBinary, nullable=False),
+)
+
+#: What takes a history from each version to the next: statements, run in one transaction.
+UPGRADES: Final[dict[int, tuple[str, ...]]] = {}

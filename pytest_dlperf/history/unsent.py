@@ -1,0 +1,130 @@
+"""Outcomes that are not in their history yet: kept in files of their own, and sent later.
+
+A session writes each outcome as it comes, so that one that is killed loses none. A file is
+JSON lines: a head, then an outcome a line. While its session lives, the file is locked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+from pytest_dlperf.core.errors import HistoryError, UsageError
+from pytest_dlperf.core.outcome_json import outcome_from_json, outcome_to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pytest_dlperf.core.outcome import Outcome
+
+#: Version of these files. 1: the first.
+_FORMAT: Final = 1
+_HEAD: Final = frozenset({"format", "session", "mode", "history"})
+
+
+class UnreadableError(HistoryError):
+    """An unsent session cannot be read; its file stays as it is."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unsent:
+    """A session that waits for its history."""
+
+    path: Path
+    session: str
+    mode: str
+    #: The history that it is for, without a password.
+    history: str
+    outcomes: tuple[Outcome, ...]
+
+
+class Journal:
+    """The outcomes of a session that has not ended."""
+
+    def __init__(self, workdir: Path, *, session: str, mode: str, history: str) -> None:
+        self.path = folder_in(workdir) / f"{session}.jsonl"
+        self._head = {"format": _FORMAT, "session": session, "mode": mode, "history": history}
+        self._file: TextIO | None = None
+
+    def add(self, outcome: Outcome) -> None:
+        """Keep an outcome; raises ``OSError``."""
+        if self._file is None:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._file = self.path.open("x", encoding="utf-8")
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+            self._write(self._head)
+        self._write(outcome_to_json(outcome))
+
+    def _write(self, values: dict[str, Any]) -> None:
+        assert self._file is not None
+        self._file.write(json.dumps(values, sort_keys=True, allow_nan=False) + "\n")
+        self._file.flush()
+
+    def end(self, *, sent: bool) -> None:
+        """Let others send the outcomes, or drop them where they were sent."""
+        if self._file is None:
+            return
+        if sent:
+            self.path.unlink(missing_ok=True)
+        self._file.close()
+        self._file = None
+
+
+def folder_in(workdir: Path) -> Path:
+    """Return the folder of unsent sessions."""
+    return workdir / "unsent"
+
+
+@contextlib.contextmanager
+def taken(path: Path) -> Iterator[Unsent | None]:
+    """Give an unsent session to nobody else meanwhile; None where its session or a sender has it.
+
+    Raises ``UnreadableError`` for a file that cannot be read: it stays as it is.
+    """
+    try:
+        file = path.open(encoding="utf-8")
+    except FileNotFoundError:
+        yield None  # sent by another
+        return
+    except OSError as error:
+        raise UnreadableError(f"{path}: {error.strerror}") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield None
+            return
+        yield _read(path, file) if path.exists() else None
+
+
+def _read(path: Path, file: TextIO) -> Unsent | None:
+    try:
+        text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UnreadableError(f"{path}: {error}") from error
+    # What a writer that was killed has left of its last line is no outcome
+    lines = text.splitlines(keepends=True)
+    whole = [line for line in lines if line.endswith("\n")]
+    if not whole:
+        return None
+    try:
+        head, *outcomes = map(json.loads, whole)
+        if not isinstance(head, dict) or "format" not in head:
+            raise UsageError("it does not begin as these files do")
+        if head["format"] != _FORMAT:
+            raise UsageError(f"format {head['format']!r}, this version reads {_FORMAT}")
+        if set(head) != _HEAD:
+            raise UsageError(f"its head has {', '.join(sorted(head))}")
+        return Unsent(
+            path=path,
+            session=head["session"],
+            mode=head["mode"],
+            history=head["history"],
+            outcomes=tuple(map(outcome_from_json, outcomes)),
+        )
+    except (ValueError, UsageError) as error:
+        raise UnreadableError(f"{path}: not an unsent session ({error})") from error

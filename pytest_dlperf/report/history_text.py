@@ -1,0 +1,157 @@
+"""A history for people: tables of cases and series, sentences of changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.core.history import changes_within
+from pytest_dlperf.report import figures
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pytest_dlperf.core.history import Change, HistoryFound, Point, Series, StoredCase
+
+_CASES: Final = ("case", "machine class", "node", "outcomes", "first", "last")
+_POINTS: Final = ("time", "commit", "rate", "change", "memory", "verdict", "remarks")
+_COMMIT: Final = 12
+#: A canary that moved by this part of the change says that the machine is to blame, not a commit.
+_CANARY_PART: Final = 0.5
+
+
+def render_cases(found: HistoryFound) -> str:
+    """Return the table of what is stored."""
+    if not found.cases:
+        return f"{found.history}: nothing is stored yet"
+    return "\n".join(_table([_CASES, *map(_case, found.cases)], numbers={3}))
+
+
+def render_series(found: HistoryFound, *, last: int) -> str:
+    """Return the series, each with its changes between the rows; ``last`` rows, 0 for all."""
+    lines: list[str] = []
+    for series in found.series:
+        lines += [*_series(series, changes_within(series, found.changes), last), ""]
+    return "\n".join(lines).rstrip()
+
+
+def render_changes(found: HistoryFound) -> str:
+    """Return a paragraph for each change, and what was not looked at."""
+    lines = [line for change in found.changes for line in (*change_lines(change), "")]
+    number = len(found.changes)
+    lines.append(f"{_counted(number, 'change')} in {_counted(found.searched, 'series')}")
+    if found.left_out:
+        told = ", ".join(f"{count} {why}" for why, count in sorted(found.left_out.items()))
+        lines.append(f"left out of the levels: {told}")
+    return "\n".join(lines)
+
+
+def render_bisection(found: HistoryFound) -> str:
+    """Return the change, and what to type."""
+    bisection = found.bisection
+    assert bisection is not None
+    lines = [*change_lines(bisection.change), ""]
+    if bisection.reason:
+        return "\n".join([*lines, f"nothing to bisect: {bisection.reason}"])
+    lines.append("to find the commit, in a clean working tree of the repository:")
+    return "\n".join([*lines, *(f"  {command}" for command in bisection.commands)])
+
+
+def change_lines(change: Change) -> Iterator[str]:
+    """Yield the lines that tell a change: where, by how much, after which commit, what else."""
+    slower = "slower" if change.change < 0 else "faster"
+    yield f"{change.case_id} on {_place(change.machine_class, change.node)}"
+    yield (
+        f"  {figures.percent(abs(change.change), sign=False)} {slower}: "
+        f"{figures.rate(change.before)} to {figures.rate(change.after)} {change.unit}/s (p "
+        f"{change.p:.1g}), {change.points_after} outcomes ago; {change.points_before} before it"
+    )
+    yield f"  {commit_range(change)}"
+    if change.software:
+        yield f"  software: {'; '.join(change.software)}"
+    moved = {
+        name: share
+        for name, share in change.canary.items()
+        if share * change.change > 0 and abs(share) > _CANARY_PART * abs(change.change)
+    }
+    if moved:
+        told = ", ".join(f"{name} {figures.percent(share)}" for name, share in moved.items())
+        yield f"  the machine changed as well, by its canary: {told}"
+
+
+def commit_range(change: Change) -> str:
+    """Return ``after commit abc up to def``, with the times of both."""
+    return f"{commits_of(change)} ({change.last_before.time} to {change.first_after.time})"
+
+
+def commits_of(change: Change) -> str:
+    """Return ``after commit abc up to def``."""
+    good, bad = change.last_before.commit[:_COMMIT], change.first_after.commit[:_COMMIT]
+    if not good or not bad:
+        return "between two outcomes without a commit"
+    if good == bad:
+        return f"at commit {good}, which has both levels"
+    return f"after commit {good} up to {bad}"
+
+
+def _series(series: Series, changes: Sequence[Change], last: int) -> list[str]:
+    shown = series.points[-last:] if last else series.points
+    hidden = len(series.points) - len(shown)
+    begins = {change.time: change for change in changes}
+    lines = [f"{series.case_id} on {_place(series.machine_class, series.node)}"]
+    if series.conditions:
+        told = ", ".join(f"{name} {value}" for name, value in series.conditions.items())
+        lines.append(f"  under {told}")
+    if hidden:
+        lines.append(f"  {hidden} earlier: --last=0 shows all")
+    rows = _table([_POINTS, *(_point(point, series.unit) for point in shown)], numbers={2, 3, 4})
+    lines.append(rows[0])
+    for point, row in zip(shown, rows[1:], strict=True):
+        if point.time in begins:
+            change = begins[point.time]
+            lines.append(
+                f"---- {figures.rate(change.before)} to {figures.rate(change.after)} "
+                f"({figures.percent(change.change)}) {commit_range(change)}"
+            )
+        lines.append(row)
+    return lines
+
+
+def _point(point: Point, unit: str) -> tuple[str, ...]:
+    rate = figures.rate(point.throughput)
+    remarks = [point.left_out] if point.left_out else []
+    remarks += [f"against {point.against}"] if point.against else []
+    remarks += [point.mode] if point.mode == "observe" else []
+    remarks += point.software_changes
+    return (
+        point.time,
+        point.commit[:_COMMIT] + ("+" if point.dirty else "") or figures.ABSENT,
+        rate if point.throughput is None else f"{rate} {unit}/s",
+        figures.percent(point.change),
+        figures.memory(point.peak_memory_bytes),
+        point.verdict,
+        "; ".join(remarks),
+    )
+
+
+def _case(case: StoredCase) -> tuple[str, ...]:
+    place = (case.machine_class or figures.ABSENT, case.node or figures.ABSENT)
+    return (case.case_id, *place, str(case.outcomes), case.first, case.last)
+
+
+def _table(rows: Sequence[Sequence[str]], *, numbers: set[int]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.rjust(width) if i in numbers else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _place(machine_class: str, node: str) -> str:
+    return ", ".join(filter(None, (machine_class, node))) or "an unknown machine"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 or noun == "series" else f"{number} {noun}s"

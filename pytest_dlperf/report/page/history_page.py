@@ -1,0 +1,153 @@
+"""A history as a page: every series with its changes, a chart each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.core.history import changes_within
+from pytest_dlperf.report import figures
+from pytest_dlperf.report.history_text import commit_range, commits_of
+from pytest_dlperf.report.page.figure import ChartBook
+from pytest_dlperf.report.page.markup import Html, joined, name, paragraph, text
+from pytest_dlperf.report.page.series_chart import series_chart
+from pytest_dlperf.report.page.table import (
+    Column,
+    TableCell,
+    TableRow,
+    cell,
+    filters,
+    number,
+    table,
+)
+from pytest_dlperf.report.page.whole import render_page
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_dlperf.core.history import Change, HistoryFound, Series
+
+#: Of a time, its date.
+_DATE: Final = 10
+_KEY: Final = "series"
+_TITLE: Final = "Training performance over time"
+#: So many series have a chart; the table has all.
+_CHARTS_MAX: Final = 300
+_COLUMNS: Final = (
+    Column(heading="case"),
+    Column(heading="machine class"),
+    Column(heading="node"),
+    Column(heading="outcomes", kind="number"),
+    Column(heading="newest"),
+    Column(heading="rate", kind="number"),
+    Column(heading="last change", kind="number"),
+    Column(heading="since"),
+    Column(heading="commits"),
+)
+_NEVER: Final = number(figures.ABSENT, None)
+
+
+def render_history(found: HistoryFound, *, note: str = "") -> str:
+    """Return the page of the series of a history; ``note`` is a sentence for its top."""
+    book = ChartBook()
+    rows: list[TableRow] = []
+    sections: list[Html] = []
+    ordered = sorted(
+        ((series, changes_within(series, found.changes)) for series in found.series), key=_newest
+    )
+    for index, (series, changes) in enumerate(ordered):
+        link = f"series-{index}" if index < _CHARTS_MAX else ""
+        rows.append(_row(index, series, changes, link))
+        if link:
+            sections.append(_section(book, index, series, changes))
+    buttons = {kind: text(kind) for kind in ("slower", "faster", "steady")}
+    body = joined(
+        [
+            f"<header><h1>{_TITLE}</h1>",
+            f'<p class="quiet">{name(found.history)}</p></header>',
+            paragraph(_summary(found)),
+            paragraph(note),
+            "<h2>Series</h2>",
+            filters(_KEY, noun="series", facets={"changed": buttons}),
+            table(
+                "Series, those that changed last first", _COLUMNS, rows, key=_KEY, sortable=True
+            ),
+            "<h2>Case by case</h2>",
+            *sections,
+        ]
+    )
+    return render_page(
+        title=f"{_TITLE}, {len(found.series)} series", body=body, charts=book.charts
+    )
+
+
+def _newest(one: tuple[Series, Sequence[Change]]) -> tuple[bool, str, str]:
+    """Order by the last change, newest first, and then by name."""
+    series, changes = one
+    # Times have equal lengths: letters turned round sort the other way
+    when = "".join(chr(0x7F - ord(c)) for c in changes[-1].time) if changes else ""
+    return not changes, when, series.case_id
+
+
+def _summary(found: HistoryFound) -> str:
+    points = [point for series in found.series for point in series.points]
+    times = sorted(point.time for point in points)
+    told = f"{len(points)} outcomes in {len(found.series)} series, {times[0]} to {times[-1]}"
+    if found.searched:
+        told += f"; {len(found.changes)} changes of a level"
+    left = ", ".join(f"{count} {why}" for why, count in sorted(found.left_out.items()))
+    return f"{told}; left out of the levels: {left}" if left else told
+
+
+def _row(index: int, series: Series, changes: Sequence[Change], link: str) -> TableRow:
+    newest = series.points[-1]
+    measured = [point.throughput for point in series.points if point.throughput is not None]
+    rate = measured[-1] if measured else None
+    change = changes[-1] if changes else None
+    share = None if change is None else change.change
+    shown = name(series.case_id)
+    return TableRow(
+        key=str(index),
+        facets={"changed": _kind(share)},
+        cells=(
+            TableCell(
+                shown=Html(f'<a href="#{link}">{shown}</a>') if link else shown,
+                sort=series.case_id,
+            ),
+            cell(series.machine_class),
+            TableCell(shown=name(series.node), sort=series.node),
+            number(str(len(series.points)), len(series.points)),
+            cell(newest.time[:_DATE], newest.time),
+            number(
+                figures.ABSENT if rate is None else f"{figures.rate(rate)} {series.unit}/s", rate
+            ),
+            number(figures.percent(share), share),
+            cell(change.time[:_DATE], change.time) if change else _NEVER,
+            cell(commits_of(change)) if change else _NEVER,
+        ),
+    )
+
+
+def _kind(share: float | None) -> str:
+    if share is None:
+        return "steady"
+    return "slower" if share < 0 else "faster"
+
+
+def _section(book: ChartBook, index: int, series: Series, changes: Sequence[Change]) -> Html:
+    place = ", ".join(filter(None, (series.machine_class, series.node)))
+    under = "; ".join(f"{key} {value}" for key, value in series.conditions.items())
+    told = [
+        paragraph(f"{figures.percent(change.change)} {commit_range(change)}")
+        for change in reversed(changes)
+    ]
+    chart = book.place(f"series-{index}", "Throughput", series_chart(series, changes))
+    return joined(
+        [
+            f'<section id="series-{index}" data-follows="{index}">',
+            f"<h3>{name(series.case_id)}</h3>",
+            f'<p class="quiet">{name(place)}{text(f" under {under}") if under else ""}</p>',
+            *told,
+            chart or paragraph("Nothing was measured."),
+            "</section>",
+        ]
+    )

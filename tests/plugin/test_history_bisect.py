@@ -1,0 +1,89 @@
+"""The commands that ``dlperf history bisect`` prints, typed in a toy repository."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_suite import Suite
+
+pytest.importorskip("sqlalchemy", reason="the extra history is not installed (tox env history)")
+pytest.importorskip("otava.analysis", reason="Apache Otava is not installed (tox env history)")
+sys.path.append(str(Path(__file__).parents[1] / "history"))
+
+from history_builders import case, days
+
+from pytest_dlperf import cli
+from pytest_dlperf.core.case import Protocol
+from pytest_dlperf.history.address import parse_address
+from pytest_dlperf.history.append import append
+
+#: As the fake suite declares it.
+CASE = case(
+    layout="1n1c", suite="net", precision="fp32", batch_size=4,
+    protocol=Protocol(iterations=150, warmup=50),
+)  # fmt: skip
+
+
+def typed(suite: Suite, command: str) -> str:
+    done = subprocess.run(
+        shlex.split(command), cwd=suite.path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture
+def repository(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> Suite:
+    monkeypatch.chdir(suite.path)
+    monkeypatch.delenv("DLPERF_HISTORY", raising=False)
+    typed(suite, "git init -q -b main")
+    typed(suite, "git config user.name t")
+    typed(suite, "git config user.email t@t")
+    (suite.path / ".git/info/exclude").write_text("site\nruntime\n.dlperf\n")
+    suite.env(FAKE_IMPORTS="w.py", FAKE_STEP_FILE="w.py")
+    return suite
+
+
+def made(suite: Suite, *steps: str) -> list[str]:
+    """Make a commit of each number of seconds that a step takes, and return the commits."""
+    commits = []
+    for number, step_s in enumerate(steps):
+        (suite.path / "w.py").write_text(f"# {number}\nstep_s = {step_s}\n", encoding="utf-8")
+        typed(suite, "git add w.py test_net.py")
+        typed(suite, f"git commit -qm 'number {number}'")
+        commits.append(typed(suite, "git rev-parse HEAD").strip())
+    return commits
+
+
+def bisected(suite: Suite, capsys: Any, first: str, last: str, change: float) -> str:
+    """Measure the first and the last commit, type what is printed, and return what git says."""
+    address = parse_address(".dlperf/history.sqlite", folder=suite.path, what="test")
+    node_id = f"test_net.py::test_net[{CASE.id}]"
+    sessions = list(days(20, changed_on=10, change=change, of=CASE, node_id=node_id, commit=first))
+    later = days(20, changed_on=10, change=change, of=CASE, node_id=node_id, commit=last)
+    append(address, "s", [*sessions[:10], *list(later)[10:]])
+    capsys.readouterr()
+    assert cli.main(["history", "bisect", CASE.id, "--json"]) == 0
+    commands = json.loads(capsys.readouterr().out)["bisection"]["commands"]
+    return [typed(suite, command) for command in commands][1]
+
+
+def test_the_slow_commit_is_found_past_one_that_cannot_run(repository: Suite, capsys: Any):
+    # The middle, which git tries first, is broken
+    commits = made(repository, "0.01", "0.01", "0.01", "none", "0.01", "0.0104", "0.0104")
+    told = bisected(repository, capsys, commits[0], commits[-1], change=-0.04)
+    assert f"{commits[5]} is the first bad commit" in told
+    assert "error: this commit does not tell" in told
+    assert typed(repository, "git rev-parse HEAD").strip() == commits[6]
+
+
+def test_the_commit_of_a_speed_up_is_found(repository: Suite, capsys: Any):
+    commits = made(repository, "0.01", "0.01", "0.0094", "0.0094", "0.0094")
+    told = bisected(repository, capsys, commits[0], commits[-1], change=0.06)
+    assert f"{commits[2]} is the first fast commit" in told

@@ -1,0 +1,53 @@
+"""Without the extra ``history``: nothing is said, unless a history was asked for by name."""
+
+from __future__ import annotations
+
+import pytest
+from fake_suite import Suite
+
+
+@pytest.fixture
+def without(suite: Suite) -> Suite:
+    """Sessions in which a module of that name cannot be found."""
+    suite.pytester.makepyfile(
+        missing="import os, sys\n"
+        "sys.modules.update(dict.fromkeys(os.environ['MISSING'].split(',')))\n"
+    )
+    suite.env(PYTEST_ADDOPTS="-p no:hypothesispytest -p missing", MISSING="sqlalchemy,psycopg")
+    suite.env(PYTHONPATH=f"{suite.path}:{suite.path}/site")
+    return suite
+
+
+def test_nothing_is_said_where_nobody_asked(without: Suite):
+    result = without.run("-k", "1n1c")
+    assert result.ret == 0
+    result.stdout.no_fnmatch_line("*history*")
+
+
+@pytest.mark.parametrize(
+    ("history", "words"),
+    [
+        ("team.sqlite", "sqlalchemy is not installed; pip install 'pytest-dlperf[[]history]'"),
+        (
+            "postgresql://me:geheim@host/db",
+            "sqlalchemy is not installed; pip install *postgresql*",
+        ),
+        ("mysql://me:geheim@host/db", "mysql:// is neither sqlite:// nor postgresql://"),
+    ],
+)
+def test_asked_for_by_name_it_is_an_error_before_anything_runs(
+    without: Suite, history: str, words: str
+):
+    result = without.run("-k", "1n1c", f"--dlperf-history={history}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: pytest-dlperf: --dlperf-history: {words}"])
+    assert "geheim" not in result.stderr.str() + result.stdout.str()
+
+
+def test_the_ini_file_asks_by_name_as_well(without: Suite):
+    without.pytester.makeini("[pytest]\ndlperf_history = team.sqlite\n")
+    result = without.run("-k", "1n1c")
+    assert result.ret != 0
+    assert "ini dlperf_history: sqlalchemy is not installed" in (
+        result.stdout.str() + result.stderr.str()
+    )
