@@ -50,7 +50,8 @@ class Repository:
         for name in ("pytest", "dlperf"):
             (self.temp / "perf" / "bin" / name).symlink_to(Path(sys.executable).with_name(name))
         self.env = {
-            **os.environ,
+            # pytest-benchmark measures nothing in a process of pytest-xdist
+            **{k: v for k, v in os.environ.items() if not k.startswith("PYTEST_XDIST")},
             "PATH": os.pathsep.join([str(self.stand_ins), str(FAKES), os.environ["PATH"]]),
             "PYTHONPATH": os.pathsep.join([str(site.parent), os.environ.get("PYTHONPATH", "")]),
             "PYTEST_ADDOPTS": "-p no:cacheprovider",
