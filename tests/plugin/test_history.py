@@ -34,16 +34,21 @@ def stored(history: str = ".dlperf/history.sqlite") -> dict[str, Sequence[Point]
         return {series.case_id: series.points for series in series_of(connection)}
 
 
+def session(suite: Suite, *arguments: str) -> pytest.RunResult:
+    """Run the cases, once each: what they measure does not matter here."""
+    return suite.run("--dlperf-runs=1", *arguments)
+
+
 def unsent(suite: Suite) -> list[Path]:
     return sorted(suite.path.glob(".dlperf/unsent/*"))
 
 
 def test_sessions_are_added_to_a_file_of_the_working_folder(suite: Suite):
-    first = suite.run()
+    first = session(suite)
     first.stdout.fnmatch_lines(
         [f"history: 2 outcomes added to {suite.path}/.dlperf/history.sqlite"]
     )
-    suite.run("-k", "1n1c", "--dlperf-inject=20%", "--dlperf-mode=observe")
+    session(suite, "-k", "1n1c", "--dlperf-inject=20%", "--dlperf-mode=observe")
     points = stored()
     assert [(p.mode, p.left_out) for p in points[ONE]] == [
         ("gate", ""), ("observe", "injected"),
@@ -54,7 +59,7 @@ def test_sessions_are_added_to_a_file_of_the_working_folder(suite: Suite):
 
 def test_under_xdist_the_controller_adds_each_outcome_once(suite: Suite):
     pytest.importorskip("xdist", reason="pytest-xdist is not installed")
-    suite.run("-n2").stdout.fnmatch_lines(["history: 2 outcomes added to *"])
+    session(suite, "-n2").stdout.fnmatch_lines(["history: 2 outcomes added to *"])
     assert {case: len(points) for case, points in stored().items()} == {ONE: 1, TWO: 1}
 
 
@@ -66,7 +71,7 @@ def test_a_history_that_is_named_is_taken_and_off_is_none(suite: Suite, how: str
         if how == "environment":
             suite.env(DLPERF_HISTORY=value)
         options = [f"--dlperf-history={value}"] if how == "option" else []
-        return suite.run("-k", "1n1c", *options)
+        return session(suite, "-k", "1n1c", *options)
 
     run("sub/team.sqlite").stdout.fnmatch_lines(["history: 1 outcome added to *team.sqlite"])
     run("off").stdout.no_fnmatch_line("history*")
@@ -76,13 +81,13 @@ def test_a_history_that_is_named_is_taken_and_off_is_none(suite: Suite, how: str
 
 def test_the_option_is_before_the_environment(suite: Suite):
     suite.env(DLPERF_HISTORY="postgresql://nobody@/none")
-    result = suite.run("-k", "1n1c", "--dlperf-history=mine.sqlite")
+    result = session(suite, "-k", "1n1c", "--dlperf-history=mine.sqlite")
     result.stdout.fnmatch_lines(["history: 1 outcome added to *mine.sqlite"])
 
 
 def test_where_it_is_away_outcomes_are_kept_and_the_next_session_sends_them(suite: Suite):
     (suite.path / "team.sqlite").mkdir()
-    away = suite.run("--dlperf-history=team.sqlite")
+    away = session(suite, "--dlperf-history=team.sqlite")
     assert away.ret == 0
     away.stdout.fnmatch_lines(
         ["history NOT written: *team.sqlite: unable to open database file; 2 outcomes kept in "
@@ -90,7 +95,7 @@ def test_where_it_is_away_outcomes_are_kept_and_the_next_session_sends_them(suit
     )  # fmt: skip
     assert len(unsent(suite)) == 1
     (suite.path / "team.sqlite").rmdir()
-    back = suite.run("-k", "1n1c", "--dlperf-history=team.sqlite")
+    back = session(suite, "-k", "1n1c", "--dlperf-history=team.sqlite")
     back.stdout.fnmatch_lines(
         ["history: 1 outcome added to *team.sqlite; and 1 session that had waited"]
     )
@@ -102,7 +107,7 @@ def test_where_it_is_away_outcomes_are_kept_and_the_next_session_sends_them(suit
 def test_strict_fails_where_it_was_not_written(suite: Suite):
     (suite.path / "team.sqlite").mkdir()
     arguments = ("-k", "1n1c", "--dlperf-history=team.sqlite", "--dlperf-strict")
-    result = suite.run(*arguments, "--update-baselines")
+    result = session(suite, *arguments, "--update-baselines")
     assert result.ret == 1
     result.stdout.fnmatch_lines(["history NOT written: *: exit code 1"])
 
@@ -111,7 +116,7 @@ def test_where_it_can_neither_be_written_nor_kept_the_session_fails(suite: Suite
     (suite.path / ".dlperf").mkdir()
     (suite.path / ".dlperf/unsent").write_text("")
     (suite.path / "team.sqlite").mkdir()
-    result = suite.run("-k", "1n1c", "--dlperf-history=team.sqlite")
+    result = session(suite, "-k", "1n1c", "--dlperf-history=team.sqlite")
     assert result.ret == pytest.ExitCode.INTERNAL_ERROR
     result.stdout.fnmatch_lines(["history NOT written: *; nor kept: *File exists"])
 
@@ -119,13 +124,13 @@ def test_where_it_can_neither_be_written_nor_kept_the_session_fails(suite: Suite
 def test_a_newer_history_is_left_as_it_is_and_the_outcomes_are_kept(suite: Suite):
     import sqlite3
 
-    suite.run("-k", "1n1c")
+    session(suite, "-k", "1n1c")
     path = suite.path / ".dlperf/history.sqlite"
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE dlperf_schema SET version = 9")
     connection.close()
     before = path.read_bytes()
-    result = suite.run("-k", "1n1c")
+    result = session(suite, "-k", "1n1c")
     assert result.ret == 0
     result.stdout.fnmatch_lines(["history NOT written: *is of version 9*1 outcome kept in *"])
     assert path.read_bytes() == before
@@ -158,7 +163,7 @@ def test_what_a_killed_session_measured_is_sent_by_the_next(suite: Suite):
     os.kill(killed.pid, signal.SIGKILL)
     killed.wait()
     (suite.path / "go").touch()
-    suite.run().stdout.fnmatch_lines(["*1 outcome added*; and 1 session that had waited"])
+    session(suite).stdout.fnmatch_lines(["*1 outcome added*; and 1 session that had waited"])
     assert len(stored()[ONE]) == 2
     assert unsent(suite) == []
 
@@ -166,7 +171,7 @@ def test_what_a_killed_session_measured_is_sent_by_the_next(suite: Suite):
 def test_a_password_is_in_no_output_and_no_file(suite: Suite):
     pytest.importorskip("psycopg", reason="the extra postgresql is not installed")
     suite.env(DLPERF_HISTORY=f"postgresql://me:geheim@/db?host={suite.path}")
-    result = suite.run("-k", "1n1c", "-v")
+    result = session(suite, "-k", "1n1c", "-v")
     result.stdout.fnmatch_lines(["history NOT written: postgresql://me:[*][*][*]@/db*"])
     assert "geheim" not in result.stdout.str() + result.stderr.str()
     files = [path for path in suite.path.rglob("*") if path.is_file()]
@@ -176,5 +181,5 @@ def test_a_password_is_in_no_output_and_no_file(suite: Suite):
 
 def test_a_collection_alone_adds_nothing(suite: Suite):
     for option in ("--collect-only", "--dlperf-list", "--dlperf-dry-run"):
-        suite.run(option).stdout.no_fnmatch_line("history*")
+        session(suite, option).stdout.no_fnmatch_line("history*")
     assert not (suite.path / ".dlperf/history.sqlite").exists()
