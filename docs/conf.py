@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest_dlperf
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "pytest-dlperf"
 author = copyright = "The pytest-dlperf developers"
@@ -17,6 +15,7 @@ version = release = pytest_dlperf.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "dlperf_reference"]
 html_theme = "furo"
 html_title = f"pytest-dlperf {release}"
+myst_enable_extensions = ["html_image"]
 myst_heading_anchors = 4
 autodoc_typehints = "none"
 # Frameworks are not there where documents are made.
@@ -26,14 +25,3 @@ exclude_patterns = ["_build"]
 highlight_language = "none"
 # Types that pages describe in words.
 nitpick_ignore = [("py:class", name) for name in ("Outcome", "Feed")]
-
-
-def setup(app: Any) -> None:
-    """Leave pages out of the index that this tree does not have."""
-
-    def keep(_app: Any, name: str, source: list[str]) -> None:
-        for page in ("ci", "history"):
-            if name == "index" and not (HERE / f"{page}.md").exists():
-                source[0] = source[0].replace(f"\n{page}\n", "\n")
-
-    app.connect("source-read", keep)
