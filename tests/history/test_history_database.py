@@ -13,7 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
+
+sa = pytest.importorskip(
+    "sqlalchemy", reason="the extra history is not installed (tox env history)"
+)
+
 from history_builders import case, days, outcome
 from report_builders import ENVIRONMENT, unmeasured
 
