@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
-sa = pytest.importorskip(
-    "sqlalchemy", reason="the extra history is not installed (tox env history)"
-)
+pytest.importorskip("sqlalchemy", reason="the extra history is not installed (tox env history)")
 
+import sqlalchemy as sa
 from history_builders import case, days, outcome
 from report_builders import ENVIRONMENT, unmeasured
 
