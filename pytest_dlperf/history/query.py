@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
@@ -12,33 +12,12 @@ from pytest_dlperf.core.errors import HistoryError
 from pytest_dlperf.core.history import Point, Series, StoredCase
 from pytest_dlperf.history.database import batches
 from pytest_dlperf.history.record import outcome_of
-from pytest_dlperf.history.tables import OUTCOMES, SERIES, SOFTWARE, WHOLE
+from pytest_dlperf.history.tables import OUTCOMES, POINT_COLUMNS, SERIES, SOFTWARE, WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_dlperf.core.outcome import Outcome
-
-#: What a point is made of, in the order in which ``_point`` takes it, after two numbers.
-_COLUMNS: Final = (
-    OUTCOMES.c.series_id,
-    OUTCOMES.c.software_id,
-    OUTCOMES.c.id,
-    OUTCOMES.c.time,
-    OUTCOMES.c.commit_hash,
-    OUTCOMES.c.dirty,
-    OUTCOMES.c.verdict,
-    OUTCOMES.c.throughput,
-    OUTCOMES.c.change,
-    OUTCOMES.c.speedup,
-    OUTCOMES.c.peak_memory_bytes,
-    OUTCOMES.c.runs,
-    OUTCOMES.c.mode,
-    OUTCOMES.c.against,
-    OUTCOMES.c.inject,
-    OUTCOMES.c.arm,
-    OUTCOMES.c.disturbed,
-)
 
 
 def stored_cases(connection: sa.Connection) -> tuple[StoredCase, ...]:
@@ -117,7 +96,7 @@ def _points(
 ) -> defaultdict[int, list[Point]]:
     numbers = sa.select(SERIES.c.id).where(*asked)
     query = (
-        sa.select(*_COLUMNS)
+        sa.select(*POINT_COLUMNS)
         .where(OUTCOMES.c.series_id.in_(numbers), OUTCOMES.c.time >= since)
         .order_by(OUTCOMES.c.series_id, OUTCOMES.c.time, OUTCOMES.c.id)
     )
@@ -134,6 +113,7 @@ def _points(
 
 
 def _point(figures: Sequence[Any], changes: tuple[str, ...], *, dirty: bool) -> Point:
+    """Return the point of a row of ``POINT_COLUMNS``, less its first two numbers."""
     (
         number, time, commit, modified, verdict, throughput, change, speedup, memory, runs, mode,
         against, inject, arm, disturbed,

@@ -6,7 +6,7 @@ import hashlib
 import json
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import HistoryError, UsageError
@@ -14,6 +14,9 @@ from pytest_dlperf.core.outcome_json import outcome_from_json, outcome_to_json
 
 if TYPE_CHECKING:
     from pytest_dlperf.core.outcome import Outcome
+
+#: Characters of a text among the scalars.
+_LONGEST: Final = 100
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,7 +41,7 @@ def record_of(outcome: Outcome, *, mode: str) -> Record:
         identity=_identity(outcome),
         series=_storable(_series(outcome)),
         software={"versions": software, "digest": digest(software)},
-        scalars=_storable(_scalars(outcome) | {"mode": mode}),
+        scalars=_short(_storable(_scalars(outcome) | {"mode": mode})),
         whole=zlib.compress(canonical(values).encode()),
     )
 
@@ -117,6 +120,16 @@ def _storable(columns: dict[str, Any]) -> dict[str, Any]:
         name: value.replace("\0", "\\x00").encode(errors="backslashreplace").decode()
         if isinstance(value, str)
         else value
+        for name, value in columns.items()
+    }
+
+
+def _short(columns: dict[str, Any]) -> dict[str, Any]:
+    """Return ``columns`` with texts that fit into an index; the whole outcome has all of them."""
+    return {
+        name: value
+        if not isinstance(value, str) or len(value) <= _LONGEST
+        else f"{value[: _LONGEST - 1]}…"
         for name, value in columns.items()
     }
 

@@ -79,6 +79,35 @@ OUTCOMES: Final = sa.Table(
     sqlite_with_rowid=False,
 )
 
+#: What a series is read from. PostgreSQL keeps rows as they came, those of a series far apart;
+#: from this index it reads them together, and nothing else.
+POINT_COLUMNS: Final = (
+    OUTCOMES.c.series_id,
+    OUTCOMES.c.software_id,
+    OUTCOMES.c.id,
+    OUTCOMES.c.time,
+    OUTCOMES.c.commit_hash,
+    OUTCOMES.c.dirty,
+    OUTCOMES.c.verdict,
+    OUTCOMES.c.throughput,
+    OUTCOMES.c.change,
+    OUTCOMES.c.speedup,
+    OUTCOMES.c.peak_memory_bytes,
+    OUTCOMES.c.runs,
+    OUTCOMES.c.mode,
+    OUTCOMES.c.against,
+    OUTCOMES.c.inject,
+    OUTCOMES.c.arm,
+    OUTCOMES.c.disturbed,
+)
+sa.Index(
+    "dlperf_outcome_by_series",
+    OUTCOMES.c.series_id,
+    OUTCOMES.c.time,
+    OUTCOMES.c.id,
+    postgresql_include=[column.name for column in POINT_COLUMNS if not column.primary_key],
+).ddl_if(dialect="postgresql")
+
 #: Whole outcomes, apart from what a series reads.
 WHOLE: Final = sa.Table(
     "dlperf_outcome_json",

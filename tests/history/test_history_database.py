@@ -123,12 +123,13 @@ def test_what_tells_no_level_is_marked_and_software_that_changed_is_named(addres
 def test_names_that_no_database_likes_are_stored(address: Address):
     """A node's name is what a rank's host says, and an arm's what somebody typed."""
     odd = "节点\x00\ud800\x1b[31m'\u202e;DROP TABLE dlperf_outcome;--%s"
-    one = outcome(1, node=odd, software={odd: odd}, commit=odd)
+    one = outcome(1, node=odd, software={odd: odd}, commit=100 * odd)
     append(address, "s", [one, outcome(2, node=odd)])
     with reading(address) as connection:
         [series] = series_of(connection)
         assert whole_outcomes(connection, [1]) == (one,)
     assert series.node == odd.replace("\x00", "\\x00").replace("\ud800", "\\ud800")
+    assert len(series.points[0].commit) == 100
     assert len(series.points[1].software_changes) == 1
 
 
