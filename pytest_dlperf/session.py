@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_dlperf import session_notes, session_reports
+from pytest_dlperf import session_history, session_notes, session_reports
 from pytest_dlperf.arms.make import Arms
 from pytest_dlperf.baseline import update
 from pytest_dlperf.baseline.store import BaselineStore
@@ -50,6 +50,7 @@ class PerfSession:
     def __init__(self, config: pytest.Config) -> None:
         try:
             self.settings = Settings.from_config(config)
+            session_history.check_usage(self.settings)
         except UsageError as error:
             raise pytest.UsageError(f"pytest-dlperf: {error}") from error
         if self.settings.place.share is not None and config.getoption("numprocesses", None):

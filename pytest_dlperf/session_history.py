@@ -82,9 +82,13 @@ class SessionHistory:
         except HistoryError as error:
             self._journal.end(sent=False)
             return self._kept(error)
-        self._journal.end(sent=True)
         line = f"history: {_counted(new, 'outcome')} added to {self._address.shown}"
-        return Added(line=line + told_of(earlier, "; and "))
+        line += told_of(earlier, "; and ")
+        try:
+            self._journal.end(sent=True)
+        except OSError as error:
+            line += f"; {self._journal.path} cannot be removed ({error.strerror})"
+        return Added(line=line)
 
     def _kept(self, error: HistoryError) -> Added:
         begin = f"history NOT written: {error}; "
@@ -96,6 +100,14 @@ class SessionHistory:
             "send",
             waits=True,
         )
+
+
+def check_usage(settings: Settings) -> None:
+    """Raise ``UsageError`` where what names the history is no address."""
+    wish = settings.history
+    # A file is one, and costs no import of what reads URLs
+    if wish is not None and "://" in wish.text:
+        address_of(settings)
 
 
 def address_of(settings: Settings) -> Address:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -11,7 +12,7 @@ from pytest_dlperf.history.record import Record, record_of
 from pytest_dlperf.history.tables import OUTCOMES, SERIES, SESSIONS, SOFTWARE, WHOLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_dlperf.core.outcome import Outcome
     from pytest_dlperf.history.address import Address
@@ -35,7 +36,8 @@ def append_records(connection: sa.Connection, name: str, records: Sequence[Recor
     if not new:
         return 0
     session = _number_of_session(connection, name)
-    series = _numbers_of(connection, SERIES, [one.series for one in new])
+    empty: dict[str, Any] = {"outcomes": 0, "first": "", "last": ""}
+    series = _numbers_of(connection, SERIES, [one.series | empty for one in new])
     software = _numbers_of(connection, SOFTWARE, [one.software for one in new])
     first = _next(connection, WHOLE.c.outcome_id)
     rows = [
@@ -54,7 +56,30 @@ def append_records(connection: sa.Connection, name: str, records: Sequence[Recor
         WHOLE.insert(),
         [{"outcome_id": number, "json": one.whole} for number, one in enumerate(new, first)],
     )
+    _count(connection, rows)
     return len(new)
+
+
+def _count(connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Bring what the series say of their outcomes up to date."""
+    times: defaultdict[int, list[str]] = defaultdict(list)
+    for row in rows:
+        times[row["series_id"]].append(row["time"])
+    first, last = sa.bindparam("first_new"), sa.bindparam("last_new")
+    new = sa.or_(SERIES.c.outcomes == 0, SERIES.c.first > first)
+    connection.execute(
+        SERIES.update()
+        .where(SERIES.c.id == sa.bindparam("number"))
+        .values(
+            outcomes=SERIES.c.outcomes + sa.bindparam("added"),
+            first=sa.case((new, first), else_=SERIES.c.first),
+            last=sa.case((SERIES.c.last < last, last), else_=SERIES.c.last),
+        ),
+        [
+            {"number": n, "added": len(some), "first_new": min(some), "last_new": max(some)}
+            for n, some in times.items()
+        ],
+    )
 
 
 def _number_of_session(connection: sa.Connection, name: str) -> int:
@@ -67,14 +92,12 @@ def _number_of_session(connection: sa.Connection, name: str) -> int:
 
 
 def _numbers_of(
-    connection: sa.Connection, table: sa.Table, rows: Sequence[dict[str, str]]
+    connection: sa.Connection, table: sa.Table, rows: Sequence[dict[str, Any]]
 ) -> dict[str, int]:
     """Return the number of each row by its digest; rows that are not there yet are inserted."""
     by_digest = {row["digest"]: row for row in rows}
     numbers = _numbers(connection, table, "digest", list(by_digest))
-    missing: list[dict[str, Any]] = [
-        row for digest, row in by_digest.items() if digest not in numbers
-    ]
+    missing = [row for digest, row in by_digest.items() if digest not in numbers]
     if missing:
         made = [row | {"id": n} for n, row in enumerate(missing, _next(connection, table.c.id))]
         connection.execute(table.insert(), made)

@@ -32,10 +32,16 @@ def note(path: Path, name: str, value: str | float) -> None:
             values = {**read(path), name: value}
             temporary = path.with_name(f".{path.name}.tmp")
             text = json.dumps(values, indent=1, sort_keys=True)
-            temporary.write_text(f"{text}\n", encoding="utf-8")
+            # Case ids and times are nobody else's, in a folder that may be open to all
+            with open(temporary, "w", encoding="utf-8", opener=_private) as file:
+                file.write(f"{text}\n")
             os.replace(temporary, path)
     except OSError as error:
         raise DlperfError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, mode=0o600)
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
@@ -19,6 +19,27 @@ if TYPE_CHECKING:
 
     from pytest_dlperf.core.outcome import Outcome
 
+#: What a point is made of, in the order in which ``_point`` takes it, after two numbers.
+_COLUMNS: Final = (
+    OUTCOMES.c.series_id,
+    OUTCOMES.c.software_id,
+    OUTCOMES.c.id,
+    OUTCOMES.c.time,
+    OUTCOMES.c.commit_hash,
+    OUTCOMES.c.dirty,
+    OUTCOMES.c.verdict,
+    OUTCOMES.c.throughput,
+    OUTCOMES.c.change,
+    OUTCOMES.c.speedup,
+    OUTCOMES.c.peak_memory_bytes,
+    OUTCOMES.c.runs,
+    OUTCOMES.c.mode,
+    OUTCOMES.c.against,
+    OUTCOMES.c.inject,
+    OUTCOMES.c.arm,
+    OUTCOMES.c.disturbed,
+)
+
 
 def stored_cases(connection: sa.Connection) -> tuple[StoredCase, ...]:
     """Return every case of the history with where it ran, by name."""
@@ -27,11 +48,10 @@ def stored_cases(connection: sa.Connection) -> tuple[StoredCase, ...]:
             SERIES.c.case_id,
             SERIES.c.machine_class,
             SERIES.c.node,
-            sa.func.count().label("outcomes"),
-            sa.func.min(OUTCOMES.c.time).label("first"),
-            sa.func.max(OUTCOMES.c.time).label("last"),
+            sa.func.sum(SERIES.c.outcomes).label("outcomes"),
+            sa.func.min(SERIES.c.first).label("first"),
+            sa.func.max(SERIES.c.last).label("last"),
         )
-        .join(OUTCOMES, OUTCOMES.c.series_id == SERIES.c.id)
         .group_by(SERIES.c.case_id, SERIES.c.machine_class, SERIES.c.node)
         .order_by(SERIES.c.case_id, SERIES.c.machine_class, SERIES.c.node)
     )
@@ -97,53 +117,55 @@ def _points(
 ) -> defaultdict[int, list[Point]]:
     numbers = sa.select(SERIES.c.id).where(*asked)
     query = (
-        sa.select(OUTCOMES)
+        sa.select(*_COLUMNS)
         .where(OUTCOMES.c.series_id.in_(numbers), OUTCOMES.c.time >= since)
         .order_by(OUTCOMES.c.series_id, OUTCOMES.c.time, OUTCOMES.c.id)
     )
-    rows = connection.execute(query).mappings().all()
-    software = _software(connection, sorted({row["software_id"] for row in rows}))
+    rows = connection.execute(query).all()
+    software = _software(connection, sorted({row[1] for row in rows}))
     found: defaultdict[int, list[Point]] = defaultdict(list)
     before: dict[int, int] = {}
-    for row in rows:
-        number, now = row["series_id"], row["software_id"]
+    for number, now, *figures in rows:
         last = before.get(number, now)
         changes = differences(software[last], software[now]) if last != now else ()
-        found[number].append(_point(row, changes, dirty=dirty))
+        found[number].append(_point(figures, changes, dirty=dirty))
         before[number] = now
     return found
 
 
-def _point(row: Mapping[str, Any], changes: tuple[str, ...], *, dirty: bool) -> Point:
+def _point(figures: Sequence[Any], changes: tuple[str, ...], *, dirty: bool) -> Point:
+    (
+        number, time, commit, modified, verdict, throughput, change, speedup, memory, runs, mode,
+        against, inject, arm, disturbed,
+    ) = figures  # fmt: skip
     return Point(
-        number=row["id"],
-        time=row["time"],
-        commit=row["commit_hash"],
-        dirty=row["dirty"],
-        verdict=row["verdict"],
-        throughput=row["throughput"],
-        change=row["change"],
-        speedup=row["speedup"],
-        peak_memory_bytes=row["peak_memory_bytes"],
-        runs=row["runs"],
-        mode=row["mode"],
-        left_out=_left_out(row, dirty=dirty),
-        against=row["against"],
+        number=number,
+        time=time,
+        commit=commit,
+        dirty=modified,
+        verdict=verdict,
+        throughput=throughput,
+        change=change,
+        speedup=speedup,
+        peak_memory_bytes=memory,
+        runs=runs,
+        mode=mode,
+        left_out="not measured"
+        if throughput is None
+        else _left_out(inject, arm, disturbed=disturbed, modified=modified and not dirty),
+        against=against,
         software_changes=changes,
     )
 
 
-def _left_out(row: Mapping[str, Any], *, dirty: bool) -> str:
-    for holds, why in (
-        (row["throughput"] is None, "not measured"),
-        (row["inject"], "injected"),
-        (row["arm"], f"measured {row['arm']}"),
-        (row["disturbed"], "disturbed"),
-        (row["dirty"] and not dirty, "modified files"),
-    ):
-        if holds:
-            return why
-    return ""
+def _left_out(inject: float, arm: str, *, disturbed: bool, modified: bool) -> str:
+    if inject:
+        return "injected"
+    if arm:
+        return f"measured {arm}"
+    if disturbed:
+        return "disturbed"
+    return "modified files" if modified else ""
 
 
 def _software(connection: sa.Connection, numbers: Sequence[int]) -> dict[int, dict[str, str]]:

@@ -42,10 +42,11 @@ def send_unsent(workdir: Path, address: Address) -> Sent:
                     done.others[unsent.history] = done.others.get(unsent.history, 0) + 1
                     continue
                 new = append(address, unsent.session, unsent.outcomes, mode=unsent.mode)
+                done.sessions += 1
+                done.outcomes += new
                 path.unlink()
         except UnreadableError as error:
             done.broken.append(str(error))
-            continue
-        done.sessions += 1
-        done.outcomes += new
+        except OSError as error:
+            done.broken.append(f"{path}: sent, and cannot be removed ({error.strerror})")
     return done

@@ -5,10 +5,13 @@ from __future__ import annotations
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Final
 
 from pytest_dlperf.core.errors import CaseError
 
-_PACKAGE = Path(__file__).resolve().parents[1]
+_PACKAGE: Final = Path(__file__).resolve().parents[1]
+#: Not for a rank: tests, which a later session would collect there, and what reports are made of.
+_LEFT_OUT: Final = ("__pycache__", "test_*.py", "baselines", "vendor")
 
 
 def copy_package(folder: Path) -> None:
@@ -23,7 +26,7 @@ def copy_package(folder: Path) -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(dir=folder)) / _PACKAGE.name
-        shutil.copytree(_PACKAGE, partial, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(_PACKAGE, partial, ignore=shutil.ignore_patterns(*_LEFT_OUT))
         try:
             partial.rename(target)
         except OSError:

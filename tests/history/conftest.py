@@ -11,8 +11,6 @@ import pytest
 if TYPE_CHECKING:
     from pytest_dlperf.history.address import Address
 
-pytest.importorskip("sqlalchemy", reason="the extra history is not installed (tox env history)")
-
 _NAMES = itertools.count()
 
 

@@ -11,6 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+pytest.importorskip("sqlalchemy", reason="the extra history is not installed (tox env history)")
 sys.path.append(str(Path(__file__).parents[1] / "unit" / "report"))
 
 from report_builders import ENVIRONMENT, case, measured, run

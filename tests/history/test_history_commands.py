@@ -49,7 +49,9 @@ def test_the_schema_in_the_repository_is_that_of_the_types():
 
 
 def test_cases_are_listed_with_where_they_ran(here: Address, capsys: Any):
-    append(here, "s", [*days(3), *days(2, node="node2")])
+    first, *later = days(3)
+    append(here, "s", [*later, *days(2, node="node2")])
+    append(here, "sent later", [first])
     lines = text(capsys, "list").splitlines()
     assert lines[1].split() == [
         CASE, "8x-v100-sxm2-32gb", "node1", "3", "2026-09-01T02:00:00Z", "2026-09-03T02:00:00Z",

@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("sqlalchemy", reason="the extra history is not installed (tox env history)")
+
 import sqlalchemy as sa
 from history_builders import case, days, outcome
 from report_builders import ENVIRONMENT, unmeasured

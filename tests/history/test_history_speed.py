@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+pytest.importorskip("sqlalchemy", reason="the extra history is not installed (tox env history)")
+
 import history_speed
 from pytest_dlperf.history.address import Address
 

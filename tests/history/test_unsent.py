@@ -126,6 +126,21 @@ def test_a_file_that_cannot_be_read_stays_and_keeps_no_other_back(
     assert [path.name for path in folder_in(tmp_path).iterdir()] == [broken.name]
 
 
+def test_a_file_that_cannot_be_removed_is_told_and_counts_once(
+    tmp_path: Path, file_address: Address, monkeypatch: pytest.MonkeyPatch
+):
+    def read_only(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    journal(tmp_path, file_address, "20260901-1", days(2))
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", read_only)
+        sent = send_unsent(tmp_path, file_address)
+    assert "sent, and cannot be removed (Permission denied)" in sent.broken[0]
+    assert send_unsent(tmp_path, file_address).outcomes == 0
+    assert len(times(file_address)) == 2
+
+
 def sent_by_another(folder: Path, address: Address, go: Any, told: Any) -> None:
     go.wait()
     told.put(send_unsent(folder, address).outcomes)

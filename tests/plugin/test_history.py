@@ -179,6 +179,20 @@ def test_a_password_is_in_no_output_and_no_file(suite: Suite):
     assert not any(b"geheim" in path.read_bytes() for path in files)
 
 
+@pytest.mark.parametrize("how", ["option", "environment"])
+def test_what_is_no_address_stops_before_anything_runs(suite: Suite, how: str):
+    pytest.importorskip("psycopg", reason="the extra postgresql is not installed")
+    url = "postgresql://me:geheim@host:port/db"
+    if how == "environment":
+        suite.env(DLPERF_HISTORY=url)
+    result = session(suite, *([f"--dlperf-history={url}"] if how == "option" else []))
+    told = result.stdout.str() + result.stderr.str()
+    assert result.ret in {pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERRUPTED}
+    assert "not a URL that SQLAlchemy reads" in told
+    assert "geheim" not in told
+    assert not (suite.path / ".dlperf").exists()
+
+
 def test_a_collection_alone_adds_nothing(suite: Suite):
     for option in ("--collect-only", "--dlperf-list", "--dlperf-dry-run"):
         session(suite, option).stdout.no_fnmatch_line("history*")

@@ -23,17 +23,13 @@ def bare_python(tmp_path: Path) -> Path:
     return make_bare_python(tmp_path / "bare")
 
 
-@pytest.mark.parametrize(
-    ("extra", "prefix"), [((), ()), (("-n2",), ("--dlperf-prefix=nice -n 1",))]
-)
-def test_it_is_probed_and_trains(
-    folder: Folder, bare_python: Path, extra: tuple[str, ...], prefix: tuple[str, ...]
-):
+def test_it_is_probed_and_trains(folder: Folder, bare_python: Path):
     folder.write(layout="1n1c")
     done = subprocess.run(
         [
             bare_python, "-m", "pytest", "-p", "pytest_dlperf.plugin", "-p", "no:cacheprovider",
-            "--dlperf-json=r.json", f"--dlperf-python={sys.executable}", *prefix, *extra,
+            "--dlperf-json=r.json", f"--dlperf-python={sys.executable}", "-n2",
+            "--dlperf-prefix=nice -n 1",
         ],
         cwd=folder.path,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parents[1])])},

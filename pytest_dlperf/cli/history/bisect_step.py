@@ -21,6 +21,8 @@ NAME: Final = "bisect-step"
 #: Exit codes as ``git bisect run`` reads them: the old state, the new one, cannot be tested, and
 #: any above 127, which ends the bisection.
 OLD, NEW, SKIP, STOP = 0, 1, 125, 129
+#: Verdicts that more pairs may decide.
+_OPEN: Final = frozenset({Verdict.INCONCLUSIVE, Verdict.UNSTEADY})
 
 
 def add_to(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -83,9 +85,8 @@ def _code(outcome: Outcome, *, faster: bool) -> int:
     if verdict is Verdict.REGRESSED:
         _tell("slower")
         return OLD if faster else NEW
-    _tell(
-        f"{verdict}: this commit does not tell; --dlperf-max-runs=40 behind it allows more pairs"
-    )
+    remedy = "; --dlperf-max-runs=40 behind the test allows more pairs"
+    _tell(f"{verdict}: this commit does not tell{remedy if verdict in _OPEN else ''}")
     return SKIP
 
 
