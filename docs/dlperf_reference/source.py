@@ -14,13 +14,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PACKAGE = Path(pytest_dlperf.__file__).parent
+#: In a wheel; in a checkout the suites lie beside the package.
+SUITES = PACKAGE / "suites"
+if not SUITES.is_dir():
+    SUITES = PACKAGE.parent / "perf_tests"
 _VARIABLE = re.compile(r"DLPERF_[A-Z_]+")
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
-    """Yield the path below the package and the syntax of every module."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        yield path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text("utf-8"))
+    """Yield the path below the package and the syntax of every module, and of the suites."""
+    own = [path for path in PACKAGE.rglob("*.py") if not path.is_relative_to(SUITES)]
+    for top, paths in ((PACKAGE, own), (SUITES, SUITES.rglob("*.py"))):
+        for path in sorted(paths):
+            name = path.relative_to(top).as_posix()
+            yield name if top == PACKAGE else f"suites/{name}", ast.parse(path.read_text("utf-8"))
 
 
 def problem_codes() -> dict[str, set[str]]:

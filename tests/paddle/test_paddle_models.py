@@ -98,13 +98,6 @@ def test_arcface_margin_is_added_to_the_angle_of_the_target_only():
     assert moved.flatten().tolist() == pytest.approx([0.5, 1.5, 1.2, 0.3])
 
 
-@pytest.mark.parametrize("suite", [arcface, deeplabv3p, resnet50, tsm])
-def test_a_suite_learns_its_one_batch(suite):
-    step = suite.build(job(batch=4))
-    losses = [step().item() for _ in range(40)]
-    assert sum(losses[-5:]) < 0.9 * sum(losses[:5])
-
-
 @pytest.fixture
 def scaler(monkeypatch: pytest.MonkeyPatch) -> LossScaler:
     """A true loss scaler: Paddle makes none on a CPU, though what it does has kernels there."""

@@ -147,10 +147,3 @@ def test_arcface_margin_is_added_to_the_angle_of_the_target_only():
     expected = angle.clone()
     expected[0, 1] += 0.5
     torch.testing.assert_close(moved.acos(), expected)
-
-
-@pytest.mark.parametrize("suite", [arcface, deeplabv3p, resnet50, tsm])
-def test_a_suite_learns_its_one_batch(suite):
-    step = suite.build(job(batch=4))
-    losses = [step().item() for _ in range(40)]
-    assert sum(losses[-5:]) < 0.9 * sum(losses[:5])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
 from importlib import import_module
@@ -26,7 +27,8 @@ AMP_DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SCALE = 64.0
 
 
-def losses(suite: str, batch_size: int, precision: str, device: str) -> list[float]:
+@functools.cache  # float32 is compared with each precision
+def losses(suite: str, batch_size: int, precision: str, device: str) -> tuple[float, ...]:
     """Return the loss of each iteration; weights, batch and dropout are those of every call."""
     torch.manual_seed(0)
     job = TorchJob(
@@ -35,7 +37,7 @@ def losses(suite: str, batch_size: int, precision: str, device: str) -> list[flo
         scaler=torch.amp.GradScaler(device, init_scale=SCALE) if precision == "amp" else None,
     )  # fmt: skip
     step = import_module(f"perf_tests.{suite}.torch_train").build(job)
-    return [step().item() for _ in range(ITERATIONS)]
+    return tuple(step().item() for _ in range(ITERATIONS))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from pathlib import Path
 
@@ -65,17 +64,8 @@ def misbehave(fault, job):
 
     A single rank only sleeps.
     """
-    if job.rank != job.world_size - 1 or (job.world_size == 1 and fault != "sleeps-alone"):
-        return
-    if fault == "raises":
+    if fault == "raises" and job.rank == job.world_size - 1 > 0:
         raise ValueError("boom in step")
-    if fault == "killed":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if fault == "exits":
-        os._exit(0)
-    if fault in {"sleeps", "sleeps-alone"}:
+    if fault == "sleeps-alone" and job.world_size == 1:
         Path(os.environ["DLPERF_RUN"], "asleep").touch()
-        time.sleep(3600)
-    if fault == "launcher-killed":
-        os.kill(os.getppid(), signal.SIGKILL)
         time.sleep(3600)
