@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -133,6 +134,7 @@ class Collector:
         values = getattr(report, ATTRIBUTE, None)
         if values is not None:
             outcome = outcome_from_json(values)
+            outcome = replace(outcome, command=self._reproduce(outcome))
             self.outcomes.append(outcome)
             self._lines[outcome.node_id] = (report.location[1] or 0) + 1
             self._config.hook.pytest_dlperf_outcome(outcome=outcome)
@@ -210,7 +212,6 @@ class Collector:
             reporter.write("dlperf: ")
         lines = terminal.render(
             self.outcomes,
-            self._reproduce,
             width=self._config.get_terminal_writer().fullwidth,
             verbosity=verbosity,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shlex
 from dataclasses import replace
 
 from pytest_dlperf.core.against import Against
@@ -128,6 +129,10 @@ def run(
     )
 
 
+def _node_id(of: Case) -> str:
+    return f"perf_tests/{of.suite}/test_{of.suite}.py::test_train[{of.id}]"
+
+
 def _node(of: Case, rank: int) -> str:
     return f"训练节点-{7 + rank // of.layout.devices_per_node:02}"
 
@@ -213,7 +218,8 @@ def judged(
         measurement=measurement,
         environment=now or environment(torch="2.13.0", nccl="2.25.1"),
         baseline_sessions=stored,
-        node_id=f"perf_tests/{of.suite}/test_{of.suite}.py::test_train[{of.id}]",
+        node_id=_node_id(of),
+        command=shlex.join(["pytest", _node_id(of), "--gpus=1,8"]),
         failed=verdict in {Verdict.REGRESSED, Verdict.ERROR},
         time="2026-11-21T05:00:00Z",
         commit="9be41c07d2aa11f0",
@@ -227,7 +233,8 @@ def unmeasured(of: Case, verdict: Verdict, reason: str) -> Outcome:
         case=of,
         judgement=Judgement(verdict=verdict, reason=reason),
         environment=environment(),
-        node_id=f"perf_tests/{of.suite}/test_{of.suite}.py::test_train[{of.id}]",
+        node_id=_node_id(of),
+        command=shlex.join(["pytest", _node_id(of), "--gpus=1,8"]),
         failed=verdict is Verdict.ERROR,
         time="2026-11-21T05:00:00Z",
         commit="9be41c07d2aa11f0",

@@ -29,6 +29,8 @@ class Outcome:
     published: Mapping[str, str | float] = field(default_factory=dict)
     #: pytest's node id; empty where no test ran it.
     node_id: str = ""
+    #: What runs just this case again, typed where the session was; empty where no test ran it.
+    command: str = ""
     #: Whether the test of this outcome failed, by the session's policy.
     failed: bool = False
     #: Whether this node did its share of a training that another node judges.

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 ACCEPT: Final = "--update-baselines --dlperf-reason=TEXT"
 ACCEPT_LEVEL: Final = f"accept the new level with {ACCEPT}"
 SIDE_BY_SIDE: Final = "compare two versions on this machine as it is with --dlperf-against=REF"
-AGAIN: Final = f"measure again when the machine is as it was, or {ACCEPT_LEVEL}"
+AGAIN: Final = (
+    f"measure again when the machine is as it was, or store it all the same with {ACCEPT}"
+)
 
 
 def percent(share: float) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.markdown import block, inline, row
-from pytest_dlperf.report.printable import one_line
 from pytest_dlperf.report.standing import Standing, headline, standing, worst_first
 from pytest_dlperf.report.terminal import by_sentence
 
@@ -29,7 +29,8 @@ def render(outcomes: Sequence[Outcome]) -> str:
     """Return the comment; its first line is the same for all sessions on one machine class."""
     classes = sorted({o.environment.machine_class for o in outcomes if o.environment})
     name = "+".join(classes) or "no machine"
-    marker = f"<!-- pytest-dlperf: {one_line(name).replace('--', '- -')} -->\n"
+    # A results file may hold any text as its class, and a comment of HTML ends at --> or --!>
+    marker = f"<!-- pytest-dlperf: {re.sub('[^A-Za-z0-9 .+_-]|-(?=-)', '_', name)} -->\n"
     return marker + summary(outcomes, limit_bytes=COMMENT_BYTES - _size(marker))
 
 

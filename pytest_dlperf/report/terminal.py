@@ -12,7 +12,7 @@ from pytest_dlperf.report.standing import Standing, headline, standing, worst_fi
 from pytest_dlperf.report.terminal_table import Line, table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from pytest_dlperf.core.outcome import Outcome
     from pytest_dlperf.core.run import Problem
@@ -23,17 +23,11 @@ _LISTED: Final = 40
 _NAMED: Final = 10
 
 
-def render(
-    outcomes: Sequence[Outcome],
-    reproduce: Callable[[Outcome], str],
-    *,
-    width: int,
-    verbosity: int = 0,
-) -> list[Line]:
+def render(outcomes: Sequence[Outcome], *, width: int, verbosity: int = 0) -> list[Line]:
     """Return the lines of the summary: table, sentences, how to reproduce, what is NOT JUDGED.
 
-    ``reproduce`` gives the command that runs just one case again. ``width`` is that of the
-    terminal; ``verbosity`` is pytest's: below 0 there is one line, above 0 nothing is left out.
+    ``width`` is that of the terminal; ``verbosity`` is pytest's: below 0 there is one line, above
+    0 nothing is left out.
     """
     if verbosity < 0:
         return [Line(headline(outcomes))]
@@ -42,7 +36,7 @@ def render(
     lines = table(shown, width, verbose=verbose) if shown else []
     if len(shown) < len(outcomes):
         lines.append(Line(_left_out(outcomes, shown)))
-    lines += _sentences(shown, reproduce, _of(_NAMED, verbose=verbose))
+    lines += _sentences(shown, _of(_NAMED, verbose=verbose))
     most = _of(_LISTED, verbose=verbose)
     notes = [f"note: {o.case.id}: {p.message}" for o in outcomes for p in _problems(o)]
     published = [o for o in outcomes if o.published and o.measurement is not None]
@@ -101,16 +95,14 @@ def _problems(outcome: Outcome) -> Sequence[Problem]:
     return (*found, *(replace(p, message=f"{name}: {p.message}") for p in other.problems))
 
 
-def _sentences(
-    outcomes: Sequence[Outcome], reproduce: Callable[[Outcome], str], most: int | None
-) -> list[Line]:
+def _sentences(outcomes: Sequence[Outcome], most: int | None) -> list[Line]:
     lines = []
     for (verdict, reason), told in by_sentence(outcomes).items():
         lines += [Line(""), *(Line(f"{outcome.case.id}: {verdict}") for outcome in told[:most])]
         lines += _more(told, most)
         lines += [Line(f"  {line}") for line in printable(reason).splitlines()]
-        failed = [outcome for outcome in told if outcome.failed]
-        lines += [Line(f"  reproduce: {reproduce(outcome)}") for outcome in failed[:most]]
+        failed = [outcome for outcome in told if outcome.failed and outcome.command]
+        lines += [Line(f"  reproduce: {outcome.command}") for outcome in failed[:most]]
     return lines
 
 

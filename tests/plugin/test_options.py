@@ -46,6 +46,12 @@ def test_options_that_cannot_be_meant(suite: Suite, option: str, message: str):
     assert message in result.stdout.str() + result.stderr.str()
 
 
+def test_two_reports_in_one_file_cannot_be_meant(suite: Suite):
+    result = suite.run("--dlperf-html=r", "--dlperf-md=./r")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "--dlperf-html and --dlperf-md name one file" in result.stderr.str()
+
+
 @pytest.mark.parametrize("ini", ["dlperf_fail_on = garbage", "dlperf_machine_class = A b/c"])
 def test_an_ini_file_that_cannot_be_meant(suite: Suite, ini: str):
     suite.pytester.makeini(f"[pytest]\n{ini}")

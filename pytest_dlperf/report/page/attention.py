@@ -52,11 +52,16 @@ def attention(outcomes: Sequence[Outcome], links: Mapping[int, str]) -> Html:
 
 
 def command_of(outcomes: Sequence[Outcome]) -> Html:
-    """Return the command that runs these cases again; nothing where no test ran them."""
-    nodes = list(dict.fromkeys(outcome.node_id for outcome in outcomes if outcome.node_id))
-    if not nodes:
-        return Html("")
-    return Html(f'<p class="again">Run again: {code(shlex.join(["pytest", *nodes]))}</p>')
+    """Return the commands that run these cases again; nothing where no test ran them."""
+    nodes: dict[tuple[str, ...], list[str]] = {}
+    for outcome in outcomes:
+        if outcome.command:
+            program, node, *options = shlex.split(outcome.command)
+            nodes.setdefault((program, *options), []).append(node)
+    return joined(
+        f'<p class="again">Run again: {code(shlex.join([program, *some, *options]))}</p>'
+        for (program, *options), some in nodes.items()
+    )
 
 
 def _told(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hostile_text import HOSTILE, hostile, judged
@@ -24,6 +25,16 @@ def test_its_first_line_is_stable_and_what_did_not_pass_is_on_top() -> None:
     assert slow < details < fine
     assert "| -5.0 % | \\[-6.0, -4.0\\] % | 95.00 samples/s | 100.0 | 1.2 % |" in text
     assert ENVIRONMENT.machine_class in text
+
+
+@pytest.mark.parametrize("name", ["x---><img src=q>", "a--!>b", "训练\n<b>"])
+def test_no_machine_class_ends_the_marker(name: str) -> None:
+    one = judged(Verdict.PASSED, 0.001)
+    assert one.environment is not None
+    one = replace(one, environment=replace(one.environment, machine_class=name))
+    first = pull_request.render([one]).splitlines()[0]
+    assert re.fullmatch(r"<!-- pytest-dlperf: [\w .+-]+ -->", first, re.ASCII)
+    assert "--" not in first.removeprefix("<!--").removesuffix("-->")
 
 
 def test_the_worst_is_first() -> None:

@@ -38,7 +38,7 @@ def outcome(share: float | None) -> Outcome:
 
 
 def summary_of(one: Outcome) -> list[str]:
-    lines = terminal.render([one], lambda _: "", width=80)
+    lines = terminal.render([one], width=80)
     return [line.plain for line in lines if "scaling" in line.plain]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,7 @@ def test_an_error_is_its_sentence_and_the_last_lines_of_its_log():
     assert log[0].splitlines()[0] == "[rank3]: Traceback (most recent call last):"
     assert "<figure" not in told
     assert "Run again: <code>pytest" in told
+    assert "--gpus=1,8</code>" in told
 
 
 def test_software_that_changed_stands_before_the_rest():
@@ -236,6 +238,7 @@ def test_whatever_comes_from_outside_is_text():
         replace(
             judged(case("tsm", "1n8g"), now=replace(hostile, node=NASTY, machine_class=NASTY)),
             node_id=NASTY,
+            command=shlex.join(["pytest", NASTY]),
             commit=NASTY,
             folder=NASTY,
             published={
@@ -252,6 +255,7 @@ def test_whatever_comes_from_outside_is_text():
             f"{NASTY}\n    {NASTY}",
             failed=True,
             node_id=NASTY,
+            command=shlex.join(["pytest", NASTY]),
             environment=hostile,
         ),
     ]

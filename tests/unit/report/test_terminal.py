@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hostile_text import hostile, judged
 from report_builders import case, measured, unmeasured
@@ -14,14 +16,13 @@ from pytest_dlperf.report.printable import columns
 
 
 def row(outcome: Outcome) -> list[str]:
-    lines = terminal.render([outcome], lambda _: "", width=200)
+    lines = terminal.render([outcome], width=200)
     return lines[1].plain.split()
 
 
 def texts(*outcomes: Outcome, width: int = 80, verbosity: int = 0) -> list[str]:
-    made = terminal.render(
-        outcomes, lambda one: f"pytest {one.case.id}", width=width, verbosity=verbosity
-    )
+    told = [replace(one, command=f"pytest {one.case.id}") for one in outcomes]
+    made = terminal.render(told, width=width, verbosity=verbosity)
     return [line.plain for line in made]
 
 
@@ -79,7 +80,6 @@ def test_colours_are_those_of_the_verdict() -> None:
             judged(Verdict.PASSED, 0.0, suite="fine"),
             unmeasured(case(suite="open"), Verdict.NO_BASELINE, "nothing is stored"),
         ],
-        lambda _: "",
         width=80,
     )
     colours = {line.tail: line.colour for line in lines if line.colour}
