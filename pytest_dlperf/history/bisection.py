@@ -45,9 +45,11 @@ def _nothing_to_bisect(change: Change, outcome: Outcome) -> str:
 def _commands(change: Change, outcome: Outcome) -> tuple[str, ...]:
     good, bad = change.last_before.commit, change.first_after.commit
     faster = change.change > 0
-    # Half of the change lies between both levels; a commit is told from the nearer one by it
+    # By how much the slow level is below the fast one, whichever was first: half of it lies
+    # between both
+    slower = change.change / (1 + change.change) if faster else -change.change
     step = ["dlperf", "history", "bisect-step"]
-    step += [f"--against={bad if faster else good}", f"--limit={50 * abs(change.change):.2g}%"]
+    step += [f"--against={bad if faster else good}", f"--limit={50 * slower:.2g}%"]
     step += ["--faster"] if faster else []
     terms = ["--term-old=slow", "--term-new=fast"] if faster else []
     return (

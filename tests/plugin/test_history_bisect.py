@@ -87,3 +87,10 @@ def test_the_commit_of_a_speed_up_is_found(repository: Suite, capsys: Any):
     commits = made(repository, "0.01", "0.01", "0.0094", "0.0094", "0.0094")
     told = bisected(repository, capsys, commits[0], commits[-1], change=0.06)
     assert f"{commits[2]} is the first fast commit" in told
+
+
+def test_the_commit_of_a_speed_up_past_twice_the_rate_is_found(repository: Suite, capsys: Any):
+    """The slow level lies 60 % below the fast one: half of +149 % would call nothing slow."""
+    commits = made(repository, "0.0249", "0.0249", "0.0249", "0.01", "0.01")
+    told = bisected(repository, capsys, commits[0], commits[-1], change=1.49)
+    assert f"{commits[3]} is the first fast commit" in told

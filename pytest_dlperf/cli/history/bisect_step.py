@@ -16,13 +16,12 @@ if TYPE_CHECKING:
     import argparse
 
     from pytest_dlperf.core.outcome import Outcome
+    from pytest_dlperf.core.verdict import Judgement
 
 NAME: Final = "bisect-step"
 #: Exit codes as ``git bisect run`` reads them: the old state, the new one, cannot be tested, and
 #: any above 127, which ends the bisection.
 OLD, NEW, SKIP, STOP = 0, 1, 125, 129
-#: Verdicts that more pairs may decide.
-_OPEN: Final = frozenset({Verdict.INCONCLUSIVE, Verdict.UNSTEADY})
 
 
 def add_to(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -58,7 +57,7 @@ def _step(arguments: argparse.Namespace) -> int:
     if len(outcomes) != 1:
         _tell(f"{len(outcomes)} cases were measured, and not one; this commit cannot be tested")
         return SKIP
-    return _code(outcomes[0], faster=arguments.faster)
+    return code_of(outcomes[0], faster=arguments.faster)
 
 
 def _measure(arguments: argparse.Namespace, share: float) -> tuple[Outcome, ...]:
@@ -76,8 +75,9 @@ def _measure(arguments: argparse.Namespace, share: float) -> tuple[Outcome, ...]
         return json_.read(results) if results.exists() else ()
 
 
-def _code(outcome: Outcome, *, faster: bool) -> int:
-    verdict = outcome.judgement.verdict
+def code_of(outcome: Outcome, *, faster: bool) -> int:
+    """Return what ``git bisect run`` is told of a measured commit, and say it in words."""
+    verdict = _of_speed(outcome.judgement)
     same = outcome.against is not None and outcome.against.unaffected
     if same or verdict in GOOD:
         _tell(f"not slower ({verdict})")
@@ -85,9 +85,21 @@ def _code(outcome: Outcome, *, faster: bool) -> int:
     if verdict is Verdict.REGRESSED:
         _tell("slower")
         return OLD if faster else NEW
-    remedy = "; --dlperf-max-runs=40 behind the test allows more pairs"
-    _tell(f"{verdict}: this commit does not tell{remedy if verdict in _OPEN else ''}")
+    remedy = ""
+    if verdict is Verdict.INCONCLUSIVE:
+        remedy = "; --dlperf-max-runs=40 behind the test allows more pairs"
+    _tell(f"{verdict}: this commit does not tell{remedy}")
     return SKIP
+
+
+def _of_speed(judgement: Judgement) -> Verdict:
+    """Return the verdict without that of memory and CPU time, which no series is made of."""
+    if judgement.verdict is not Verdict.REGRESSED:
+        return judgement.verdict
+    window = judgement.metrics.get("whole_window")
+    found = [one.verdict for one in (judgement.throughput, window) if one is not None]
+    order = (Verdict.REGRESSED, Verdict.INCONCLUSIVE, *GOOD)
+    return next((verdict for verdict in order if verdict in found), Verdict.INCONCLUSIVE)
 
 
 def _tell(words: str) -> None:
