@@ -15,8 +15,14 @@ if TYPE_CHECKING:
 _SHOWN: Final = 12
 
 
-def bisection_of(change: Change, outcome: Outcome) -> Bisection:
-    """Return how to bisect ``change``; ``outcome`` is one of its case."""
+def bisection_of(
+    change: Change, outcome: Outcome, *, node_id: str = "", folder: str = ""
+) -> Bisection:
+    """Return how to bisect ``change``; ``outcome`` is one of its case.
+
+    ``node_id`` is its test as pytest takes it in ``folder``, which is below the top of the
+    repository; empty for the outcome's own, and for the top.
+    """
     good, bad = change.last_before.commit, change.first_after.commit
     reason = _nothing_to_bisect(change, outcome)
     return Bisection(
@@ -25,7 +31,7 @@ def bisection_of(change: Change, outcome: Outcome) -> Bisection:
         good=good,
         bad=bad,
         reason=reason,
-        commands=() if reason else _commands(change, outcome),
+        commands=() if reason else _commands(change, outcome, node_id, folder),
     )
 
 
@@ -42,7 +48,7 @@ def _nothing_to_bisect(change: Change, outcome: Outcome) -> str:
     return ""
 
 
-def _commands(change: Change, outcome: Outcome) -> tuple[str, ...]:
+def _commands(change: Change, outcome: Outcome, node_id: str, folder: str) -> tuple[str, ...]:
     good, bad = change.last_before.commit, change.first_after.commit
     faster = change.change > 0
     # By how much the slow level is below the fast one, whichever was first: half of it lies
@@ -51,19 +57,20 @@ def _commands(change: Change, outcome: Outcome) -> tuple[str, ...]:
     step = ["dlperf", "history", "bisect-step"]
     step += [f"--against={bad if faster else good}", f"--limit={50 * slower:.2g}%"]
     step += ["--faster"] if faster else []
+    step += [f"--folder={folder}"] if folder else []
     terms = ["--term-old=slow", "--term-new=fast"] if faster else []
     return (
         shlex.join(["git", "bisect", "start", *terms, bad, good]),
-        shlex.join(["git", "bisect", "run", *step, "--", *_words(outcome)]),
+        shlex.join(["git", "bisect", "run", *step, "--", *_words(outcome, node_id)]),
         "git bisect reset",
     )
 
 
-def _words(outcome: Outcome) -> list[str]:
+def _words(outcome: Outcome, node_id: str) -> list[str]:
     """Return what pytest is given to measure the case as it was measured."""
     case = outcome.case
     layout, protocol = case.layout, case.protocol
-    options = [outcome.node_id, f"--dlperf-size={case.size}"]
+    options = [node_id or outcome.node_id, f"--dlperf-size={case.size}"]
     if layout.nodes == 1:
         options.append(f"--{layout.device}s={layout.devices_per_node}")
     if protocol.declared_window is not None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-from history_builders import days, outcome
+from history_builders import outcome
 
 from pytest_dlperf.cli.history import bisect_step
 from pytest_dlperf.core.against import Against

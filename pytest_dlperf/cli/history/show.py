@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.cli.history.opened import address_in
@@ -151,6 +152,7 @@ def _changes(arguments: argparse.Namespace) -> int:
 
 
 def _bisect(arguments: argparse.Namespace) -> int:
+    from pytest_dlperf.cli.history.bisect_place import place_of
     from pytest_dlperf.history.bisection import bisection_of
     from pytest_dlperf.history.database import reading
     from pytest_dlperf.history.query import whole_outcomes
@@ -166,7 +168,9 @@ def _bisect(arguments: argparse.Namespace) -> int:
     change = newest[arguments.nth - 1]
     with reading(address_in(arguments)) as connection:
         (outcome,) = whole_outcomes(connection, [change.first_after.number])
-    found = HistoryFound(history=found.history, bisection=bisection_of(change, outcome))
+    place = place_of(outcome.node_id, Path.cwd())
+    bisection = bisection_of(change, outcome, node_id=place.node_id, folder=place.folder)
+    found = HistoryFound(history=found.history, bisection=bisection)
     return _tell(arguments, found, render_bisection(found))
 
 
