@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.errors import HistoryError
 from pytest_dlperf.history.unsent import Journal, folder_in
+from pytest_dlperf.history_name import is_url
 
 if TYPE_CHECKING:
     from pytest_dlperf.core.outcome import Outcome
@@ -105,8 +106,8 @@ class SessionHistory:
 def check_usage(settings: Settings) -> None:
     """Raise ``UsageError`` where what names the history is no address."""
     wish = settings.history
-    # A file is one, and costs no import of what reads URLs
-    if wish is not None and "://" in wish.text:
+    # A file was looked at, and costs no import of what reads URLs
+    if wish is not None and is_url(wish.text):
         address_of(settings)
 
 
