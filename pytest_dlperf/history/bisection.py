@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from pytest_dlperf.core.commit import short_commit
 from pytest_dlperf.core.history import Bisection
 
 if TYPE_CHECKING:
     from pytest_dlperf.core.history import Change
     from pytest_dlperf.core.outcome import Outcome
-
-#: Of a commit, as people read it; the commands have it whole.
-_SHOWN: Final = 12
 
 
 def bisection_of(
@@ -42,7 +40,9 @@ def _nothing_to_bisect(change: Change, outcome: Outcome) -> str:
         return "the outcomes beside the change tell no commit: they were measured outside of git"
     if good == bad:
         cause = f"the software changed ({software})" if software else "look at the machine"
-        return f"commit {good[:_SHOWN]} has both levels, so no commit made the change: {cause}"
+        return (
+            f"commit {short_commit(good)} has both levels, so no commit made the change: {cause}"
+        )
     if not outcome.node_id:
         return "the history does not tell which test measured the case, so nothing can run it"
     return ""

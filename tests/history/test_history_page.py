@@ -49,7 +49,7 @@ def test_every_series_has_a_row_and_a_chart_and_changes_come_first(page: str):
     assert rows == [("0", "slower"), ("1", "steady"), ("2", "steady")]
     assert len(charts(page)) == 3
     assert "82 outcomes in 3 series" in page
-    assert "1 changes of a level; left out of the levels: 1 injected" in page
+    assert "1 change of a level; left out of the levels: 1 injected" in page
     assert NASTY not in page
     assert "n&lt;script&gt;alert(1)&lt;/script&gt;节点" in page
 
