@@ -124,8 +124,8 @@ def _rates(checked: Checked) -> Iterator[str]:
     if unknown:
         yield (
             f"the tolerance in the marker of {figures.counted(len(unknown), 'case')} is not "
-            "known, and another one may hold there than is shown: name the folder of the tests, or "
-            "give --tolerance"
+            "known, and another one may hold there than is shown: name the folder of the tests, "
+            "or give --tolerance"
         )
     if checked.above_alpha:
         yield (
