@@ -5,20 +5,24 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.scheduling import IN_JOB
+from pytest_dlperf.history_name import check_file, database_of, is_url
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pytest
 
+    from pytest_dlperf.history_name import Database
+
 _OFF: Final = "off"
-#: Databases by the beginning of their URL: the module that reaches each, and the extra with it.
-_MODULES: Final = {"sqlite": ("sqlalchemy", "history"), "postgresql": ("psycopg", "postgresql")}
+#: The modules that reach each database, and the extra with each.
+_MODULES: Final[dict[Database, tuple[tuple[str, str], ...]]] = {
+    "sqlite": (("sqlalchemy", "history"),),
+    "postgresql": (("sqlalchemy", "postgresql"), ("psycopg", "postgresql")),
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,20 +54,19 @@ def history_wish(config: pytest.Config) -> HistoryWish | None:
         if text == _OFF:
             return None
         if text:
-            _check(text, named_by)
+            _check(text, folder, named_by)
             return HistoryWish(text=text, folder=folder, named_by=named_by)
     if find_spec("sqlalchemy") is None:
         return None
     return HistoryWish(text="", folder=here, named_by="")
 
 
-def _check(text: str, named_by: str) -> None:
-    scheme = urlsplit(text).scheme.partition("+")[0] if "://" in text else "sqlite"
-    if scheme not in _MODULES:
-        raise UsageError(f"{named_by}: {scheme}:// is neither sqlite:// nor postgresql://")
-    for name in ("sqlalchemy", _MODULES[scheme][0]):
+def _check(text: str, folder: Path, named_by: str) -> None:
+    database = database_of(text, what=named_by)
+    if not is_url(text):
+        check_file((folder / Path(text).expanduser()).absolute(), what=named_by)
+    for name, extra in _MODULES[database]:
         if find_spec(name) is None:
-            extra = _MODULES[scheme][1]
             raise UsageError(
                 f"{named_by}: {name} is not installed; pip install 'pytest-dlperf[{extra}]'"
             )

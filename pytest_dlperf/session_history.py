@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.errors import HistoryError
 from pytest_dlperf.history.unsent import Journal, folder_in
+from pytest_dlperf.history_name import is_url
+from pytest_dlperf.report import figures
 
 if TYPE_CHECKING:
     from pytest_dlperf.core.outcome import Outcome
@@ -82,7 +84,7 @@ class SessionHistory:
         except HistoryError as error:
             self._journal.end(sent=False)
             return self._kept(error)
-        line = f"history: {_counted(new, 'outcome')} added to {self._address.shown}"
+        line = f"history: {figures.counted(new, 'outcome')} added to {self._address.shown}"
         line += told_of(earlier, "; and ")
         try:
             self._journal.end(sent=True)
@@ -95,7 +97,7 @@ class SessionHistory:
         if self._not_kept:
             return Added(line=f"{begin}nor kept: {self._not_kept}", lost=True)
         return Added(
-            line=f"{begin}{_counted(len(self._outcomes), 'outcome')} kept in "
+            line=f"{begin}{figures.counted(len(self._outcomes), 'outcome')} kept in "
             f"{folder_in(self._settings.workdir)}: the next session sends them, or dlperf history "
             "send",
             waits=True,
@@ -105,8 +107,8 @@ class SessionHistory:
 def check_usage(settings: Settings) -> None:
     """Raise ``UsageError`` where what names the history is no address."""
     wish = settings.history
-    # A file is one, and costs no import of what reads URLs
-    if wish is not None and "://" in wish.text:
+    # A file was looked at, and costs no import of what reads URLs
+    if wish is not None and is_url(wish.text):
         address_of(settings)
 
 
@@ -124,10 +126,8 @@ def address_of(settings: Settings) -> Address:
 def told_of(sent: Sent, begin: str) -> str:
     """Return what is to be said of sessions that had waited; empty if there were none."""
     told = (
-        [f"{begin}{_counted(sent.sessions, 'session')} that had waited"] if sent.sessions else []
+        [f"{begin}{figures.counted(sent.sessions, 'session')} that had waited"]
+        if sent.sessions
+        else []
     )
     return "".join([*told, *(f"; left as it is: {sentence}" for sentence in sent.broken)])
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from pytest_dlperf.core.commit import short_commit
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.masking import MASK
 
@@ -203,4 +204,4 @@ class ReadyArm:
     @property
     def words(self) -> str:
         """The arm for people, with its commit."""
-        return f"{self.name} (commit {self.commit[:12]})" if self.commit else self.name
+        return f"{self.name} (commit {short_commit(self.commit)})" if self.commit else self.name

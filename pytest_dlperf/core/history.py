@@ -81,8 +81,9 @@ class Change:
     change: float
     #: Of Student's test beside the split; no rate of false alarms, as the split was chosen.
     p: float
-    #: The first outcome of the new level, as it looks.
+    #: The first outcome of the new level, as it looks: its time, its number in the history.
     time: str
+    number: int
     #: The last outcome that is surely of the old level, and the first that is surely of the new.
     last_before: Point
     first_after: Point

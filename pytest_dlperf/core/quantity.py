@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
 
@@ -42,3 +43,22 @@ def parse_duration(text: str, *, what: str) -> float:
     if "".join(number + unit for number, unit in parts) != text.strip() or not seconds > 0:
         raise UsageError(f"{what}: {text!r} is no time; write 45m, 1h30m or 90s")
     return seconds
+
+
+def parse_time(text: str, *, what: str) -> str:
+    """Return the time as outcomes have it, in UTC: of a date, or of a time with its offset.
+
+    Raises ``UsageError`` for what ISO 8601 does not know.
+    """
+    words = text.strip()
+    try:
+        if re.fullmatch(r"\d{4}-\d\d-\d\d", words):
+            words += "T00:00:00Z"
+        found = datetime.datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", words))
+        if found.tzinfo is None:
+            raise UsageError(f"{what}: {text!r} has no offset; write {text}Z for UTC")
+        return f"{found.astimezone(datetime.timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+    except (ValueError, OverflowError):
+        raise UsageError(
+            f"{what}: {text!r} is no time; write 2026-11-22 or 2026-11-22T08:00:00+01:00"
+        ) from None

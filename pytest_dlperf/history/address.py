@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL
 
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.history_name import DRIVERS, check_file, database_of, is_url
 
 #: Names of URL parameters, or ends of such, whose values are shown to nobody.
 _SECRET: Final = ("password", "passfile", "secret", "token")
@@ -39,29 +40,40 @@ class Address:
 def parse_address(text: str, *, folder: Path, what: str) -> Address:
     """Return the address that ``text`` is; relative files are in ``folder``.
 
-    ``what`` is the option, for ``UsageError``.
+    ``what`` is the option, for ``UsageError``, which never quotes a URL.
     """
-    if "://" not in text:
-        return file_address(folder / Path(text).expanduser())
+    database = database_of(text, what=what)
+    if not is_url(text):
+        return _checked(file_address(folder / Path(text).expanduser()), what)
     try:
         url = sa.make_url(text)
-        backend = url.get_backend_name()
     except (sa.exc.ArgumentError, ValueError):
         # The error of the library quotes what it was given
         raise UsageError(
             f"{what}: not a URL that SQLAlchemy reads; give a file, or "
             "postgresql://user@host/database"
         ) from None
-    if backend == "sqlite":
+    if database == "sqlite":
         if not url.database or url.database == ":memory:":
-            raise UsageError(f"{what}={text}: it names no file; give the path of one")
-        return file_address(folder / url.database)
-    if backend not in {"postgresql", "postgres"}:
-        raise UsageError(f"{what}: {backend} is not supported; give SQLite or PostgreSQL")
-    if "+" not in url.drivername:
-        # SQLAlchemy 2.0 would take psycopg2 for it
-        url = url.set(drivername="postgresql+psycopg")
+            raise UsageError(f"{what}: the URL names no file; give the path of one")
+        if url.host or url.query:
+            raise UsageError(f"{what}: a URL of SQLite is sqlite:///FILE, and nothing more here")
+        return _checked(file_address(folder / url.database), what)
+    if "@" in f"{url.host}{url.database}":
+        # What stands before it may be the end of a password: quoted nowhere
+        raise UsageError(
+            f"{what}: an @ stands in the host or the database, maybe that of a password; write "
+            "%40 for each @ in user and password"
+        )
+    # SQLAlchemy 2.0 would take psycopg2 for it
+    url = url.set(drivername=f"{database}+{DRIVERS[database]}")
     return Address(url=url, shown=_shown(url), file=None)
+
+
+def _checked(address: Address, what: str) -> Address:
+    assert address.file is not None
+    check_file(address.file, what=what)
+    return address
 
 
 def file_address(file: Path) -> Address:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from pytest_dlperf.history.database import batches, writing
-from pytest_dlperf.history.record import Record, record_of
+from pytest_dlperf.history.record import Record, identity_of, record_of
 from pytest_dlperf.history.tables import OUTCOMES, SERIES, SESSIONS, SOFTWARE, WHOLE
 
 if TYPE_CHECKING:
@@ -24,9 +24,15 @@ def append(address: Address, name: str, outcomes: Iterable[Outcome], *, mode: st
     ``name`` is the session's own; ``mode`` is ``gate``, ``observe``, or empty where it is not
     known. Raises ``HistoryError``, and then nothing was written.
     """
-    records = {one.identity: one for one in (record_of(o, mode=mode) for o in outcomes)}
+    found = {identity_of(outcome): outcome for outcome in outcomes}
     with writing(address) as connection:
-        return append_records(connection, name, list(records.values()))
+        known = _numbers(connection, OUTCOMES, "identity", list(found))
+    # Packed only if new, and while others may write: that takes milliseconds each
+    new = [record_of(one, mode=mode) for key, one in found.items() if key not in known]
+    if not new:
+        return 0
+    with writing(address) as connection:
+        return append_records(connection, name, new)
 
 
 def append_records(connection: sa.Connection, name: str, records: Sequence[Record]) -> int:

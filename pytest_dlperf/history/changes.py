@@ -26,9 +26,10 @@ _BESIDE: Final = 5
 
 def changes_of(series: Series, *, share_min: float = SHARE_MIN) -> tuple[Change, ...]:
     """Return the changes of one series, oldest first; ``UsageError`` without Otava."""
-    points = series.level_points
-    values = [point.throughput for point in points if point.throughput]
-    if len(values) < len(points) or len(values) < 2:
+    # A rate of 0 has no logarithm, which levels are told apart by
+    points = [point for point in series.level_points if point.throughput]
+    values = [point.throughput or 0.0 for point in points]
+    if len(values) < 2:
         return ()
     splits = change_points(values, share_min=share_min)
     borders = [0, *(split.index for split in splits), len(points)]
@@ -56,6 +57,7 @@ def _change(
         change=after / before - 1,
         p=split.p,
         time=points[split.index].time,
+        number=points[split.index].number,
         last_before=points[first - 1],
         first_after=points[last],
         points_before=split.index,

@@ -38,7 +38,7 @@ def record_of(outcome: Outcome, *, mode: str) -> Record:
     values = outcome_to_json(outcome)
     software = canonical(values["environment"]["software"] if values["environment"] else {})
     return Record(
-        identity=_identity(outcome),
+        identity=identity_of(outcome),
         series=_storable(_series(outcome)),
         software={"versions": software, "digest": digest(software)},
         scalars=_short(_storable(_scalars(outcome) | {"mode": mode})),
@@ -54,7 +54,7 @@ def outcome_of(whole: bytes, *, where: str) -> Outcome:
         raise HistoryError(f"{where}: {error}") from error
 
 
-def _identity(outcome: Outcome) -> str:
+def identity_of(outcome: Outcome) -> str:
     """Return what no other outcome has, and what later versions find the same in old files."""
     environment, measurement = outcome.environment, outcome.measurement
     return digest(

@@ -54,15 +54,22 @@ class Journal:
         """Keep an outcome; raises ``OSError``."""
         if self._file is None:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._file = self.path.open("x", encoding="utf-8")
-            fcntl.flock(self._file, fcntl.LOCK_EX)
-            self._write(self._head)
-        self._write(outcome_to_json(outcome))
+            self._file = self._begun()
+        _write(self._file, outcome_to_json(outcome))
 
-    def _write(self, values: dict[str, Any]) -> None:
-        assert self._file is not None
-        self._file.write(json.dumps(values, sort_keys=True, allow_nan=False) + "\n")
-        self._file.flush()
+    def _begun(self) -> TextIO:
+        """Return the file with its head; where that fails, there is none."""
+        file = self.path.open("x", encoding="utf-8")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            _write(file, self._head)
+        except OSError:
+            self.path.unlink(missing_ok=True)
+            # What could not be written would be tried again
+            with contextlib.suppress(OSError):
+                file.close()
+            raise
+        return file
 
     def end(self, *, sent: bool) -> None:
         """Let others send the outcomes, or drop them where they were sent."""
@@ -72,6 +79,11 @@ class Journal:
             self.path.unlink(missing_ok=True)
         self._file.close()
         self._file = None
+
+
+def _write(file: TextIO, values: dict[str, Any]) -> None:
+    file.write(json.dumps(values, sort_keys=True, allow_nan=False) + "\n")
+    file.flush()
 
 
 def folder_in(workdir: Path) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.core.commit import short_commit
 from pytest_dlperf.report import figures
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _alarm(name: str, alarm: Alarm) -> str:
 
 
 def _where(commit: str, node: str) -> str:
-    parts = [f"commit {commit[:12]}" if commit else "", f"node {node}" if node else ""]
+    parts = [f"commit {short_commit(commit)}" if commit else "", f"node {node}" if node else ""]
     return ", ".join(part for part in parts if part) or "no commit and no node known"
 
 
@@ -112,8 +113,8 @@ def _rates(checked: Checked) -> Iterator[str]:
     )
     suites = checked.suite_sessions
     yield (
-        f"gate mode would have raised {_counted(suites.alarms, 'false alarm')} in "
-        f"{_counted(suites.tries, 'session')}"
+        f"gate mode would have raised {figures.counted(suites.alarms, 'false alarm')} in "
+        f"{figures.counted(suites.tries, 'session')}"
     )
     unknown = [
         case
@@ -122,9 +123,9 @@ def _rates(checked: Checked) -> Iterator[str]:
     ]
     if unknown:
         yield (
-            f"the tolerance in the marker of {_counted(len(unknown), 'case')} is not known, "
-            "and another one may hold there than is shown: name the folder of the tests, or give "
-            "--tolerance"
+            f"the tolerance in the marker of {figures.counted(len(unknown), 'case')} is not "
+            "known, and another one may hold there than is shown: name the folder of the tests, "
+            "or give --tolerance"
         )
     if checked.above_alpha:
         yield (
@@ -142,10 +143,6 @@ def _rate(rate: Rate) -> str:
         f"{rate.alarms} of {rate.tries}, {figures.percent(rate.rate, sign=False)} "
         f"(95 % interval {low} to {high})"
     )
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _caseless(checked: Checked) -> Iterator[str]:

@@ -51,6 +51,11 @@ def memory(size_bytes: float | None) -> str:
     return ABSENT if size_bytes is None else f"{size_bytes / 2**20:.0f} MiB"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return ``1 case``, ``3 cases``; ``series`` stays."""
+    return f"{number} {noun}" if number == 1 or noun == "series" else f"{number} {noun}s"
+
+
 def duration(seconds: float) -> str:
     """Return ``1:02:03`` or ``2:03``."""
     minutes, seconds = divmod(round(seconds), 60)

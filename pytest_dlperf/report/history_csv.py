@@ -6,6 +6,8 @@ import csv
 import io
 from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.report.printable import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -28,7 +30,7 @@ _OF_POINT: Final = (
     "against",
 )
 #: Begin a formula in a spreadsheet, which text from outside must not become.
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA: Final = ("=", "+", "-", "@")
 
 
 def render(series: Iterable[Series]) -> str:
@@ -47,4 +49,7 @@ def render(series: Iterable[Series]) -> str:
 
 
 def _plain(value: object) -> object:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    if not isinstance(value, str):
+        return value
+    text = printable(value).replace("\n", "\\n").replace("\t", "\\t")
+    return f"'{text}" if text.startswith(_FORMULA) else text

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.core.commit import short_commit
 from pytest_dlperf.core.history import changes_within
 from pytest_dlperf.report import figures
+from pytest_dlperf.report.printable import columns, one_line, padded, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from pytest_dlperf.core.history import Change, HistoryFound, Point, Series, StoredCase
+from pytest_dlperf.core.history import Change, HistoryFound, Point, Series, StoredCase
 
 _CASES: Final = ("case", "machine class", "node", "outcomes", "first", "last")
 _POINTS: Final = ("time", "commit", "rate", "change", "memory", "verdict", "remarks")
-_COMMIT: Final = 12
 #: A canary that moved by this part of the change says that the machine is to blame, not a commit.
 _CANARY_PART: Final = 0.5
 
@@ -23,7 +24,7 @@ def render_cases(found: HistoryFound) -> str:
     """Return the table of what is stored."""
     if not found.cases:
         return f"{found.history}: nothing is stored yet"
-    return "\n".join(_table([_CASES, *map(_case, found.cases)], numbers={3}))
+    return _text(_table([_CASES, *map(_case, found.cases)], numbers={3}))
 
 
 def render_series(found: HistoryFound, *, last: int) -> str:
@@ -31,18 +32,20 @@ def render_series(found: HistoryFound, *, last: int) -> str:
     lines: list[str] = []
     for series in found.series:
         lines += [*_series(series, changes_within(series, found.changes), last), ""]
-    return "\n".join(lines).rstrip()
+    return _text(lines).rstrip()
 
 
 def render_changes(found: HistoryFound) -> str:
     """Return a paragraph for each change, and what was not looked at."""
     lines = [line for change in found.changes for line in (*change_lines(change), "")]
     number = len(found.changes)
-    lines.append(f"{_counted(number, 'change')} in {_counted(found.searched, 'series')}")
+    lines.append(
+        f"{figures.counted(number, 'change')} in {figures.counted(found.searched, 'series')}"
+    )
     if found.left_out:
         told = ", ".join(f"{count} {why}" for why, count in sorted(found.left_out.items()))
         lines.append(f"left out of the levels: {told}")
-    return "\n".join(lines)
+    return _text(lines)
 
 
 def render_bisection(found: HistoryFound) -> str:
@@ -51,9 +54,9 @@ def render_bisection(found: HistoryFound) -> str:
     assert bisection is not None
     lines = [*change_lines(bisection.change), ""]
     if bisection.reason:
-        return "\n".join([*lines, f"nothing to bisect: {bisection.reason}"])
+        return _text([*lines, f"nothing to bisect: {bisection.reason}"])
     lines.append("to find the commit, in a clean working tree of the repository:")
-    return "\n".join([*lines, *(f"  {command}" for command in bisection.commands)])
+    return _text([*lines, *(f"  {command}" for command in bisection.commands)])
 
 
 def change_lines(change: Change) -> Iterator[str]:
@@ -85,7 +88,7 @@ def commit_range(change: Change) -> str:
 
 def commits_of(change: Change) -> str:
     """Return ``after commit abc up to def``."""
-    good, bad = change.last_before.commit[:_COMMIT], change.first_after.commit[:_COMMIT]
+    good, bad = (short_commit(point.commit) for point in (change.last_before, change.first_after))
     if not good or not bad:
         return "between two outcomes without a commit"
     if good == bad:
@@ -96,18 +99,19 @@ def commits_of(change: Change) -> str:
 def _series(series: Series, changes: Sequence[Change], last: int) -> list[str]:
     shown = series.points[-last:] if last else series.points
     hidden = len(series.points) - len(shown)
-    begins = {change.time: change for change in changes}
+    begins = {change.number: change for change in changes}
+    unseen = len(begins.keys() - {point.number for point in shown})
     lines = [f"{series.case_id} on {_place(series.machine_class, series.node)}"]
     if series.conditions:
         told = ", ".join(f"{name} {value}" for name, value in series.conditions.items())
         lines.append(f"  under {told}")
     if hidden:
-        lines.append(f"  {hidden} earlier: --last=0 shows all")
+        told = f", with {figures.counted(unseen, 'change')} of the level" if unseen else ""
+        lines.append(f"  {hidden} earlier{told}: --last=0 shows all")
     rows = _table([_POINTS, *(_point(point, series.unit) for point in shown)], numbers={2, 3, 4})
     lines.append(rows[0])
     for point, row in zip(shown, rows[1:], strict=True):
-        if point.time in begins:
-            change = begins[point.time]
+        if change := begins.get(point.number):
             lines.append(
                 f"---- {figures.rate(change.before)} to {figures.rate(change.after)} "
                 f"({figures.percent(change.change)}) {commit_range(change)}"
@@ -124,7 +128,7 @@ def _point(point: Point, unit: str) -> tuple[str, ...]:
     remarks += point.software_changes
     return (
         point.time,
-        point.commit[:_COMMIT] + ("+" if point.dirty else "") or figures.ABSENT,
+        short_commit(point.commit) + ("+" if point.dirty else "") or figures.ABSENT,
         rate if point.throughput is None else f"{rate} {unit}/s",
         figures.percent(point.change),
         figures.memory(point.peak_memory_bytes),
@@ -139,19 +143,21 @@ def _case(case: StoredCase) -> tuple[str, ...]:
 
 
 def _table(rows: Sequence[Sequence[str]], *, numbers: set[int]) -> list[str]:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    shown = [[one_line(cell) for cell in row] for row in rows]
+    widths = [max(columns(row[i]) for row in shown) for i in range(len(shown[0]))]
     return [
         "  ".join(
-            cell.rjust(width) if i in numbers else cell.ljust(width)
+            padded(cell, width, right=i in numbers)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
-        for row in rows
+        for row in shown
     ]
+
+
+def _text(lines: Iterable[str]) -> str:
+    """Return lines that stay lines: names are what a rank's host or a results file says."""
+    return "\n".join(printable(line.replace("\n", " ")) for line in lines)
 
 
 def _place(machine_class: str, node: str) -> str:
     return ", ".join(filter(None, (machine_class, node))) or "an unknown machine"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 or noun == "series" else f"{number} {noun}s"

@@ -61,7 +61,7 @@ def _p(value: float | None) -> str:
 
 def _sentences(found: NodeEffects) -> Iterator[str]:
     if found.without_node:
-        yield f"{_counted(found.without_node, 'session')} without a node: left out"
+        yield f"{figures.counted(found.without_node, 'session')} without a node: left out"
     groups: dict[int, list[NodeEffect]] = {}
     for one in found.nodes:
         groups.setdefault(one.group, []).append(one)
@@ -69,8 +69,8 @@ def _sentences(found: NodeEffects) -> Iterator[str]:
         p = _p(one.p_corrected)
         yield (
             f"{one.node} is {figures.percent(-(one.change or 0.0), sign=False)} slower than the "
-            f"others over {_counted(one.cases, 'case')} (p {p if p[0] == '<' else f'= {p}'})"
-            f"{_doubt(one)}"
+            f"others over {figures.counted(one.cases, 'case')} "
+            f"(p {p if p[0] == '<' else f'= {p}'}){_doubt(one)}"
         )
     if not found.slow and any(one.effect is not None for one in found.nodes):
         yield "no node is slower than the others for certain"
@@ -99,7 +99,3 @@ def _doubt(one: NodeEffect) -> str:
 
 def _names(members: Sequence[NodeEffect]) -> str:
     return ", ".join(sorted(one.node for one in members))
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

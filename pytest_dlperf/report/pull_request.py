@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.core.commit import short_commit
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.markdown import block, inline, row
 from pytest_dlperf.report.standing import Standing, headline, standing, worst_first
@@ -54,7 +55,8 @@ def _head(outcomes: Sequence[Outcome]) -> str:
     worst = min((standing(outcome) for outcome in outcomes), default=Standing.APART)
     lines = [f"### {_SIGNS[worst]} Training performance: {headline(outcomes)}", ""]
     where = {
-        (o.environment.machine_class if o.environment else "", o.commit[:12]) for o in outcomes
+        (o.environment.machine_class if o.environment else "", short_commit(o.commit))
+        for o in outcomes
     }
     told = [" at ".join(inline(one) for one in pair if one) for pair in sorted(where)]
     lines += [f"On {', '.join(one for one in told if one)}.", ""] if any(told) else []

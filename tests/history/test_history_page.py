@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import itertools
 import json
 import re
 import shutil
@@ -12,11 +13,14 @@ from typing import Any
 
 import jsonschema
 import pytest
-from history_builders import case, days, outcome
+from history_builders import case, commit, days, outcome
 
 from pytest_dlperf import cli
+from pytest_dlperf.core.history import Point, Series
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.history.address import Address, parse_address
 from pytest_dlperf.history.append import append
+from pytest_dlperf.report.page.series_chart import series_chart
 
 pytest.importorskip("otava", reason="Apache Otava is not installed (tox env history)")
 
@@ -49,7 +53,7 @@ def test_every_series_has_a_row_and_a_chart_and_changes_come_first(page: str):
     assert rows == [("0", "slower"), ("1", "steady"), ("2", "steady")]
     assert len(charts(page)) == 3
     assert "82 outcomes in 3 series" in page
-    assert "1 changes of a level; left out of the levels: 1 injected" in page
+    assert "1 change of a level; left out of the levels: 1 injected" in page
     assert NASTY not in page
     assert "n&lt;script&gt;alert(1)&lt;/script&gt;节点" in page
 
@@ -65,10 +69,64 @@ def test_charts_mark_levels_and_commits_as_vega_lite_allows(page: str):
     before, after = (level["rate"] for level in levels["data"]["values"])
     assert after / before == pytest.approx(0.96, abs=0.01)
     assert "after commit" in mark["data"]["values"][0]["commits"]
+    # The first outcome of the new level is the twenty-first
+    assert mark["data"]["values"][0]["place"] == 19.5
+    axis = mark["encoding"]["x"]["axis"]
+    assert axis["values"] == list(range(41))
+    labels = json.loads(axis["labelExpr"].removesuffix("[datum.value]"))
+    assert labels == [commit(day)[:12] for day in (*range(40), 50)]
     assert [one["remarks"] for one in hollow["data"]["values"]] == ["injected"]
     assert len(points["data"]["values"]) == 40
     low, high = points["encoding"]["y"]["scale"]["domain"]
     assert 800 < low < high < 1100
+
+
+def test_a_commit_that_was_measured_again_is_named_once_and_a_text_stays_one():
+    strange = '\'];x("1")//'
+    one, other = outcome(0, commit="a" * 40), outcome(1, commit="a" * 40)
+    points = [point_of(i, one) for i, one in enumerate((one, other, outcome(2, commit=strange)))]
+    series = Series(
+        case_id="c", machine_class="", node="", unit="samples", conditions={}, points=tuple(points)
+    )
+    drawn = series_chart(series, ())
+    assert drawn is not None
+    axis = drawn.spec["layer"][0]["encoding"]["x"]["axis"]
+    assert axis["values"] == [0, 2]
+    assert axis["labelExpr"] == f"{json.dumps(['a' * 12, 'a' * 12, strange])}[datum.value]"
+
+
+def point_of(number: int, one: Outcome) -> Point:
+    return Point(
+        number=number, time=one.time, commit=one.commit, dirty=False, verdict="passed",
+        throughput=101.0, change=None, speedup=None, peak_memory_bytes=None, runs=3, mode="",
+        left_out="",
+    )  # fmt: skip
+
+
+def test_labels_of_ninety_sessions_do_not_overlap(tmp_path: Path):
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if (chromium := shutil.which("chromium")) is None:
+        pytest.skip("no Chromium on PATH: apt-get install chromium")
+    address = parse_address("h.sqlite", folder=tmp_path, what="test")
+    append(address, "s", days(90))
+    file = tmp_path / "h.html"
+    assert cli.main(["history", "export", f"--history={address.file}", f"--html={file}"]) == 0
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        shown = browser.new_page()
+        shown.goto(file.as_uri())
+        shown.query_selector("figure").scroll_into_view_if_needed()
+        shown.wait_for_selector("figure svg")
+        boxes = [
+            (label.bounding_box(), label.inner_html())
+            for label in shown.query_selector_all("figure svg .role-axis-label text")
+            if label.is_visible() and label.evaluate("e => getComputedStyle(e).opacity") != "0"
+        ]
+        browser.close()
+    commits = {commit(day)[:12] for day in range(90)}
+    ends = sorted((box["x"], box["x"] + box["width"]) for box, told in boxes if told in commits)
+    assert len(ends) > 3
+    assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(ends))
 
 
 def test_a_browser_draws_it_and_filters_it(page: str, tmp_path: Path):

@@ -163,3 +163,21 @@ def test_two_senders_send_each_session_once(tmp_path: Path, address: Address):
     assert sum(counts) == 10
     assert len(times(address)) == 10
     assert list(folder_in(tmp_path).iterdir()) == []
+
+
+def test_a_file_that_could_not_be_locked_begins_anew(
+    tmp_path: Path, file_address: Address, monkeypatch: pytest.MonkeyPatch
+):
+    def no_locks(*_: Any) -> None:
+        raise OSError(37, "No locks available")
+
+    first, second = days(2)
+    made = Journal(tmp_path, session="20260901-1", mode="gate", history=file_address.shown)
+    with monkeypatch.context() as patched:
+        patched.setattr("fcntl.flock", no_locks)
+        with pytest.raises(OSError, match="No locks available"):
+            made.add(first)
+    made.add(second)
+    made.end(sent=False)
+    sent = send_unsent(tmp_path, file_address)
+    assert (sent.outcomes, sent.broken) == (1, [])

@@ -39,6 +39,11 @@ def session(suite: Suite, *arguments: str) -> pytest.RunResult:
     return suite.run("--dlperf-runs=1", *arguments)
 
 
+def away(suite: Suite) -> None:
+    """Let ``team.sqlite`` be what cannot be written to."""
+    (suite.path / "team.sqlite").write_text("not a database, and long enough to be looked at" * 30)
+
+
 def unsent(suite: Suite) -> list[Path]:
     return sorted(suite.path.glob(".dlperf/unsent/*"))
 
@@ -86,15 +91,15 @@ def test_the_option_is_before_the_environment(suite: Suite):
 
 
 def test_where_it_is_away_outcomes_are_kept_and_the_next_session_sends_them(suite: Suite):
-    (suite.path / "team.sqlite").mkdir()
-    away = session(suite, "--dlperf-history=team.sqlite")
-    assert away.ret == 0
-    away.stdout.fnmatch_lines(
-        ["history NOT written: *team.sqlite: unable to open database file; 2 outcomes kept in "
+    away(suite)
+    result = session(suite, "--dlperf-history=team.sqlite")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        ["history NOT written: *team.sqlite: file is not a database; 2 outcomes kept in "
          "*/.dlperf/unsent: the next session sends them, or dlperf history send"]
     )  # fmt: skip
     assert len(unsent(suite)) == 1
-    (suite.path / "team.sqlite").rmdir()
+    (suite.path / "team.sqlite").unlink()
     back = session(suite, "-k", "1n1c", "--dlperf-history=team.sqlite")
     back.stdout.fnmatch_lines(
         ["history: 1 outcome added to *team.sqlite; and 1 session that had waited"]
@@ -105,7 +110,7 @@ def test_where_it_is_away_outcomes_are_kept_and_the_next_session_sends_them(suit
 
 
 def test_strict_fails_where_it_was_not_written(suite: Suite):
-    (suite.path / "team.sqlite").mkdir()
+    away(suite)
     arguments = ("-k", "1n1c", "--dlperf-history=team.sqlite", "--dlperf-strict")
     result = session(suite, *arguments, "--update-baselines")
     assert result.ret == 1
@@ -115,7 +120,7 @@ def test_strict_fails_where_it_was_not_written(suite: Suite):
 def test_where_it_can_neither_be_written_nor_kept_the_session_fails(suite: Suite):
     (suite.path / ".dlperf").mkdir()
     (suite.path / ".dlperf/unsent").write_text("")
-    (suite.path / "team.sqlite").mkdir()
+    away(suite)
     result = session(suite, "-k", "1n1c", "--dlperf-history=team.sqlite")
     assert result.ret == pytest.ExitCode.INTERNAL_ERROR
     result.stdout.fnmatch_lines(["history NOT written: *; nor kept: *File exists"])
@@ -179,16 +184,33 @@ def test_a_password_is_in_no_output_and_no_file(suite: Suite):
     assert not any(b"geheim" in path.read_bytes() for path in files)
 
 
+@pytest.mark.parametrize(
+    ("history", "words"),
+    [
+        ("postgresql://me:geheim@host:port/db", "not a URL that SQLAlchemy reads"),
+        ("postgresql://me:s3c@geheim@host/db", "write %40"),
+        ("postgresql://[::1/geheim", "not a URL that SQLAlchemy reads"),
+        ("postgresql+psycopg2://me:geheim@host/db", "write postgresql://"),
+        ("mysql://me:geheim@host/db", "mysql is not supported"),
+        ("sqlite://", "names no file"),
+        ("sqlite:///:memory:", "names no file"),
+        ("folder", "is a folder"),
+        ("test_net.py/h.sqlite", "which is a file"),
+    ],
+)
 @pytest.mark.parametrize("how", ["option", "environment"])
-def test_what_is_no_address_stops_before_anything_runs(suite: Suite, how: str):
+def test_what_is_no_address_stops_before_anything_runs(
+    suite: Suite, how: str, history: str, words: str
+):
     pytest.importorskip("psycopg", reason="the extra postgresql is not installed")
-    url = "postgresql://me:geheim@host:port/db"
+    (suite.path / "folder").mkdir()
     if how == "environment":
-        suite.env(DLPERF_HISTORY=url)
-    result = session(suite, *([f"--dlperf-history={url}"] if how == "option" else []))
+        suite.env(DLPERF_HISTORY=history)
+    result = session(suite, *([f"--dlperf-history={history}"] if how == "option" else []))
     told = result.stdout.str() + result.stderr.str()
     assert result.ret in {pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERRUPTED}
-    assert "not a URL that SQLAlchemy reads" in told
+    assert words in told
+    assert "INTERNALERROR" not in told
     assert "geheim" not in told
     assert not (suite.path / ".dlperf").exists()
 

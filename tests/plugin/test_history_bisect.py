@@ -50,12 +50,13 @@ def repository(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> Suite:
     return suite
 
 
-def made(suite: Suite, *steps: str) -> list[str]:
+def made(suite: Suite, *steps: str, folder: str = ".") -> list[str]:
     """Make a commit of each number of seconds that a step takes, and return the commits."""
     commits = []
     for number, step_s in enumerate(steps):
-        (suite.path / "w.py").write_text(f"# {number}\nstep_s = {step_s}\n", encoding="utf-8")
-        typed(suite, "git add w.py test_net.py")
+        text = f"# {number}\nstep_s = {step_s}\n"
+        (suite.path / folder / "w.py").write_text(text, encoding="utf-8")
+        typed(suite, "git add .")
         typed(suite, f"git commit -qm 'number {number}'")
         commits.append(typed(suite, "git rev-parse HEAD").strip())
     return commits
@@ -63,15 +64,21 @@ def made(suite: Suite, *steps: str) -> list[str]:
 
 def bisected(suite: Suite, capsys: Any, first: str, last: str, change: float) -> str:
     """Measure the first and the last commit, type what is printed, and return what git says."""
-    address = parse_address(".dlperf/history.sqlite", folder=suite.path, what="test")
+    commands = printed(capsys, first, last, change)
+    return [typed(suite, command) for command in commands][1]
+
+
+def printed(capsys: Any, first: str, last: str, change: float) -> list[str]:
+    """Return the commands, of sessions that ran here."""
+    address = parse_address(".dlperf/history.sqlite", folder=Path.cwd(), what="test")
     node_id = f"test_net.py::test_net[{CASE.id}]"
     sessions = list(days(20, changed_on=10, change=change, of=CASE, node_id=node_id, commit=first))
     later = days(20, changed_on=10, change=change, of=CASE, node_id=node_id, commit=last)
     append(address, "s", [*sessions[:10], *list(later)[10:]])
     capsys.readouterr()
     assert cli.main(["history", "bisect", CASE.id, "--json"]) == 0
-    commands = json.loads(capsys.readouterr().out)["bisection"]["commands"]
-    return [typed(suite, command) for command in commands][1]
+    commands: list[str] = json.loads(capsys.readouterr().out)["bisection"]["commands"]
+    return commands
 
 
 def test_the_slow_commit_is_found_past_one_that_cannot_run(repository: Suite, capsys: Any):
@@ -87,3 +94,63 @@ def test_the_commit_of_a_speed_up_is_found(repository: Suite, capsys: Any):
     commits = made(repository, "0.01", "0.01", "0.0094", "0.0094", "0.0094")
     told = bisected(repository, capsys, commits[0], commits[-1], change=0.06)
     assert f"{commits[2]} is the first fast commit" in told
+
+
+def test_the_commit_of_a_speed_up_past_twice_the_rate_is_found(repository: Suite, capsys: Any):
+    """The slow level lies 60 % below the fast one: half of +149 % would call nothing slow."""
+    commits = made(repository, "0.0249", "0.0249", "0.0249", "0.01", "0.01")
+    told = bisected(repository, capsys, commits[0], commits[-1], change=1.49)
+    assert f"{commits[3]} is the first fast commit" in told
+
+
+@pytest.fixture
+def below(repository: Suite) -> Suite:
+    """A repository whose tests, with pytest's root folder, are in ``ml``."""
+    ml = repository.path / "ml"
+    ml.mkdir()
+    (ml / "pytest.ini").write_text("[pytest]\n")
+    (repository.path / "test_net.py").rename(ml / "test_net.py")
+    # From where the sessions run: the one, or the other
+    repository.env(FAKE_IMPORTS="w.py?,ml/w.py?", FAKE_STEP_FILE="w.py,ml/w.py")
+    # Not the test of the case: pytest calls it other/test_net.py
+    (repository.path / "other").mkdir()
+    (repository.path / "other/test_net.py").write_text("")
+    return repository
+
+
+@pytest.mark.parametrize("here", ["ml", "."])
+def test_the_lines_work_where_pytests_root_is_not_gits(
+    below: Suite, here: str, capsys: Any, monkeypatch: pytest.MonkeyPatch
+):
+    commits = made(below, "0.01", "0.01", "0.0104", folder="ml")
+    monkeypatch.chdir(below.path / here)
+    commands = printed(capsys, commits[0], commits[-1], -0.04)
+    test = f"'{'' if here == 'ml' else 'ml/'}test_net.py::test_net[{CASE.id}]'"
+    assert f" -- {test} " in commands[1]
+    assert ("--folder=ml" in commands[1]) == (here == "ml")
+    told = [typed(below, command) for command in commands][1]
+    assert f"{commits[2]} is the first bad commit" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("--against=nowhere", "--", "test_net.py"), 129, "has no commit 'nowhere'"),
+        (("--against=HEAD", "--", "test_net.py", "--no-such"), 129, "pytest did not begin"),
+        (("--against=HEAD", "--", "test_net.py", "--dlperf-runs=x"), 129, "pytest did not begin"),
+        (("--against=HEAD", "--", "test_gone.py::test_x"), 125, "0 cases were measured"),
+        (("--against=HEAD", "--", "test_broken.py::test_x"), 125, "0 cases were measured"),
+        (("--against=HEAD", "--folder=gone", "--", "test_net.py"), 125, "has no folder gone"),
+    ],
+)
+def test_what_is_wrong_at_every_commit_stops_and_what_is_wrong_at_one_is_passed_over(
+    repository: Suite, words: tuple[str, ...], code: int, told: str
+):
+    made(repository, "0.01")
+    (repository.path / "test_broken.py").write_text("import no_such_module\n")
+    step = ["dlperf", "history", "bisect-step", "--limit=2%"]
+    done = subprocess.run(
+        [*step, *words], cwd=repository.path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code
+    assert told in done.stderr

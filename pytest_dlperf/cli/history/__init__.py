@@ -21,7 +21,8 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     common.add_argument(
         "--history",
         metavar="URL|FILE",
-        help="where it is (DLPERF_HISTORY, else .dlperf/history.sqlite here)",
+        help="where it is (DLPERF_HISTORY, else dlperf_history of the ini file, else "
+        ".dlperf/history.sqlite here)",
     )
     show.add_to(actions, common)
     move.add_to(actions, common)

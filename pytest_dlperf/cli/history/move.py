@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ from pytest_dlperf.cli.history.show import (
 )
 from pytest_dlperf.cli.stdout import say
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.report.figures import counted
+from pytest_dlperf.report.printable import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -53,26 +56,29 @@ def _send(arguments: argparse.Namespace) -> int:
 
     address = address_in(arguments)
     sent = send_unsent(arguments.workdir, address)
-    say(f"{sent.sessions} sessions with {sent.outcomes} new outcomes sent to {address.shown}")
+    say(
+        f"{counted(sent.sessions, 'session')} with {counted(sent.outcomes, 'new outcome')} "
+        f"sent to {address.shown}"
+    )
     for history, number in sorted(sent.others.items()):
-        say(f"{number} sessions wait for {history}: name it with --history")
+        waiting = "1 session waits" if number == 1 else f"{number} sessions wait"
+        say(printable(f"{waiting} for {history}: name it with --history"))
     for sentence in sent.broken:
-        sys.stderr.write(f"left as it is: {sentence}\n")
+        sys.stderr.write(printable(f"left as it is: {sentence}\n"))
     return 1 if sent.broken else 0
 
 
 def _import(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.history.append import append
-    from pytest_dlperf.history.record import digest
     from pytest_dlperf.report import json_
 
     address = address_in(arguments)
     # All are read first: a file that is none stops before anything is written
     files = {path: json_.read(path) for path in arguments.results}
     for path, outcomes in files.items():
-        name = f"import-{digest(json_.render(outcomes))}"
+        name = f"import-{hashlib.sha256(path.read_bytes()).hexdigest()[:32]}"
         new = append(address, name, outcomes)
-        say(f"{path}: {new} new outcomes of {len(outcomes)}")
+        say(f"{path}: {counted(new, 'new outcome')} of {len(outcomes)}")
     return 0
 
 

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.cli.history.pytest_root import root_of
 from pytest_dlperf.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,4 +34,10 @@ def address_in(arguments: argparse.Namespace) -> Address:
             raise UsageError(f"{what}=off names no history; give a file or a URL with --history")
         if text:
             return parse_address(text, folder=here, what=what)
+    root = root_of(here, run_in=here)
+    text = str(root.values.get("dlperf_history") or "")
+    if text == "off":
+        raise UsageError("dlperf_history is off in the ini file; name a history with --history")
+    if text:
+        return parse_address(text, folder=root.folder, what="ini dlperf_history")
     return parse_address(str(_DEFAULT), folder=here, what="--history")

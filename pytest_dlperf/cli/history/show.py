@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.cli.history.opened import address_in
@@ -14,7 +15,9 @@ from pytest_dlperf.cli.stdout import say
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.history import HistoryFound
-from pytest_dlperf.core.quantity import parse_share
+from pytest_dlperf.core.quantity import parse_share, parse_time
+from pytest_dlperf.option_values import whole
+from pytest_dlperf.report.figures import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -41,7 +44,7 @@ def add_to(
     )
     add_selection(series, case_required=True)
     series.add_argument(
-        "--last", type=int, default=50, metavar="N", help="only the newest rows (50; 0: all)"
+        "--last", default="50", metavar="N", help="only the newest rows (50; 0: all)"
     )
     series.set_defaults(run=_series)
     changes = actions.add_parser(
@@ -97,7 +100,7 @@ def _selected_series(
         "" if "*" in pattern else pattern,
         machine_class=arguments.machine_class,
         node=arguments.node,
-        since=arguments.since,
+        since=parse_time(arguments.since, what="--since") if arguments.since else "",
         dirty=arguments.dirty,
     )
     fits = tuple(one for one in found if not pattern or fnmatch.fnmatch(one.case_id, pattern))
@@ -135,9 +138,10 @@ def _list(arguments: argparse.Namespace) -> int:
 def _series(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.report.history_text import render_series
 
+    last = whole(arguments.last, "--last", least=0)
     is_marked = changes_can_be_found()
     found = found_in(arguments, with_changes=is_marked)
-    text = render_series(found, last=arguments.last)
+    text = render_series(found, last=last)
     if not is_marked:
         text += f"\n{NOT_MARKED}"
     return _tell(arguments, found, text)
@@ -151,6 +155,7 @@ def _changes(arguments: argparse.Namespace) -> int:
 
 
 def _bisect(arguments: argparse.Namespace) -> int:
+    from pytest_dlperf.cli.history.bisect_place import place_of
     from pytest_dlperf.history.bisection import bisection_of
     from pytest_dlperf.history.database import reading
     from pytest_dlperf.history.query import whole_outcomes
@@ -160,13 +165,15 @@ def _bisect(arguments: argparse.Namespace) -> int:
     newest = sorted(found.changes, key=lambda change: change.time, reverse=True)
     if not 1 <= arguments.nth <= len(newest):
         raise UsageError(
-            f"{arguments.case} has {len(newest)} changes in {found.searched} series; dlperf "
-            "history series shows them"
+            f"{arguments.case} has {counted(len(newest), 'change')} in {found.searched} series; "
+            "dlperf history series shows them"
         )
     change = newest[arguments.nth - 1]
     with reading(address_in(arguments)) as connection:
         (outcome,) = whole_outcomes(connection, [change.first_after.number])
-    found = HistoryFound(history=found.history, bisection=bisection_of(change, outcome))
+    place = place_of(outcome.node_id, Path.cwd())
+    bisection = bisection_of(change, outcome, node_id=place.node_id, folder=place.folder)
+    found = HistoryFound(history=found.history, bisection=bisection)
     return _tell(arguments, found, render_bisection(found))
 
 

@@ -93,7 +93,7 @@ def _summary(found: HistoryFound) -> str:
     times = sorted(point.time for point in points)
     told = f"{len(points)} outcomes in {len(found.series)} series, {times[0]} to {times[-1]}"
     if found.searched:
-        told += f"; {len(found.changes)} changes of a level"
+        told += f"; {figures.counted(len(found.changes), 'change')} of a level"
     left = ", ".join(f"{count} {why}" for why, count in sorted(found.left_out.items()))
     return f"{told}; left out of the levels: {left}" if left else told
 

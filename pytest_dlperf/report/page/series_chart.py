@@ -1,9 +1,11 @@
-"""The series of a case over time: every outcome, the levels, and where they changed."""
+"""The series of a case, commit by commit: every outcome, the levels, and where they changed."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
+from pytest_dlperf.core.commit import short_commit
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.history_text import commit_range
 from pytest_dlperf.report.page.figure import Drawn
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
 _HEIGHT: Final = 240
 #: Of a longer series the newest outcomes are drawn.
 POINTS_MAX: Final = 400
-_COMMIT: Final = 12
-_TIME: Final = {"field": "time", "type": "temporal", "axis": {"title": None, "grid": False}}
 _COLUMNS: Final = (
     Column(heading="time"),
     Column(heading="commit"),
@@ -55,21 +55,26 @@ def _spec(series: Series, points: Sequence[Point], changes: Sequence[Change]) ->
         "scale": _scale(points),
         "axis": {"title": f"{series.unit}/s", "tickCount": 5},
     }
+    places = {point.number: place for place, point in enumerate(points)}
+    commits = _commits(points)
+    # Between the last outcome of the one level and the first of the other
+    drawn = [(places[one.number] - 0.5, one) for one in changes if one.number in places]
     layers: list[dict[str, Any]] = []
     if changes:
         layers.append(
             {
-                "data": {"values": _levels(points, changes)},
+                "data": {"values": _levels(points, changes, drawn)},
                 "mark": {"type": "rule", "style": "ideal"},
-                "encoding": {"x": _TIME, "x2": {"field": "until"}, "y": rate},
+                "encoding": {"x": commits, "x2": {"field": "until"}, "y": rate},
             }
         )
+    if drawn:
         layers.append(
             {
-                "data": {"values": [_marked(change) for change in changes]},
+                "data": {"values": [_marked(*one) for one in drawn]},
                 "mark": {"type": "rule", "style": "mark", "strokeWidth": 2},
                 "encoding": {
-                    "x": _TIME,
+                    "x": commits,
                     "tooltip": [_told("change"), _told("commits"), _told("software")],
                 },
             }
@@ -82,13 +87,15 @@ def _spec(series: Series, points: Sequence[Point], changes: Sequence[Change]) ->
         if some:
             layers.append(
                 {
-                    "data": {"values": [_drawn(series, point) for point in some]},
+                    "data": {
+                        "values": [_drawn(series, point, places[point.number]) for point in some]
+                    },
                     "mark": {"type": "point", "style": style, "filled": style == "now"},
-                    "encoding": {"x": _TIME, "y": rate, "tooltip": tooltip},
+                    "encoding": {"x": commits, "y": rate, "tooltip": tooltip},
                 }
             )
     return {
-        "description": f"Throughput of {series.case_id} over time",
+        "description": f"Throughput of {series.case_id} by commit, in order of time",
         "height": _HEIGHT,
         "layer": layers,
     }
@@ -108,42 +115,64 @@ def _told(name: str) -> dict[str, str]:
     return {"field": name, "type": "nominal", "title": "rate" if name == "shown" else name}
 
 
-def _drawn(series: Series, point: Point) -> dict[str, Any]:
+def _drawn(series: Series, point: Point, place: int) -> dict[str, Any]:
     assert point.throughput is not None
     return {
-        "time": point.time,
+        "place": place,
         "at": point.time,
         "rate": float(f"{point.throughput:.6g}"),
         "shown": f"{figures.rate(point.throughput)} {series.unit}/s",
-        "commit": point.commit[:_COMMIT],
+        "commit": short_commit(point.commit),
         "verdict": point.verdict,
         "remarks": remarks(point),
     }
 
 
-def _levels(points: Sequence[Point], changes: Sequence[Change]) -> list[dict[str, Any]]:
-    """Return the level before each change, and that after the last, from when to when."""
-    begins = [min(points[0].time, changes[0].time), *(change.time for change in changes)]
-    ends = [*(change.time for change in changes), max(points[-1].time, changes[-1].time)]
-    rates = [*(change.before for change in changes), changes[-1].after]
+def _levels(
+    points: Sequence[Point], changes: Sequence[Change], drawn: Sequence[tuple[float, Change]]
+) -> list[dict[str, Any]]:
+    """Return each level that is drawn, from where to where."""
+    borders = [-0.5, *(place for place, _ in drawn), len(points) - 0.5]
+    first = drawn[0][1].before if drawn else changes[-1].after
+    rates = [first, *(change.after for _, change in drawn)]
     return [
-        {"time": max(begin, points[0].time), "until": end, "rate": float(f"{rate:.6g}")}
-        for begin, end, rate in zip(begins, ends, rates, strict=True)
-        if end >= points[0].time
+        {"place": begin, "until": end, "rate": float(f"{rate:.6g}")}
+        for begin, end, rate in zip(borders[:-1], borders[1:], rates, strict=True)
     ]
 
 
-def _marked(change: Change) -> dict[str, str]:
+def _marked(place: float, change: Change) -> dict[str, Any]:
     return {
-        "time": change.time,
+        "place": place,
         "change": figures.percent(change.change),
         "commits": commit_range(change),
         "software": "; ".join(change.software),
     }
 
 
+def _commits(points: Sequence[Point]) -> dict[str, Any]:
+    """Return the axis: a place an outcome, in order of time, and a tick at each new commit."""
+    commits = [short_commit(point.commit) or "no commit" for point in points]
+    first = [i for i, commit in enumerate(commits) if i == 0 or commit != commits[i - 1]]
+    return {
+        "field": "place",
+        "type": "quantitative",
+        "scale": {"domain": [-0.5, len(points) - 0.5], "nice": False, "zero": False},
+        "axis": {
+            "title": "commit, in order of time",
+            "grid": False,
+            "values": first,
+            # As JSON: a commit is what a results file says
+            "labelExpr": f"{json.dumps(commits)}[datum.value]",
+            "labelOverlap": "greedy",
+            "labelSeparation": 8,
+            "labelBound": True,
+        },
+    }
+
+
 def _caption(series: Series, points: Sequence[Point], changes: Sequence[Change]) -> str:
-    told = f"{len(points)} outcomes"
+    told = f"{figures.counted(len(points), 'outcome')}, {points[0].time} to {points[-1].time}"
     hidden = sum(point.throughput is not None for point in series.points) - len(points)
     told += f", the newest of {len(points) + hidden}" if hidden else ""
     if any(point.left_out for point in points):
@@ -161,7 +190,7 @@ def _numbers(series: Series, points: Sequence[Point]) -> Html:
         TableRow(
             cells=(
                 cell(point.time),
-                cell(point.commit[:_COMMIT]),
+                cell(short_commit(point.commit)),
                 number(figures.rate(point.throughput), point.throughput),
                 cell(point.verdict),
                 cell(remarks(point)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.core.commit import short_commit
 from pytest_dlperf.report.comparison import compare
 from pytest_dlperf.report.comparison_document import comparison_document
 from pytest_dlperf.report.environment_section import environment_blocks
@@ -91,7 +92,7 @@ def _where(outcomes: Sequence[Outcome]) -> Iterator[Html]:
     told = {
         "": _span(times),
         "on": _several(o.environment.machine_class for o in outcomes if o.environment),
-        "commit": _several(o.commit[:12] for o in outcomes if o.commit),
+        "commit": _several(short_commit(o.commit) for o in outcomes if o.commit),
         "against": _several(o.against.name for o in outcomes if o.against),
     }
     parts = [f"{text(word)} {name(value)}".strip() for word, value in told.items() if value]
