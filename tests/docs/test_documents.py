@@ -96,7 +96,7 @@ def test_commands_of_a_clone_are_those_of_ci() -> None:
     gate = (ROOT / ".ci/run").read_text("utf-8")
     for command in clone.commands:
         tox = command.rpartition("/tox")[2]
-        assert f'"$venv/bin/tox"{tox}\n' in gate
+        assert f'"$venv/bin/tox"{tox}' in gate
 
 
 def daily() -> list[str]:

@@ -18,8 +18,9 @@ from pytest_dlperf.worker.frameworks.torch_watch import FlopsByDtype
 pytestmark = pytest.mark.torch
 #: Of the first loss. bfloat16 has 8 bits of precision; recorded for 16 seeds: 2.1 % at most.
 FIRST = 0.03
-#: Of the fall in float32, by which the losses after 30 iterations may differ. Roundings make
-#: trainings part: recorded for 14 seeds, 21 % at most. What learns half as fast is told.
+#: Of the fall in float32, by which the losses after 30 iterations may be above those. Roundings
+#: make trainings part, more on some CPUs: recorded for 14 seeds on one, 21 % at most; on another
+#: one falls 32 % further than float32. What learns half as fast is told.
 FALL = 0.30
 ITERATIONS, LAST = 30, 5
 AMP_DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -57,7 +58,7 @@ def test_mixed_precision_learns_what_fp32_learns(
     assert mixed != fp32, "it ran in float32"
     assert mixed[0] == pytest.approx(fp32[0], rel=FIRST)
     before, now = statistics.median(fp32[-LAST:]), statistics.median(mixed[-LAST:])
-    assert abs(now - before) < FALL * (fp32[0] - before)
+    assert now - before < FALL * (fp32[0] - before)
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_collectives_are_sampled_and_change_nothing_that_is_checked(folder: Fold
 
 
 def test_a_rank_that_is_slow_by_itself_is_named(folder: Folder):
-    runs = measured(folder, runs=3, slow_s=0.05)
+    runs = measured(folder, runs=2, slow_s=0.05)
     for run in runs:
         assert run.scaling is not None
         own = {rank.rank: rank.own_seconds for rank in run.scaling.ranks}

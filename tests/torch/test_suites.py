@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = pytest.mark.torch
 ROOT = Path(__file__).parents[2]
-#: Shorter than a case's own, which `tox -e perf` trains in CI.
+#: Shorter than a case's own. That the loss falls is asserted by the ranks: else it is an error.
 ITERATIONS = 60
 WINDOW = (f"--dlperf-iterations={ITERATIONS}", "--dlperf-warmup=20")
 SUITES = ("arcface", "deeplabv3p", "resnet50", "tsm")
@@ -45,5 +45,4 @@ def test_every_suite_trains_at_tiny_size(tmp_path):
         run = measurement["runs"][0]
         assert len(run["step_seconds"]) == ITERATIONS
         assert len(run["ranks"]) == measurement["conditions"]["world_size"]
-        assert all(rank["loss_last"] < rank["loss_first"] for rank in run["ranks"])
         assert (measurement["speedup"] is not None) == (len(run["ranks"]) == 2)
