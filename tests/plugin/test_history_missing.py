@@ -32,7 +32,7 @@ def test_nothing_is_said_where_nobody_asked(without: Suite):
             "postgresql://me:geheim@host/db",
             "sqlalchemy is not installed; pip install *postgresql*",
         ),
-        ("mysql://me:geheim@host/db", "mysql:// is neither sqlite:// nor postgresql://"),
+        ("mysql://me:geheim@host/db", "mysql is not supported; give a file, or postgresql://*"),
     ],
 )
 def test_asked_for_by_name_it_is_an_error_before_anything_runs(

@@ -11,9 +11,6 @@ import pytest
 
 pytestmark = pytest.mark.torch
 ROOT = Path(__file__).parents[2]
-#: Shorter than a case's own. That the loss falls is asserted by the ranks: else it is an error.
-ITERATIONS = 60
-WINDOW = (f"--dlperf-iterations={ITERATIONS}", "--dlperf-warmup=20")
 SUITES = ("arcface", "deeplabv3p", "resnet50", "tsm")
 
 
@@ -21,7 +18,7 @@ def test_every_suite_trains_at_tiny_size(tmp_path):
     results = tmp_path / "r.json"
     command = [
         sys.executable, "-m", "pytest", "perf_tests", "-p", "no:cacheprovider", "-k", "torch",
-        "--cpus=1,2", "--dlperf-runs=1", *WINDOW, f"--dlperf-json={results}",
+        "--cpus=1,2", "--dlperf-runs=1", f"--dlperf-json={results}",
         f"--dlperf-workdir={tmp_path / 'work'}", f"--dlperf-baselines={tmp_path / 'baselines'}",
     ]  # fmt: skip
     done = subprocess.run(
@@ -43,6 +40,7 @@ def test_every_suite_trains_at_tiny_size(tmp_path):
         dtype = {"fp32": "float32", "bf16": "bfloat16"}[outcome["case"]["precision"]]
         assert measurement["conditions"]["dtype"] == dtype
         run = measurement["runs"][0]
-        assert len(run["step_seconds"]) == ITERATIONS
+        assert len(run["step_seconds"]) == 150
         assert len(run["ranks"]) == measurement["conditions"]["world_size"]
+        assert all(rank["loss_last"] < rank["loss_first"] for rank in run["ranks"])
         assert (measurement["speedup"] is not None) == (len(run["ranks"]) == 2)
