@@ -62,3 +62,8 @@ def parse_time(text: str, *, what: str) -> str:
         raise UsageError(
             f"{what}: {text!r} is no time; write 2026-11-22 or 2026-11-22T08:00:00+01:00"
         ) from None
+
+
+def amount(value: float) -> str:
+    """Return ``value`` with four digits, and all of a whole part that has more; no exponent."""
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.core.quantity import amount
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -39,8 +41,8 @@ class Stretch:
             f"iteration {self.first}" if count == 1 else f"iterations {self.first} to {self.last}"
         )
         return (
-            f"{which} ran at {rate:.4g} {unit}/s and took {self.share_of_time:.0%} of the time, "
-            f"the others ran at {others:.4g} {unit}/s"
+            f"{which} ran at {amount(rate)} {unit}/s and took {self.share_of_time:.0%} of the "
+            f"time, the others ran at {amount(others)} {unit}/s"
         )
 
 

@@ -6,6 +6,7 @@ import math
 import statistics
 from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.core.quantity import amount
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.judge import sentences
 
@@ -105,7 +106,7 @@ def metric(name: str, found: Comparison) -> str:
 def _window(found: Comparison) -> str:
     return (
         f"work over the whole window is {sentences.change(found.change or 0.0)} "
-        f"({found.before:.4g} to {found.now:.4g}; {_ends(found)})"
+        f"({amount(found.before or 0.0)} to {amount(found.now or 0.0)}; {_ends(found)})"
     )
 
 

@@ -6,6 +6,7 @@ import math
 import statistics
 from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.core.quantity import amount
 from pytest_dlperf.core.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def change(value: float, worse: str = "slower", better: str = "faster") -> str:
 
 
 def _rates(found: Comparison, unit: str) -> str:
-    rates = f"{found.before:.4g} to {found.now:.4g}"
+    rates = f"{amount(found.before or 0.0)} to {amount(found.now or 0.0)}"
     return f"{rates} {unit}" if unit else rates
 
 

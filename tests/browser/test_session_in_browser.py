@@ -111,7 +111,7 @@ def test_filters_hide_rows_and_their_sections(show, every_verdict):
     watched = show(every_verdict)
     page = watched.page
     output = page.locator("form.filters output")
-    assert output.inner_text() == "12 cases"
+    assert output.inner_text() == "12 of 12 cases"
     page.locator("form.filters button", has_text="regressed").click()
     assert len(shown_cases(page)) == 2
     assert output.inner_text() == "2 of 12 cases"

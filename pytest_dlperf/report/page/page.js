@@ -65,10 +65,7 @@
         shown += fits;
         for (const part of followers.get(row.dataset.key) ?? []) part.hidden = !fits;
       });
-      output.textContent =
-        shown === rows.length
-          ? `${shown} ${output.dataset.noun}`
-          : `${shown} of ${rows.length} ${output.dataset.noun}`;
+      output.textContent = `${shown} of ${rows.length} ${output.dataset.noun}`;
     };
 
     input.addEventListener("input", apply);
