@@ -46,7 +46,7 @@ class Node:
 
 
 def test_node_0_judges_what_both_nodes_measured(folder: Folder):
-    folder.write(layout=["1n1c", "2n1c"], runs=2)
+    folder.write(layout=["1n1c", "2n1c"])
     port = free_port()
     nodes = [Node(folder, rank, port, "--dlperf-strict") for rank in (0, 1)]
     ends = [node.end() for node in nodes]
@@ -56,7 +56,7 @@ def test_node_0_judges_what_both_nodes_measured(folder: Folder):
     [helper] = outcomes
     assert helper["share_done"] is True
     assert helper["judgement"]["verdict"] == "not-run"
-    assert "the share of node 1 is done (2 runs of 2n1c)" in helper["judgement"]["reason"]
+    assert "the share of node 1 is done (1 run of 2n1c)" in helper["judgement"]["reason"]
     assert helper["measurement"] is None
     assert "1n1c has no share for node 1" in output
 
