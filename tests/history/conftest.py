@@ -40,3 +40,13 @@ def file_address(tmp_path: Path) -> Address:
     from pytest_dlperf.history.address import parse_address
 
     return parse_address("h.sqlite", folder=tmp_path, what="test")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Address:
+    """The history that commands read where none is named."""
+    from pytest_dlperf.history.address import parse_address
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DLPERF_HISTORY", raising=False)
+    return parse_address(".dlperf/history.sqlite", folder=tmp_path, what="test")

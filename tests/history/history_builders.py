@@ -18,6 +18,7 @@ sys.path.append(str(Path(__file__).parents[1] / "unit" / "report"))
 
 from report_builders import ENVIRONMENT, case, measured, run
 
+from pytest_dlperf import cli
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.outcome import Outcome
 
@@ -80,3 +81,10 @@ def with_canary(of: Outcome, rate: float) -> Outcome:
         for one in of.measurement.runs
     )
     return replace(of, measurement=replace(of.measurement, runs=runs))
+
+
+def text(capsys: Any, *arguments: str, code: int = 0) -> str:
+    """Return what ``dlperf history`` printed, which ended with ``code``."""
+    assert cli.main(["history", *arguments]) == code
+    told = capsys.readouterr()
+    return str(told.err if code == 2 else told.out)

@@ -11,9 +11,8 @@ from typing import Any
 
 import jsonschema
 import pytest
-from history_builders import case, commit, days, outcome, with_canary
+from history_builders import case, commit, days, outcome, text, with_canary
 
-from pytest_dlperf import cli
 from pytest_dlperf.history.address import Address, parse_address
 from pytest_dlperf.history.append import append
 from pytest_dlperf.report import history_schema, json_
@@ -21,20 +20,6 @@ from pytest_dlperf.report import history_schema, json_
 pytest.importorskip("otava", reason="Apache Otava is not installed (tox env history)")
 
 CASE = case().id
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Address:
-    """The history that commands read where none is named."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("DLPERF_HISTORY", raising=False)
-    return parse_address(".dlperf/history.sqlite", folder=tmp_path, what="test")
-
-
-def text(capsys: Any, *arguments: str, code: int = 0) -> str:
-    assert cli.main(["history", *arguments]) == code
-    told = capsys.readouterr()
-    return str(told.err if code == 2 else told.out)
 
 
 def found(capsys: Any, *arguments: str) -> Any:

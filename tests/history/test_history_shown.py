@@ -10,27 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from history_builders import case, days, outcome
+from history_builders import case, days, outcome, text
 
-from pytest_dlperf import cli
 from pytest_dlperf.history.address import Address, parse_address
 from pytest_dlperf.history.append import append
 
 CASE = case().id
 NASTY = "n\x1b[2J\x07\r\u202e\nx"
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Address:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("DLPERF_HISTORY", raising=False)
-    return parse_address(".dlperf/history.sqlite", folder=tmp_path, what="test")
-
-
-def text(capsys: Any, *arguments: str, code: int = 0) -> str:
-    assert cli.main(["history", *arguments]) == code
-    told = capsys.readouterr()
-    return str(told.err if code == 2 else told.out)
 
 
 @pytest.mark.parametrize("command", ["list", "series", "changes", "bisect"])

@@ -19,9 +19,9 @@ pytestmark = pytest.mark.torch
 #: Of the first loss. bfloat16 has 8 bits of precision; recorded for 16 seeds: 2.1 % at most.
 FIRST = 0.03
 #: Of the fall in float32, by which the losses after 30 iterations may be above those. Roundings
-#: make trainings part, more on some CPUs: recorded for 14 seeds on one, 21 % at most; on another
-#: one falls 32 % further than float32. What learns half as fast is told.
-FALL = 0.30
+#: make trainings part: recorded for 14 seeds on one CPU, 21 % at most. What learns half as fast
+#: is told; on another CPU, DeepLabV3+ in float16 falls 32 % further than in float32.
+FALL, FURTHER = 0.30, 0.50
 ITERATIONS, LAST = 30, 5
 AMP_DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 #: No gradient of these trainings overflows at this scale, so that no step of 30 is left out.
@@ -58,7 +58,7 @@ def test_mixed_precision_learns_what_fp32_learns(
     assert mixed != fp32, "it ran in float32"
     assert mixed[0] == pytest.approx(fp32[0], rel=FIRST)
     before, now = statistics.median(fp32[-LAST:]), statistics.median(mixed[-LAST:])
-    assert now - before < FALL * (fp32[0] - before)
+    assert -FURTHER < (now - before) / (fp32[0] - before) < FALL
 
 
 @pytest.mark.parametrize(
