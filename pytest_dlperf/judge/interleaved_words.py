@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pytest_dlperf.core.quantity import amount
 from pytest_dlperf.core.verdict import Verdict
@@ -16,12 +16,6 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.case import Protocol
     from pytest_dlperf.core.run import RunSummary
     from pytest_dlperf.core.verdict import Comparison, Rule
-
-#: What a metric counts, and for what.
-_NAMES: Final = {
-    "cpu_seconds": ("CPU seconds of an iteration", "s"),
-    "peak_memory": ("peak memory", "bytes"),
-}
 
 
 def throughput(
@@ -96,11 +90,12 @@ def metric(name: str, found: Comparison) -> str:
     """Return by how much a metric got worse."""
     if name == "whole_window":
         return f"{_window(found)}, so that some iterations stall"
-    what, unit = _NAMES[name]
-    return (
-        f"{what} grew by {sentences.percent(found.change or 0.0)} ({found.before:.4g} to "
-        f"{found.now:.4g} {unit}; {_ends(found)})"
+    what, sides = (
+        ("peak memory", sentences.mebibytes(found))
+        if name == "peak_memory"
+        else ("CPU seconds of an iteration", f"{found.before:.4g} to {found.now:.4g} s")
     )
+    return f"{what} grew by {sentences.percent(found.change or 0.0)} ({sides}; {_ends(found)})"
 
 
 def _window(found: Comparison) -> str:

@@ -159,9 +159,15 @@ def new_node(node: str) -> str:
 def memory(found: Comparison) -> str:
     """Return the sentence of a peak memory that grew."""
     return (
-        f"peak memory grew by {percent(found.change or 0.0)} ({_rates(found, 'bytes')}; "
+        f"peak memory grew by {percent(found.change or 0.0)} ({mebibytes(found)}; "
         f"{_interval(found)}); find what keeps it, or {ACCEPT_LEVEL}"
     )
+
+
+def mebibytes(found: Comparison) -> str:
+    """Return the bytes of both sides, as the report has them: ``350 to 500 MiB``."""
+    before, now = ((value or 0.0) / 2**20 for value in (found.before, found.now))
+    return f"{amount(before)} to {amount(now)} MiB"
 
 
 def speedup(found: Comparison, why: str = "") -> str:

@@ -121,7 +121,7 @@ class Marks:
     def loss(self, value: Any) -> None:
         """Keep the loss; a tensor of a GPU is not waited for."""
         if not self._is_over:
-            self._losses.append(value.detach() if hasattr(value, "detach") else value)
+            self._losses.append(_kept(value))
 
     def __enter__(self) -> Marks:
         self._entered_s = time.perf_counter()
@@ -237,3 +237,11 @@ def _framework(of_case: str) -> dict[str, Any]:
             version = getattr(module, "__version__", None)
             return {"framework": name, "framework_version": version, "device_id": None}
     return {"framework": "program", "framework_version": None, "device_id": None}
+
+
+def _kept(loss: Any) -> Any:
+    """Return the loss without its graph; a number where it lies on the CPU, as workers keep it."""
+    alone = loss.detach() if hasattr(loss, "detach") else loss
+    # Paddle's tensors know a place, those of PyTorch and TensorFlow a device.
+    where = getattr(loss, "place", None) or getattr(loss, "device", "")
+    return float(alone) if "cpu" in str(where).lower() else alone

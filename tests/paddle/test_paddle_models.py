@@ -12,6 +12,7 @@ from perf_tests.deeplabv3p import paddle_train as deeplabv3p
 from perf_tests.resnet50 import paddle_train as resnet50
 from perf_tests.tsm import cases
 from perf_tests.tsm import paddle_train as tsm
+from pytest_dlperf.worker.frameworks.paddle_ import Paddle
 from pytest_dlperf.worker.frameworks.paddle_job import LossScaler, PaddleJob
 
 pytestmark = pytest.mark.paddle
@@ -144,3 +145,11 @@ def test_arcface_shares_an_overflow_and_nothing_else(value: float, finite: bool)
     assert weight.grad.isfinite().all().item() is finite
     if finite:
         assert weight.grad.flatten().tolist() == [value] * 6
+
+
+def test_a_loss_on_the_cpu_is_kept_as_a_number():
+    """A tensor kept for each iteration holds the heap open around it, and memory grows."""
+    loss = paddle.to_tensor([1.5], stop_gradient=False)
+    kept = object.__new__(Paddle).keep_loss(loss)
+    assert isinstance(kept, float)
+    assert kept == 1.5

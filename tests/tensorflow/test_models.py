@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from perf_tests.resnet50 import tf_horovod_train as resnet50
 from perf_tests.resnet50.recipe import SIZES
+from pytest_dlperf.worker.frameworks.tensorflow_ import Tensorflow
 from pytest_dlperf.worker.frameworks.tensorflow_job import TensorflowJob
 from pytest_dlperf.worker.frameworks.tensorflow_ranks import Alone
 from pytest_dlperf.worker.frameworks.tensorflow_watch import FirstCall, FlopsByDtype
@@ -137,3 +138,13 @@ def test_amp_scales_its_loss_and_steps_by_gradients_of_their_true_size():
     assert gradient.numpy() == pytest.approx(3 * 2**15)
     scaled.update(optimizer, [gradient], [weight], clip_norm=1.0)
     assert weight.numpy() == pytest.approx(2 - 0.5 * 1.0)
+
+
+def test_a_loss_on_the_cpu_is_kept_as_a_number():
+    """A tensor kept for each iteration holds the heap open around it, and memory grows."""
+    loss = tf.constant(1.5)
+    framework = object.__new__(Tensorflow)
+    framework._gpu = None
+    kept = framework.keep_loss(loss)
+    assert isinstance(kept, float)
+    assert kept == 1.5

@@ -10,6 +10,7 @@ from perf_tests.arcface import torch_train as arcface
 from perf_tests.deeplabv3p import torch_train as deeplabv3p
 from perf_tests.resnet50 import torch_train as resnet50
 from perf_tests.tsm import torch_train as tsm
+from pytest_dlperf.worker.frameworks.torch_ import Torch
 from pytest_dlperf.worker.frameworks.torch_job import TorchJob
 
 pytestmark = pytest.mark.torch
@@ -147,3 +148,11 @@ def test_arcface_margin_is_added_to_the_angle_of_the_target_only():
     expected = angle.clone()
     expected[0, 1] += 0.5
     torch.testing.assert_close(moved.acos(), expected)
+
+
+def test_a_loss_on_the_cpu_is_kept_as_a_number():
+    """A tensor kept for each iteration holds the heap open around it, and memory grows."""
+    loss = torch.tensor(3.0, requires_grad=True) / 2
+    kept = object.__new__(Torch).keep_loss(loss)
+    assert isinstance(kept, float)
+    assert kept == 1.5

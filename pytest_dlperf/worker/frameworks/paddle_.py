@@ -98,9 +98,12 @@ class Paddle:
             self.synchronise()
 
     def keep_loss(self, loss: Any) -> Any:
-        """Return the loss without its graph; nothing waits for the device."""
+        """Return the loss without its graph; on the CPU a number, as in PyTorch.
+
+        Nothing waits for the device.
+        """
         if isinstance(loss, paddle.Tensor) and loss.size == 1:
-            return loss.detach()
+            return self.loss_value(loss) if loss.place.is_cpu_place() else loss.detach()
         if isinstance(loss, float):
             return loss
         raise WorkerFailure(

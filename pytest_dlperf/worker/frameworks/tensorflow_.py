@@ -107,9 +107,9 @@ class Tensorflow:
         self.synchronise()
 
     def keep_loss(self, loss: Any) -> Any:
-        """Return the loss as it is: an eager tensor holds no graph."""
+        """Return the loss; an eager tensor holds no graph. On the CPU a number, as in PyTorch."""
         if tf.is_tensor(loss) and loss.shape.num_elements() == 1:
-            return loss
+            return self.loss_value(loss) if self._gpu is None else loss
         if isinstance(loss, float):
             return loss
         raise WorkerFailure(

@@ -111,9 +111,13 @@ class Torch:
             self.synchronise()
 
     def keep_loss(self, loss: Any) -> Any:
-        """Return the loss without its graph; nothing waits for the device."""
+        """Return the loss without its graph; nothing waits for the device.
+
+        A number where it lies on the CPU: a tensor kept there for each iteration lies between
+        the training's own in the heap, whose holes then fit no more, and the process grows.
+        """
         if isinstance(loss, torch.Tensor) and loss.numel() == 1:
-            return loss.detach()
+            return self.loss_value(loss) if loss.device.type == "cpu" else loss.detach()
         if isinstance(loss, float):
             return loss
         raise WorkerFailure(
@@ -124,7 +128,7 @@ class Torch:
 
     def loss_value(self, kept: Any) -> float:
         """Return a kept loss as a number."""
-        return float(kept)
+        return float(kept.detach() if isinstance(kept, torch.Tensor) else kept)
 
     def watch_shapes(self) -> AbstractContextManager[Any]:
         """Note the shapes of the first module call's tensors."""

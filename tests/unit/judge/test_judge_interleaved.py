@@ -141,10 +141,10 @@ def test_more_cpu_seconds_for_a_faster_training_are_a_trade():
 
 
 def test_memory_that_grew_fails():
-    now, before = measurement([100.0] * 10, memory=150), measurement([100.0] * 10, memory=100)
+    now, before = (measurement([100.0] * 10, memory=size << 20) for size in (1500, 1000))
     judged = judge_interleaved(case(), now, before, Rule())
     assert judged.verdict is Verdict.REGRESSED
-    assert "peak memory grew by 50.0 %" in judged.reason
+    assert "peak memory grew by 50.0 % (1000 to 1500 MiB; 90 % interval" in judged.reason
 
 
 def with_medians(measured: Measurement, rates: list[float]) -> Measurement:

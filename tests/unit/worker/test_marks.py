@@ -47,6 +47,33 @@ def records(folder: Path) -> dict[str, list[dict[str, object]]]:
     return found
 
 
+def test_a_loss_on_the_cpu_is_kept_as_a_number(tmp_path: Path):
+    """A tensor kept for each iteration holds the heap open around it, and memory grows."""
+    marks = Marks(settings(tmp_path))
+
+    class Loss:
+        device = "cpu"
+
+        def detach(self) -> Loss:
+            return self
+
+        def __float__(self) -> float:
+            return 0.5
+
+    class LossOnGpu(Loss):
+        device = "cuda:0"
+
+        def __float__(self) -> float:
+            raise AssertionError("waits for the GPU")
+
+    marks.loss(Loss())
+    marks.loss(LossOnGpu())
+    number, tensor = marks._losses
+    assert number == 0.5
+    assert isinstance(number, float)
+    assert isinstance(tensor, LossOnGpu)
+
+
 def test_the_module_imports_nothing_and_does_nothing_outside_a_case():
     program = (
         "import sys; before = set(sys.modules);"
