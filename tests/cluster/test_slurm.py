@@ -41,11 +41,18 @@ SLEEPS = "echo asleep; exec sleep 1000"
 ASIDE = ("--dlperf-share-host", "--dlperf-slurm=--nodelist=node2")
 
 
+def send(process: subprocess.Popen[str], number: int) -> None:
+    """Send a signal to the pytest that ``nsenter`` has started."""
+    child = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0]
+    os.kill(int(child), number)
+
+
 class Session:
     """A pytest on the first node, with a folder of its own."""
 
     def __init__(self, slurm: Slurm, folder: Path) -> None:
         self.slurm, self.folder = slurm, folder
+        self._started: list[subprocess.Popen[str]] = []
         folder.mkdir(parents=True)
 
     def write(self, text: str) -> None:
@@ -63,7 +70,7 @@ class Session:
             "--dlperf-scheduler=slurm", "--dlperf-json=r.json", *arguments,
         )  # fmt: skip
         with (self.folder / "pytest.log").open("w") as log:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 [word if "--wd=" not in word else f"--wd={self.folder}" for word in words],
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -77,7 +84,18 @@ class Session:
                     "PYTEST_ADDOPTS": "-p no:hypothesispytest",
                     "SECRET_TOKEN": "s3cret-value",
                 },
+                # What is started behind a shell's & ignores SIGINT, and so would this.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
             )
+        self._started.append(process)
+        return process
+
+    def close(self) -> None:
+        """Kill what still runs, so that its jobs hold no node; they end with their session."""
+        for process in self._started:
+            if process.poll() is None:
+                send(process, signal.SIGKILL)
+                process.wait(timeout=30)
 
     def run(self, *arguments: str, before: tuple[str, ...] = ()) -> int:
         with self.start(*arguments, before=before) as process:
@@ -144,8 +162,10 @@ def slurm() -> Iterator[Slurm]:
 
 
 @pytest.fixture
-def session(slurm: Slurm, tmp_path: Path) -> Session:
-    return Session(slurm, tmp_path / "suite")
+def session(slurm: Slurm, tmp_path: Path) -> Iterator[Session]:
+    made = Session(slurm, tmp_path / "suite")
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="module")
@@ -176,12 +196,6 @@ def test_two_nodes_train_one_case_in_a_job(session: Session):
     check_trained(outcome)
     assert code == 0, session.text()
     assert session.slurm.lab.processes(2, str(session.folder)) == []
-
-
-def send(process: subprocess.Popen[str], number: int) -> None:
-    """Send a signal to the pytest that ``nsenter`` has started."""
-    child = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0]
-    os.kill(int(child), number)
 
 
 @pytest.mark.usefixtures("aside")
