@@ -14,8 +14,8 @@ from tests.losses import assert_losses_fell
 pytestmark = pytest.mark.torch
 ROOT = Path(__file__).parents[2]
 SUITES = ("arcface", "deeplabv3p", "resnet50", "tsm")
-#: TSM in bf16 takes as long as all others: `tox -e perf` trains it in CI. The others in bf16 in one
-#: process are trained for their speedup in two.
+#: TSM in bf16 takes as long as all others: `tox -e perf` trains it in CI. The others in bf16
+#: are trained in one process for their speedup in two.
 CHOSEN = "torch and not (bf16 and (tsm or 1n1c))"
 
 
