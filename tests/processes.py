@@ -1,7 +1,8 @@
-"""Living processes of runs, by their environment."""
+"""Processes of tests: those of runs that live, by their environment; signals that they heed."""
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 
@@ -17,3 +18,8 @@ def of_runs_in(folder: Path) -> list[str]:
         if f"DLPERF_RUN={folder}".encode() in environment:
             found.append(command.replace(b"\0", b" ").decode())
     return found
+
+
+def heed_interrupts() -> None:
+    """Heed Ctrl-C, as ``preexec_fn``: a shell's background job ignores it, and hands that on."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

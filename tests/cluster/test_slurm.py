@@ -18,6 +18,8 @@ from cluster import check_trained
 from lab import Lab
 from slurm import Slurm, missing
 
+from tests.processes import heed_interrupts
+
 REPOSITORY = Path(__file__).parents[2]
 TRAINS = """
     import pytest
@@ -84,8 +86,7 @@ class Session:
                     "PYTEST_ADDOPTS": "-p no:hypothesispytest",
                     "SECRET_TOKEN": "s3cret-value",
                 },
-                # What is started behind a shell's & ignores SIGINT, and so would this.
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+                preexec_fn=heed_interrupts,  # noqa: PLW1509
             )
         self._started.append(process)
         return process

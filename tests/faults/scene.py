@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import textwrap
@@ -18,7 +17,7 @@ from typing import Any
 from fault_table import Row
 
 from pytest_dlperf.launch.lease import lease_holder
-from tests.processes import of_runs_in
+from tests.processes import heed_interrupts, of_runs_in
 
 PROGRAM = Path(__file__).with_name("program.py")
 #: From the fault, or from the timeout, to the verdict; the issue's own bound.
@@ -88,8 +87,7 @@ class Scene:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env={**os.environ, **self.environment},
-            # A shell's background job ignores Ctrl-C, and hands that on.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+            preexec_fn=heed_interrupts,  # noqa: PLW1509
         )  # fmt: skip
 
     def ended(self, session: subprocess.Popen[bytes]) -> Result:

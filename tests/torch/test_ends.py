@@ -15,6 +15,7 @@ import pytest
 from user_folder import Folder
 
 from pytest_dlperf.launch.lease import lease_holder
+from tests.processes import heed_interrupts
 
 pytestmark = pytest.mark.torch
 
@@ -44,8 +45,7 @@ def test_pytest_is_interrupted(folder: Folder):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env=dict(os.environ),
-        # A shell's background job ignores Ctrl-C, and hands that on.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+        preexec_fn=heed_interrupts,  # noqa: PLW1509
     )
     end_s = time.monotonic() + 60
     while not list(folder.path.glob(".dlperf/*/*/run1/asleep")):
