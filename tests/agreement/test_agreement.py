@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pairs import as_in_paddle, as_in_torch, trainings
+
+from tests.helpers.framework_pairs import as_in_paddle, as_in_torch, trainings
 
 pytestmark = pytest.mark.agreement
 SUITES = pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_dlperf.report.page.session_page import render
-from tests import page_outcomes
+from tests.helpers import page_outcomes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_dlperf.core.verdict import Verdict
 from tests.browser.conftest import DESKTOP, PHONE
-from tests.page_outcomes import case, environment, judged, unmeasured
+from tests.helpers.page_outcomes import case, environment, judged, unmeasured
 
 REGRESSED = "tsm-torch-amp-bs16-1n8g"
 NASTY = "</details><img src=x onerror=alert(1)><script>alert(2)</script>\u202eאבג 训练"

@@ -3,7 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ci_repository import Repository
+
+from tests.helpers.ci_repository import Repository
 
 
 @pytest.fixture

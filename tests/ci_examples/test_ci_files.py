@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ci_repository import CASE, EXAMPLES, Repository, document
+
+from tests.helpers.ci_repository import CASE, EXAMPLES, Repository, document
 
 GITHUB = sorted(path.name for path in (EXAMPLES / "github").glob("*.yml"))
 MEASURE = ("github/perf.yml", "Measure and judge")

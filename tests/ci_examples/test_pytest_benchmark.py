@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ci_repository import CASE, Repository
 from junitparser import Failure, JUnitXml, Properties
 from markdown_it import MarkdownIt
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from tests.helpers.ci_repository import CASE, Repository
 
 
 def session(repository: Repository, name: str, *options: str, **env: str) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster import Cluster
-from lab import Lab, a_lab
 
 from pytest_dlperf.launch.lease import lease_holder
+from tests.helpers.cluster import Cluster
+from tests.helpers.lab import Lab, a_lab
 
 REPOSITORY = Path(__file__).parents[2]
 

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from cluster import Cluster, check_trained
 
-from tests.bare_python import make_bare_python
+from tests.helpers.bare_python import make_bare_python
+from tests.helpers.cluster import Cluster, check_trained
 
 pytestmark = pytest.mark.torch
 

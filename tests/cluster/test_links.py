@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
-from cluster import Cluster
+
+from tests.helpers.cluster import Cluster
 
 pytestmark = pytest.mark.torch
 #: A busy machine gives sessions that do not count; they are repeated.

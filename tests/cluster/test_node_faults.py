@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster import Cluster
-from fault_table import ROWS, Row
-from lab import Lab, a_lab
 
 from pytest_dlperf.launch.lease import lease_holder
+from tests.helpers.cluster import Cluster
+from tests.helpers.fault_table import ROWS, Row
+from tests.helpers.lab import Lab, a_lab
 
 REPOSITORY = Path(__file__).parents[2]
 #: From the fault, or from the timeout, to the verdict; the issue's own bound.

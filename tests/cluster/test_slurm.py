@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster import check_trained
-from lab import Lab
-from slurm import Slurm, missing
 
-from tests.processes import heed_interrupts
+from tests.helpers.cluster import check_trained
+from tests.helpers.lab import Lab
+from tests.helpers.processes import heed_interrupts
+from tests.helpers.slurm import Slurm, missing
 
 REPOSITORY = Path(__file__).parents[2]
 TRAINS = """

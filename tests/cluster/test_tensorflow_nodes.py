@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from cluster import Cluster, check_it_trains
+
+from tests.helpers.cluster import Cluster, check_it_trains
 
 
 def test_it_trains_on_two_nodes(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from cluster import Cluster, check_trained
+
+from tests.helpers.cluster import Cluster, check_trained
 
 pytestmark = pytest.mark.torch
 

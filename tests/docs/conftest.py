@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from documents import ROOT, Ran, run_in_order
+
+from tests.helpers.documents import ROOT, Ran, run_in_order
 
 
 @pytest.fixture(scope="session")

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from documents import ROOT, Block, Ran, blocks, run_in_order
 
 from pytest_dlperf.cli.main import _parser
+from tests.helpers.documents import ROOT, Block, Ran, blocks, run_in_order
 
 DOCUMENTS = ("README.md", "docs/tutorial.md")
 #: What becomes of a slowdown where runs vary as much, as on a machine that others use.

@@ -4,8 +4,9 @@ import os
 from pathlib import Path
 
 import pytest
-from fault_table import ROWS, merge
-from scene import Scene
+
+from tests.helpers.fault_table import ROWS, merge
+from tests.helpers.scene import Scene
 
 HERE = Path(__file__).parent
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from scene import Scene
+
+from tests.helpers.scene import Scene
 
 
 def test_a_limit_of_memory(scene: Scene):

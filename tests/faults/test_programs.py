@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from scene import Scene
+
+from tests.helpers.scene import Scene
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import signal
 import time
 
 import pytest
-from scene import Scene
+
+from tests.helpers.scene import Scene
 
 #: From SIGTERM to SIGKILL, as CI systems have it.
 CANCEL_S = 10.0

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from scene import Scene
+
+from tests.helpers.scene import Scene
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="there is no torch here: tox -e faults"

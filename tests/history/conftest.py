@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import cluster as postgresql
 import pytest
+
+from tests.helpers import postgresql
 
 if TYPE_CHECKING:
     from pytest_dlperf.history.address import Address

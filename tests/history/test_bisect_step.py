@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from history_builders import outcome
 
 from pytest_dlperf.cli.history import bisect_step
 from pytest_dlperf.core.against import Against
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
+from tests.helpers.history_builders import outcome
 
 OLD, NEW, SKIP, STOP = 0, 1, 125, 129
 

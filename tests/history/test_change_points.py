@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from history_builders import commit, days, outcome, with_canary
 
 from pytest_dlperf.history.address import Address
 from pytest_dlperf.history.append import append
@@ -13,6 +12,7 @@ from pytest_dlperf.history.changes import changes_of, with_causes
 from pytest_dlperf.history.database import reading
 from pytest_dlperf.history.query import series_of
 from pytest_dlperf.history.split_range import split_range
+from tests.helpers.history_builders import commit, days, outcome, with_canary
 
 pytest.importorskip("otava", reason="Apache Otava is not installed (tox env history)")
 

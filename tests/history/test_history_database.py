@@ -17,8 +17,6 @@ import pytest
 pytest.importorskip("sqlalchemy", reason="the extra history is not installed (tox env history)")
 
 import sqlalchemy as sa
-from history_builders import case, days, outcome
-from report_builders import ENVIRONMENT, unmeasured
 
 from pytest_dlperf.core.errors import HistoryError
 from pytest_dlperf.core.outcome import Outcome
@@ -29,6 +27,8 @@ from pytest_dlperf.history.address import Address, parse_address
 from pytest_dlperf.history.append import append
 from pytest_dlperf.history.database import reading, writing
 from pytest_dlperf.history.query import series_of, stored_cases, whole_outcomes
+from tests.helpers.history_builders import case, days, outcome
+from tests.helpers.report_builders import ENVIRONMENT, unmeasured
 
 SPAWN = multiprocessing.get_context("spawn")
 

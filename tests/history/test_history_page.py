@@ -13,7 +13,6 @@ from typing import Any
 
 import jsonschema
 import pytest
-from history_builders import case, commit, days, outcome
 
 from pytest_dlperf import cli
 from pytest_dlperf.core.history import Point, Series
@@ -21,6 +20,7 @@ from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.history.address import Address, parse_address
 from pytest_dlperf.history.append import append
 from pytest_dlperf.report.page.series_chart import series_chart
+from tests.helpers.history_builders import case, commit, days, outcome
 
 pytest.importorskip("otava", reason="Apache Otava is not installed (tox env history)")
 

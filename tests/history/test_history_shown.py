@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from history_builders import case, days, outcome, text
 
 from pytest_dlperf.history.address import Address, parse_address
 from pytest_dlperf.history.append import append
+from tests.helpers.history_builders import case, days, outcome, text
 
 CASE = case().id
 NASTY = "n\x1b[2J\x07\r\u202e\nx"

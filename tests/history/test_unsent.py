@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from history_builders import days, outcome
 
 from pytest_dlperf.core.errors import HistoryError
 from pytest_dlperf.core.outcome import Outcome
@@ -17,6 +16,7 @@ from pytest_dlperf.history.database import reading
 from pytest_dlperf.history.query import series_of
 from pytest_dlperf.history.send import send_unsent
 from pytest_dlperf.history.unsent import Journal, folder_in
+from tests.helpers.history_builders import days, outcome
 
 
 def journal(

@@ -1,4 +1,4 @@
-"""A suite's own training in Paddle, with the faults of ``tests/planted_faults.py``."""
+"""A suite's own training in Paddle, with the faults of ``tests/helpers/planted_faults.py``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import paddle
 from paddle.nn import functional as F
 
 from perf_tests.resnet50 import paddle_train as resnet50_train
-from tests.fault_in_environment import planted
+from tests.helpers.fault_in_environment import planted
 
 
 def resnet50(job):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.data_sets import faces, write_all
-from tests.real_data import check_read, train
+from tests.helpers.data_sets import faces, write_all
+from tests.helpers.real_data import check_read, train
 
 pytestmark = pytest.mark.paddle
 

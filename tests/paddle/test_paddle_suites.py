@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.losses import assert_losses_fell
+from tests.helpers.losses import assert_losses_fell
 
 pytestmark = pytest.mark.paddle
 ROOT = Path(__file__).parents[2]

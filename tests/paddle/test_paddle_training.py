@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_dlperf.launch.lease import lease_holder
-from tests.torch.user_folder import Folder
+from tests.helpers.user_folder import Folder
 
 pytestmark = pytest.mark.paddle
 

@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from fake_suite import FAKES, TESTS, Suite
+
+from tests.helpers.fake_suite import FAKES, TESTS, Suite
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from fake_suite import Suite
 
 import pytest_dlperf.report
+from tests.helpers.fake_suite import Suite
 
 #: A tolerance that three pairs certify.
 WIDE = "--dlperf-tolerance=15%"

@@ -9,8 +9,9 @@ import sys
 import time
 
 import pytest
-from fake_suite import Suite
-from test_watched_gpus import GPU, ID, on_a_gpu
+
+from tests.helpers.fake_suite import Suite
+from tests.plugin.test_watched_gpus import GPU, ID, on_a_gpu
 
 #: A process that is on every machine, and of no session.
 FOREIGN = 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fake_suite import TESTS, Suite
+from tests.helpers.fake_suite import TESTS, Suite
 
 FOUR = TESTS.replace("batch_size_per_device=4", "batch_size_per_device=[4, 8]")
 

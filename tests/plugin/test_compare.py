@@ -11,9 +11,9 @@ from typing import Any
 
 import jsonschema
 import pytest
-from fake_suite import Suite
 
 import pytest_dlperf.report
+from tests.helpers.fake_suite import Suite
 
 CASES = """
 from pytest_dlperf import expand

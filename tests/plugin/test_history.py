@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from fake_suite import Suite
+
+from tests.helpers.fake_suite import Suite
 
 pytest.importorskip("sqlalchemy", reason="the extra history is not installed (tox env history)")
 

@@ -5,23 +5,21 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_suite import Suite
+
+from tests.helpers.fake_suite import Suite
 
 pytest.importorskip("sqlalchemy", reason="the extra history is not installed (tox env history)")
 pytest.importorskip("otava.analysis", reason="Apache Otava is not installed (tox env history)")
-sys.path.append(str(Path(__file__).parents[1] / "history"))
-
-from history_builders import case, days
 
 from pytest_dlperf import cli
 from pytest_dlperf.core.case import Protocol
 from pytest_dlperf.history.address import parse_address
 from pytest_dlperf.history.append import append
+from tests.helpers.history_builders import case, days
 
 #: As the fake suite declares it.
 CASE = case(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from fake_suite import Suite
+
+from tests.helpers.fake_suite import Suite
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from fake_suite import Suite
+from tests.helpers.fake_suite import Suite
 
 
 def test_a_session_writes_its_page_and_says_where(suite: Suite):

@@ -7,9 +7,9 @@ from typing import Any
 
 import jsonschema
 import pytest
-from fake_suite import Suite
 
 from pytest_dlperf.report.results_schema import results_schema
+from tests.helpers.fake_suite import Suite
 
 #: Ends with the words of the file ``words`` unless it is launched for the ``good`` time.
 PROGRAM = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from fake_suite import Suite
+from tests.helpers.fake_suite import Suite
 
 ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
 

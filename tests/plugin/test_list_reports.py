@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_suite import Suite
+
+from tests.helpers.fake_suite import Suite
 
 BASELINES = Path(__file__).parents[2] / "baselines"
 #: Cases of the reports' tables, whether or not the suites here declare them all.

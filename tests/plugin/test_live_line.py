@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 
-from fake_suite import Suite
+from tests.helpers.fake_suite import Suite
 
 
 def on_a_terminal(suite: Suite, *arguments: str) -> str:

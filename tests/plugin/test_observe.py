@@ -7,7 +7,8 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from fake_suite import Suite
+
+from tests.helpers.fake_suite import Suite
 
 ONE = "net-torch-fp32-bs4-1n1c"
 OBSERVE = ("-k", "1n1c", "--dlperf-mode=observe")

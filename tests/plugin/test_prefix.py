@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from fake_suite import FAKES, TESTS, Suite
-from test_watched_gpus import on_a_gpu
+
+from tests.helpers.fake_suite import FAKES, TESTS, Suite
+from tests.plugin.test_watched_gpus import on_a_gpu
 
 ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
 

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from fake_suite import Suite
 
-from tests.leaks import files_with, open_to_others, process_lists
+from tests.helpers.fake_suite import Suite
+from tests.helpers.leaks import files_with, open_to_others, process_lists
 
 SECRET = "hunter2-of-the-environment"
 IN_PREFIX = "hunter3-in-the-prefix"

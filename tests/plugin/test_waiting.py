@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from fake_suite import Suite
+
+from tests.helpers.fake_suite import Suite
 
 HOLDER = """
 from pytest_dlperf.launch.lease import host_lease

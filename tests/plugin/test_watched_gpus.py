@@ -6,7 +6,7 @@ import json
 import os
 import stat
 
-from fake_suite import FAKES, TESTS, Suite
+from tests.helpers.fake_suite import FAKES, TESTS, Suite
 
 ID = "net-torch-fp32-bs4-1n1g"
 GPU = {

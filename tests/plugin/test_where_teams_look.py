@@ -7,7 +7,8 @@ import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from fake_suite import Suite
+
+from tests.helpers.fake_suite import Suite
 
 ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
 ERROR = (

@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
-from stage import Stage
+
+from tests.helpers.stage import Stage
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from stage import CASES, SLOW_DISK, Stage, wait_until
 
 from pytest_dlperf.baseline import noise_file
 from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.history import certificates
 from pytest_dlperf.launch.lease import lease_holder
+from tests.helpers.stage import CASES, SLOW_DISK, Stage, wait_until
 
 RUN_S = 0.3
 #: However busy the machine is, this is promised.

@@ -7,7 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from stage import CASES, Stage
+
+from tests.helpers.stage import CASES, Stage
 
 TORCH_TESTS = """
 import pytest

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.torch.user_folder import Folder
+from tests.helpers.user_folder import Folder
 
 HERE = Path(__file__).parent
 

@@ -1,11 +1,11 @@
-"""A suite's own training in TensorFlow, with the faults of ``tests/planted_faults.py``."""
+"""A suite's own training in TensorFlow, with the faults of ``tests/helpers/planted_faults.py``."""
 
 from __future__ import annotations
 
 import tensorflow as tf
 
 from perf_tests.resnet50 import tf_horovod_train as resnet50_train
-from tests.fault_in_environment import planted
+from tests.helpers.fault_in_environment import planted
 
 
 def resnet50(job):

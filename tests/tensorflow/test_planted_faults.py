@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.planted_faults import assert_caught
-from tests.torch.user_folder import Folder
+from tests.helpers.planted_faults import assert_caught
+from tests.helpers.user_folder import Folder
 
 pytestmark = pytest.mark.tensorflow
 

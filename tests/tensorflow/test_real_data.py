@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from perf_tests.resnet50 import tf_data
-from tests.real_data import check_read, train
+from tests.helpers.real_data import check_read, train
 
 pytestmark = pytest.mark.tensorflow
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.torch.user_folder import Folder
+from tests.helpers.user_folder import Folder
 
 pytestmark = pytest.mark.tensorflow
 

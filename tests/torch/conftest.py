@@ -3,7 +3,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from user_folder import HERE, Folder
+
+from tests.helpers.user_folder import HERE, Folder
 
 
 @pytest.fixture

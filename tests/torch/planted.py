@@ -1,11 +1,11 @@
-"""A suite's own training, with the faults of ``tests/planted_faults.py``."""
+"""A suite's own training, with the faults of ``tests/helpers/planted_faults.py``."""
 
 from __future__ import annotations
 
 import torch
 
 from perf_tests.arcface import torch_train as arcface_train
-from tests.fault_in_environment import planted
+from tests.helpers.fault_in_environment import planted
 
 
 def arcface(job):

@@ -11,7 +11,8 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from user_folder import HERE, Folder
+
+from tests.helpers.user_folder import HERE, Folder
 
 pytestmark = pytest.mark.torch
 NOT_JUDGED = {"inconclusive", "incomparable", "unsteady"}

@@ -12,10 +12,10 @@ import sys
 import time
 
 import pytest
-from user_folder import Folder
 
 from pytest_dlperf.launch.lease import lease_holder
-from tests.processes import heed_interrupts
+from tests.helpers.processes import heed_interrupts
+from tests.helpers.user_folder import Folder
 
 pytestmark = pytest.mark.torch
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from user_folder import HERE, Folder
 
-from tests.bare_python import make_bare_python
+from tests.helpers.bare_python import make_bare_python
+from tests.helpers.user_folder import HERE, Folder
 
 pytestmark = pytest.mark.torch
 

@@ -9,7 +9,8 @@ import sys
 from typing import Any
 
 import pytest
-from user_folder import Folder
+
+from tests.helpers.user_folder import Folder
 
 pytestmark = pytest.mark.torch
 

@@ -6,9 +6,9 @@ ArcFace here, whose classifier is sharded; ResNet-50 in the tests of the other f
 from __future__ import annotations
 
 import pytest
-from user_folder import Folder
 
-from tests.planted_faults import assert_caught
+from tests.helpers.planted_faults import assert_caught
+from tests.helpers.user_folder import Folder
 
 pytestmark = pytest.mark.torch
 

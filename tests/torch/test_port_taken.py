@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from user_folder import Folder
+
+from tests.helpers.user_folder import Folder
 
 pytestmark = pytest.mark.torch
 

@@ -8,7 +8,8 @@ import venv
 
 import pytest
 import torch
-from user_folder import Folder
+
+from tests.helpers.user_folder import Folder
 
 pytestmark = pytest.mark.torch
 PYTHON = f"--dlperf-python={sys.executable}"

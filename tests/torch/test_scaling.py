@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from user_folder import Folder
 
 from pytest_dlperf.core.codec import decode
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.skew import stored_scaling
 from pytest_dlperf.judge.scaling import why
+from tests.helpers.user_folder import Folder
 
 pytestmark = pytest.mark.torch
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from user_folder import Folder
 
-from tests.leaks import files_with, open_to_others, process_lists
+from tests.helpers.leaks import files_with, open_to_others, process_lists
+from tests.helpers.user_folder import Folder
 
 pytestmark = pytest.mark.torch
 

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from user_folder import Folder
+
+from tests.helpers.user_folder import Folder
 
 pytestmark = pytest.mark.torch
 

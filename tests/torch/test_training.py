@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from user_folder import Folder
+
+from tests.helpers.user_folder import Folder
 
 pytestmark = pytest.mark.torch
 

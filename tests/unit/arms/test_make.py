@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from repository import Repository
 
 from pytest_dlperf.arms.make import Arms
 from pytest_dlperf.core.arm import HereArm, parse_arm
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.launch.process import execute
+from tests.helpers.repository import Repository
 
 
 @pytest.fixture

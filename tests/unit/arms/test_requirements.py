@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from repository import Repository, project, wheel
 
 from pytest_dlperf.arms.make import Arms
 from pytest_dlperf.arms.overlay import Installer
@@ -21,6 +20,7 @@ from pytest_dlperf.arms.resolved import content_of, of_pins, of_report
 from pytest_dlperf.core.arm import parse_arm
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.launch.process import execute
+from tests.helpers.repository import Repository, project, wheel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

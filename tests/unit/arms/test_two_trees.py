@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from repository import Repository
 
 from pytest_dlperf.arms.make import Arms
 from pytest_dlperf.cases.matrix import expand
@@ -17,6 +16,7 @@ from pytest_dlperf.core.arm import HereArm, parse_arm
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.launch.process import execute
 from pytest_dlperf.two_trees import TwoTrees
+from tests.helpers.repository import Repository
 
 [CASE] = expand(suite="net", workload="m:build", batch_size_per_device=1, layout="1n1c")
 PACKAGE = {"python/net/__init__.py": "", "python/net/layers.py": "", "train.py": ""}

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from baseline_builders import CASE_ID, MACHINE, PLACE, baseline, outcome, session, write
 
 from pytest_dlperf import cli
 from pytest_dlperf.baseline import commands
@@ -20,6 +19,15 @@ from pytest_dlperf.core.baseline import Session, Source
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report import json_
+from tests.helpers.baseline_builders import (
+    CASE_ID,
+    MACHINE,
+    PLACE,
+    baseline,
+    outcome,
+    session,
+    write,
+)
 
 PUBLISHED = Path(__file__).parents[3] / "baselines"
 V100_16, V100_32 = "8x-v100-sxm2-16gb", "8x-v100-sxm2-32gb"

@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from baseline_builders import CASE_ID, MACHINE, PLACE, baseline, session
 
 from pytest_dlperf.baseline.store import BaselineStore
+from tests.helpers.baseline_builders import CASE_ID, MACHINE, PLACE, baseline, session
 
-HERE = Path(__file__).parent
 UPDATES = 25
 
 #: Appends sessions marked with the writer's name, once a line comes in.
@@ -23,7 +22,7 @@ WRITER = f"""
 import sys
 from pathlib import Path
 
-from baseline_builders import PLACE, baseline, session
+from tests.helpers.baseline_builders import PLACE, baseline, session
 from pytest_dlperf.baseline.store import BaselineStore
 
 store, name = BaselineStore(Path(sys.argv[1])), sys.argv[2]
@@ -41,7 +40,7 @@ REWRITER = """
 import itertools, sys
 from pathlib import Path
 
-from baseline_builders import baseline, session
+from tests.helpers.baseline_builders import baseline, session
 from pytest_dlperf.baseline.store import BaselineStore
 
 store = BaselineStore(Path(sys.argv[1]))
@@ -56,7 +55,7 @@ STUCK = """
 import os, sys, time
 from pathlib import Path
 
-from baseline_builders import baseline, session
+from tests.helpers.baseline_builders import baseline, session
 from pytest_dlperf.baseline.store import BaselineStore
 
 def stuck(*_):
@@ -87,7 +86,7 @@ def start(
     started: list[subprocess.Popen[str]], program: str, *arguments: object
 ) -> subprocess.Popen[str]:
     """Start ``program`` and return when it is ready."""
-    path = os.pathsep.join([str(HERE), *sys.path])
+    path = os.pathsep.join(sys.path)
     process = subprocess.Popen(
         [sys.executable, "-c", program, *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": path},

@@ -6,7 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from baseline_builders import (
+
+from pytest_dlperf.baseline.refusal import conditions_changed, refusal
+from pytest_dlperf.baseline.store import BaselineStore
+from pytest_dlperf.core.case import Protocol
+from pytest_dlperf.core.errors import UpdateRefusedError
+from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.verdict import Judgement, Verdict
+from tests.helpers.baseline_builders import (
     CASE,
     CASE_ID,
     CONDITIONS,
@@ -17,13 +24,6 @@ from baseline_builders import (
     outcome,
     write,
 )
-
-from pytest_dlperf.baseline.refusal import conditions_changed, refusal
-from pytest_dlperf.baseline.store import BaselineStore
-from pytest_dlperf.core.case import Protocol
-from pytest_dlperf.core.errors import UpdateRefusedError
-from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.verdict import Judgement, Verdict
 
 WINDOW = (50, 150)
 ALWAYS = "this is refused whatever the reason"

@@ -10,13 +10,20 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
-from baseline_builders import CONDITIONS, ENVIRONMENT, baseline, measurement, outcome, run
 
 from pytest_dlperf import cli
 from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.baseline.stored_session import session_of
 from pytest_dlperf.core.baseline import Level, Session
 from pytest_dlperf.report import json_, nodes_schema
+from tests.helpers.baseline_builders import (
+    CONDITIONS,
+    ENVIRONMENT,
+    baseline,
+    measurement,
+    outcome,
+    run,
+)
 
 RATES = {"n1": 100.0, "n2": 100.0, "n3": 92.0}
 

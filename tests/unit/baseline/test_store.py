@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from baseline_builders import CASE_ID, MACHINE, PLACE, baseline, session
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.core.baseline import Baseline, Level, Session, Source
 from pytest_dlperf.core.errors import BaselineError
+from tests.helpers.baseline_builders import CASE_ID, MACHINE, PLACE, baseline, session
 
 
 @pytest.fixture

@@ -8,12 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from baseline_builders import CASE_ID, MACHINE, PLACE, baseline, measurement, outcome, run, session
 
 from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.baseline.stored_session import session_of
 from pytest_dlperf.core.errors import BaselineError
 from pytest_dlperf.core.scaling import RankScaling, Scaling, StoredScaling
+from tests.helpers.baseline_builders import (
+    CASE_ID,
+    MACHINE,
+    PLACE,
+    baseline,
+    measurement,
+    outcome,
+    run,
+    session,
+)
 
 
 def scaled(share: float | None) -> Scaling:

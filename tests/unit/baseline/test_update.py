@@ -5,7 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from baseline_builders import (
+
+from pytest_dlperf.baseline import commands, update
+from pytest_dlperf.baseline.store import BaselineStore
+from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.errors import BaselineError, UpdateRefusedError
+from pytest_dlperf.core.verdict import Judgement, KnownState, Verdict
+from tests.helpers.baseline_builders import (
     CASE_ID,
     CONDITIONS,
     PLACE,
@@ -18,12 +24,6 @@ from baseline_builders import (
     session,
     write,
 )
-
-from pytest_dlperf.baseline import commands, update
-from pytest_dlperf.baseline.store import BaselineStore
-from pytest_dlperf.core.baseline import Baseline
-from pytest_dlperf.core.errors import BaselineError, UpdateRefusedError
-from pytest_dlperf.core.verdict import Judgement, KnownState, Verdict
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from PIL import Image
 from perf_tests.deeplabv3p import archive
 from perf_tests.deeplabv3p.data import IGNORED, Streets, class_of_label, find_streets
 from pytest_dlperf.worker.failure import WorkerFailure
-from tests.data_sets import cityscapes, picture
+from tests.helpers.data_sets import cityscapes, picture
 
 
 def read(folder) -> Streets:

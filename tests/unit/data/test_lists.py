@@ -11,7 +11,7 @@ from perf_tests.arcface import data as arcface
 from perf_tests.resnet50 import data as resnet50
 from perf_tests.tsm import data as tsm
 from pytest_dlperf.worker.failure import WorkerFailure
-from tests.data_sets import faces, imagenet, kinetics, picture
+from tests.helpers.data_sets import faces, imagenet, kinetics, picture
 
 
 def test_frame_list_of_paddlevideo_and_of_the_authors(tmp_path):

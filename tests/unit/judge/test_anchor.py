@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from judge_builders import around, baseline, case, measurement, session
 
 from pytest_dlperf.core.noise import Prior
 from pytest_dlperf.core.verdict import Rule, Verdict
 from pytest_dlperf.judge import judge
+from tests.helpers.judge_builders import around, baseline, case, measurement, session
 
 KNOWN = Prior(run_sd=0.003, session_sd=0.003, run_df=30, session_df=30, learnt=True)
 RULE = Rule(family=24, tolerance=0.03, prior=KNOWN)

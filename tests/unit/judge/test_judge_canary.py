@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from judge_builders import around, baseline, case, measurement, run, session
 
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.judge import judge
+from tests.helpers.judge_builders import around, baseline, case, measurement, run, session
 
 RULE = Rule(family=24, tolerance=0.05)
 GPU = case("1n2g")

@@ -5,13 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from judge_builders import CONDITIONS, around, baseline, case, measurement, published, run, session
 
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.run import RankSummary, RunSummary
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.judge import judge, more_runs
+from tests.helpers.judge_builders import (
+    CONDITIONS,
+    around,
+    baseline,
+    case,
+    measurement,
+    published,
+    run,
+    session,
+)
 
 RULE = Rule(family=24)
 CPU = case("1n2c")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from judge_builders import CONDITIONS, around, baseline, case, measurement, session
-
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.verdict import Rule, Verdict
 from pytest_dlperf.judge import judge
+from tests.helpers.judge_builders import CONDITIONS, around, baseline, case, measurement, session
 
 GPU = case("1n2g")
 RULE = Rule(tolerance=0.03)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from judge_builders import CONDITIONS, case, fixed_runs, measurement
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
@@ -16,6 +15,7 @@ from pytest_dlperf.core.run import RankSummary
 from pytest_dlperf.core.verdict import GOOD, Rule, Verdict
 from pytest_dlperf.judge import family
 from pytest_dlperf.judge.interleaved import judge_interleaved
+from tests.helpers.judge_builders import CONDITIONS, case, fixed_runs, measurement
 
 
 def pairs(

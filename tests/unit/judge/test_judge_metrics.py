@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from judge_builders import around, baseline, case, measurement, session
 
 from pytest_dlperf.core.verdict import Rule, Verdict
 from pytest_dlperf.judge import judge
+from tests.helpers.judge_builders import around, baseline, case, measurement, session
 
 GPU = case("1n8g")
 RULE = Rule(family=24)

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judge_builders import baseline, case, measurement, session
 
 from pytest_dlperf.core.verdict import Rule, Verdict
 from pytest_dlperf.judge import judge
+from tests.helpers.judge_builders import baseline, case, measurement, session
 
 RULE = Rule(family=24)
 SUBJECTS = [case("1n2g"), case("1n2c")]

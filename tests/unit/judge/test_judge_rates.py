@@ -7,11 +7,11 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
-from judge_builders import Noise, baseline, case, fixed_runs, measurement, session
 from scipy.stats import binom
 
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.judge import judge
+from tests.helpers.judge_builders import Noise, baseline, case, fixed_runs, measurement, session
 
 SUITE = Rule(family=24)
 #: (session sd, run sd) of log throughput: as the priors believe.

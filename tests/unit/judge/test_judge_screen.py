@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from judge_builders import around, baseline, case, fixed_runs, published, session
 
 from pytest_dlperf.core.case import Protocol
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.judge import family_size, more_runs
+from tests.helpers.judge_builders import around, baseline, case, fixed_runs, published, session
 
 
 def judged(verdict: Verdict) -> Judgement:

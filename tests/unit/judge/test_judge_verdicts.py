@@ -8,7 +8,11 @@ import sys
 from dataclasses import replace
 
 import pytest
-from judge_builders import (
+
+from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.verdict import Rule, Verdict
+from pytest_dlperf.judge import judge
+from tests.helpers.judge_builders import (
     CONDITIONS,
     around,
     baseline,
@@ -17,10 +21,6 @@ from judge_builders import (
     published,
     session,
 )
-
-from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.core.verdict import Rule, Verdict
-from pytest_dlperf.judge import judge
 
 GPU = case("1n2g")
 RULE = Rule(family=24)

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from judge_builders import session
 
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.noise import LearntNoise, Prior
 from pytest_dlperf.judge.learn import learn
+from tests.helpers.judge_builders import session
 
 BUILT_IN = Prior(run_sd=0.008, session_sd=0.006)
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judge_builders import Noise, around, session
 from scipy.stats import binom
 
 from pytest_dlperf.core.baseline import Session
@@ -29,6 +28,7 @@ from pytest_dlperf.judge.priors import THROUGHPUT
 from pytest_dlperf.judge.screen import ONE_LOOK
 from pytest_dlperf.judge.suite_sessions import Stamp, suite_sessions
 from pytest_dlperf.judge.totals import each_left_out, totals_of
+from tests.helpers.judge_builders import Noise, around, session
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judge_builders import baseline, case, measurement, paired_contrast, session
 
 from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.core.noise import Prior
@@ -16,6 +15,7 @@ from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.judge import judge
 from pytest_dlperf.judge.stats import Level
 from pytest_dlperf.judge.stored import contrast
+from tests.helpers.judge_builders import baseline, case, measurement, paired_contrast, session
 
 few = settings(max_examples=60, deadline=None, derandomize=True)
 COUNTS = st.integers(3, 40)

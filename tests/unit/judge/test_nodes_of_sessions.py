@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from judge_builders import around, baseline, case, measurement, session
 from scipy.stats import binom
 
 from pytest_dlperf.core.baseline import Session
@@ -15,6 +14,7 @@ from pytest_dlperf.core.noise import Prior
 from pytest_dlperf.core.run import RankSummary
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.judge import judge
+from tests.helpers.judge_builders import around, baseline, case, measurement, session
 
 KNOWN = Prior(run_sd=0.01, session_sd=0.006, run_df=30, session_df=30, learnt=True)
 FAMILY = 24

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from judge_builders import paired_contrast
 from scipy import stats
 
 from pytest_dlperf.core.noise import Prior
 from pytest_dlperf.judge.priors import PAIRS
+from tests.helpers.judge_builders import paired_contrast
 
 KNOWN = Prior(run_sd=0.01, session_sd=0.006, run_df=30, learnt=True)
 BUILT_IN = Prior(run_sd=0.01, session_sd=0.006)

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from judge_builders import paired_contrast
 
 from pytest_dlperf.core.noise import Prior
 from pytest_dlperf.core.verdict import Rule, Verdict
@@ -16,6 +15,7 @@ from pytest_dlperf.judge.paired import pairs_of
 from pytest_dlperf.judge.pairs_needed import pairs_needed
 from pytest_dlperf.judge.priors import PAIRS
 from pytest_dlperf.judge.screen import ONE_LOOK, Spending
+from tests.helpers.judge_builders import paired_contrast
 
 LAST_OF_THREE = Spending(certify=1 / 3, alarm=0.8)
 LEARNT = Prior(run_sd=0.01, session_sd=0.006, run_df=30, learnt=True)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from judge_builders import around, baseline, case, measurement, run, session
 
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.run import RankSummary, RunSummary
@@ -17,6 +16,7 @@ from pytest_dlperf.core.verdict import Rule, Verdict
 from pytest_dlperf.judge import judge
 from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.scaling import why
+from tests.helpers.judge_builders import around, baseline, case, measurement, run, session
 
 GPU = case("2n4g")
 RULE = Rule(family=24)

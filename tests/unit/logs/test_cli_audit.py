@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from paddle_lines import plsc
 
 from pytest_dlperf.cli import main
 from pytest_dlperf.logs.audit_table import cells_of
+from tests.helpers.paddle_lines import plsc
 
 #: 16 samples of all devices in so many seconds.
 SECONDS = {"1n1g": 0.5, "1n8g": 0.08}

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from log_writer import log
-from paddle_lines import plsc
 
 from pytest_dlperf.cli import main
+from tests.helpers.log_writer import log
+from tests.helpers.paddle_lines import plsc
 
 #: Printed by seed 003, by layout and run.
 SEED = {

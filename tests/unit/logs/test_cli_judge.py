@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
-from judged_logs import judged, write
-from paddle_lines import paddleclas, plsc
 
 from pytest_dlperf.cli import main
+from tests.helpers.judged_logs import judged, write
+from tests.helpers.paddle_lines import paddleclas, plsc
 
 ROOT = Path(__file__).parents[3]
 REAL = Path(os.environ.get("DLPERF_SHARED", ROOT.parent / "shared")) / "logs" / "paddle-perf"

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from judged_logs import judged, write
-from paddle_lines import paddlevideo, plsc
 
 from pytest_dlperf.cli import main
 from pytest_dlperf.core.case import Case
@@ -19,6 +17,8 @@ from pytest_dlperf.core.outcome_json import results_to_json
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.report import judged_schema, results_schema
+from tests.helpers.judged_logs import judged, write
+from tests.helpers.paddle_lines import paddlevideo, plsc
 
 
 def published(folder: Path, case_id: str, rate: float, unit: str) -> Path:

@@ -3,11 +3,11 @@ from __future__ import annotations
 import io
 
 import pytest
-from log_writer import log
-from paddle_lines import paddleclas, plsc
 
 from pytest_dlperf.logs.clean import LINE_BYTES, Line, blocks, lines_with, untagged
 from pytest_dlperf.logs.extract import LogResult, Question, of_blocks
+from tests.helpers.log_writer import log
+from tests.helpers.paddle_lines import paddleclas, plsc
 
 
 def read(data: bytes, size: int = 1 << 20) -> LogResult:

@@ -10,9 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from log_lines import WRITERS
-from log_writer import BATCH, Writer
-from paddle_lines import paddleclas, paddleclas_dynamic, paddlevideo
 
 from pytest_dlperf.logs.clean import plain
 from pytest_dlperf.logs.declare import Reading
@@ -21,6 +18,9 @@ from pytest_dlperf.logs.records import Reader
 from pytest_dlperf.logs.registry import named
 from pytest_dlperf.logs.shapes import Shape, shape_of
 from pytest_dlperf.logs.steady import Stride, stride
+from tests.helpers.log_lines import WRITERS
+from tests.helpers.log_writer import BATCH, Writer
+from tests.helpers.paddle_lines import paddleclas, paddleclas_dynamic, paddlevideo
 
 
 def both_ways(path: Path, name: str, **question: Any) -> tuple[LogResult, LogResult]:

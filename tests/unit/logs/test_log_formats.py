@@ -4,14 +4,14 @@ import re
 from pathlib import Path
 
 import pytest
-from log_lines import WRITERS, mlperf
-from log_writer import BATCH, Writer, log
-from paddle_lines import paddleclas, paddlevideo, plsc
 
 from pytest_dlperf.core.errors import UnknownNameError, UsageError
 from pytest_dlperf.core.log_pattern import pattern
 from pytest_dlperf.logs import own_pattern, registry
 from pytest_dlperf.logs.extract import LogResult, Question, extract
+from tests.helpers.log_lines import WRITERS, mlperf
+from tests.helpers.log_writer import BATCH, Writer, log
+from tests.helpers.paddle_lines import paddleclas, paddlevideo, plsc
 
 
 def read(tmp_path: Path, text: str, **question: object) -> LogResult:

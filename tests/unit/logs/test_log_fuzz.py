@@ -11,13 +11,13 @@ import tracemalloc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from log_lines import WRITERS
-from log_writer import log
-from paddle_lines import paddleclas
 
 from pytest_dlperf.logs.clean import BLOCK_BYTES, blocks
 from pytest_dlperf.logs.extract import Question, of_blocks
 from pytest_dlperf.logs.registry import formats
+from tests.helpers.log_lines import WRITERS
+from tests.helpers.log_writer import log
+from tests.helpers.paddle_lines import paddleclas
 
 #: About half a minute of them; ``tox -e fuzz`` sets more.
 EXAMPLES = int(os.environ.get("DLPERF_FUZZ_EXAMPLES", "8000"))

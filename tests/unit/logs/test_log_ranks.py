@@ -6,12 +6,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from log_lines import imagenet, mmengine_epochs, torchvision, tsm
-from log_writer import BATCH, log
-from nvidia_lines import ngc_pytorch
-from paddle_lines import paddleclas, paddleclas_dynamic, paddleseg, paddlevideo, plsc, plsc2022
 
 from pytest_dlperf.logs.extract import LogResult, Question, extract
+from tests.helpers.log_lines import imagenet, mmengine_epochs, torchvision, tsm
+from tests.helpers.log_writer import BATCH, log
+from tests.helpers.nvidia_lines import ngc_pytorch
+from tests.helpers.paddle_lines import (
+    paddleclas,
+    paddleclas_dynamic,
+    paddleseg,
+    paddlevideo,
+    plsc,
+    plsc2022,
+)
 
 
 def read(tmp_path: Path, text: str, **question: object) -> LogResult:

@@ -5,12 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from log_lines import huggingface, imagenet, megatron, mmengine, tf2_timehistory, torchvision, tsm
-from log_writer import BATCH, log
-from paddle_lines import paddleclas2020, paddleclas_dynamic, paddleseg
 
 from pytest_dlperf.logs import path_words
 from pytest_dlperf.logs.extract import LogResult, Question, extract
+from tests.helpers.log_lines import (
+    huggingface,
+    imagenet,
+    megatron,
+    mmengine,
+    tf2_timehistory,
+    torchvision,
+    tsm,
+)
+from tests.helpers.log_writer import BATCH, log
+from tests.helpers.paddle_lines import paddleclas2020, paddleclas_dynamic, paddleseg
 
 
 def read(path: Path, text: str, **question: object) -> LogResult:

@@ -9,12 +9,12 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from log_writer import log
-from paddle_lines import plsc
 
 from pytest_dlperf.cli import main
 from pytest_dlperf.logs import registry, third_party
 from pytest_dlperf.logs.declare import Format, Reading
+from tests.helpers.log_writer import log
+from tests.helpers.paddle_lines import plsc
 
 Declare = Callable[..., None]
 

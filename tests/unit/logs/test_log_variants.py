@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from log_lines import (
+
+from pytest_dlperf.logs.extract import LogResult, Question, extract
+from tests.helpers.log_lines import (
     deepspeed,
     deepspeed2022,
     huggingface,
@@ -19,10 +21,8 @@ from log_lines import (
     torchtitan,
     torchvision,
 )
-from log_writer import BATCH, Writer, log
-from paddle_lines import paddleclas_dynamic, paddlevideo, plsc2022
-
-from pytest_dlperf.logs.extract import LogResult, Question, extract
+from tests.helpers.log_writer import BATCH, Writer, log
+from tests.helpers.paddle_lines import paddleclas_dynamic, paddlevideo, plsc2022
 
 
 def read(path: Path, text: str) -> LogResult:

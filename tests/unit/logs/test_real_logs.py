@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_log_columns import assert_same, both_ways
 
 from pytest_dlperf.logs.extract import Question, extract
+from tests.unit.logs.test_log_columns import assert_same, both_ways
 
 ROOT = Path(__file__).parents[3]
 LOGS = Path(os.environ.get("DLPERF_SHARED", ROOT.parent / "shared")) / "logs"

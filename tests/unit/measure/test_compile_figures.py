@@ -3,9 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from record_files import case, rank_records, write
-
 from pytest_dlperf.measure.summary import summarise
+from tests.helpers.record_files import case, rank_records, write
 
 
 def compiled(rank: int, **values: float) -> list[dict[str, Any]]:

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from record_files import case
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.measure import busy_gpus, foreign_process, nvml
 from pytest_dlperf.measure.busy_gpus import GpuUse, gpus_of
 from pytest_dlperf.measure.nvml import GpuProcesses
+from tests.helpers.record_files import case
 
 FAKES = Path(__file__).parents[2] / "fakes" / "nvml"
 GPUS = [

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from record_files import case, changed, rank_records, write
 
 from pytest_dlperf.cli import doctor
 from pytest_dlperf.core.run import Run, RunSummary
@@ -22,6 +21,7 @@ from pytest_dlperf.measure.devices import Devices, Gpu
 from pytest_dlperf.measure.environment import collect
 from pytest_dlperf.measure.gpu_watch import GpuWatch
 from pytest_dlperf.measure.summary import summarise
+from tests.helpers.record_files import case, changed, rank_records, write
 
 FAKES = Path(__file__).parents[2] / "fakes" / "nvml"
 UUID = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"

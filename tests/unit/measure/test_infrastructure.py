@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from record_files import rank_records, write
 
 from pytest_dlperf.measure.infrastructure import launch_failure
 from pytest_dlperf.measure.records import read_records
+from tests.helpers.record_files import rank_records, write
 
 PORT = (
     "Traceback (most recent call last):\n"

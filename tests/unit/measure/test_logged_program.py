@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from record_files import case, write
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.log_pattern import pattern
 from pytest_dlperf.own_program import check_unit, summarise_program
+from tests.helpers.record_files import case, write
 
 OWN = r"it (?P<step>\d+) loss (?P<loss>\S+) (?P<rate>\S+) it/s"
 

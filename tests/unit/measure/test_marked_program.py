@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from record_files import case, marked_records, without, write
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.measure.nodes import check_share
 from pytest_dlperf.own_program import summarise_program
+from tests.helpers.record_files import case, marked_records, without, write
 
 
 def program(layout: str = "1n1c", **keys: Any) -> Case:

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from record_files import case, changed, rank_records, write
 
 from pytest_dlperf.core.codec import decode, encode
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.skew import own_seconds, skews, stored_scaling
 from pytest_dlperf.measure.summary import summarise
+from tests.helpers.record_files import case, changed, rank_records, write
 
 
 def told(rank: int, step: float, own: float | None, spent: float | None) -> list[dict[str, Any]]:

@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import record_files
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.measure.nodes import await_other_nodes, check_share, ranks_of
+from tests.helpers import record_files
 
 CASE = record_files.case("3n2c")
 ALL = [record_files.rank_records(rank, world_size=6) for rank in range(6)]

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from record_files import case, changed, rank_records, without, write
 
 from pytest_dlperf.core.run import Run
 from pytest_dlperf.measure.failure import failure_of
 from pytest_dlperf.measure.records import read_records
 from pytest_dlperf.measure.stacks import read_stacks
 from pytest_dlperf.measure.stopped import pid_namespace
+from tests.helpers.record_files import case, changed, rank_records, without, write
 
 TORCH = "/env/lib/python3.11/site-packages/torch"
 WAITS = [f"{TORCH}/autograd/graph.py", "/home/me/model.py"]

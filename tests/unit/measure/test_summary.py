@@ -4,10 +4,10 @@ import struct
 from pathlib import Path
 
 import pytest
-from record_files import case, changed, rank_records, without, write
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.measure.summary import summarise
+from tests.helpers.record_files import case, changed, rank_records, without, write
 
 
 def test_throughput_is_the_work_of_all_ranks_over_the_time_of_the_slowest(tmp_path: Path):

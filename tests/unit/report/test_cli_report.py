@@ -8,13 +8,13 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from report_builders import case, environment, measured, published, unmeasured
 
 from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.cli import main
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report import json_
+from tests.helpers.report_builders import case, environment, measured, published, unmeasured
 
 TORCH = measured(case("torch", "1n8g"), 385.0, alone=55.0)
 PADDLE = measured(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from report_builders import case, environment, measured, published, unmeasured
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report.compared_cell import Cell
 from pytest_dlperf.report.comparison import compare
 from pytest_dlperf.report.comparison_table import Table
+from tests.helpers.report_builders import case, environment, measured, published, unmeasured
 
 TORCH_1, TORCH_8 = case("torch", "1n1g"), case("torch", "1n8g")
 PADDLE_1, PADDLE_8 = case("paddle", "1n1g"), case("paddle", "1n8g")

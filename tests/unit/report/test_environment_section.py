@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from report_builders import ENVIRONMENT, case, environment, measured, unmeasured
-
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report.environment_section import environment_blocks
+from tests.helpers.report_builders import ENVIRONMENT, case, environment, measured, unmeasured
 
 TORCH, PADDLE = case("torch", "1n1g"), case("paddle", "1n1g")
 

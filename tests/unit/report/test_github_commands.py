@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote
 
-from hostile_text import hostile, judged
-
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report import github
+from tests.helpers.hostile_text import hostile, judged
 
 COMMAND = re.compile(r"::(error|warning) ((?:\w+=[^,:]*,?)*)::([^\r\n]*)")
 

@@ -6,11 +6,11 @@ import re
 from dataclasses import replace
 
 import pytest
-from hostile_text import HOSTILE, hostile, judged
-from report_builders import ENVIRONMENT, MACHINE, case, unmeasured
 
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report import pull_request
+from tests.helpers.hostile_text import HOSTILE, hostile, judged
+from tests.helpers.report_builders import ENVIRONMENT, MACHINE, case, unmeasured
 
 LIMIT = 65_536
 

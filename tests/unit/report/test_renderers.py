@@ -5,7 +5,6 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 import pytest
-from report_builders import case, environment, measured, published, unmeasured
 
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report import markdown, text
@@ -14,6 +13,7 @@ from pytest_dlperf.report.comparison_document import comparison_document
 from pytest_dlperf.report.document import Document
 from pytest_dlperf.report.environment_section import environment_blocks
 from pytest_dlperf.report.page.comparison_section import comparison_section
+from tests.helpers.report_builders import case, environment, measured, published, unmeasured
 
 LONG = {"samples_per_epoch": 234_619, "epochs": 50}
 NASTY = "<script>alert(1)</script> | `x` \n& [^9]"

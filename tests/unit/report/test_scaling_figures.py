@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from report_builders import case, measured
-
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import RankSummary
 from pytest_dlperf.core.scaling import RankScaling, Scaling
@@ -13,6 +11,7 @@ from pytest_dlperf.report import markdown, terminal, text
 from pytest_dlperf.report.document import Document
 from pytest_dlperf.report.page.comparison_section import comparison_section
 from pytest_dlperf.report.scaling import scaling_grid
+from tests.helpers.report_builders import case, measured
 
 
 def outcome(share: float | None) -> Outcome:

@@ -12,8 +12,6 @@ from typing import Any
 
 import jsonschema
 import pytest
-from report_builders import case as plain_case
-from report_builders import environment, measured, unmeasured
 
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report.page import session_page as session_page_module
@@ -21,8 +19,10 @@ from pytest_dlperf.report.page.figure import Drawn
 from pytest_dlperf.report.page.session_page import render
 from pytest_dlperf.report.page.trace import stalls
 from pytest_dlperf.report.page.trace_chart import trace_chart
-from tests import page_outcomes
-from tests.page_outcomes import case, every_verdict, judged
+from tests.helpers import page_outcomes
+from tests.helpers.page_outcomes import case, every_verdict, judged
+from tests.helpers.report_builders import case as plain_case
+from tests.helpers.report_builders import environment, measured, unmeasured
 
 #: Of the package that is vendored, without its descriptions.
 SCHEMA = Path(__file__).with_name("vega-lite-6.4.3-schema.json.gz")

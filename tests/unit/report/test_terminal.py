@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hostile_text import hostile, judged
-from report_builders import case, measured, unmeasured
 
 from pytest_dlperf.core.against import Against
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.report import terminal
 from pytest_dlperf.report.printable import columns
+from tests.helpers.hostile_text import hostile, judged
+from tests.helpers.report_builders import case, measured, unmeasured
 
 
 def row(outcome: Outcome) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_slurm_job import request
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.schedulers.slurm_queue import SlurmQueue
@@ -15,6 +14,7 @@ from pytest_dlperf.schedulers.slurm_states import (
     read_scontrol,
     read_squeue,
 )
+from tests.unit.schedulers.test_slurm_job import request
 
 
 def fake(folder: Path, monkeypatch: pytest.MonkeyPatch, **commands: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from log_writer import BATCH
+from tests.helpers.log_writer import BATCH
 
 
 def ngc_pytorch(i: int, s: float) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.processes import of_runs_in
+from tests.helpers.processes import of_runs_in
 
-HERE = Path(__file__).parent
+#: The trainings that tests name by module and function.
+HERE = Path(__file__).parents[1] / "torch"
 
 
 class Folder:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from log_writer import BATCH
+from tests.helpers.log_writer import BATCH
 
 
 def paddleclas(i: int, s: float) -> str:

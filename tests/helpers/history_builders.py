@@ -5,22 +5,18 @@ from __future__ import annotations
 import datetime
 import hashlib
 import random
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("sqlalchemy", reason="the extra history is not installed (tox env history)")
-sys.path.append(str(Path(__file__).parents[1] / "unit" / "report"))
-
-from report_builders import ENVIRONMENT, case, measured, run
 
 from pytest_dlperf import cli
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.outcome import Outcome
+from tests.helpers.report_builders import ENVIRONMENT, case, measured, run
 
 BEGIN = datetime.datetime(2026, 9, 1, 2, tzinfo=datetime.timezone.utc)
 #: What one session differs from another by, and one run of a session from the next.

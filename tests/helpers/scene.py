@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fault_table import Row
-
 from pytest_dlperf.launch.lease import lease_holder
-from tests.processes import heed_interrupts, of_runs_in
+from tests.helpers.fault_table import Row
+from tests.helpers.processes import heed_interrupts, of_runs_in
 
-PROGRAM = Path(__file__).with_name("program.py")
+PROGRAM = Path(__file__).parents[1] / "faults" / "program.py"
 #: From the fault, or from the timeout, to the verdict; the issue's own bound.
 MOST_S = 30.0
 CONFTEST = """

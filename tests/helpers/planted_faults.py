@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.fault_in_environment import VARIABLE
-from tests.torch.user_folder import Folder
+from tests.helpers.fault_in_environment import VARIABLE
+from tests.helpers.user_folder import Folder
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 #: A run that others disturbed teaches as much here as any other.
 ONCE = ("--dlperf-runs=1", "--dlperf-max-runs=1")
 #: Each with the sentence that must say why it is wrong.

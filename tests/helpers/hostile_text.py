@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from report_builders import case, measured, unmeasured
-
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
+from tests.helpers.report_builders import case, measured, unmeasured
 
 #: Markup, a mention, a reference, a terminal's commands, a runner's commands, turned text.
 HOSTILE = (

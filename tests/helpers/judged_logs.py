@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from paddle_lines import paddleseg
 
 from pytest_dlperf.cli import main
+from tests.helpers.paddle_lines import paddleseg
 
 
 def write(

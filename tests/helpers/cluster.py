@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab import Lab
+
+from tests.helpers.lab import Lab
 
 
 class Cluster:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from log_writer import BATCH, Writer
-from nvidia_lines import (
+from tests.helpers.log_writer import BATCH, Writer
+from tests.helpers.nvidia_lines import (
     ngc_mxnet,
     ngc_mxnet_2020,
     ngc_mxnet_json,
@@ -18,7 +18,7 @@ from nvidia_lines import (
     ngc_tensorflow_json,
     ngc_transformer,
 )
-from paddle_lines import (
+from tests.helpers.paddle_lines import (
     insightface,
     paddleclas,
     paddleclas2020,

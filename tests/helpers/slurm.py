@@ -8,7 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
-import lab as cluster
+from tests.helpers import lab as cluster
 
 _PROGRAMS = ("/usr/sbin/munged", "/usr/sbin/slurmctld", "/usr/sbin/slurmd", "sbatch", "squeue")
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def train(tmp_path: Path, data: Path, which: str, *arguments: str) -> list[dict[str, Any]]:
