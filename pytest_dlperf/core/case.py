@@ -28,6 +28,7 @@ PLACEHOLDERS: Final = (
     "world_size",
 )
 LossRule = Literal["falls", "finite"]
+SpeedupRule = Literal["one-device"]
 OptionValue = str | int | float | bool
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 _WORKLOAD = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -114,6 +115,9 @@ class Case:
     known: Known | None = None
     options: tuple[tuple[str, OptionValue], ...] = ()
     loss: LossRule = "falls"
+    #: What the throughput of several devices is divided by: that of the same case on one device,
+    #: which is then measured in the same session; None measures no speedup.
+    speedup: SpeedupRule | None = "one-device"
     version: int = 1
     #: Ranks of the largest CPU layout declared or asked for: each rank gets cores // this.
     cpu_ranks_max: int = 1
@@ -143,10 +147,11 @@ class Case:
             ("precision", self.precision, PRECISIONS),
             ("size", self.size, SIZES),
             ("loss rule", self.loss, ("falls", "finite")),
+            ("speedup", self.speedup, ("one-device", None)),
         ):
             if name not in known:
                 raise UsageError(
-                    f"{self.suite}: unknown {kind} {name!r}; known: {', '.join(known)}"
+                    f"{self.suite}: unknown {kind} {name!r}; known: {', '.join(map(str, known))}"
                 )
         if bool(self.workload) is bool(self.command):
             raise UsageError(f"{self.suite}: give either a workload, or the command of a program")
@@ -226,7 +231,7 @@ class Case:
         return self.batch_size_per_device * self.world_size
 
     def parent(self) -> Case | None:
-        """Return the same case on one device, or None if this is it."""
-        if self.world_size == 1:
+        """Return the same case on one device; None if this is it, or if no speedup is wanted."""
+        if self.world_size == 1 or self.speedup is None:
             return None
         return replace(self, layout=self.layout.one_device())

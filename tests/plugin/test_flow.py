@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.helpers.fake_suite import Suite
+from tests.helpers.fake_suite import TESTS, Suite
 
 ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
 
@@ -247,3 +247,16 @@ def test_the_version_is_one():
     import pytest_dlperf
 
     assert version("pytest-dlperf") == pytest_dlperf.__version__
+
+
+def test_without_a_speedup_no_parent_is_launched(suite: Suite):
+    suite.env(FAKE_LOG=suite.path / "launches")
+    text = TESTS.replace('"1n1c", "1n2c"', '"1n2c"')
+    suite.write(text.replace("layout=", "speedup=None, layout="))
+    _, outcomes = suite.outcomes("--dlperf-runs=2", "--update-baselines")
+    assert outcomes[TWO]["case"]["speedup"] is None
+    assert outcomes[TWO]["measurement"]["speedup"] is None
+    launches = (suite.path / "launches").read_text(encoding="utf-8").splitlines()
+    assert [line.split()[0] for line in launches] == [TWO, TWO]
+    assert suite.baselines()[TWO]["sessions"][0]["speedup"] is None
+    assert suite.verdicts("--dlperf-runs=2") == {TWO: "passed"}

@@ -42,6 +42,18 @@ def test_a_named_protocol_is_what_the_rest_changes():
         expand(**keys, protocol="ngc")
 
 
+def test_a_case_without_a_speedup_has_no_parent():
+    [case] = expand(
+        suite="s", workload="m:f", layout="1n8g", batch_size_per_device=2, speedup=None
+    )
+    assert case.parent() is None
+
+
+def test_another_speedup_is_a_usage_error():
+    with pytest.raises(UsageError, match="unknown speedup '1n4g'; known: one-device, None"):
+        expand(suite="s", workload="m:f", layout="1n8g", batch_size_per_device=2, speedup="1n4g")
+
+
 def test_parent_is_the_same_case_on_one_device():
     parent = case().parent()
     assert parent is not None
