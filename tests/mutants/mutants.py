@@ -1,0 +1,161 @@
+"""Planted faults: one broken line each, and the tests that must find it.
+
+The line is named by its text, not by its file, so that a module can be moved.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Mutant(NamedTuple):
+    """One broken line."""
+
+    name: str
+    line: str
+    broken: str
+    #: What pytest is given; the first failure is enough.
+    tests: str
+    #: The tox environment that runs these tests: ``newest`` is in tox, ``torch`` in .ci/run.
+    env: str = "newest"
+
+
+MUTANTS: Final = (
+    # worker
+    Mutant(
+        "a batch that is not the declared one is not noticed",
+        "    if input_shapes and batch_size_per_device not in sizes:",
+        "    if input_shapes and not sizes:",
+        "tests/torch -k wrong-batch",
+        "torch",
+    ),
+    Mutant(
+        "fp32 may do its matrix work in bfloat16",
+        '    if share < 0.5 or (expected == "float32" and shorter > 0):',
+        "    if share < 0.5 and total < 0:",
+        "tests/torch -k wrong-dtype",
+        "torch",
+    ),
+    Mutant(
+        "a loss that does not fall is not noticed",
+        "    first, last = statistics.median(values[:count]), statistics.median(values[-count:])",
+        "    first, last = math.inf, statistics.median(values[-count:])",
+        "tests/torch -k flat",
+        "torch",
+    ),
+    Mutant(
+        "injected time is not spent",
+        "    if window.inject == 0:",
+        "    if window.inject >= 0:",
+        "tests/torch -k injection",
+        "torch",
+    ),
+    Mutant(
+        "the loss at the end is that of the beginning",
+        "        loss_last=statistics.fmean(losses[-count:]) if losses else None,",
+        "        loss_last=statistics.fmean(losses[:count]) if losses else None,",
+        "tests/unit/measure/test_summary.py",
+    ),
+    # launch
+    Mutant(
+        "what ignores SIGTERM is left alive",
+        "        _signal_all(signal.SIGKILL)",
+        "        _signal_all(signal.SIGCONT)",
+        "tests/unit/launch/test_supervisor.py",
+    ),
+    Mutant(
+        "ranks survive the death of pytest",
+        "        if pytest_pipe in readable and not os.read(pytest_pipe, 1):",
+        "        if pytest_pipe in readable and os.read(pytest_pipe, 1):",
+        "tests/unit/launch/test_supervisor.py",
+    ),
+    Mutant(
+        "a run has an hour more than its timeout",
+        "        deadline_s = time.monotonic() + arguments.timeout_s",
+        "        deadline_s = time.monotonic() + arguments.timeout_s + 3600",
+        "tests/unit/launch/test_supervisor.py",
+    ),
+    Mutant(
+        "two cases hold the host at once",
+        "                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+        "                    break",
+        "                    fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)\n"
+        "                    break",
+        "tests/unit/launch/test_lease.py",
+    ),
+    # measure
+    Mutant(
+        "warm-up is measured as well",
+        "    return [span for span in spans if first <= span.first_step and span.last_step < end]",
+        "    return [span for span in spans if 0 <= span.first_step and span.last_step < end]",
+        "tests/unit/measure/test_summary.py",
+    ),
+    Mutant(
+        "the fastest rank sets the rate",
+        "    slowest = max(records, key=lambda r: _window_seconds(case, r))",
+        "    slowest = min(records, key=lambda r: _window_seconds(case, r))",
+        "tests/unit/measure/test_summary.py",
+    ),
+    Mutant(
+        "ranks that train different models are not noticed",
+        "    if len({str(checksum) for checksum in checksums}) > 1:",
+        "    if len({str(checksum) for checksum in checksums}) > len(records):",
+        "tests/unit/measure/test_summary.py",
+    ),
+    Mutant(
+        "a run beside a busy process counts",
+        "_SHARE: Final = 0.06",
+        "_SHARE: Final = 0.6",
+        "tests/unit/measure",
+    ),
+    # judge
+    Mutant(
+        "what is slower is not called so",
+        "    return found.shift + reach < -margin(rule.min_effect, sign)",
+        "    return found.shift - reach > margin(rule.min_effect, sign)",
+        "tests/unit/judge/test_judge_verdicts.py",
+    ),
+    Mutant(
+        "passed is what was not refuted",
+        "    if found.certified(rule.alpha * spent.certify) > -margin(tolerance, sign):",
+        "    if found.shift > -margin(tolerance, sign):",
+        "tests/unit/judge",
+    ),
+    Mutant(
+        "alpha is each case's, not the suite's",
+        "    return rule.alpha * rule.alarm_share * spent.alarm / max(1, rule.family)",
+        "    return rule.alpha * rule.alarm_share * spent.alarm",
+        "tests/unit/judge",
+    ),
+    Mutant(
+        "other conditions are compared all the same",
+        '        fields = ", ".join(measurement.conditions.differences(baseline.conditions))',
+        '        fields = ""',
+        "tests/unit/judge tests/plugin/test_flow.py",
+    ),
+    Mutant(
+        "a changed machine is called a regression",
+        "    if shift is not None and shift.explains(evidence.shift, margin(tolerance)):",
+        "    if shift is not None and shift.explains(0.0, 1.0):",
+        "tests/unit/judge/test_judge_canary.py",
+    ),
+    # baseline
+    Mutant(
+        "a regression that is accepted keeps the old level",
+        "_NEW_LEVEL: Final = frozenset({Verdict.IMPROVED, Verdict.REGRESSED, Verdict.INCOMPARABLE})",
+        "_NEW_LEVEL: Final = frozenset({Verdict.IMPROVED, Verdict.INCOMPARABLE})",
+        "tests/unit/baseline/test_update.py",
+    ),
+    Mutant(
+        "a regression is stored without a reason",
+        "_NEED_REASON: Final = frozenset({Verdict.REGRESSED, Verdict.UNSTEADY,",
+        "_NEED_REASON: Final = frozenset({Verdict.UNSTEADY,",
+        "tests/unit/baseline/test_refusal.py tests/unit/baseline/test_update.py",
+    ),
+    Mutant(
+        "what was made slower on purpose is stored",
+        "    if measurement.inject != 0:\n        return f",
+        "    if measurement.inject < 0:\n        return f",
+        "tests/unit/baseline/test_refusal.py",
+    ),
+)
