@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.perf_project import PerfProject
+
 FAKES = Path(__file__).parents[1] / "fakes"
 
 TESTS = """
@@ -19,12 +21,12 @@ def test_net(dlperf):
 """
 
 
-class Suite:
+class Suite(PerfProject):
     """A folder with a perf test whose ranks a fake torchrun stands in for."""
 
     def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(pytester.path)
         self.pytester = pytester
-        self.path = pytester.path
         self._monkeypatch = monkeypatch
 
     def env(self, **values: object) -> None:
@@ -32,17 +34,16 @@ class Suite:
             self._monkeypatch.setenv(name, str(value))
 
     def write(self, text: str, name: str = "test_net") -> None:
-        self.pytester.makepyfile(**{name: text})
+        self.write_file(f"{name}.py", text)
 
     def run(self, *arguments: str) -> pytest.RunResult:
-        return self.pytester.runpytest_subprocess("-p", "no:cacheprovider", *arguments)
+        return self.session(*arguments)
 
     def outcomes(self, *arguments: str) -> tuple[pytest.RunResult, dict[str, Any]]:
         """Run, and return the outcomes of the results file by case id as well."""
-        result = self.run("--dlperf-json=r.json", *arguments)
-        values = json.loads((self.path / "r.json").read_text(encoding="utf-8"))
-        assert values["format"] == 1
-        return result, {o["case"]["id"]: o for o in values["outcomes"]}
+        result, outcomes = self.measured(*arguments)
+        assert (self.path / self.results).exists(), "it wrote no results"
+        return result, {outcome["case"]["id"]: outcome for outcome in outcomes}
 
     def verdicts(self, *arguments: str) -> dict[str, str]:
         _, outcomes = self.outcomes(*arguments)
