@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_dlperf import cpu_bf16
 from pytest_dlperf.cases.marker import cases_of
 from pytest_dlperf.cases.selection import Machine, Selected, Wish, fits, select
 from pytest_dlperf.core.errors import DlperfError, UsageError
@@ -98,6 +99,8 @@ def _with_log(case: Case, session: PerfSession) -> Selected:
         left_out = f"{case.layout} was not asked for"
     elif wish.frameworks is not None and case.framework not in wish.frameworks:
         left_out = f"framework {case.framework} was not asked for"
+    elif wish.precisions is not None and case.precision not in wish.precisions:
+        left_out = f"precision {case.precision} was not asked for"
     elif wish.size is not None and case.size != wish.size:
         left_out = f"size {case.size} was not asked for"
     elif not session.logs.claim(case):
@@ -109,7 +112,11 @@ def wish_of(session: PerfSession) -> Wish:
     """Return what the command line asks for."""
     settings = session.settings
     return Wish(
-        gpus=settings.gpus, cpus=settings.cpus, size=settings.size, frameworks=settings.frameworks
+        gpus=settings.gpus,
+        cpus=settings.cpus,
+        size=settings.size,
+        frameworks=settings.frameworks,
+        precisions=settings.precisions,
     )
 
 
@@ -125,6 +132,7 @@ def machine_of(session: PerfSession) -> Machine:
         hosts=session.hosts,
         nodes=1 if session.jobs is None else None,
         known=session.jobs is None or session.jobs.knows_target,
+        cpu_has_bf16=devices.cpu_has_bf16,
     )
 
 
@@ -144,7 +152,8 @@ def deselect(config: pytest.Config, items: list[pytest.Item], session: PerfSessi
     kept, dropped = [], []
     for item in items:
         selected = selected_of(item)
-        if selected is None or not selected.left_out:
+        left_out = "" if selected is None else _left_out(item, selected, session)
+        if selected is None or not left_out:
             kept.append(item)
         elif _vanished(selected.case, session):
             item.callspec.params[NAME] = Selected(  # type: ignore[attr-defined]
@@ -155,7 +164,7 @@ def deselect(config: pytest.Config, items: list[pytest.Item], session: PerfSessi
             kept.append(item)
         else:
             dropped.append(item)
-            session.left_out[selected.case.id] = selected.left_out
+            session.left_out[selected.case.id] = left_out
     try:
         _check_ids([(s.case.id, item.nodeid) for item in kept if (s := selected_of(item))])
     except UsageError as error:
@@ -170,6 +179,14 @@ def deselect(config: pytest.Config, items: list[pytest.Item], session: PerfSessi
     if dropped:
         config.hook.pytest_deselected(items=dropped)
     items[:] = kept
+
+
+def _left_out(item: pytest.Item, selected: Selected, session: PerfSession) -> str:
+    """Return why a case is left out; empty if it is not."""
+    known = selected.left_out or selected.error
+    if known or session.logs is not None or session.settings.list_only:
+        return selected.left_out
+    return cpu_bf16.left_out(item, selected.case, session, machine_of(session))
 
 
 def _longest_without_a_certificate_first(
@@ -202,6 +219,8 @@ def _vanished(case: Case, session: PerfSession) -> bool:
     if wish.names_devices or wish.size is not None or case.layout.nodes > 1:
         return False
     if wish.frameworks is not None and case.framework not in wish.frameworks:
+        return False
+    if wish.precisions is not None and case.precision not in wish.precisions:
         return False
     if case.layout.device == "cpu" or not fits(case.layout, machine_of(session)):
         return False

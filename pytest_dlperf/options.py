@@ -16,6 +16,14 @@ OPTIONS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
         {"metavar": "N[,N]", "help": "run with these numbers of CPU processes (short: --cpus)"},
     ),
     ("framework", {"metavar": "NAMES", "help": "only these frameworks, comma separated"}),
+    (
+        "precision",
+        {
+            "metavar": "NAMES",
+            "help": "only these precisions, comma separated; bf16 also on a CPU without bf16 "
+            "instructions",
+        },
+    ),
     ("size", {"metavar": "tiny|full", "help": "size of the models (full on GPUs, tiny on CPUs)"}),
     ("iterations", {"metavar": "N", "help": "iterations of a run, warm-up included (150)"}),
     ("warmup", {"metavar": "N", "help": "iterations before the measured window (50)"}),

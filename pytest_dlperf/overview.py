@@ -8,8 +8,9 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pytest_dlperf import cpu_bf16
 from pytest_dlperf.baseline.commands import published_text, state_text
-from pytest_dlperf.collection import selected_of
+from pytest_dlperf.collection import machine_of, selected_of
 from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.hosts import hosts_of
 from pytest_dlperf.launch.on_hosts import commands_on
@@ -50,8 +51,9 @@ def tell(items: Sequence[pytest.Item], session: PerfSession, config: pytest.Conf
 
 def list_rows(items: Sequence[pytest.Item], session: PerfSession) -> list[listing.ListRow]:
     """Return a row for every case that is declared, and for every stored number without one."""
-    cases = [selected.case for item in items if (selected := selected_of(item))]
-    rows = [_list_row(case, session) for case in cases]
+    by_item = {item: selected.case for item in items if (selected := selected_of(item))}
+    cases = list(by_item.values())
+    rows = [_list_row(item, case, session) for item, case in by_item.items()]
     families = {case.family for case in cases}
     known = {case.id for case in cases}
     entries, broken = session.store.readable()
@@ -87,7 +89,7 @@ def list_rows(items: Sequence[pytest.Item], session: PerfSession) -> list[listin
     return rows
 
 
-def _list_row(case: Case, session: PerfSession) -> listing.ListRow:
+def _list_row(item: pytest.Item, case: Case, session: PerfSession) -> listing.ListRow:
     bench = session.bench
     try:
         asked = session.jobs is None or session.settings.machine_class is not None
@@ -103,7 +105,7 @@ def _list_row(case: Case, session: PerfSession) -> listing.ListRow:
         published = f"broken: {error}"
     return listing.ListRow(
         case_id=case.id,
-        runs_here=_runs_here(case, session),
+        runs_here=_runs_here(item, case, session),
         baseline=baseline,
         published=published,
         accuracy_percent=_published_fact(found, "accuracy_percent"),
@@ -112,7 +114,7 @@ def _list_row(case: Case, session: PerfSession) -> listing.ListRow:
     )
 
 
-def _runs_here(case: Case, session: PerfSession) -> str:
+def _runs_here(item: pytest.Item, case: Case, session: PerfSession) -> str:
     place = session.settings.place
     if session.jobs is not None:
         return f"as a job of {session.jobs.scheduling.name}"
@@ -120,6 +122,8 @@ def _runs_here(case: Case, session: PerfSession) -> str:
         session.bench.check(case)
     except DlperfError as error:
         return str(error).removeprefix(f"{case.id}: ").partition(";")[0]
+    if left_out := cpu_bf16.left_out(item, case, session, machine_of(session)):
+        return left_out
     return f"if {case.framework} is {place.words}" if place.foreign else "yes"
 
 

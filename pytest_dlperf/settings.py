@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_dlperf.core.arm import parse_arm
-from pytest_dlperf.core.case import FRAMEWORKS, SIZES
+from pytest_dlperf.core.case import FRAMEWORKS, PRECISIONS, SIZES
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.place import Place, Share
 from pytest_dlperf.core.quantity import parse_duration, parse_share
@@ -49,6 +49,7 @@ class Settings:
     cpus: tuple[int, ...] | None
     size: str | None
     frameworks: tuple[str, ...] | None
+    precisions: tuple[str, ...] | None
     protocol: dict[str, Any]
     rule: Rule
     #: Whether the size of the family was given.
@@ -127,6 +128,7 @@ class Settings:
             cpus=counts(get("cpus"), "--cpus"),
             size=one_of(get("size"), SIZES, "--dlperf-size"),
             frameworks=names(get("framework"), FRAMEWORKS, "--dlperf-framework"),
+            precisions=names(get("precision"), PRECISIONS, "--dlperf-precision"),
             protocol=_protocol(get),
             rule=Rule(**shares),
             family_given=get("family") is not None,

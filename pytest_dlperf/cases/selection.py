@@ -29,6 +29,7 @@ class Wish:
     cpus: tuple[int, ...] | None = None
     size: str | None = None
     frameworks: tuple[str, ...] | None = None
+    precisions: tuple[str, ...] | None = None
 
     @property
     def names_devices(self) -> bool:
@@ -53,6 +54,9 @@ class Machine:
     nodes: int | None = 1
     #: False if the target was not asked: then every layout may run there.
     known: bool = True
+    #: Whether the CPU, of several hosts that of the first, has instructions for bfloat16; None if
+    #: that is not known.
+    cpu_has_bf16: bool | None = None
 
     def has_share(self, layout: Layout) -> bool:
         """Return whether this node is one of ``layout``'s: those are counted from node 0."""
@@ -79,7 +83,8 @@ def select(declared: Sequence[Case], wish: Wish, machine: Machine) -> tuple[Sele
     found: dict[str, Selected] = {}
     for group in _groups(declared):
         for kind in _kinds(wish, machine):
-            for selected in _select_group(group, kind, wish, machine, declared):
+            for chosen in _select_group(group, kind, wish, machine, declared):
+                selected = _of_precision(chosen, wish)
                 known = found.get(selected.case.id)
                 if known is None or (known.left_out and not selected.left_out):
                     found[selected.case.id] = selected
@@ -113,6 +118,25 @@ def fits(layout: Layout, machine: Machine) -> str:
     if layout.devices_per_node > machine.gpus:
         return f"{layout} needs {layout.devices_per_node} GPUs, this machine has {machine.gpus}"
     return ""
+
+
+def without_bf16(case: Case, machine: Machine) -> str:
+    """Return why nobody gates ``case`` on this machine: bf16 on a CPU that only imitates it.
+
+    Empty for any other case, where the CPU is not known, and for several nodes, of which the
+    first alone was asked.
+    """
+    on_cpu = case.layout.device == "cpu" and case.layout.nodes == 1
+    if case.precision != "bf16" or not on_cpu or machine.cpu_has_bf16 is not False:
+        return ""
+    return "bf16 on a CPU without bf16 instructions; -k bf16 or --dlperf-precision=bf16 runs it"
+
+
+def _of_precision(selected: Selected, wish: Wish) -> Selected:
+    case = selected.case
+    if wish.precisions is None or case.precision in wish.precisions:
+        return selected
+    return Selected(case=case, left_out=f"precision {case.precision} was not asked for")
 
 
 def _groups(declared: Sequence[Case]) -> list[list[Case]]:

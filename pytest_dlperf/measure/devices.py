@@ -13,6 +13,9 @@ from typing import Final
 
 _QUERY: Final = "name,memory.total,driver_version,compute_cap"
 _NVIDIA: Final = "0x10de"
+_CPU_INFO: Final = Path("/proc/cpuinfo")
+#: What Linux calls instructions for bfloat16, of x86 and of Arm.
+_BF16: Final = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 #: PCI classes of VGA and 3D controllers.
 _DISPLAY: Final = ("0x0300", "0x0302")
 
@@ -42,6 +45,8 @@ class Devices:
     cores: int
     visible_cores: int
     cpu_name: str
+    #: Whether the CPU has instructions for bfloat16; None if that is not known.
+    cpu_has_bf16: bool | None = None
 
     def machine_class(self, device: str) -> str:
         """Return the slug of the hardware, such as ``8x-v100-sxm2-32gb``."""
@@ -54,13 +59,15 @@ class Devices:
 def detect() -> Devices:
     """Return this host's devices; runs ``nvidia-smi`` where there is one."""
     gpus, problem = _nvidia()
+    cpu_name, cpu_has_bf16 = _cpu()
     return Devices(
         gpus=gpus,
         visible_gpus=0 if problem else _visible(len(gpus)),
         gpu_problem=problem,
         cores=os.cpu_count() or 1,
         visible_cores=visible_cores(),
-        cpu_name=_cpu_name(),
+        cpu_name=cpu_name,
+        cpu_has_bf16=cpu_has_bf16,
     )
 
 
@@ -157,17 +164,21 @@ def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text).strip("-")
 
 
-def _cpu_name() -> str:
+def _cpu() -> tuple[str, bool | None]:
+    """Return the name of the CPU, and whether it has instructions for bfloat16."""
     try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        text = _CPU_INFO.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return _sysctl_cpu_name()
+        feature = _sysctl("hw.optional.arm.FEAT_BF16")
+        name = _sysctl("machdep.cpu.brand_string") or os.uname().machine
+        return name, {"1": True, "0": False}.get(feature)
     match = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    return match.group(1).strip() if match else os.uname().machine
+    name = match.group(1).strip() if match else os.uname().machine
+    listed = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
+    return name, None if listed is None else not _BF16.isdisjoint(listed.group(1).split())
 
 
-def _sysctl_cpu_name() -> str:
-    done = subprocess.run(
-        ["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or os.uname().machine
+def _sysctl(name: str) -> str:
+    """Return a value of macOS; empty where it has none of that name."""
+    done = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, check=False)
+    return done.stdout.strip()

@@ -18,6 +18,7 @@ ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
         ("--cpus=-1", "--cpus=-1"),
         ("--dlperf-size=huge", "known are full, tiny"),
         ("--dlperf-framework=jax", "known are torch, paddle, tensorflow"),
+        ("--dlperf-precision=fp16", "known are fp32, tf32, amp, bf16, pure_fp16"),
         ("--dlperf-tolerance=x", "--dlperf-tolerance: 'x' is not a number"),
         ("--dlperf-tolerance=5", "write 5% instead"),
         ("--dlperf-inject=abc", "--dlperf-inject"),

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_dlperf.cases.marker import cases_of
 from pytest_dlperf.cases.matrix import expand
-from pytest_dlperf.cases.selection import Machine, Wish, fits, layout_of, select
+from pytest_dlperf.cases.selection import Machine, Wish, fits, layout_of, select, without_bf16
 from pytest_dlperf.core.errors import UsageError
 
 LAPTOP = Machine(gpus=0, gpu_problem="", cores=4)
@@ -150,3 +150,34 @@ def test_the_suite_is_the_name_of_the_test():
         ("m:b",), {"layout": ["1n1g", "1n2g"], "batch_size_per_device": 4}, function="test_my"
     )
     assert [c.id for c in cases] == ["my-torch-fp32-bs4-1n1g", "my-torch-fp32-bs4-1n2g"]
+
+
+def test_precisions_are_chosen():
+    assert chosen(SUITE, Wish(precisions=("amp", "bf16")), LAPTOP) == [
+        "tsm.tiny-torch-bf16-bs16-1n1c",
+        "tsm.tiny-torch-bf16-bs16-1n2c",
+    ]
+    left = {s.case.id: s.left_out for s in select(SUITE, Wish(precisions=("bf16",)), LAPTOP)}
+    assert left["tsm.tiny-torch-fp32-bs16-1n1c"] == "precision fp32 was not asked for"
+    # A share of the cores is a condition: it is that of all declared layouts, as without a choice.
+    [one, _] = [s for s in select(SUITE, Wish(precisions=("bf16",)), LAPTOP) if not s.left_out]
+    assert one.case.cpu_ranks_max == 2
+
+
+@pytest.mark.parametrize(
+    ("precision", "layout", "has_bf16", "is_left_out"),
+    [
+        ("bf16", "1n2c", False, True),
+        ("bf16", "1n2c", True, False),
+        ("bf16", "1n2c", None, False),
+        ("bf16", "2n2c", False, False),  # the other node was not asked
+        ("bf16", "1n2g", False, False),
+        ("fp32", "1n2c", False, False),
+    ],
+)
+def test_bf16_is_left_out_where_the_cpu_is_known_to_imitate_it(
+    precision: str, layout: str, has_bf16: bool | None, is_left_out: bool
+):
+    [case] = expand(**_COMMON, precision=precision, layout=layout)
+    reason = without_bf16(case, replace(LAPTOP, cpu_has_bf16=has_bf16))
+    assert bool(reason) is is_left_out

@@ -94,3 +94,44 @@ def test_this_machine_has_cores_and_a_name():
     found = devices.detect()
     assert 1 <= found.visible_cores <= found.cores
     assert found.machine_class("cpu").startswith(f"{found.cores}x-")
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "has_bf16"),
+    [
+        ("model name\t: Xeon\nflags\t\t: fpu avx512f avx512_bf16\n", "Xeon", True),
+        ("model name\t: Xeon\nflags\t\t: fpu amx_bf16 amx_tile\n", "Xeon", True),
+        ("model name\t: EPYC\nflags\t\t: fpu avx2\nbugs\t: bf16\n", "EPYC", False),
+        ("processor\t: 0\nFeatures\t: fp asimd i8mm bf16\n", os.uname().machine, True),
+        ("processor\t: 0\nFeatures\t: fp asimd\n", os.uname().machine, False),
+        ("processor\t: 0\ncpu\t\t: POWER9\n", os.uname().machine, None),
+    ],
+)
+def test_what_linux_tells_of_a_cpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, name: str, has_bf16: bool | None
+):
+    file = tmp_path / "cpuinfo"
+    file.write_text(text, encoding="utf-8")
+    monkeypatch.setattr(devices, "_CPU_INFO", file)
+    found = devices.detect()
+    assert (found.cpu_name, found.cpu_has_bf16) == (name, has_bf16)
+
+
+@pytest.mark.parametrize(("feature", "has_bf16"), [("1", True), ("0", False), ("", None)])
+def test_what_macos_tells_of_a_cpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, feature: str, has_bf16: bool | None
+):
+    script = tmp_path / "sysctl"
+    script.write_text(
+        "#!/bin/sh\n"
+        'case "$2" in\n'
+        "machdep.cpu.brand_string) echo Apple M1 ;;\n"
+        f"hw.optional.arm.FEAT_BF16) echo '{feature}' ;;\n"
+        "esac\n",
+        encoding="utf-8",
+    )
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(devices, "_CPU_INFO", tmp_path / "none")
+    found = devices.detect()
+    assert (found.cpu_name, found.cpu_has_bf16) == ("Apple M1", has_bf16)
