@@ -15,7 +15,8 @@ import pytest
 
 from tests.helpers.framework_pairs import as_in_paddle, as_in_torch, trainings
 
-pytestmark = pytest.mark.agreement
+# Both frameworks in one environment, and what it compares changes with the suites alone.
+pytestmark = [pytest.mark.agreement, pytest.mark.nightly]
 SUITES = pytest.mark.parametrize(
     ("suite", "batch_size"), [("tsm", 2), ("deeplabv3p", 2), ("arcface", 16), ("resnet50", 32)]
 )

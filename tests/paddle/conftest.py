@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.one_session import OneSession, run_together
 from tests.helpers.user_folder import Folder
 
 HERE = Path(__file__).parent
@@ -25,6 +26,10 @@ def folder(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Folder
         os.pathsep.join([str(HERE), str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")]),
     )
     monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(pytester.mkdir("runtime")))
-    made = PaddleFolder(pytester)
-    made.write()
-    return made
+    return PaddleFolder(pytester)
+
+
+def paddle_session(path: Path, tests: dict[str, dict[str, Any]], **options: Any) -> OneSession:
+    """Run perf tests of Paddle's small training in one session."""
+    keys = {name: {"framework": "paddle", **marker} for name, marker in tests.items()}
+    return run_together(path, keys, workloads=HERE, **options)

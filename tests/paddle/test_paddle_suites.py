@@ -20,7 +20,8 @@ def test_every_suite_trains_at_tiny_size(tmp_path):
     results = tmp_path / "r.json"
     command = [
         sys.executable, "-m", "pytest", "perf_tests", "-p", "no:cacheprovider", "-k", "paddle",
-        "--cpus=1,2", "--dlperf-runs=1", f"--dlperf-json={results}",
+        "-p", "tests.helpers.no_repeats", "--cpus=1,2", "--dlperf-runs=1", "--dlperf-max-runs=1",
+        f"--dlperf-json={results}",
         f"--dlperf-workdir={tmp_path / 'work'}", f"--dlperf-baselines={tmp_path / 'baselines'}",
     ]  # fmt: skip
     done = subprocess.run(

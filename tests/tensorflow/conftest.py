@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.one_session import OneSession, run_together
 from tests.helpers.user_folder import Folder
 
 HERE = Path(__file__).parent
@@ -24,3 +25,19 @@ def folder(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Tensor
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
     monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(pytester.mkdir("runtime")))
     return TensorflowFolder(pytester)
+
+
+def tensorflow_session(path: Path, tests: dict[str, dict[str, Any]]) -> OneSession:
+    """Run perf tests of TensorFlow's small training, in two ranks alone, in one session.
+
+    What it wrote among temporary files is in the folder ``temporary`` of ``path``.
+    """
+    temporary = path / "temporary"
+    temporary.mkdir()
+    keys = {"framework": "tensorflow", "timeout_s": 240.0, "speedup": None}
+    return run_together(
+        path,
+        {name: {**keys, **marker} for name, marker in tests.items()},
+        workloads=HERE,
+        environment={"TMPDIR": str(temporary)},
+    )

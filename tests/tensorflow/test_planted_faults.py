@@ -7,11 +7,13 @@ import pytest
 from tests.helpers.planted_faults import assert_caught
 from tests.helpers.user_folder import Folder
 
-pytestmark = pytest.mark.tensorflow
+# Five sessions; in CI the same faults are planted in PyTorch.
+pytestmark = [pytest.mark.tensorflow, pytest.mark.nightly]
 
 
 def test_planted_faults_are_caught(folder: Folder, monkeypatch: pytest.MonkeyPatch):
     folder.write(
-        workload="planted:resnet50", batch_size_per_device=32, size="tiny", iterations=150
-    )
+        workload="planted:resnet50", batch_size_per_device=32, size="tiny", iterations=150,
+        speedup=None,
+    )  # fmt: skip
     assert_caught(folder, monkeypatch)
