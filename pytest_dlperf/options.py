@@ -48,6 +48,14 @@ OPTIONS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
         },
     ),
     (
+        "selftest",
+        {
+            "metavar": "SHARE",
+            "help": "store a baseline of its own, measure again, then make steps longer by this: "
+            "does the gate see it here? (off)",
+        },
+    ),
+    (
         "against",
         {
             "metavar": "X",

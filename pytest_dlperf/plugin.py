@@ -50,6 +50,16 @@ def pytest_load_initial_conftests(
     return result
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """Run sessions of a self-test in place of this one, where that was asked for."""
+    if config.option.dlperf_selftest is None:
+        return None
+    from pytest_dlperf import selftest
+
+    return selftest.run(config)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker."""
     config.addinivalue_line(

@@ -11,7 +11,7 @@ from dlperf_reference.markdown import table
 PYTEST: Final = {
     "OK": "nothing failed; verdicts that were not judged fail nothing without `--dlperf-strict`",
     "TESTS_FAILED": "a verdict failed a test; or perf cases were selected to run, and none "
-    "was measured or judged; or another test failed",
+    "was measured or judged; or another test failed; or `--dlperf-selftest` has no yes, or a no",
     "INTERRUPTED": "Ctrl-C; what ran was ended and its results were written",
     "INTERNAL_ERROR": "a report that was asked for could not be written, and the summary "
     "says which; or pytest itself failed",

@@ -23,12 +23,7 @@ def make_session_folder(base: Path, name: str) -> tuple[Path, int]:
     All but the newest nine other sessions that have ended are removed; nothing else in
     ``base`` is touched. Raises ``OSError`` if the folder cannot be made.
     """
-    try:
-        base.mkdir(mode=0o700, parents=True)
-    except FileExistsError:
-        pass  # it is the user's, or another worker has just made it
-    else:
-        (base / ".gitignore").write_text("*\n", encoding="utf-8")
+    make_work_folder(base)
     folder = base / name
     folder.mkdir(mode=0o700, exist_ok=True)
     descriptor = os.open(folder / _MARK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -36,6 +31,16 @@ def make_session_folder(base: Path, name: str) -> tuple[Path, int]:
     fcntl.flock(descriptor, fcntl.LOCK_SH)
     _remove_ended(base, folder)
     return folder, descriptor
+
+
+def make_work_folder(base: Path) -> None:
+    """Make the folder of all sessions, which git ignores; raise ``OSError`` if that fails."""
+    try:
+        base.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        pass  # it is the user's, or another worker has just made it
+    else:
+        (base / ".gitignore").write_text("*\n", encoding="utf-8")
 
 
 def _remove_ended(base: Path, mine: Path) -> None:

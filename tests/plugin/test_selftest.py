@@ -1,0 +1,344 @@
+"""``--dlperf-selftest``: does the gate see a slowdown here? Whole sessions, on simulated time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.fake_suite import Suite
+from tests.helpers.processes import heed_interrupts
+
+ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
+#: One run a session, which is enough where time is simulated.
+SHORT = ("--dlperf-selftest=100%", "--dlperf-tolerance=30%", "--dlperf-runs=1")
+#: Gives each session of the self-test the environment that the test wrote for it.
+CONFTEST = """
+import json, os, pathlib
+
+def pytest_configure(config):
+    if config.option.dlperf_selftest == "off" and not hasattr(config, "workerinput"):
+        sessions = json.loads(pathlib.Path("sessions.json").read_text())
+        os.environ.update(sessions.pop(0) if sessions else {})
+        pathlib.Path("sessions.json").write_text(json.dumps(sessions))
+"""
+
+
+def plan(suite: Suite, *sessions: dict[str, str]) -> None:
+    (suite.path / "conftest.py").write_text(CONFTEST)
+    (suite.path / "sessions.json").write_text(json.dumps(sessions))
+
+
+def unlike(**values: object) -> dict[str, str]:
+    """Return an environment of a session, of which nothing is left in the next."""
+    return {"FAKE_STEP_S": "0.01", "FAKE_CANARY": "1", "FAKE_NOISY": "", "FAKE_FAIL": ""} | {
+        name: str(value) for name, value in values.items()
+    }
+
+
+def folder(suite: Suite) -> Path:
+    (found,) = suite.path.glob(".dlperf/selftest/*/")
+    return found
+
+
+def results(suite: Suite, step: str) -> dict[str, Any]:
+    values = json.loads((folder(suite) / f"{step}.json").read_text(encoding="utf-8"))
+    return {o["case"]["id"]: o for o in values["outcomes"]}
+
+
+def steps(suite: Suite) -> set[str]:
+    return {path.stem for path in folder(suite).glob("*.html")}
+
+
+def snapshot(path: Path) -> dict[str, tuple[bytes, int]]:
+    return {str(p): (p.read_bytes(), p.stat().st_mtime_ns) for p in path.rglob("*") if p.is_file()}
+
+
+def test_it_stores_passes_and_finds_the_slowdown(suite: Suite):
+    # A baseline that nobody could read, and a test that is none of ours
+    machine = suite.path / "baselines" / "box"
+    (machine / "net").mkdir(parents=True)
+    (machine / "noise.json").write_text("broken")
+    (machine / "net" / f"{ONE}.json").write_text("broken")
+    suite.env(DLPERF_MACHINE_CLASS="box")
+    suite.write("def test_x():\n    raise AssertionError\n", "test_other")
+    before = snapshot(suite.path / "baselines")
+    result = suite.run(*SHORT, "--cpus=1", "-x", "--junitxml=j.xml")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "dlperf self-test 1/3: measures, and stores a baseline of its own in .dlperf/*",
+            "*1 case: 1 written to the baselines",
+            "dlperf self-test 2/3: measures the same again, *; this and the next take * s, if*",
+            "*1 case: 1 passed",
+            "dlperf self-test 3/3: makes each step 100 % longer for real, which must be found",
+            f"{ONE}: regressed",
+            "*1 case: 1 regressed",
+            "*= dlperf self-test =*",
+            f"{ONE}: yes",
+            "  stored: * samples/s, 1 run",
+            "  unchanged: passed: *",
+            "  slower: regressed: 50.0 % slower * beyond 1.0 % for certain",
+            "  the gate sees steps that take 100 % longer here",
+            "does the gate see steps that take 100 % longer, in 1 case: 1 yes",
+            "page: .dlperf/selftest/*/slower.html",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*FAILURES*")
+    result.stdout.no_fnmatch_line("*reproduce:*")
+    assert snapshot(suite.path / "baselines") == before
+    assert results(suite, "slower")[ONE]["measurement"]["inject"] == 1
+    assert results(suite, "unchanged")[ONE]["measurement"]["inject"] == 0
+    assert steps(suite) == {"store", "unchanged", "slower"}
+    assert not (folder(suite) / "baselines").exists()
+    assert (suite.path / ".dlperf" / ".gitignore").read_text() == "*\n"
+    assert not (suite.path / "j.xml").exists()
+    assert not (suite.path / ".dlperf" / "run_times.json").exists()
+
+
+def test_a_gate_that_sees_nothing(suite: Suite):
+    result = suite.run(*SHORT, "--cpus=1", "--dlperf-tolerance=60%")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [
+            f"{ONE}: NO",
+            "  slower: passed: slower for certain*",
+            "  the gate does NOT see steps that take 100 % longer here: they were certified "
+            "within the tolerance of 60 %*",
+        ]
+    )
+    assert steps(suite) == {"store", "unchanged", "slower"}
+
+
+def test_a_case_is_tried_until_it_has_its_answer_and_no_longer(suite: Suite):
+    plan(
+        suite,
+        unlike(),
+        unlike(FAKE_NOISY="*1n2c*", FAKE_CANARY=0.5),
+        unlike(),
+        unlike(FAKE_CANARY=0.5),
+        unlike(),
+    )
+    suite.write(
+        "import pytest\n"
+        "@pytest.mark.dlperf('w:build', framework=['torch', 'paddle'], launcher='torchrun',\n"
+        "                    layout='1n1c', batch_size_per_device=4)\n"
+        "def test_net(dlperf):\n    dlperf.run()\n"
+    )
+    result = suite.run(*SHORT)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "dlperf self-test 2/3, try 2 of 3: 1 case is open",
+            "dlperf self-test 3/3, try 2 of 3: 1 case is open",
+            f"{ONE}: yes",
+            "  unchanged: passed at try 2 of 3: *",
+            "    try 1 was incomparable: *",
+            "  slower: regressed at try 2 of 3: *",
+            "net-paddle-fp32-bs4-1n1c: not asked",
+            "  paddle is not installed*",
+            "does the gate see * in 2 cases: 1 yes, 1 not asked",
+            "page: .dlperf/selftest/*/slower-2.html",
+        ]
+    )
+    assert steps(suite) == {"store", "unchanged", "unchanged-2", "slower", "slower-2"}
+    # What has its answer, or can have none, is not run again
+    assert list(results(suite, "unchanged")) == [ONE]
+
+
+def test_each_case_has_its_own_tries(suite: Suite):
+    plan(suite, unlike(), unlike(FAKE_NOISY="*1n2c*", FAKE_SEED=3), unlike(), unlike())
+    result = suite.run(*SHORT)
+    assert result.ret == 0
+    verdict = results(suite, "unchanged")[TWO]["judgement"]["verdict"]
+    assert list(results(suite, "unchanged-2")) == [TWO], verdict
+    result.stdout.fnmatch_lines(["does the gate see *, in 2 cases: 2 yes"])
+
+
+def test_what_nobody_changed_is_called_slower(suite: Suite):
+    plan(suite, unlike(), unlike(FAKE_STEP_S=0.03), unlike(), unlike())
+    result = suite.run(*SHORT, "--cpus=1")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "    try 1 was regressed (a FALSE ALARM): *",
+            "  the gate sees steps that take 100 % longer here; 1 FALSE ALARM before that",
+        ]
+    )
+
+
+def test_it_is_called_slower_in_every_try(suite: Suite):
+    plan(suite, unlike(), *[unlike(FAKE_STEP_S=0.03)] * 3)
+    result = suite.run(*SHORT, "--cpus=1")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines([f"{ONE}: NO, it cries wolf", "  unchanged: regressed in try 3*"])
+    assert steps(suite) == {"store", "unchanged", "unchanged-2", "unchanged-3"}
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_machine_that_is_too_noisy_gives_no_answer(suite: Suite, *, strict: bool):
+    disturbed = unlike(FAKE_CANARY=0.3)
+    sessions = [unlike(), unlike(), disturbed, disturbed, disturbed]
+    plan(suite, *sessions)
+    result = suite.run(*SHORT, "--cpus=1", *(["--dlperf-strict"] if strict else []))
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [
+            f"{ONE}: no answer",
+            "  slower: incomparable in try 3 of 3, too: *",
+            "  no answer: the machine was disturbed or changed; close what else runs*",
+            "does the gate see * in 1 case: 1 no answer",
+        ]
+    )
+
+
+def test_an_error_ends_it(suite: Suite):
+    suite.env(FAKE_FAIL="*")
+    result = suite.run(*SHORT, "--cpus=1")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines([f"{ONE}: error", "*boom*", "*in 1 case: 1 error"])
+    assert steps(suite) == {"store"}
+    plan(suite, unlike(), unlike(FAKE_FAIL="*"))
+    suite.env(FAKE_FAIL="")
+    result = suite.run(*SHORT, "--cpus=1")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines([f"{ONE}: error", "  unchanged: error: *boom*"])
+    result.stdout.no_fnmatch_line("*self-test 3/3*")
+
+
+def test_a_machine_with_one_core(suite: Suite):
+    words = ["taskset", "-c", str(min(os.sched_getaffinity(0))), sys.executable, "-m", "pytest"]
+    result = suite.pytester.run(*words, "-p", "no:cacheprovider", *SHORT, "--cpus=2")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines([f"{TWO}: error", "  *1 core*", "*in 1 case: 1 error"])
+    result.stdout.no_fnmatch_line("*self-test 2/3*")
+
+
+def test_ini_and_environment_may_ask_for_it(suite: Suite):
+    ini = (
+        "--dlperf-selftest=100% --dlperf-json=mine.json --dlperf-md=mine.md --dlperf-mode=observe"
+    )
+    suite.pytester.makeini(f"[pytest]\naddopts = {ini} --dlperf-baselines=elsewhere")
+    result = suite.run("--dlperf-tolerance=30%", "--dlperf-runs=1", "--cpus=1")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["does the gate see *: 1 yes"])
+    assert not {path.name for path in suite.path.iterdir()} & {"mine.json", "mine.md", "elsewhere"}
+    # It is switched off, and nothing is left of it
+    result = suite.run("--dlperf-selftest=off", "--dlperf-runs=1", "--cpus=1")
+    result.stdout.fnmatch_lines(["*1 case: 1 no-baseline; 1 NOT JUDGED"])
+    assert (suite.path / "mine.json").exists()
+
+
+def test_in_processes_of_xdist_and_with_lists_of_pytest(suite: Suite):
+    result = suite.pytester.runpytest_subprocess(*SHORT, "-n2", "--lf", "-q")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["does the gate see *: 2 yes"])
+    assert not (suite.path / ".pytest_cache").exists(), "what fails on purpose is not --lf's"
+
+
+def test_what_only_shows_something_stays_that(suite: Suite):
+    result = suite.run(*SHORT, "--collect-only", "-q")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines([f"*test_net?{ONE}?"])
+    assert not (suite.path / ".dlperf").exists()
+    assert suite.run("--dlperf-selftest=5%", "--help").ret == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (["--dlperf-selftest=5"], 4, "*--dlperf-selftest: a bare 5 would mean 500%*"),
+        ([*SHORT, "--update-baselines"], 4, "*--dlperf-selftest and --update-baselines: *"),
+        ([*SHORT, "--dlperf-baselines=x"], 4, "*leave --dlperf-baselines out"),
+        ([*SHORT, "--dlperf-workdir=test_net.py/x"], 4, "*cannot write to *test_net.py/x: Not a*"),
+        ([*SHORT, "--dlperf-runs=0"], 4, "*--dlperf-runs=0*"),
+        ([*SHORT, "-k", "nothing"], 5, "dlperf self-test: no test with the marker dlperf was*"),
+        ([*SHORT, "--nonsense"], 4, "*unrecognized arguments: --nonsense*"),
+    ],
+)
+def test_bad_input(suite: Suite, options: list[str], code: int, words: str):
+    result = suite.run(*options)
+    assert result.ret == code
+    assert "Traceback" not in result.stdout.str() + result.stderr.str()
+    (result.stderr if code == 4 else result.stdout).fnmatch_lines([words])
+
+
+def started(suite: Suite) -> subprocess.Popen[bytes]:
+    """Return a self-test whose first run is in the midst of its window."""
+    suite.env(FAKE_WALL_S=60, SELFTEST_MARK=suite.path)
+    with (suite.path / "log").open("wb") as log:
+        session = subprocess.Popen(
+            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *SHORT, "--cpus=1"],
+            cwd=suite.path,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=heed_interrupts,  # noqa: PLW1509
+        )
+    end_s = time.monotonic() + 60
+    while not list(suite.path.glob(".dlperf/selftest/*/*/*/run1/**/*.progress")):
+        assert session.poll() is None, (suite.path / "log").read_text()
+        assert time.monotonic() < end_s
+        time.sleep(0.02)
+    return session
+
+
+def living(suite: Suite) -> list[str]:
+    """Return the processes that the self-test has started, itself among them."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"SELFTEST_MARK={suite.path}".encode() in (entry / "environ").read_bytes():
+                found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            continue  # it ended while we looked, or is somebody else's
+    return found
+
+
+def wait_until_gone(suite: Suite) -> None:
+    end_s = time.monotonic() + 30
+    while left := living(suite):
+        assert time.monotonic() < end_s, left
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("whom", ["group", "process"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_it_is_interrupted(suite: Suite, number: signal.Signals, whom: str):
+    session = started(suite)
+    assert len(living(suite)) > 3, "itself, a session, a supervisor, a launcher"
+    (os.killpg if whom == "group" else os.kill)(session.pid, number)
+    assert session.wait(timeout=60) == 2, (suite.path / "log").read_text()
+    assert living(suite) == []
+    assert not (folder(suite) / "baselines").exists()
+    assert not (suite.path / "baselines").exists()
+    said = (suite.path / "log").read_text()
+    assert "dlperf self-test: interrupted; nothing is stored" in said
+    assert "Traceback" not in said
+
+
+def test_it_is_killed(suite: Suite):
+    session = started(suite)
+    session.kill()
+    assert session.wait(timeout=60) == -signal.SIGKILL
+    wait_until_gone(suite)
+    assert not (suite.path / "baselines").exists()
+    # The next one runs
+    suite.env(FAKE_WALL_S=0)
+    assert suite.run(*SHORT, "--cpus=1").ret == 0
+
+
+def test_old_ones_are_dropped(suite: Suite):
+    for number in range(12):
+        old = suite.path / ".dlperf" / "selftest" / f"old{number}"
+        old.mkdir(parents=True)
+        (old / ".dlperf-session").touch()
+    assert suite.run(*SHORT, "--cpus=1").ret == 0
+    assert len(list(suite.path.glob(".dlperf/selftest/*/"))) == 10
