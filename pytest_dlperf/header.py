@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_dlperf.collection import selected_of
+from pytest_dlperf.core.case_id import CaseId
 from pytest_dlperf.core.errors import DlperfError
-from pytest_dlperf.forecast import Forecast, span
+from pytest_dlperf.forecast import Forecast, alike, span
 from pytest_dlperf.history import run_times
 
 if TYPE_CHECKING:
@@ -107,6 +108,9 @@ def _estimate(cases: Sequence[Case], session: PerfSession) -> str:
         cases,
         rule_for,
         lambda case: known.get(run_times.key(case, machine_class(case))),
+        about=lambda case: alike(
+            CaseId.of(case), run_times.of_others(known, case, machine_class(case))
+        ),
         pairs=settings.against is not None,
     )
     session.watcher.expect(forecast)

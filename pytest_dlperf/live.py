@@ -153,8 +153,14 @@ class Live(Quiet):
     def run_ended(self, case: Case, run: RunSummary) -> None:
         """Say what a run measured."""
         self._run_s = time.monotonic() - self._started_s
-        if self._forecast is not None:
-            self._forecast.learn(case.id, self._run_s)
+        is_news = self._forecast is not None and self._forecast.learn(case.id, self._run_s)
+        self._tell_run(case, run)
+        left = self._forecast.left() if is_news and self._forecast is not None else ""
+        if left:
+            self._leave_line()
+            self._line(f"dlperf: {left}")
+
+    def _tell_run(self, case: Case, run: RunSummary) -> None:
         if self._moving:
             self._move(case, f"{figures.rate(run.throughput)} {case.unit}/s")
             return

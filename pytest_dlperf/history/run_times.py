@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.core.case_id import CaseId
+from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.history import noted
 
 if TYPE_CHECKING:
@@ -29,6 +32,21 @@ def read(workdir: Path) -> Mapping[str, float]:
 def key(case: Case, machine_class: str) -> str:
     """Return what a run's time depends on most: case, iterations, hardware."""
     return f"{machine_class} {case.id} {case.protocol.iterations}"
+
+
+def of_others(
+    times: Mapping[str, float], case: Case, machine_class: str
+) -> list[tuple[CaseId, float]]:
+    """Return the seconds of runs of other cases on the same hardware, of as many iterations."""
+    found = []
+    for name, seconds in times.items():
+        hardware, _, rest = name.partition(" ")
+        case_id, _, iterations = rest.partition(" ")
+        if hardware != machine_class or iterations != str(case.protocol.iterations):
+            continue
+        with contextlib.suppress(UsageError):  # a key that somebody else wrote
+            found.append((CaseId.parse(case_id), seconds))
+    return found
 
 
 def note(workdir: Path, case: Case, machine_class: str, seconds: float) -> None:

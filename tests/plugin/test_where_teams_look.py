@@ -102,9 +102,24 @@ def test_quiet_is_one_line_verbose_has_the_runs_and_colours_only_where_asked(sui
 def test_the_estimate_is_made_of_earlier_runs_and_never_guessed(suite: Suite):
     suite.env(FAKE_WALL_S=0.1)
     first = suite.run("--dlperf-max-runs=4", "-k", "1n2c")
-    unknown = "dlperf: 1 case, 3 to 4 runs, time unknown: nothing of it was measured here before"
-    first.stdout.fnmatch_lines([unknown])
+    unknown = (
+        "dlperf: 1 case, 3 to 4 runs, and 3 to 4 runs of its one-device parent; how long is told "
+        "after the first run of each, which ends within 30 min (--dlperf-timeout)"
+    )
+    first.stdout.fnmatch_lines(
+        [
+            unknown,
+            f"{ONE} run 1/3*",
+            "dlperf: about * for 5 to 7 runs left",
+            f"{ONE} run 2/3*",
+            f"{TWO} run 1/3*",
+            "dlperf: about * for 2 to 4 runs left",
+            f"{TWO} run 2/3*",
+        ]
+    )
+    assert first.stdout.str().count("runs left") == 2
     both = suite.run("--dlperf-runs=2")
+    both.stdout.no_fnmatch_line("*left")
     # The parent's runs, which no test had asked for, are known as well.
     both.stdout.re_match_lines([r"dlperf: 2 cases, 2 runs each, \d+ s$"])
     lines = [line for line in both.outlines if re.match(r"\[\d/2\] net-", line)]
