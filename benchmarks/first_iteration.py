@@ -2,6 +2,7 @@
 
 One rank under torchrun, so that no one-device parent runs first; the bare command is the very
 one that pytest starts (``--dlperf-dry-run``), without pytest and without the supervisor.
+Then what a run takes beside its iterations: ``run_time.py``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+import run_time
 
 _ROUNDS = 9
 _ROOT = Path(__file__).resolve().parents[1]
@@ -89,3 +92,4 @@ def _environment() -> dict[str, str]:
 
 if __name__ == "__main__":
     main()
+    run_time.main()

@@ -67,6 +67,7 @@ def main() -> None:
             loss="finite",
             options={},
             inject=0.0,
+            scaling=False,
             data=None,
             records=Path(),
             rank=0,

@@ -142,9 +142,9 @@ class _Pairs:
     def compare(self) -> Compared:
         """Screen, then confirm with further pairs."""
         rule = self._runners[NOW].bench.rule_for(self._case)
-        wanted = more_runs(self._case, None, 0, rule)
+        wanted, judgement = more_runs(self._case, None, 0, rule), None
         while True:
-            unaffected = self._measure(wanted)
+            unaffected = self._measure(wanted, judgement)
             if unaffected:
                 return self._unaffected(unaffected)
             if not self._runs[BEFORE]:
@@ -166,7 +166,7 @@ class _Pairs:
                 return self._compared(measured, judgement)
             wanted = len(measured[NOW].runs) + more
 
-    def _measure(self, wanted: int) -> str:
+    def _measure(self, wanted: int, judgement: Judgement | None) -> str:
         """Launch pairs until ``wanted`` count; return why none can tell anything, or nothing.
 
         A disturbed run disturbs its pair: both are repeated.
@@ -175,7 +175,8 @@ class _Pairs:
         while sum(not run.disturbed for run, _ in runs) < wanted:
             if stays_disturbed(self._case, runs) or not self._has_time():
                 break
-            if unaffected := self._launch_pair(len(runs) + 1, wanted):
+            scaling = self._runners[NOW].samples_scaling(self._case, runs, judgement)
+            if unaffected := self._launch_pair(len(runs) + 1, wanted, scaling=scaling):
                 return unaffected
         return ""
 
@@ -190,14 +191,14 @@ class _Pairs:
         is_open = counting < wanted and not stays_disturbed(self._case, self._runs[NOW])
         return is_open and not self._has_time()
 
-    def _launch_pair(self, number: int, wanted: int) -> str:
+    def _launch_pair(self, number: int, wanted: int, *, scaling: bool) -> str:
         first = self._first()
         self._order.append(first)
         pair: dict[str, RunWithFacts] = {}
         for position, side in enumerate((first, BEFORE if first == NOW else NOW)):
             watcher = self._runners[side].bench.watcher
             watcher.run_starts(self._case, 2 * number - 1 + position, 2 * wanted)
-            pair[side] = self._launch(side, number)
+            pair[side] = self._launch(side, number, scaling=scaling)
             watcher.run_ended(self._case, pair[side][0])
         told = pair[NOW][1], pair[BEFORE][1]
         self._trees.check(self._case, *told)
@@ -224,11 +225,11 @@ class _Pairs:
             return BEFORE if self._order[-1] == NOW else NOW
         return self._random.choice((NOW, BEFORE))
 
-    def _launch(self, side: str, number: int) -> RunWithFacts:
+    def _launch(self, side: str, number: int, *, scaling: bool) -> RunWithFacts:
         if side == NOW:
-            return self._runners[side].launch(self._case, number)
+            return self._runners[side].launch(self._case, number, scaling=scaling)
         with _naming(self._case, self._arms[BEFORE]):
-            return self._runners[side].launch(self._case, number)
+            return self._runners[side].launch(self._case, number, scaling=scaling)
 
     def _told(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return what the ranks of the first pair reported."""

@@ -109,12 +109,12 @@ def measure_and_judge(
 ) -> tuple[Measurement, Judgement, dict[str, Any]]:
     """Run a case as often as its verdict needs: screen, then confirm with fresh runs."""
     parent, rule = case.parent(), runner.bench.rule_for(case)
-    wanted = more_runs(case, None, 0, rule)
+    wanted, judgement = more_runs(case, None, 0, rule), None
     while True:
         # As often as the case: what certifies that with few runs knows its parent as well.
         of_parent = min(wanted, parent.protocol.runs) if parent else 0
         parents = runner.runs(parent, of_parent) if parent else []
-        runs = runner.runs(case, wanted)
+        runs = runner.runs(case, wanted, judgement)
         if not runs:
             raise BudgetSpentError(case.id)
         measurement = runner.measurement(case, runs, parents)

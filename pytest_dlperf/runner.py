@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.run import Problem
+from pytest_dlperf.judge.screen import samples_scaling
 from pytest_dlperf.launch.package_copy import copy_package
 from pytest_dlperf.launch.plan import make_plan
 from pytest_dlperf.launch.process import execute
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.place import Share
     from pytest_dlperf.core.run import Run, RunSummary
+    from pytest_dlperf.core.verdict import Judgement
 
 #: A run, and what its ranks reported of themselves.
 RunWithFacts = tuple["RunSummary", dict[str, Any]]
@@ -42,9 +44,12 @@ class Runner:
     #: Folder of the test: workloads beside it are found.
     workload_folder: str
 
-    def runs(self, case: Case, wanted: int) -> list[RunWithFacts]:
+    def runs(
+        self, case: Case, wanted: int, judgement: Judgement | None = None
+    ) -> list[RunWithFacts]:
         """Return the runs of ``case`` in this session, of which ``wanted`` are undisturbed.
 
+        ``judgement`` is that of the runs before, None without any.
         Those that exist already count. Fewer are undisturbed if the machine stays disturbed:
         then at most ``max_runs - runs`` (at least 2) are repeated. Raises ``CaseError``.
         Fewer runs than that, or none, where the session's budget is spent.
@@ -54,7 +59,8 @@ class Runner:
             found = self.bench.runs.load(case)
             while self._needs_more(case, found, wanted) and self.has_time(found):
                 self.bench.watcher.run_starts(case, len(found) + 1, wanted)
-                found.append(self.launch(case, len(found) + 1))
+                scaling = self.samples_scaling(case, found, judgement)
+                found.append(self.launch(case, len(found) + 1, scaling=scaling))
                 self.bench.watcher.run_ended(case, found[-1][0])
             return found
 
@@ -81,14 +87,28 @@ class Runner:
         """Run the share of a node that does not judge; raise ``CaseError`` if it failed."""
         for number in range(1, case.protocol.runs + 1):
             self.bench.watcher.run_starts(case, number, case.protocol.runs)
-            check_share(case, self._execute(case, number), share.node_rank)
+            # As node 0 decides by the runs that it has.
+            scaling = samples_scaling(case, None, number - 1)
+            check_share(case, self._execute(case, number, scaling=scaling), share.node_rank)
 
-    def launch(self, case: Case, number: int) -> RunWithFacts:
-        """Return run ``number`` of ``case``, launched now; raise ``CaseError`` if it failed."""
+    def samples_scaling(
+        self, case: Case, found: Sequence[RunWithFacts], judgement: Judgement | None
+    ) -> bool:
+        """Return whether the next run samples facts about scaling; see ``judge/screen.py``."""
+        if self.bench.share(case) is not None:
+            return samples_scaling(case, None, len(found))
+        told = sum(not run.disturbed and run.scaling is not None for run, _ in found)
+        return samples_scaling(case, judgement, told)
+
+    def launch(self, case: Case, number: int, *, scaling: bool) -> RunWithFacts:
+        """Return run ``number`` of ``case``, launched now; raise ``CaseError`` if it failed.
+
+        ``scaling``: it samples facts about scaling.
+        """
         shared = self.bench.share(case) is not None
         launched = launch_anew(
             case,
-            lambda: self._execute(case, number),
+            lambda: self._execute(case, number, scaling=scaling),
             # Nodes that were started one by one would have to agree on it.
             is_allowed=lambda: not shared and self.has_time([]),
             tell=lambda what: self.bench.watcher.tell(case, what),
@@ -104,11 +124,11 @@ class Runner:
         self.bench.runs.append(case, run, facts)
         return run, facts
 
-    def _execute(self, case: Case, number: int) -> Run:
+    def _execute(self, case: Case, number: int, *, scaling: bool) -> Run:
         check_unit(case)
         workdir = self.bench.folder / case.id / f"run{number}"
         shutil.rmtree(workdir, ignore_errors=True)  # of an attempt that failed
-        target = self.bench.target(case, self.workload_folder)
+        target = replace(self.bench.target(case, self.workload_folder), scaling=scaling)
         self.check_nodes(case)
         plan = make_plan(case, target, workdir)
         shared = self.bench.shared_folder(case)

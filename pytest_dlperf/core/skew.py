@@ -21,23 +21,37 @@ CPU_SECONDS: Final = "CPU seconds"
 _DIGITS: Final = 6
 
 
-def own_seconds(run: RunSummary, device: DeviceKind) -> tuple[str, dict[int, float]]:
-    """Return each rank's own seconds, and what they were taken from; nothing where unknown.
+def own_seconds(
+    runs: Sequence[RunSummary], device: DeviceKind, *, fewest: int = 1
+) -> tuple[str, list[dict[int, float]]]:
+    """Return each rank's own seconds in the runs that tell them, and what they were taken from.
 
-    The wall time of the window tells nothing: in synchronous training ranks wait for each other.
+    Not every run samples steps: where fewer than ``fewest`` did, the CPU seconds of all runs tell
+    more. Nothing where both are unknown. The wall time of the window tells nothing: in
+    synchronous training ranks wait for each other.
     """
+    sampled = [own for run in runs if (own := _own_steps(run))]
+    if len(sampled) >= fewest:
+        return OWN_STEPS, sampled
+    spent = [cpu for run in runs if (cpu := _cpu_seconds(run))] if device == "cpu" else []
+    if spent:
+        return CPU_SECONDS, spent
+    return (OWN_STEPS, sampled) if sampled else ("", [])
+
+
+def _own_steps(run: RunSummary) -> dict[int, float]:
     sampled = run.scaling.ranks if run.scaling else ()
     own = {
         rank.rank: rank.own_seconds
         for rank in sampled
         if rank.own_seconds is not None and rank.own_seconds > 0
     }
-    if len(own) > 1 and len(own) == len(run.ranks or sampled):
-        return OWN_STEPS, own
+    return own if len(own) > 1 and len(own) == len(run.ranks or sampled) else {}
+
+
+def _cpu_seconds(run: RunSummary) -> dict[int, float]:
     cpu = {rank.rank: rank.cpu_seconds for rank in run.ranks if rank.cpu_seconds}
-    if device == "cpu" and len(cpu) > 1 and len(cpu) == len(run.ranks):
-        return CPU_SECONDS, cpu
-    return "", {}
+    return cpu if len(cpu) > 1 and len(cpu) == len(run.ranks) else {}
 
 
 def skews(seconds: Mapping[int, float]) -> dict[int, float]:
@@ -62,16 +76,13 @@ def stored_scaling(runs: Sequence[RunSummary], device: DeviceKind) -> StoredScal
         for one in known
         if one.method == method and one.collectives_share is not None
     ]
-    bases = [own_seconds(run, device) for run in runs]
-    basis = bases[0][0]
+    basis, told = own_seconds(runs, device)
     return StoredScaling(
         method=method,
         collective=known[0].collective,
         collectives_shares=_digits(shares),
         skew_of=basis,
-        skews=_digits(
-            math.expm1(max(skews(found).values())) for of, found in bases if basis and of == basis
-        ),
+        skews=_digits(math.expm1(max(skews(found).values())) for found in told),
         all_reduce_gb_per_s=_medians([one.all_reduce_gb_per_s for one in known]),
     )
 

@@ -73,20 +73,19 @@ def _spread(sides: Sequence[Sequence[float]]) -> float:
 def _slow_rank(
     runs: Sequence[RunSummary], stored: Sequence[StoredScaling], device: DeviceKind
 ) -> str:
-    told = [own_seconds(run, device) for run in runs]
-    basis = told[0][0] if told else ""
-    ranks = set(told[0][1]) if told else set()
     # From one run nobody can tell a slow rank from noise
-    if len(told) < 2 or not basis:
+    basis, told = own_seconds(runs, device, fewest=2)
+    if len(told) < 2:
         return ""
-    if any(of != basis or set(found) != ranks for of, found in told):
+    ranks = set(told[0])
+    if any(set(found) != ranks for found in told):
         return ""
-    by_run = [skews(found) for _, found in told]
+    by_run = [skews(found) for found in told]
     means = {rank: statistics.fmean(one[rank] for one in by_run) for rank in ranks}
     slowest = max(means, key=means.__getitem__)
     spread = _spread([[one[rank] for one in by_run] for rank in sorted(ranks)])
-    freedom = (len(runs) - 1) * (len(ranks) - 1)
-    error = spread / math.sqrt(len(runs))
+    freedom = (len(told) - 1) * (len(ranks) - 1)
+    error = spread / math.sqrt(len(told))
     low = means[slowest] - quantile(_ALPHA / len(ranks), freedom) * error
     share = math.expm1(means[slowest])
     before = [value for one in stored if one.skew_of == basis for value in one.skews]
@@ -94,7 +93,7 @@ def _slow_rank(
     if low <= 0 or share - was < _LEAST_SKEW:
         return ""
     nodes = _nodes(runs[-1])
-    logs = {rank: statistics.fmean(math.log(found[rank]) for _, found in told) for rank in ranks}
+    logs = {rank: statistics.fmean(math.log(found[rank]) for found in told) for rank in ranks}
     return _slow_node(logs, nodes, basis, share) or _words(
         f"rank {slowest}{_on(nodes.get(slowest, ''))} ", basis, share, len(ranks) - 1
     )

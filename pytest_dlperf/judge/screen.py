@@ -21,6 +21,8 @@ _FIRST_KNOWN: Final = 2
 _ALIKE_DF: Final = 10.0
 #: The share of an alarm's error rate that is spent before the last look: that one sees most.
 _EARLY: Final = 0.2
+#: Runs that tell of scaling, so that a slow rank is told from noise.
+_TELLING: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,3 +82,16 @@ def more_runs(case: Case, judgement: Judgement | None, measured: int, rule: Rule
     if verdict in {Verdict.REGRESSED, Verdict.INCONCLUSIVE}:
         return next((count - measured for count in counts if count > measured), 0)
     return max(0, protocol.runs - measured)
+
+
+def samples_scaling(case: Case, judgement: Judgement | None, told: int) -> bool:
+    """Return whether the next run of ``case`` samples facts about scaling, as ``told`` runs did.
+
+    They take about a second, and nothing asks for them while a case passes: on CPUs, where CPU
+    seconds tell every run's ranks apart, the first run samples them, and so do those that follow
+    a look at a case that may be slow. The first three, where no further look follows, or on GPUs.
+    """
+    may_look_again = case.protocol.adaptive and case.layout.device == "cpu"
+    if may_look_again and judgement is not None:
+        return told == 0 or judgement.verdict in {Verdict.REGRESSED, Verdict.INCONCLUSIVE}
+    return told < (1 if may_look_again else _TELLING)

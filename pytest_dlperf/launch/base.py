@@ -33,6 +33,8 @@ class Target:
     #: Where a user's own program starts: the folder of its test.
     folder: str = ""
     inject: float = 0.0
+    #: Whether several ranks sample what tells of scaling, after the window.
+    scaling: bool = True
     #: Folder of real data; as the ranks see it.
     data: str | None = None
     #: Put before the launcher's command; what lies behind it may have other files and programs.
@@ -139,6 +141,8 @@ def _worker_command(case: Case, target: Target, workdir: Path) -> tuple[str, ...
         arguments += (f"--options={json.dumps(dict(case.options))}",)
     if target.data is not None:
         arguments += (f"--data={target.data}",)
+    if target.scaling and case.world_size > 1:
+        arguments += ("--scaling",)
     if target.inject:
         arguments += (f"--inject={target.inject:g}",)
     return arguments

@@ -104,6 +104,7 @@ def _take(reading: _Reading, values: dict[str, Any]) -> None:
     if kind == "span":
         reading.spans.append(Span(**values))
     elif kind == "canary":
-        reading.canaries.append({k: v for k, v in values.items() if k not in {"rank", "when"}})
+        facts = {"rank", "when", "time"}
+        reading.canaries.append({k: v for k, v in values.items() if k not in facts})
     else:
         reading.by_kind[kind] = values

@@ -85,12 +85,10 @@ def rank_skews(outcome: Outcome) -> RankSkews | None:
     if outcome.measurement is None:
         return None
     runs, device = outcome.measurement.runs, outcome.case.layout.device
-    told = [own_seconds(run, device) for run in runs]
-    if not told:
-        return None
-    basis, ranks = told[0][0], set(told[0][1])
-    by_run = [skews(found) for of, found in told if basis and of == basis and set(found) == ranks]
     # Of a single run a rank that was slow once is told as one that is.
+    basis, told = own_seconds(runs, device, fewest=_FEWEST_RUNS)
+    ranks = set(told[0]) if told else set()
+    by_run = [skews(found) for found in told if set(found) == ranks]
     if len(by_run) < _FEWEST_RUNS:
         return None
     return RankSkews(

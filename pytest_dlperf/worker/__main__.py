@@ -16,7 +16,7 @@ from pytest_dlperf.worker import frameworks, host, stack
 from pytest_dlperf.worker.checks import check_batch, check_data, check_precision
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.imports import imported
-from pytest_dlperf.worker.loop import Window, check_loss, run_loop
+from pytest_dlperf.worker.loop import Window, check_loss, run_loop, write_canary
 from pytest_dlperf.worker.records import RECORDS_FORMAT, ProgressCounter, RecordWriter
 from pytest_dlperf.worker.scaling import write_scaling
 
@@ -84,9 +84,11 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     records.write("memory", **framework.peak_memory())
     records.write("data", **framework.job.feed.record())
     records.write("checksum", value=framework.checksum())
-    write_scaling(framework, step, records, arguments.records)
+    if arguments.scaling:
+        write_scaling(framework, step, records, arguments.records)
     framework.job.feed.close()
-    records.write("canary", when="after", **framework.canary())
+    framework.barrier()  # the canary is of all ranks at once
+    write_canary(framework, records, when="after")
     dimension = int(arguments.options.get("batch_dimension", 0))
     check_batch(model["input_shapes"], arguments.batch_size_per_device, dimension)
     check_precision(model["flops_by_dtype"], arguments.precision, framework.job.scaler)

@@ -29,6 +29,8 @@ class Arguments:
     loss: str
     options: dict[str, Any]
     inject: float
+    #: Whether steps after the window tell of scaling.
+    scaling: bool
     data: str | None
     records: Path
     rank: int
@@ -53,6 +55,7 @@ def parse(argv: list[str] | None = None) -> Arguments:
         parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--collective-timeout-s", type=float, required=True)
     parser.add_argument("--inject", type=float, default=0.0)
+    parser.add_argument("--scaling", action="store_true")
     parser.add_argument("--data", metavar="FOLDER")
     parser.add_argument("--options", type=json.loads, default={}, metavar="JSON")
     parser.add_argument("--records", type=Path, required=True, metavar="FOLDER")

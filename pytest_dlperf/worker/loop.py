@@ -62,7 +62,9 @@ def run_loop(
     framework.synchronise()
     after = host.sample()
     _write_spans(records, window, [*warm, *timer.read()], waits_s)
-    records.write("window", **host.window_record(before, after), inject=window.inject)
+    records.write(
+        "window", **host.window_record(before, after), inject=window.inject, time=time.time()
+    )
     records.write("compile", **compiling.compile_record(compiled, compiling.sample()))
     values = [framework.loss_value(loss) for loss in losses]
     records.write("loss", values=[v if math.isfinite(v) else str(v) for v in values])
@@ -94,10 +96,16 @@ def _warm_up(
             records.write("first_step", time=time.time())
             # After the first step, so that the time to it is the workload's own; the
             # warm-up that follows restores caches and memory before anything is measured.
-            records.write("canary", when="before", **framework.canary())
+            write_canary(framework, records, when="before")
             timer.start()
     framework.synchronise()
     return timer.read()
+
+
+def write_canary(framework: Framework, records: RecordWriter, *, when: str) -> None:
+    """Measure the canary, and write its record."""
+    rates = framework.canary()
+    records.write("canary", when=when, **rates, time=time.time())
 
 
 def _injected_delay(

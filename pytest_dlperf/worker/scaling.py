@@ -41,8 +41,8 @@ def write_scaling(
     framework.synchronise()
     framework.barrier()
     bandwidths = all_reduce_gb_per_s(framework)
-    records.write("all_reduce", gb_per_s={str(size): rate for size, rate in bandwidths.items()})
-    framework.barrier()
+    rates = {str(size): rate for size, rate in bandwidths.items()}
+    records.write("all_reduce", gb_per_s=rates, time=time.time())
 
 
 def all_reduce_gb_per_s(framework: Framework) -> dict[int, float]:

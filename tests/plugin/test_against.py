@@ -44,6 +44,14 @@ def repository(suite: Suite) -> Suite:
     return suite
 
 
+def test_both_arms_tell_of_scaling_in_the_same_pairs(repository: Suite):
+    repository.env(FAKE_SCALING=0.2)
+    _, outcomes = repository.outcomes("-k", "1n2c", "--dlperf-against=HEAD", WIDE)
+    arms = [outcomes[TWO]["measurement"], outcomes[TWO]["against"]["measurement"]]
+    told = [[run["scaling"] is not None for run in one["runs"]] for one in arms]
+    assert told == [[True, False, False], [True, False, False]]
+
+
 def test_a_slower_head_is_found_and_its_arms_are_recorded(repository: Suite):
     first = git(repository, "rev-parse", "HEAD")
     commit(repository, 0.012)

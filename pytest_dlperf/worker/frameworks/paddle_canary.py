@@ -6,18 +6,15 @@ all-reduce; all ranks at once. The median of the repetitions is taken.
 
 from __future__ import annotations
 
-import statistics
-import time
 from typing import TYPE_CHECKING
 
 import paddle
 import paddle.distributed as dist
 
+from pytest_dlperf.worker.frameworks.canary_time import canary_time, median_of_s, median_s
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-_SECONDS = 0.12
-_ALL_REDUCES = 20
 
 
 def measure(*, on_gpu: bool) -> dict[str, float | None]:
@@ -27,16 +24,21 @@ def measure(*, on_gpu: bool) -> dict[str, float | None]:
     """
     side = 4096 if on_gpu else 384
     copied = 2**26 if on_gpu else 2**22
-    wait = paddle.device.synchronize if on_gpu else _nothing
+    takes = canary_time(on_gpu=on_gpu)
     with paddle.no_grad():
         left, right = paddle.ones([side, side]), paddle.ones([side, side])
-        matmul_s = _median_s(lambda: paddle.matmul(left, right), wait)
+        matmul_s = median_s(
+            _done(lambda: paddle.matmul(left, right), on_gpu=on_gpu), seconds=takes.matmul_s
+        )
         source = paddle.ones([copied])
-        copy_s = _median_s(source.clone, wait)
+        copy_s = median_s(_done(source.clone, on_gpu=on_gpu), seconds=takes.copy_s)
         all_reduce_s = None
         if dist.is_initialized():
             message = paddle.zeros([2**20])
-            all_reduce_s = _median_s(lambda: dist.all_reduce(message), wait, _ALL_REDUCES)
+            all_reduce_s = median_of_s(
+                _done(lambda: dist.all_reduce(message), on_gpu=on_gpu),
+                repetitions=takes.all_reduces,
+            )
     return {
         "matmul_gflop_per_s": 2 * side**3 / matmul_s / 1e9,
         "copy_gb_per_s": 2 * 4 * copied / copy_s / 1e9,
@@ -44,23 +46,12 @@ def measure(*, on_gpu: bool) -> dict[str, float | None]:
     }
 
 
-def _median_s(
-    work: Callable[[], object], wait: Callable[[], None], repetitions: int | None = None
-) -> float:
-    """Return the median seconds of ``work``; ranks of a collective must agree on how often."""
-    work()
-    wait()
-    times_s: list[float] = []
-    end_s = time.perf_counter() + _SECONDS
-    while len(times_s) < (repetitions or 5) or (
-        repetitions is None and time.perf_counter() < end_s
-    ):
-        begin_s = time.perf_counter()
+def _done(work: Callable[[], object], *, on_gpu: bool) -> Callable[[], None]:
+    """Return ``work`` with a wait for the GPU after it; on a CPU it is done when it returns."""
+
+    def done() -> None:
         work()
-        wait()
-        times_s.append(time.perf_counter() - begin_s)
-    return statistics.median(times_s)
+        if on_gpu:
+            paddle.device.synchronize()
 
-
-def _nothing() -> None:
-    """Wait for a CPU, whose work is done when it returns."""
+    return done

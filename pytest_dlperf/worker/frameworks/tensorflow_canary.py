@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import statistics
-import time
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
+
+from pytest_dlperf.worker.frameworks.canary_time import canary_time, median_of_s, median_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_dlperf.worker.frameworks.tensorflow_ranks import Ranks
-
-_SECONDS = 0.12
-_ALL_REDUCES = 20
 
 
 def measure(ranks: Ranks, *, on_gpu: bool) -> dict[str, float | None]:
@@ -25,15 +22,18 @@ def measure(ranks: Ranks, *, on_gpu: bool) -> dict[str, float | None]:
     """
     side = 4096 if on_gpu else 384
     copied = 2**26 if on_gpu else 2**22
+    takes = canary_time(on_gpu=on_gpu)
     left, right = tf.ones((side, side)), tf.ones((side, side))
-    matmul_s = _median_s(lambda: tf.matmul(left, right))
+    matmul_s = median_s(lambda: _wait(tf.matmul(left, right)), seconds=takes.matmul_s)
     source = tf.ones(copied)
-    copy_s = _median_s(lambda: tf.negative(source))
+    copy_s = median_s(lambda: _wait(tf.negative(source)), seconds=takes.copy_s)
     all_reduce_s = None
     if ranks.backend is not None:
         message = tf.zeros(2**20)
         all_reduce = tf.function(lambda tensor: ranks.average([tensor])[0])
-        all_reduce_s = _median_s(lambda: all_reduce(message), _ALL_REDUCES)
+        all_reduce_s = median_of_s(
+            lambda: _wait(all_reduce(message)), repetitions=takes.all_reduces
+        )
     return {
         "matmul_gflop_per_s": 2 * side**3 / matmul_s / 1e9,
         "copy_gb_per_s": 2 * 4 * copied / copy_s / 1e9,
@@ -46,20 +46,6 @@ def all_reduce_of(ranks: Ranks, size_bytes: int) -> Callable[[], None]:
     message = tf.zeros(size_bytes // 4)
     all_reduce = tf.function(lambda tensor: ranks.average([tensor])[0])
     return lambda: _wait(all_reduce(message))
-
-
-def _median_s(work: Callable[[], Any], repetitions: int | None = None) -> float:
-    """Return the median seconds of ``work``; ranks of a collective must agree on how often."""
-    _wait(work())
-    times_s: list[float] = []
-    end_s = time.perf_counter() + _SECONDS
-    while len(times_s) < (repetitions or 5) or (
-        repetitions is None and time.perf_counter() < end_s
-    ):
-        begin_s = time.perf_counter()
-        _wait(work())
-        times_s.append(time.perf_counter() - begin_s)
-    return statistics.median(times_s)
 
 
 def _wait(result: Any) -> None:

@@ -6,18 +6,15 @@ as in training, each a fraction of a second. The median of the repetitions is ta
 
 from __future__ import annotations
 
-import statistics
-import time
 from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
 
+from pytest_dlperf.worker.frameworks.canary_time import canary_time, median_of_s, median_s
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-_SECONDS = 0.12
-_ALL_REDUCES = 20
 
 
 def measure(device: torch.device) -> dict[str, float | None]:
@@ -26,19 +23,24 @@ def measure(device: torch.device) -> dict[str, float | None]:
     float32 throughout; the last is None on one rank: bytes of the tensor over seconds.
     """
     on_gpu = device.type == "cuda"
+    takes = canary_time(on_gpu=on_gpu)
     side = 4096 if on_gpu else 384
     copied = 2**26 if on_gpu else 2**22
     with torch.no_grad(), torch.autocast(device.type, enabled=False):
         left, right = torch.ones(side, side, device=device), torch.ones(side, side, device=device)
         product = torch.empty_like(left)
-        matmul_s = _median_s(lambda: torch.mm(left, right, out=product), device)
+        matmul_s = median_s(
+            _done(lambda: torch.mm(left, right, out=product), device), seconds=takes.matmul_s
+        )
         source = torch.ones(copied, device=device)
         target = torch.empty_like(source)
-        copy_s = _median_s(lambda: target.copy_(source), device)
+        copy_s = median_s(_done(lambda: target.copy_(source), device), seconds=takes.copy_s)
         all_reduce_s = None
         if dist.is_initialized():
             message = torch.zeros(2**20, device=device)
-            all_reduce_s = _median_s(lambda: dist.all_reduce(message), device, _ALL_REDUCES)
+            all_reduce_s = median_of_s(
+                _done(lambda: dist.all_reduce(message), device), repetitions=takes.all_reduces
+            )
     return {
         "matmul_gflop_per_s": 2 * side**3 / matmul_s / 1e9,
         "copy_gb_per_s": 2 * 4 * copied / copy_s / 1e9,
@@ -46,24 +48,12 @@ def measure(device: torch.device) -> dict[str, float | None]:
     }
 
 
-def _median_s(
-    work: Callable[[], object], device: torch.device, repetitions: int | None = None
-) -> float:
-    """Return the median seconds of ``work``; ranks of a collective must agree on how often."""
-    work()
-    _wait(device)
-    times_s: list[float] = []
-    end_s = time.perf_counter() + _SECONDS
-    while len(times_s) < (repetitions or 5) or (
-        repetitions is None and time.perf_counter() < end_s
-    ):
-        begin_s = time.perf_counter()
+def _done(work: Callable[[], object], device: torch.device) -> Callable[[], None]:
+    """Return ``work`` with a wait for the device after it."""
+
+    def done() -> None:
         work()
-        _wait(device)
-        times_s.append(time.perf_counter() - begin_s)
-    return statistics.median(times_s)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
 
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+    return done

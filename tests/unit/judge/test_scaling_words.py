@@ -106,6 +106,15 @@ def test_a_slow_rank_is_named_with_its_node() -> None:
     assert two == "rank 1 on node2 is 50 % slower than the other"
 
 
+def test_runs_that_sampled_nothing_do_not_keep_a_slow_rank_from_being_named() -> None:
+    own = [1.0, 1.0, 1.0, 1.0, 1.0, 1.18, 1.0, 1.0]
+    first, *_, last, one_more = five(0.41, own)
+    runs = [first, run(100.0), run(100.0), last, one_more]
+    assert why(runs, [stored(0.23)], "gpu") == (
+        "rank 5 on node2 is 18 % slower than the others, all-reduce 41 % of the step, was 23 %"
+    )
+
+
 def test_a_slow_node_is_named_in_place_of_its_ranks() -> None:
     own = [1.0] * 4 + [1.2, 1.21, 1.19, 1.22]
     assert why(five(0.02, own), [], "gpu") == "each rank of node2 is 20 % slower than the others"

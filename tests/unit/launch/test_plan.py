@@ -44,6 +44,14 @@ def test_several_ranks_start_under_torchrun():
     assert "--precision=amp" in plan.argv
 
 
+def test_ranks_tell_of_scaling_where_they_are_asked_and_there_are_several():
+    flag = "--scaling"
+    assert flag in make_plan(case("1n2c"), TARGET, Path("/runs/r1")).argv
+    assert flag not in make_plan(case("1n1c"), TARGET, Path("/runs/r1")).argv
+    silent = make_plan(case("1n2c"), replace(TARGET, scaling=False), Path("/runs/r1"))
+    assert flag not in silent.argv
+
+
 def test_several_nodes_name_a_rendezvous():
     argv = make_plan(case("4n8g"), TARGET, Path("/runs/r1")).argv
     assert "--nnodes=4" in argv

@@ -41,7 +41,7 @@ def test_the_share_is_that_of_the_rank_that_waits_least(tmp_path: Path):
     assert [rank.node for rank in summary.scaling.ranks] == ["n1", "n2"]
     assert summary.scaling.all_reduce_gb_per_s == {"65536": 0.2, "1048576": 1.0}
     assert decode(RunSummary, encode(summary)) == summary
-    basis, own = own_seconds(summary, "cpu")
+    basis, [own] = own_seconds([summary], "cpu")
     assert basis == "own steps"
     assert skews(own)[1] == pytest.approx(-skews(own)[0]) == pytest.approx(0.5878, abs=1e-4)
     stored = stored_scaling([summary, summary], "cpu")
@@ -56,8 +56,23 @@ def test_a_timeline_tells_of_its_rank_alone(tmp_path: Path):
     assert summary.scaling is not None
     assert summary.scaling.collectives_share == pytest.approx(0.4)
     # Own steps are not known, the CPU seconds of the window are; those of GPU ranks say nothing.
-    assert own_seconds(summary, "cpu") == ("CPU seconds", pytest.approx({0: 0.9, 1: 0.9}))
-    assert own_seconds(summary, "gpu") == ("", {})
+    basis, [spent] = own_seconds([summary], "cpu")
+    assert (basis, spent) == ("CPU seconds", pytest.approx({0: 0.9, 1: 0.9}))
+    assert own_seconds([summary], "gpu") == ("", [])
+
+
+def test_cpu_seconds_of_all_runs_tell_more_than_steps_of_too_few(tmp_path: Path):
+    sampled, _ = summarise(case(), write(tmp_path, [told(0, 1, 0.5, 0.5), told(1, 1, 0.9, 0.1)]))
+    plain, _ = summarise(case(), write(tmp_path / "p", [rank_records(0), rank_records(1)]))
+    runs = [sampled, plain, plain]
+    assert own_seconds(runs, "cpu") == ("own steps", [{0: 0.5, 1: 0.9}])
+    basis, spent = own_seconds(runs, "cpu", fewest=2)
+    assert (basis, len(spent)) == ("CPU seconds", 3)
+    assert own_seconds(runs, "gpu", fewest=2) == ("own steps", [{0: 0.5, 1: 0.9}])
+    assert own_seconds([*runs, sampled], "cpu", fewest=2)[0] == "own steps"
+    stored = stored_scaling(runs, "cpu")
+    assert stored is not None
+    assert (stored.skew_of, stored.skews) == ("own steps", (0.8,))
 
 
 def test_what_nobody_told_is_unknown_and_never_0(tmp_path: Path):
