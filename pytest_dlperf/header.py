@@ -39,7 +39,7 @@ def header(config: pytest.Config, session: PerfSession, owned: Sequence[str]) ->
     machine_class = devices.machine_class("gpu" if devices.gpus else "cpu")
     lines = [
         f"dlperf: {settings.machine_class or machine_class}"
-        f"{pinned}, {' '.join(classes) or 'no GPU'}, {devices.visible_cores} cores; "
+        f"{pinned}, {' '.join(classes) or 'no GPU'}, {_cores(devices.visible_cores)}; "
         f"{_chosen(session)}; baselines: {relative(settings.baselines, config)}"
     ]
     place = settings.place
@@ -133,6 +133,10 @@ def _of_jobs(jobs: Jobs, session: PerfSession) -> list[str]:
     return lines
 
 
+def _cores(count: int) -> str:
+    return f"{count} {'core' if count == 1 else 'cores'}"
+
+
 def _target(jobs: Jobs) -> list[str]:
     """Return what the probe job told of the nodes; nothing where it was not asked."""
     if not (jobs.was_asked and jobs.knows_target):
@@ -141,7 +145,7 @@ def _target(jobs: Jobs) -> list[str]:
     machine_class = devices.machine_class("gpu" if devices.gpus else "cpu")
     gpus = f"{len(devices.gpus)} GPUs" if devices.gpus else "no GPU"
     problem = f" ({devices.gpu_problem})" if devices.gpu_problem else ""
-    return [f"dlperf: nodes: {machine_class}, {gpus}{problem}, {devices.visible_cores} cores"]
+    return [f"dlperf: nodes: {machine_class}, {gpus}{problem}, {_cores(devices.visible_cores)}"]
 
 
 def _chosen(session: PerfSession) -> str:

@@ -71,7 +71,8 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
         judgement = Judgement(verdict=Verdict.ERROR, reason=str(error))
     except OSError as error:
         # A disk that is full, a folder that somebody removed: the session goes on without it.
-        judgement = Judgement(verdict=Verdict.ERROR, reason=f"{case.id}: {file_words(error)}")
+        reason = f"{case.id}: {file_words(error, bench.folder)}"
+        judgement = Judgement(verdict=Verdict.ERROR, reason=reason)
     now = datetime.now(timezone.utc)
     if against is None:  # known is a slowdown since the stored sessions
         judgement = with_known(judgement, case.known, now.date())

@@ -87,10 +87,14 @@ def full_disk(run: Run, failures: Iterable[Mapping[str, Any]]) -> str:
     )
 
 
-def file_words(error: OSError) -> str:
-    """Return what to say of a file of the session that could not be read or written."""
-    where = error.filename or "a file of this session"
-    full = "" if not _DISK.search(str(error)) else "; make room there, or name --dlperf-workdir"
+def file_words(error: OSError, folder: Path) -> str:
+    """Return what to say of a file of the session that could not be read or written.
+
+    ``folder`` is the session's: an error while a file is written names no file.
+    """
+    where = error.filename or f"a file in {folder}"
+    remedy = "make room there, or name another folder with --dlperf-workdir"
+    full = f"; {remedy}" if _DISK.search(str(error)) else ""
     return f"{where}: {error.strerror or error}{full}"
 
 
