@@ -16,7 +16,7 @@ from pytest_dlperf.launch.plan import LAUNCHERS
 from pytest_dlperf.logs import registry as log_formats
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from pytest_dlperf.core.case import Case
@@ -43,18 +43,12 @@ def _selected(metafunc: pytest.Metafunc, session: PerfSession) -> Sequence[Selec
             "a test marked dlperf must take the fixture dlperf and call dlperf.run(); else its "
             "case would never run"
         )
-    declared: list[Case] = []
-    for marker in reversed(list(metafunc.definition.iter_markers(NAME))):
-        declared += cases_of(marker.args, marker.kwargs, function=metafunc.function.__name__)
-    _check_ids([(case.id, "the marker") for case in declared])
-    for case in declared:
-        if case.launcher not in {"auto", *LAUNCHERS}:
-            known = ", ".join(["auto", *LAUNCHERS])
-            raise UsageError(f"{case.id}: unknown launcher {case.launcher!r}; known: {known}")
-        if case.log_format and isinstance(case.log_format, str):
-            log_formats.named(case.log_format)
+    markers = reversed(list(metafunc.definition.iter_markers(NAME)))
+    declared = declared_by(
+        [(marker.args, marker.kwargs) for marker in markers], function=metafunc.function.__name__
+    )
     settings = session.settings
-    declared, unfit = _as_asked(declared, settings)
+    declared, unfit = as_asked(declared, settings)
     if settings.list_only:
         return [Selected(case=case) for case in declared]
     if session.logs is not None:
@@ -65,7 +59,24 @@ def _selected(metafunc: pytest.Metafunc, session: PerfSession) -> Sequence[Selec
     ]
 
 
-def _as_asked(declared: Sequence[Case], settings: Settings) -> tuple[list[Case], dict[str, str]]:
+def declared_by(
+    markers: Iterable[tuple[Sequence[Any], Mapping[str, Any]]], *, function: str
+) -> list[Case]:
+    """Return the cases of a test's markers, each its arguments; raise ``UsageError``."""
+    declared: list[Case] = []
+    for arguments, keys in markers:
+        declared += cases_of(arguments, keys, function=function)
+    check_ids([(case.id, "the marker") for case in declared])
+    for case in declared:
+        if case.launcher not in {"auto", *LAUNCHERS}:
+            known = ", ".join(["auto", *LAUNCHERS])
+            raise UsageError(f"{case.id}: unknown launcher {case.launcher!r}; known: {known}")
+        if case.log_format and isinstance(case.log_format, str):
+            log_formats.named(case.log_format)
+    return declared
+
+
+def as_asked(declared: Sequence[Case], settings: Settings) -> tuple[list[Case], dict[str, str]]:
     """Return the cases with what the command line sets of all, and why some cannot have it.
 
     Raises ``UsageError`` if none can.
@@ -166,7 +177,7 @@ def deselect(config: pytest.Config, items: list[pytest.Item], session: PerfSessi
             dropped.append(item)
             session.left_out[selected.case.id] = left_out
     try:
-        _check_ids([(s.case.id, item.nodeid) for item in kept if (s := selected_of(item))])
+        check_ids([(s.case.id, item.nodeid) for item in kept if (s := selected_of(item))])
     except UsageError as error:
         if not hasattr(config, "workerinput"):
             raise pytest.UsageError(f"pytest-dlperf: {error}") from error
@@ -231,7 +242,8 @@ def _vanished(case: Case, session: PerfSession) -> bool:
         return True  # a broken file is still a baseline; the error is told when it is used
 
 
-def _check_ids(ids: Sequence[tuple[str, str]]) -> None:
+def check_ids(ids: Sequence[tuple[str, str]]) -> None:
+    """Raise ``UsageError`` for a case id that stands in two of its places, named with each."""
     seen: dict[str, str] = {}
     for case_id, where in ids:
         if case_id in seen:

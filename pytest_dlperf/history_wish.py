@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.scheduling import IN_JOB
 from pytest_dlperf.history_name import check_file, database_of, is_url
 
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Callable, Mapping
 
     from pytest_dlperf.history_name import Database
 
@@ -37,19 +36,26 @@ class HistoryWish:
     named_by: str
 
 
-def history_wish(config: pytest.Config) -> HistoryWish | None:
+def history_wish(
+    get: Callable[[str], Any],
+    getini: Callable[[str], Any],
+    *,
+    cwd: Path,
+    root: Path,
+    environ: Mapping[str, str],
+) -> HistoryWish | None:
     """Return what was said of the history, None where nothing is to be added to one.
 
-    Raises ``UsageError`` where it was named and cannot be: what it needs is not installed.
+    The arguments are those of ``Settings.from_options``. Raises ``UsageError`` where it was named
+    and cannot be: what it needs is not installed.
     """
-    here = config.invocation_params.dir
     # A job measures; the session that submitted it has the history
-    if config.getoption("dlperf_scheduler") == IN_JOB:
+    if get("scheduler") == IN_JOB:
         return None
     for text, folder, named_by in (
-        (config.getoption("dlperf_history"), here, "--dlperf-history"),
-        (os.environ.get("DLPERF_HISTORY"), here, "DLPERF_HISTORY"),
-        (config.getini("dlperf_history"), config.rootpath, "ini dlperf_history"),
+        (get("history"), cwd, "--dlperf-history"),
+        (environ.get("DLPERF_HISTORY"), cwd, "DLPERF_HISTORY"),
+        (getini("dlperf_history"), root, "ini dlperf_history"),
     ):
         if text == _OFF:
             return None
@@ -58,7 +64,7 @@ def history_wish(config: pytest.Config) -> HistoryWish | None:
             return HistoryWish(text=text, folder=folder, named_by=named_by)
     if find_spec("sqlalchemy") is None:
         return None
-    return HistoryWish(text="", folder=here, named_by="")
+    return HistoryWish(text="", folder=cwd, named_by="")
 
 
 def _check(text: str, folder: Path, named_by: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_dlperf import session_history, session_notes, session_reports
+from pytest_dlperf import session_notes, usage
 from pytest_dlperf.arms.make import Arms
 from pytest_dlperf.baseline import update
 from pytest_dlperf.baseline.store import BaselineStore
@@ -50,19 +50,9 @@ class PerfSession:
     def __init__(self, config: pytest.Config) -> None:
         try:
             self.settings = Settings.from_config(config)
-            session_history.check_usage(self.settings)
+            usage.check_together(self.settings, processes=_processes(config))
         except UsageError as error:
             raise pytest.UsageError(f"pytest-dlperf: {error}") from error
-        if self.settings.place.share is not None and config.getoption("numprocesses", None):
-            raise pytest.UsageError(
-                "pytest-dlperf: --dlperf-node-rank runs the cases of all nodes in one order, and "
-                "the processes of pytest-xdist have none; leave -n out"
-            )
-        if self.settings.scheduling is not None and config.getoption("numprocesses", None):
-            raise pytest.UsageError(
-                "pytest-dlperf: --dlperf-scheduler runs --dlperf-jobs at once by itself; leave "
-                "-n of pytest-xdist out"
-            )
         self._config = config
         #: Sentences of what was left out at collection, for the summary.
         self.left_out: dict[str, str] = {}
@@ -74,17 +64,10 @@ class PerfSession:
 
     def check_usage(self, config: pytest.Config) -> None:
         """Raise ``pytest.UsageError`` for settings that cannot do what they are for."""
-        settings = self.settings
-        if settings.runs_nothing and getattr(config.option, "numprocesses", None):
-            raise pytest.UsageError(
-                "pytest-dlperf: --dlperf-list and --dlperf-dry-run show what this process "
-                "collects; leave -n out"
-            )
-        if settings.baselines.exists() and not settings.baselines.is_dir():
-            raise pytest.UsageError(
-                f"pytest-dlperf: --dlperf-baselines={settings.baselines} is no folder"
-            )
-        session_reports.check_usage(settings.reports)
+        try:
+            usage.check_at_start(self.settings, processes=_processes(config))
+        except UsageError as error:
+            raise pytest.UsageError(f"pytest-dlperf: {error}") from error
 
     @cached_property
     def devices(self) -> Devices:
@@ -283,3 +266,8 @@ class PerfSession:
         if judgement.verdict is Verdict.NO_BASELINE:
             judgement, reason = replace(judgement, verdict=Verdict.PASSED), change.text
         return replace(outcome, judgement=replace(judgement, reason=reason), update=change.what)
+
+
+def _processes(config: pytest.Config) -> object:
+    """Return how many processes of pytest-xdist there are to be; None without it."""
+    return config.getoption("numprocesses", None)

@@ -7,8 +7,6 @@ import importlib
 import time
 from typing import TYPE_CHECKING, Final
 
-import pytest
-
 from pytest_dlperf.report import json_
 
 if TYPE_CHECKING:
@@ -27,20 +25,6 @@ _RENDERERS: Final = {
     "benchmark-json": ("pytest-benchmark", "pytest_dlperf.report.benchmark_json"),
     "metrics": ("metrics", "pytest_dlperf.report.open_metrics"),
 }
-
-
-def check_usage(reports: Mapping[str, Path]) -> None:
-    """Raise ``pytest.UsageError`` for a path that can be no file, or is that of two reports."""
-    for name, path in reports.items():
-        same = [f"--dlperf-{other}" for other in reports if reports[other] == path]
-        if len(same) > 1:
-            raise pytest.UsageError(
-                f"pytest-dlperf: {' and '.join(same)} name one file, {path}; give each its own"
-            )
-        if path.is_dir() or any(parent.is_file() for parent in path.parents):
-            raise pytest.UsageError(
-                f"pytest-dlperf: --dlperf-{name}={path} cannot be written; name a file in a folder"
-            )
 
 
 class SessionReports:

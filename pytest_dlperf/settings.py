@@ -1,19 +1,16 @@
-"""The settings of a session: ``Settings`` is the only reader of pytest's configuration."""
+"""The settings of a session: ``Settings`` is the only reader of its options."""
 
 from __future__ import annotations
 
 import os
 import re
-import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_dlperf.core.arm import parse_arm
+from pytest_dlperf import option_groups
 from pytest_dlperf.core.case import FRAMEWORKS, PRECISIONS, SIZES
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.place import Place, Share
-from pytest_dlperf.core.quantity import parse_duration, parse_share
+from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.scheduling import IN_JOB, Scheduling
 from pytest_dlperf.core.verdict import BAD, GOOD, NOT_JUDGED, KnownState, Rule, Verdict
 from pytest_dlperf.history_wish import HistoryWish, history_wish
@@ -21,24 +18,25 @@ from pytest_dlperf.option_values import (
     BUSY_GPUS,
     counts,
     inject,
-    named_hosts,
     names,
     names_of_variables,
     one_of,
     report_files,
-    seconds,
     whole,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     import pytest
 
     from pytest_dlperf.core.arm import Arm
     from pytest_dlperf.core.case import Protocol
     from pytest_dlperf.core.hosts import Host
+    from pytest_dlperf.core.place import Place
     from pytest_dlperf.core.verdict import Judgement
+    from pytest_dlperf.option_groups import Get
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,16 +98,27 @@ class Settings:
     @classmethod
     def from_config(cls, config: pytest.Config) -> Settings:
         """Return the settings of this pytest run; raise ``UsageError`` for what is no value."""
+        return cls.from_options(
+            lambda name: config.getoption(f"dlperf_{name.replace('-', '_')}"),
+            config.getini,
+            cwd=config.invocation_params.dir,
+            root=config.rootpath,
+            environ=os.environ,
+        )
 
-        def get(name: str) -> Any:
-            return config.getoption(f"dlperf_{name.replace('-', '_')}")
+    @classmethod
+    def from_options(
+        cls, get: Get, getini: Get, *, cwd: Path, root: Path, environ: Mapping[str, str]
+    ) -> Settings:
+        """Return the settings that are given; raise ``UsageError`` for what is no value.
+
+        ``get`` returns the value of an option, which is named without ``--dlperf-``, ``getini``
+        that of an ini key. Relative paths of options are below ``cwd``, those of the ini file
+        below ``root``.
+        """
 
         def path(name: str, default: str) -> Path:
-            return (
-                config.invocation_params.dir / get(name)
-                if get(name)
-                else config.rootpath / default
-            )
+            return cwd / get(name) if get(name) else root / default
 
         shares: dict[str, Any] = {
             name.replace("-", "_"): parse_share(get(name), what=f"--dlperf-{name}")
@@ -129,40 +138,40 @@ class Settings:
             size=one_of(get("size"), SIZES, "--dlperf-size"),
             frameworks=names(get("framework"), FRAMEWORKS, "--dlperf-framework"),
             precisions=names(get("precision"), PRECISIONS, "--dlperf-precision"),
-            protocol=_protocol(get),
+            protocol=option_groups.protocol(get),
             rule=Rule(**shares),
             family_given=get("family") is not None,
             inject=tuple(inject(text) for text in get("inject")),
-            budget_s=_budget(get),
-            fail_on=_fail_on(config.getini("dlperf_fail_on"), strict=get("strict")),
+            budget_s=option_groups.budget(get),
+            fail_on=_fail_on(getini("dlperf_fail_on"), strict=get("strict")),
             observe=one_of(get("mode"), ("gate", "observe"), "--dlperf-mode") == "observe",
             # A job measures; the session that submitted it stores
             update=get("update-baselines") and get("scheduler") != IN_JOB,
             reason=get("reason").strip(),
             baselines=path("baselines", "baselines"),
             workdir=path("workdir", ".dlperf"),
-            rootdir=config.rootpath,
-            reports=report_files(get, config.invocation_params.dir),
-            history=history_wish(config),
-            data=_data(get("data"), config.invocation_params.dir, behind=get("prefix")),
+            rootdir=root,
+            reports=report_files(get, cwd),
+            history=history_wish(get, getini, cwd=cwd, root=root, environ=environ),
+            data=option_groups.data(get, cwd),
             machine_class=_machine_class(
-                os.environ.get("DLPERF_MACHINE_CLASS") or config.getini("dlperf_machine_class")
+                environ.get("DLPERF_MACHINE_CLASS") or getini("dlperf_machine_class")
             ),
             launcher=get("launcher"),
-            place=_place(get, path("workdir", ".dlperf"), config.rootpath),
+            place=option_groups.place(get, workdir=path("workdir", ".dlperf"), rootdir=root),
             share_host=get("share-host"),
             published=get("published"),
-            hosts=_hosts(get, config.invocation_params.dir),
+            hosts=option_groups.hosts(get, cwd),
             ssh=get("ssh"),
             rendezvous=one_of(get("rendezvous"), ("static", "c10d"), "--dlperf-rendezvous")
             or "static",
             travelling=names_of_variables(get("env")),
-            from_logs=_from_logs(get, config.invocation_params.dir),
+            from_logs=option_groups.from_logs(get, cwd),
             list_only=get("list"),
             dry_run=get("dry-run"),
-            against=_against(get),
-            arm_setup=config.getini("dlperf_arm_setup").strip(),
-            arm_links=tuple(config.getini("dlperf_arm_link")),
+            against=option_groups.against(get),
+            arm_setup=getini("dlperf_arm_setup").strip(),
+            arm_links=tuple(getini("dlperf_arm_link")),
             busy_gpus=one_of(get("busy-gpus"), BUSY_GPUS, "--dlperf-busy-gpus"),
             scheduling=Scheduling.parse(get),
         )
@@ -192,96 +201,6 @@ class Settings:
             # All nodes must launch equally often, and only node 0 could see a verdict coming
             values |= {"adaptive": False, "max_runs": values.get("runs", declared.runs)}
         return replace(declared, **values)
-
-
-def _budget(get: Any) -> float | None:
-    if get("budget") is None:
-        return None
-    if get("node-rank") is not None:
-        raise UsageError(
-            "--dlperf-budget and --dlperf-node-rank: all nodes must launch equally often, and "
-            "only one of them could know that time is up; give --dlperf-runs"
-        )
-    return parse_duration(get("budget"), what="--dlperf-budget")
-
-
-def _protocol(get: Any) -> dict[str, Any]:
-    values: dict[str, Any] = {
-        name.replace("-", "_"): whole(
-            get(name), f"--dlperf-{name}", least=0 if name == "warmup" else 1
-        )
-        for name in ("iterations", "warmup", "runs", "max-runs")
-        if get(name) is not None
-    }
-    if get("timeout") is not None:
-        values["timeout_s"] = seconds(get("timeout"), "--dlperf-timeout")
-    return values
-
-
-def _place(get: Any, workdir: Path, rootdir: Path) -> Place:
-    return Place.parse(
-        prefix=get("prefix"),
-        python=get("python"),
-        own_python=sys.executable,
-        folders={"workdir": str(workdir), "rootdir": str(rootdir)},
-        share=Share.parse(get("node-rank"), get("master")),
-    )
-
-
-def _data(text: str | None, start: Path, behind: str | None) -> str | None:
-    """Return the folder of real data: of this host in full, of another as it was written."""
-    return text if text is None or behind else str((start / Path(text).expanduser()).resolve())
-
-
-def _from_logs(get: Any, here: Path) -> Path | None:
-    if get("from-logs") is None:
-        return None
-    folder: Path = here / get("from-logs")
-    if not folder.is_dir():
-        raise UsageError(f"--dlperf-from-logs={folder} is no folder")
-    if get("update-baselines"):
-        raise UsageError(
-            "--update-baselines stores what was measured, and --dlperf-from-logs only judges logs"
-        )
-    return folder
-
-
-def _against(get: Any) -> Arm | None:
-    if get("against") is None:
-        return None
-    arm = parse_arm(get("against"), what="--dlperf-against")
-    for option, why in (
-        ("update-baselines", "stores what stored baselines judge; measure without an A/B"),
-        ("published", "judges against published numbers"),
-        ("from-logs", "judges logs, and starts nothing"),
-        ("node-rank", "starts this node's share alone, whose turns with the other arm no other "
-                      "node would know"),
-    ):  # fmt: skip
-        if get(option) is not None and get(option) is not False:
-            raise UsageError(
-                f"--dlperf-against judges by pairs of runs, and --{_long(option)} {why}"
-            )
-    if get("prefix") and arm.kind in {"requirement", "interpreter"}:
-        raise UsageError(
-            f"--dlperf-against={arm.name}: what lies behind --dlperf-prefix cannot be changed "
-            "from here; name a git ref or settings, or judge two images by stored baselines"
-        )
-    return arm
-
-
-def _long(option: str) -> str:
-    return option if option == "update-baselines" else f"dlperf-{option}"
-
-
-def _hosts(get: Any, config_dir: Path) -> tuple[Host, ...]:
-    if get("hosts") is None:
-        return ()
-    if get("node-rank") is not None:
-        raise UsageError(
-            "--dlperf-hosts starts the ranks of every node, and --dlperf-node-rank those of this "
-            "one alone; give one of them"
-        )
-    return named_hosts(get("hosts"), config_dir)
 
 
 def _fail_on(names: list[str], *, strict: bool) -> frozenset[Verdict]:

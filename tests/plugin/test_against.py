@@ -303,22 +303,3 @@ def test_injection_slows_this_side_alone(repository: Suite):
     assert outcomes[ONE]["judgement"]["verdict"] == "regressed"
     assert outcomes[ONE]["judgement"]["change"] == pytest.approx(1 / 1.3 - 1, abs=0.02)
     assert outcomes[ONE]["against"]["measurement"]["inject"] == 0
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--dlperf-against=",), "it is empty"),
-        (("--dlperf-against=--force",), "not an arm"),
-        (("--dlperf-against=A=1 B",), "'B' sets no variable"),
-        (("--dlperf-against=PYTHONPATH=x",), "is set for the ranks by this tool"),
-        (("--dlperf-against=HEAD", "--update-baselines"), "--update-baselines stores"),
-        (("--dlperf-against=HEAD", "--dlperf-published"), "--dlperf-published judges"),
-        (("--dlperf-against=torch==2.1", "--dlperf-prefix=box"), "cannot be changed from here"),
-    ],
-)
-def test_what_cannot_be_meant(suite: Suite, options: tuple[str, ...], message: str):
-    result = suite.run(*options)
-    assert result.ret not in {0, 1}
-    assert message in result.stdout.str() + result.stderr.str()
-    result.stdout.no_fnmatch_line("*Traceback*")

@@ -94,9 +94,3 @@ def test_without_nvidia_ml_py_nothing_is_pretended(suite: Suite, asked: bool):
     else:
         assert judgement["verdict"] == "no-baseline"
         result.stdout.fnmatch_lines([f"{ID}: whether others use its GPUs {words}*"])
-
-
-def test_an_unknown_wish(suite: Suite):
-    result = suite.run("--dlperf-busy-gpus=kill")
-    assert result.ret == 4
-    assert "--dlperf-busy-gpus=kill: known are wait, refuse, ignore" in result.stderr.str()

@@ -177,15 +177,6 @@ def test_a_folder_without_a_log_of_a_case_is_exit_code_1(suite: Suite):
     result.stdout.fnmatch_lines(["no case has a log under *logs: exit code 1"])
 
 
-def test_a_folder_that_is_not_there_and_baselines_that_logs_do_not_write(suite: Suite):
-    result = suite.run("--dlperf-from-logs=nowhere")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    (suite.path / "logs").mkdir()
-    result = suite.run("--dlperf-from-logs=logs", "--update-baselines")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*only judges logs*"])
-
-
 def test_two_machine_classes_have_to_be_told_apart(suite: Suite):
     for name in ("a", "b"):
         suite.env(DLPERF_MACHINE_CLASS=name)

@@ -69,26 +69,15 @@ def test_under_xdist_the_controller_adds_each_outcome_once(suite: Suite):
     assert {case: len(points) for case, points in stored().items()} == {ONE: 1, TWO: 1}
 
 
-@pytest.mark.parametrize("how", ["option", "environment", "ini"])
-def test_a_history_that_is_named_is_taken_and_off_is_none(suite: Suite, how: str):
-    def run(value: str) -> pytest.RunResult:
-        if how == "ini":
-            suite.pytester.makeini(f"[pytest]\ndlperf_history = {value}\n")
-        if how == "environment":
-            suite.env(DLPERF_HISTORY=value)
-        options = [f"--dlperf-history={value}"] if how == "option" else []
-        return session(suite, "-k", "1n1c", *options)
-
-    run("sub/team.sqlite").stdout.fnmatch_lines(["history: 1 outcome added to *team.sqlite"])
-    run("off").stdout.no_fnmatch_line("history*")
+def test_a_history_that_is_named_is_taken_and_off_is_none(suite: Suite):
+    """By the option here; by what else, and what is no address, in tests/unit/session."""
+    suite.env(DLPERF_HISTORY="postgresql://nobody@/none")
+    named = session(suite, "-k", "1n1c", "--dlperf-history=sub/team.sqlite")
+    named.stdout.fnmatch_lines(["history: 1 outcome added to *team.sqlite"])
+    off = session(suite, "-k", "1n1c", "--dlperf-history=off")
+    off.stdout.no_fnmatch_line("history*")
     assert len(stored("sub/team.sqlite")[ONE]) == 1
     assert not (suite.path / ".dlperf/history.sqlite").exists()
-
-
-def test_the_option_is_before_the_environment(suite: Suite):
-    suite.env(DLPERF_HISTORY="postgresql://nobody@/none")
-    result = session(suite, "-k", "1n1c", "--dlperf-history=mine.sqlite")
-    result.stdout.fnmatch_lines(["history: 1 outcome added to *mine.sqlite"])
 
 
 def test_where_it_is_away_outcomes_are_kept_and_the_next_session_sends_them(suite: Suite):
@@ -185,26 +174,9 @@ def test_a_password_is_in_no_output_and_no_file(suite: Suite):
     assert not any(b"geheim" in path.read_bytes() for path in files)
 
 
-@pytest.mark.parametrize(
-    ("history", "words"),
-    [
-        ("postgresql://me:geheim@host:port/db", "not a URL that SQLAlchemy reads"),
-        ("postgresql://me:s3c@geheim@host/db", "write %40"),
-        ("postgresql://[::1/geheim", "not a URL that SQLAlchemy reads"),
-        ("postgresql+psycopg2://me:geheim@host/db", "write postgresql://"),
-        ("mysql://me:geheim@host/db", "mysql is not supported"),
-        ("sqlite://", "names no file"),
-        ("sqlite:///:memory:", "names no file"),
-        ("folder", "is a folder"),
-        ("test_net.py/h.sqlite", "which is a file"),
-    ],
-)
 @pytest.mark.parametrize("how", ["option", "environment"])
-def test_what_is_no_address_stops_before_anything_runs(
-    suite: Suite, how: str, history: str, words: str
-):
-    pytest.importorskip("psycopg", reason="the extra postgresql is not installed")
-    (suite.path / "folder").mkdir()
+def test_what_is_no_address_stops_before_anything_runs(suite: Suite, how: str):
+    history, words = "mysql://me:geheim@host/db", "mysql is not supported"
     if how == "environment":
         suite.env(DLPERF_HISTORY=history)
     result = session(suite, *([f"--dlperf-history={history}"] if how == "option" else []))

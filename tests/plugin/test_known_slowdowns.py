@@ -52,13 +52,6 @@ def test_a_known_slowdown_has_a_mark_of_its_own_until_its_day(suite: Suite) -> N
     result.stdout.fnmatch_lines(["*take known= out of the marker*"])
 
 
-def test_an_entry_without_a_date_is_an_error_of_the_test(suite: Suite) -> None:
-    suite.write(TEST.format(known=', known={"issue": "#123", "change": "-4%"}'))
-    result = suite.run()
-    assert result.ret == 2
-    result.stdout.fnmatch_lines(["*give issue, until and change*"])
-
-
 @pytest.mark.parametrize("option", ["--dlperf-list", "--dlperf-dry-run"])
 def test_it_is_no_matter_where_nothing_runs(suite: Suite, option: str) -> None:
     declare(suite, until="2001-01-01")

@@ -9,73 +9,50 @@ from tests.helpers.fake_suite import Suite
 ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
 
 
+@pytest.mark.parametrize("extra", [(), ("-n1",)])
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("--gpus=0", "--gpus=0: give a whole number, 1 or more"),
-        ("--gpus=eight", "--gpus=eight"),
-        ("--gpus=1,,2", "--gpus="),
-        ("--cpus=-1", "--cpus=-1"),
-        ("--dlperf-size=huge", "known are full, tiny"),
-        ("--dlperf-framework=jax", "known are torch, paddle, tensorflow"),
-        ("--dlperf-precision=fp16", "known are fp32, tf32, amp, bf16, pure_fp16"),
-        ("--dlperf-tolerance=x", "--dlperf-tolerance: 'x' is not a number"),
-        ("--dlperf-tolerance=5", "write 5% instead"),
-        ("--dlperf-inject=abc", "--dlperf-inject"),
-        ("--dlperf-mode=maybe", "known are gate, observe"),
-        ("--dlperf-runs=0", "--dlperf-runs=0"),
-        ("--dlperf-timeout=0", "seconds above 0"),
-        ("--dlperf-warmup=150", "not below the 150 iterations"),
-        ("--dlperf-warmup=1", "2 or more"),
-        ("--dlperf-alpha=0", "alpha 0"),
-        ("--dlperf-alpha=500%", "must be below 100 %"),
-        ("--dlperf-tolerance=200%", "must be below 100 %"),
-        ("--dlperf-min-effect=100%", "must be below 100 %"),
-        ("--dlperf-baselines=test_net.py", "is no folder"),
+        ("--gpus=eight", "--gpus=eight: give a whole number, 1 or more"),
         ("--dlperf-json=test_net.py/r.json", "cannot be written"),
-        ("--dlperf-hosts=n1:8,n1:8", "n1 stands twice"),
-        ("--dlperf-hosts=n1", "is no host with its devices"),
-        ("--dlperf-hosts=n1:8;reboot", "is no host with its devices"),
-        ("--dlperf-rendezvous=etcd", "known are static, c10d"),
-        ("--dlperf-env=A=b", "give names alone"),
-        ("--dlperf-launcher=ssh", "known are horovodrun"),
     ],
 )
-def test_options_that_cannot_be_meant(suite: Suite, option: str, message: str):
-    result = suite.run(option)
-    assert result.ret not in {0, 1}
-    result.stdout.no_fnmatch_line("*Traceback*")
-    assert message in result.stdout.str() + result.stderr.str()
-
-
-def test_two_reports_in_one_file_cannot_be_meant(suite: Suite):
-    result = suite.run("--dlperf-html=r", "--dlperf-md=./r")
+def test_an_option_that_cannot_be_meant_is_one_line(
+    suite: Suite, option: str, message: str, extra: tuple[str, ...]
+):
+    result = suite.run(option, *extra)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "--dlperf-html and --dlperf-md name one file" in result.stderr.str()
+    [line] = [line for line in result.stderr.lines if line]
+    assert line.startswith("ERROR: pytest-dlperf: ")
+    assert message in line
+    assert result.stdout.str() == ""
 
 
-@pytest.mark.parametrize("ini", ["dlperf_fail_on = garbage", "dlperf_machine_class = A b/c"])
-def test_an_ini_file_that_cannot_be_meant(suite: Suite, ini: str):
-    suite.pytester.makeini(f"[pytest]\n{ini}")
+@pytest.mark.parametrize("extra", [(), ("-n1",)])
+def test_what_no_case_can_have_is_an_error_of_the_collection(suite: Suite, extra: tuple[str, ...]):
+    result = suite.run("--dlperf-warmup=150", *extra)
+    # pytest-xdist calls an error of the collection a failed test
+    codes = pytest.ExitCode
+    assert result.ret == (codes.TESTS_FAILED if extra else codes.INTERRUPTED)
+    result.stdout.no_fnmatch_line("*Traceback*")
+    assert "not below the 150 iterations" in result.stdout.str() + result.stderr.str()
+
+
+def test_an_ini_file_that_cannot_be_meant(suite: Suite):
+    suite.pytester.makeini("[pytest]\ndlperf_fail_on = garbage")
     result = suite.run()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     [line] = [line for line in result.stderr.lines if line]
-    assert ini.split(" ")[0] in line
+    assert "dlperf_fail_on" in line
 
 
 def test_more_devices_than_there_are_is_an_error_for_each_case(suite: Suite):
-    result, outcomes = suite.outcomes("--cpus=4096", "--dlperf-runs=1")
-    assert result.ret == 1
-    (outcome,) = outcomes.values()
-    assert outcome["judgement"]["verdict"] == "error"
-    assert "4096 cores" in outcome["judgement"]["reason"]
-
-
-def test_gpus_that_are_not_there(suite: Suite):
-    result, outcomes = suite.outcomes("--gpus=1")
+    result, outcomes = suite.outcomes("--cpus=4096", "--gpus=1", "--dlperf-runs=1")
     assert result.ret == 1
     assert {o["judgement"]["verdict"] for o in outcomes.values()} == {"error"}
+    assert set(outcomes) == {ONE.replace("1n1c", "1n4096c"), ONE.replace("1n1c", "1n1g")}
     result.stdout.fnmatch_lines(["*needs 1 GPUs, this machine has 0*"])
+    assert "4096 cores" in outcomes[ONE.replace("1n1c", "1n4096c")]["judgement"]["reason"]
 
 
 @pytest.mark.parametrize("extra", [(), ("-n1",)])

@@ -105,22 +105,3 @@ def test_a_dry_run_shows_the_whole_command_and_starts_nothing(boxed: Suite):
         ]
     )
     assert not (boxed.path / ".dlperf").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--dlperf-prefix=docker 'run",), "No closing quotation"),
-        (("--dlperf-node-rank=1",), "belong together"),
-        (("--dlperf-master=a:1",), "belong together"),
-        (("--dlperf-node-rank=x", "--dlperf-master=a:1"), "counted from 0"),
-        (("--dlperf-node-rank=0", "--dlperf-master=10.0.0.1"), "node 0's address and a free port"),
-        (("--dlperf-node-rank=0", "--dlperf-master=a:70000"), "node 0's address and a free port"),
-        (("--dlperf-node-rank=0", "--dlperf-master=a:1", "-n2"), "leave -n out"),
-    ],
-)
-def test_options_that_cannot_be_meant(boxed: Suite, options: tuple[str, ...], message: str):
-    result = boxed.run(*options)
-    assert result.ret not in {0, 1}
-    assert message in result.stdout.str() + result.stderr.str()
-    result.stdout.no_fnmatch_line("*Traceback*")

@@ -2,32 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.helpers.fake_suite import Suite
 
 ONE = "net-torch-fp32-bs4-1n1c"
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--dlperf-scheduler=lsf"], "known are slurm, kubernetes"),
-        (["--dlperf-jobs=2"], "name their scheduler with --dlperf-scheduler"),
-        (["--dlperf-scheduler=slurm", "--dlperf-jobs=0"], "--dlperf-jobs=0: give a whole number"),
-        (["--dlperf-scheduler=slurm", "--dlperf-slurm='x"], "No closing quotation"),
-        (["--dlperf-scheduler=slurm", "--dlperf-queue-timeout=5"], "'5' is no time"),
-        (["--dlperf-scheduler=slurm", "--dlperf-budget=5m"], "jobs run at once"),
-        (["--dlperf-scheduler=slurm", "-n", "2"], "leave -n of pytest-xdist out"),
-        (["--dlperf-scheduler=kubernetes"], "kubectl apply does that"),
-    ],
-)
-def test_options_of_schedulers_that_cannot_be_meant(
-    suite: Suite, options: list[str], message: str
-):
-    result = suite.run(*options)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert message in result.stdout.str() + result.stderr.str()
 
 
 def test_a_dry_run_prints_the_job_and_asks_nothing(suite: Suite):

@@ -69,10 +69,3 @@ def test_in_the_prefix(suite: Suite, fails: bool):
     assert files_with(IN_PREFIX, suite.path / ".dlperf", suite.path / "out") == []
     # In process lists a prefix is what the user made of it: docs/where-ranks-start.md says so.
     assert listed
-
-
-def test_a_prefix_that_is_no_command_is_not_repeated(suite: Suite):
-    result = suite.run(f"--dlperf-prefix=env TOKEN={IN_PREFIX} 'box")
-    assert result.ret == 4
-    assert "No closing quotation" in result.stderr.str()
-    assert IN_PREFIX not in result.stdout.str() + result.stderr.str()
