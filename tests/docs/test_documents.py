@@ -73,7 +73,7 @@ def test_verdicts_of_the_tutorial(tmp_path: Path) -> None:
         **os.environ,
         "PATH": os.pathsep.join([str(FAKES), os.environ["PATH"]]),
         "PYTHONPATH": str(site.parent),
-        "PYTEST_ADDOPTS": "-p no:cacheprovider --dlperf-launcher=torchrun",
+        "PYTEST_ADDOPTS": "-p no:cacheprovider --dlperf-launcher=torchrun --dlperf-runs=3",
         "DLPERF_RUNTIME_DIR": str(tmp_path),
         "FAKE_STEP_S": "0.01",
     }
