@@ -20,10 +20,13 @@ def shown_cases(page) -> list[str]:
 
 
 def test_every_chart_is_drawn_and_nothing_is_fetched(show, every_verdict):
+    """Once, and what is asked of a page whose charts are all drawn is looked at as well."""
     watched = show(every_verdict)
     page = watched.page
     assert page.locator("figure svg").count() == 0  # nothing is drawn before it is seen
+    assert watched.overflow <= 0
     watched.open_all()
+    assert watched.overflow <= 0
     figures = page.locator("figure[data-chart]").count()
     assert figures > 35
     assert page.locator("figure .chart > svg, figure .chart svg.marks").count() >= figures
@@ -34,6 +37,7 @@ def test_every_chart_is_drawn_and_nothing_is_fetched(show, every_verdict):
              .map(figure => figure.dataset.chart)"""
     )
     assert empty == []
+    assert_everything_has_a_name(page)
     watched.check()
 
 
@@ -135,8 +139,15 @@ def test_a_link_opens_its_case(show, every_verdict):
     watched.check()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+# Colours have no width: the desktop's in light is looked at where every chart is drawn.
+@pytest.mark.parametrize(
+    ("size", "scheme"),
+    [
+        pytest.param(PHONE, "dark", id="phone-dark"),
+        pytest.param(PHONE, "light", id="phone-light", marks=pytest.mark.nightly),
+        pytest.param(DESKTOP, "dark", id="desktop-dark", marks=pytest.mark.nightly),
+    ],
+)
 def test_nothing_is_wider_than_the_window(show, every_verdict, size, scheme):
     watched = show(every_verdict, size, scheme)
     assert watched.overflow <= 0
@@ -192,24 +203,20 @@ def luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_everything_that_can_be_used_has_a_name(show, every_verdict):
-    watched = show(every_verdict)
-    watched.open_all()
-    nameless = watched.page.evaluate(
+def assert_everything_has_a_name(page) -> None:
+    nameless = page.evaluate(
         """() => [...document.querySelectorAll("a, button, summary, input, [role=region]")]
              .filter(one => !(one.textContent.trim() || one.getAttribute("aria-label")
                               || one.closest("label")?.textContent.trim()))
              .map(one => one.outerHTML)"""
     )
     assert nameless == []
-    assert (
-        watched.page.evaluate(
-            """() => { const ids = [...document.querySelectorAll("[id]")].map(one => one.id);
+    again = page.evaluate(
+        """() => { const ids = [...document.querySelectorAll("[id]")].map(one => one.id);
              return ids.length - new Set(ids).size }"""
-        )
-        == 0
     )
-    assert watched.page.locator("h1").count() == 1
+    assert again == 0
+    assert page.locator("h1").count() == 1
 
 
 def test_hostile_text_is_shown_and_does_nothing(show):
@@ -235,6 +242,7 @@ def test_a_page_without_javascript_has_its_figures(show, every_verdict):
     watched.check()
 
 
+@pytest.mark.nightly  # a page of 10 MB takes as long as all other tests
 def test_ten_thousand_cases_can_be_used(show):
     # Rows are what is many: a few cases, under very many batch sizes.
     some = [judged(case(suite, "1n1g")) for suite in ("tsm", "resnet50", "arcface", "deeplabv3p")]
@@ -256,6 +264,7 @@ def test_ten_thousand_cases_can_be_used(show):
     watched.check()
 
 
+@pytest.mark.nightly  # pictures are for people
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_pictures(show, every_verdict, screenshots, size, scheme):

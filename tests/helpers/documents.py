@@ -8,6 +8,7 @@ A comment in the line before a shell block says what is not usual about it::
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from dataclasses import dataclass
@@ -15,9 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 ROOT: Final = Path(__file__).parents[2]
+#: That of the tutorial.
+CASE: Final = "mymodel-torch-fp32-bs512-1n1c"
 _BLOCK: Final = re.compile(
     r"(?:^<!-- (?P<how>fails|not run): (?P<why>.+?) -->\n)?"
     r"^```(?P<language>\w+)\n(?P<text>.*?)^```$",
@@ -75,15 +78,55 @@ class Ran:
     exit_code: int
     output: str
 
+    @property
+    def verdict(self) -> str:
+        """What the last summary says of the case, such as ``passed (created)``; else empty."""
+        rows = [line for line in self.output.splitlines() if re.match(r"mymodel-\S+  ", line)]
+        return re.split(r" {2,}", rows[-1].strip())[-1] if rows else ""
 
-def run_in_order(document: str, folder: Path, environment: Mapping[str, str]) -> Iterator[Ran]:
-    """Write the files of a document, and run its shell blocks, in order, in ``folder``."""
+    def check(self) -> None:
+        """Assert that it ended with 1 where its summary says ``regressed``, and else with 0."""
+        where = f"{self.block.document}:{self.block.line}\n{self.output}"
+        assert self.exit_code == (self.verdict == "regressed"), where
+
+
+def check_tutorial(ran: Sequence[Ran], folder: Path) -> None:
+    """Assert what a session of each step printed and wrote, whatever it was judged.
+
+    A baseline is stored, the training is measured again, made slower, and a page is written.
+    """
+    for one in ran:
+        one.check()
+    stored, again, slowed = (one for one in ran if one.verdict)
+    assert "1 written to the baselines" in stored.output
+    assert stored.verdict.endswith(" (created)")
+    assert [one.block.how for one in (stored, again, slowed)] == ["", "", "fails"]
+    [baseline] = folder.glob("baselines/*/mymodel/*.json")
+    assert baseline.name == f"{CASE}.json"
+    [session] = json.loads(baseline.read_text("utf-8"))["sessions"]
+    for one in (stored, again, slowed):
+        launches = re.findall(rf"^{CASE} run \d+/\d+: [\d.]+ samples/s", one.output, re.MULTILINE)
+        assert len(launches) >= len(session["runs"]) > 0, one.output
+    page = (folder / "results.html").read_text("utf-8")
+    assert page.lower().startswith("<!doctype html>")
+    assert CASE in page
+
+
+def run_in_order(
+    document: str, folder: Path, environment: Mapping[str, str], *, leave_out: str = ""
+) -> Iterator[Ran]:
+    """Write the files of a document, and run its shell blocks, in order, in ``folder``.
+
+    A shell block in which the pattern ``leave_out`` is found is not run.
+    """
     for block in blocks(document):
         if block.file:
             path = folder / block.file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block.text, "utf-8")
-        elif block.language == "bash" and block.how != "not run":
+        elif block.language != "bash" or block.how == "not run":
+            continue
+        elif not leave_out or re.search(leave_out, block.text) is None:
             done = subprocess.run(
                 ["bash", "-euo", "pipefail", "-c", block.text],
                 cwd=folder,

@@ -11,7 +11,6 @@ from tests.helpers.data_sets import faces, kinetics, write_all
 from tests.helpers.real_data import check_read, train
 
 pytestmark = pytest.mark.paddle
-ONCE = ("--cpus=1,2", "--dlperf-max-runs=1", "-p", "tests.helpers.no_repeats")
 Outcomes = dict[str, dict[str, Any]]
 
 
@@ -30,7 +29,7 @@ def outcomes(broken: Path, tmp_path_factory: pytest.TempPathFactory) -> Outcomes
     data = broken.parents[2]
     kinetics(data / "tsm")
     which = "paddle and (tsm or (arcface and 1n1c))"
-    found = train(tmp_path_factory.mktemp("session"), data, which, *ONCE)
+    found = train(tmp_path_factory.mktemp("session"), data, which)
     return {outcome["case"]["id"]: outcome for outcome in found}
 
 
@@ -50,7 +49,7 @@ def test_broken_image_is_named(outcomes: Outcomes, broken: Path):
 # The readers are those of PyTorch's suites, which CI trains on their data; TSM's is above.
 @pytest.mark.nightly
 def test_every_suite_trains_on_real_data(tmp_path):
-    found = train(tmp_path, write_all(tmp_path / "data"), "paddle", *ONCE)
+    found = train(tmp_path, write_all(tmp_path / "data"), "paddle")
     assert len(found) == 8
     for outcome in found:
         check_read(outcome)

@@ -18,8 +18,10 @@ FAULTS = {
 DEATHS = ("raises", "killed")
 
 
-def faulty(fault: str, launcher: str = "horovodrun") -> dict[str, object]:
-    return {"launcher": launcher, "options": {"fault": fault}, "timeout_s": 50.0}
+def faulty(
+    fault: str, launcher: str = "horovodrun", timeout_s: float = 120.0
+) -> dict[str, object]:
+    return {"launcher": launcher, "options": {"fault": fault}, "timeout_s": timeout_s}
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +32,10 @@ def wrong(tmp_path_factory: pytest.TempPathFactory) -> OneSession:
 
 @pytest.fixture(scope="module")
 def wrong_as_well(tmp_path_factory: pytest.TempPathFactory) -> OneSession:
-    tests = {"sleeps": faulty("sleeps"), "alone_killed": faulty("killed", "tf-multiworker")}
+    tests = {
+        "sleeps": faulty("sleeps", timeout_s=50.0),
+        "alone_killed": faulty("killed", "tf-multiworker"),
+    }
     return tensorflow_session(tmp_path_factory.mktemp("wrong"), tests)
 
 

@@ -40,6 +40,8 @@ def record(encoded: bytes, label: int) -> bytes:
     return serialised
 
 
+# Two ranks more; what a rank reads is looked at below without a training.
+@pytest.mark.nightly
 def test_resnet50_trains_on_tfrecords(tmp_path):
     write_records(tmp_path / "data/resnet50", files=2, images=40)
     outcomes = train(tmp_path, tmp_path / "data", "tensorflow")
@@ -89,6 +91,8 @@ def empties(path: Path) -> str:
     return "--dlperf-data has no whole batch for this rank"
 
 
+# A session for each: they differ in the folder that --dlperf-data names.
+@pytest.mark.nightly
 @pytest.mark.parametrize("fault", [damage, breaks_an_image, mislabels, empties])
 def test_faulty_records_are_named(tmp_path, fault):
     folder = tmp_path / "data/resnet50"
