@@ -90,7 +90,7 @@ class FaceResNet(nn.Layer):  # type: ignore[misc]
             norm(inputs),
             nn.Dropout(DROPOUT),
             nn.Flatten(),
-            nn.Linear(inputs * (image // 16) ** 2, embedding),
+            nn.Linear(inputs * (image // 2 ** len(depths)) ** 2, embedding),
             nn.BatchNorm1D(embedding, epsilon=2e-5),
         )
 
@@ -233,7 +233,7 @@ def build(job: PaddleJob) -> Callable[[], paddle.Tensor]:
     """Return one training iteration."""
     size = SIZES[job.size]
     head = ShardedArcFace(size.embedding, size.classes, job.rank, job.world_size)
-    trunk = job.data_parallel(FaceResNet(size.width, size.image, size.embedding))
+    trunk = job.data_parallel(FaceResNet(size.width, size.image, size.embedding, size.depths))
 
     batch, batches = job.batch_size_per_device, feed(job, size)
     optimizer = paddle.optimizer.Momentum(

@@ -16,6 +16,8 @@ class Size(NamedTuple):
     """How large the model and its images are, and the learning rate of 1024 images."""
 
     width: int
+    #: Blocks of each stage.
+    depths: tuple[int, ...]
     image: int
     embedding: int
     classes: int
@@ -23,6 +25,8 @@ class Size(NamedTuple):
 
 
 SIZES = {
-    "full": Size(width=64, image=112, embedding=512, classes=85_742, learning_rate=0.1),
-    "tiny": Size(width=8, image=32, embedding=64, classes=1_001, learning_rate=3.2),
+    "full": Size(
+        width=64, depths=DEPTHS, image=112, embedding=512, classes=85_742, learning_rate=0.1
+    ),
+    "tiny": Size(width=8, depths=(1, 1), image=16, embedding=64, classes=1_001, learning_rate=3.2),
 }

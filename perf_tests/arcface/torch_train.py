@@ -83,7 +83,7 @@ class FaceResNet(nn.Module):  # type: ignore[misc]
             norm(inputs),
             nn.Dropout(DROPOUT),
             nn.Flatten(),
-            nn.Linear(inputs * (image // 16) ** 2, embedding),
+            nn.Linear(inputs * (image // 2 ** len(depths)) ** 2, embedding),
             nn.BatchNorm1d(embedding, eps=2e-5),
         )
 
@@ -218,7 +218,7 @@ def build(job: TorchJob) -> Callable[[], torch.Tensor]:
     torch.backends.cudnn.benchmark = True
     head = ShardedArcFace(size.embedding, size.classes, job.rank, job.world_size)
     head = head.to(device=job.device, dtype=job.dtype)
-    trunk = job.data_parallel(FaceResNet(size.width, size.image, size.embedding))
+    trunk = job.data_parallel(FaceResNet(size.width, size.image, size.embedding, size.depths))
 
     batch, batches = job.batch_size_per_device, feed(job, size)
     optimizer = torch.optim.SGD(

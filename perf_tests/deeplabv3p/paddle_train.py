@@ -13,9 +13,9 @@ from paddle.nn import functional as F
 from .recipe import (
     ASPP_RATIOS,
     CLASSES,
+    DILATIONS,
     IGNORED,
     MOMENTUM,
-    MULTI_GRID,
     POLY_ITERATIONS,
     POLY_POWER,
     PURE_FP16_SCALE,
@@ -97,7 +97,7 @@ class Bottleneck(nn.Layer):  # type: ignore[misc]
 class ResNet50vd(nn.Layer):  # type: ignore[misc]
     """ResNet50_vd at output stride 8: the last two stages are dilated instead of strided."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, dilations: tuple[tuple[int, ...], ...] = DILATIONS) -> None:
         super().__init__()
         self.stem = nn.Sequential(
             ConvBN(3, width // 2, 3, stride=2),
@@ -108,7 +108,6 @@ class ResNet50vd(nn.Layer):  # type: ignore[misc]
             nn.ReLU(),
             nn.MaxPool2D(3, stride=2, padding=1),
         )
-        dilations = [(1,) * 3, (1,) * 4, (2,) * 6, tuple(4 * grid for grid in MULTI_GRID)]
         self.stages = nn.LayerList()
         inputs = width
         for stage, rates in enumerate(dilations):
@@ -118,6 +117,7 @@ class ResNet50vd(nn.Layer):  # type: ignore[misc]
                 blocks.append(Bottleneck(inputs, width << stage, stride, dilation))
                 inputs = 4 * (width << stage)
             self.stages.append(nn.Sequential(*blocks))
+        self.outputs = inputs
 
     def forward(self, images: paddle.Tensor) -> tuple[paddle.Tensor, paddle.Tensor]:
         """Return the outputs of the first and the last stage (backbone_indices 0 and 3)."""
@@ -130,19 +130,19 @@ class ResNet50vd(nn.Layer):  # type: ignore[misc]
 class ASPP(nn.Layer):  # type: ignore[misc]
     """Atrous spatial pyramid pooling: a branch for every ratio, and one for the whole image."""
 
-    def __init__(self, inputs: int, outputs: int) -> None:
+    def __init__(self, inputs: int, outputs: int, ratios: tuple[int, ...]) -> None:
         super().__init__()
         self.branches = nn.LayerList(
             [
                 nn.Sequential(ConvBN(inputs, outputs, 1, bias=True), nn.ReLU())
                 if ratio == 1
                 else separable(inputs, outputs, ratio)
-                for ratio in ASPP_RATIOS
+                for ratio in ratios
             ]
         )
         self.whole = nn.Sequential(nn.AdaptiveAvgPool2D(1), ConvBN(inputs, outputs, 1), nn.ReLU())
         self.project = nn.Sequential(
-            ConvBN(outputs * (len(ASPP_RATIOS) + 1), outputs, 1, bias=True),
+            ConvBN(outputs * (len(ratios) + 1), outputs, 1, bias=True),
             nn.ReLU(),
             nn.Dropout(0.1),
         )
@@ -157,11 +157,16 @@ class ASPP(nn.Layer):  # type: ignore[misc]
 class DeepLabV3P(nn.Layer):  # type: ignore[misc]
     """The trunk, ASPP on its last stage, and a decoder that adds the first stage."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(
+        self,
+        width: int,
+        dilations: tuple[tuple[int, ...], ...] = DILATIONS,
+        ratios: tuple[int, ...] = ASPP_RATIOS,
+    ) -> None:
         super().__init__()
         head, low_level = 4 * width, 3 * width // 4
-        self.trunk = ResNet50vd(width)
-        self.aspp = ASPP(32 * width, head)
+        self.trunk = ResNet50vd(width, dilations)
+        self.aspp = ASPP(self.trunk.outputs, head, ratios)
         self.low_level = nn.Sequential(ConvBN(4 * width, low_level, 1, bias=True), nn.ReLU())
         self.decoder = nn.Sequential(
             separable(head + low_level, head), separable(head, head), nn.Conv2D(head, CLASSES, 1)
@@ -216,7 +221,7 @@ def feed(job: PaddleJob, size: Size) -> Iterator[tuple[paddle.Tensor, paddle.Ten
 def build(job: PaddleJob) -> Callable[[], paddle.Tensor]:
     """Return one training iteration."""
     size = SIZES[job.size]
-    model = DeepLabV3P(size.width)
+    model = DeepLabV3P(size.width, size.dilations, size.ratios)
     if job.world_size > 1 and job.device.startswith("gpu"):
         model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
     model = job.data_parallel(model)

@@ -7,7 +7,8 @@ from typing import NamedTuple
 CLASSES = 19
 IGNORED = 255
 ASPP_RATIOS = (1, 12, 24, 36)
-MULTI_GRID = (1, 2, 4)
+#: Of the blocks of each stage; the last has the multi-grid 1-2-4.
+DILATIONS = ((1,) * 3, (1,) * 4, (2,) * 6, (4, 8, 16))
 MOMENTUM = 0.9
 WEIGHT_DECAY = 4e-5
 #: The poly schedule ends here in the report's logs.
@@ -21,12 +22,30 @@ class Size(NamedTuple):
 
     #: Width of the first stage; the head's widths follow it.
     width: int
+    #: Of each bottleneck of each stage.
+    dilations: tuple[tuple[int, ...], ...]
+    #: Of the branches of ASPP.
+    ratios: tuple[int, ...]
     height: int
     breadth: int
     learning_rate: float
 
 
 SIZES = {
-    "full": Size(width=64, height=512, breadth=1024, learning_rate=0.01),
-    "tiny": Size(width=8, height=32, breadth=64, learning_rate=0.05),
+    "full": Size(
+        width=64,
+        dilations=DILATIONS,
+        ratios=ASPP_RATIOS,
+        height=512,
+        breadth=1024,
+        learning_rate=0.01,
+    ),
+    "tiny": Size(
+        width=8,
+        dilations=((1,), (2,)),
+        ratios=(1, 2),
+        height=32,
+        breadth=64,
+        learning_rate=0.05,
+    ),
 }

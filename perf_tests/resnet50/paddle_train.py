@@ -10,6 +10,7 @@ from paddle import nn
 from paddle.nn import functional as F
 
 from .recipe import (
+    DEPTHS,
     LABEL_SMOOTHING,
     MOMENTUM,
     SIZES,
@@ -67,14 +68,14 @@ class Bottleneck(nn.Layer):  # type: ignore[misc]
 
 
 class ResNet50(nn.Layer):  # type: ignore[misc]
-    """Stages of 3, 4, 6 and 3 bottlenecks; ``width`` is that of the first, 64 in the paper."""
+    """Stages of bottlenecks; ``width`` is that of the first, 64 in the paper."""
 
-    def __init__(self, width: int, classes: int) -> None:
+    def __init__(self, width: int, classes: int, depths: tuple[int, ...] = DEPTHS) -> None:
         super().__init__()
         self.stem = ConvBN(3, width, 7, stride=2)
         self.pool = nn.MaxPool2D(3, stride=2, padding=1)
         blocks, inputs = [], width
-        for stage, depth in enumerate((3, 4, 6, 3)):
+        for stage, depth in enumerate(depths):
             for index in range(depth):
                 stride = 2 if stage > 0 and index == 0 else 1
                 blocks.append(Bottleneck(inputs, width << stage, stride))
@@ -127,7 +128,7 @@ def feed(job: PaddleJob, size: Size) -> Iterator[tuple[paddle.Tensor, paddle.Ten
 def build(job: PaddleJob) -> Callable[[], paddle.Tensor]:
     """Return one training iteration."""
     size = SIZES[job.size]
-    model = ResNet50(size.width, size.classes)
+    model = ResNet50(size.width, size.classes, size.depths)
     optimizer = paddle.optimizer.Momentum(
         0.0, MOMENTUM, parameters=parameter_groups(model), weight_decay=0.0
     )

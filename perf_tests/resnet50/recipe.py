@@ -7,12 +7,15 @@ from typing import NamedTuple
 MOMENTUM = 0.875
 WEIGHT_DECAY = 1 / 32768
 LABEL_SMOOTHING = 0.1
+DEPTHS = (3, 4, 6, 3)
 
 
 class Size(NamedTuple):
     """How large the model and its images are, and how the learning rate rises."""
 
     width: int
+    #: Bottlenecks of each stage.
+    depths: tuple[int, ...]
     image: int
     classes: int
     #: Learning rate at the end of warm-up, for a global batch of 256 images.
@@ -23,9 +26,21 @@ class Size(NamedTuple):
 
 SIZES = {
     "full": Size(
-        width=64, image=224, classes=1000, learning_rate=0.256, warmup_images=8 * 1_281_167
+        width=64,
+        depths=DEPTHS,
+        image=224,
+        classes=1000,
+        learning_rate=0.256,
+        warmup_images=8 * 1_281_167,
     ),
-    "tiny": Size(width=8, image=32, classes=10, learning_rate=0.8, warmup_images=16),
+    "tiny": Size(
+        width=8,
+        depths=(1, 1),
+        image=32,
+        classes=10,
+        learning_rate=0.8,
+        warmup_images=16,
+    ),
 }
 
 

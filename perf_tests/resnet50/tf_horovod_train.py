@@ -53,11 +53,11 @@ def bottleneck(x: Any, width: int, stride: int) -> Any:
 
 
 def resnet50(size: Size, batch: int) -> tf.keras.Model:
-    """Return stages of 3, 4, 6 and 3 bottlenecks; channels last."""
+    """Return stages of ``size.depths`` bottlenecks; channels last."""
     images = tf.keras.Input((size.image, size.image, 3), batch_size=batch)
     x = tf.nn.relu(conv_bn(images, size.width, 7, stride=2))
     x = tf.keras.layers.MaxPool2D(3, 2, padding="same")(x)
-    for stage, depth in enumerate((3, 4, 6, 3)):
+    for stage, depth in enumerate(size.depths):
         for index in range(depth):
             x = bottleneck(x, size.width << stage, 2 if stage > 0 and index == 0 else 1)
     x = tf.keras.layers.GlobalAveragePooling2D()(x)

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from ..torch_batches import batches_of
 from .recipe import (
+    DEPTHS,
     LABEL_SMOOTHING,
     MOMENTUM,
     SIZES,
@@ -59,14 +60,14 @@ class Bottleneck(nn.Module):  # type: ignore[misc]
 
 
 class ResNet50(nn.Module):  # type: ignore[misc]
-    """Stages of 3, 4, 6 and 3 bottlenecks; ``width`` is that of the first, 64 in the paper."""
+    """Stages of bottlenecks; ``width`` is that of the first, 64 in the paper."""
 
-    def __init__(self, width: int, classes: int) -> None:
+    def __init__(self, width: int, classes: int, depths: tuple[int, ...] = DEPTHS) -> None:
         super().__init__()
         self.stem = ConvBN(3, width, 7, stride=2)
         self.pool = nn.MaxPool2d(3, stride=2, padding=1)
         blocks, inputs = [], width
-        for stage, depth in enumerate((3, 4, 6, 3)):
+        for stage, depth in enumerate(depths):
             for index in range(depth):
                 stride = 2 if stage > 0 and index == 0 else 1
                 blocks.append(Bottleneck(inputs, width << stage, stride))
@@ -118,7 +119,7 @@ def build(job: TorchJob) -> Callable[[], torch.Tensor]:
     """Return one training iteration."""
     size = SIZES[job.size]
     torch.backends.cudnn.benchmark = True
-    model = ResNet50(size.width, size.classes).to(memory_format=torch.channels_last)
+    model = ResNet50(size.width, size.classes, size.depths).to(memory_format=torch.channels_last)
     optimizer_groups = parameter_groups(model)
     model = job.data_parallel(model)
     optimizer = torch.optim.SGD(optimizer_groups, lr=0.0, momentum=MOMENTUM)

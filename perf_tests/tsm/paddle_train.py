@@ -11,6 +11,7 @@ from paddle.nn import functional as F
 
 from .recipe import (
     CLIP_NORM,
+    DEPTHS,
     DROPOUT,
     MOMENTUM,
     SEGMENTS,
@@ -72,12 +73,12 @@ class ShiftBottleneck(nn.Layer):  # type: ignore[misc]
 class TSM(nn.Layer):  # type: ignore[misc]
     """ResNet-50 over all frames; the mean of a clip's frame scores is the clip's score."""
 
-    def __init__(self, width: int, classes: int) -> None:
+    def __init__(self, width: int, classes: int, depths: tuple[int, ...] = DEPTHS) -> None:
         super().__init__()
         self.stem = ConvBN(3, width, 7, stride=2)
         self.pool = nn.MaxPool2D(3, stride=2, padding=1)
         blocks, inputs = [], width
-        for stage, depth in enumerate((3, 4, 6, 3)):
+        for stage, depth in enumerate(depths):
             for index in range(depth):
                 stride = 2 if stage > 0 and index == 0 else 1
                 blocks.append(ShiftBottleneck(inputs, width << stage, stride))
@@ -139,7 +140,7 @@ def build(job: PaddleJob) -> Callable[[], paddle.Tensor]:
     """Return one training iteration."""
     size = SIZES[job.size]
     paddle.set_flags({k: v for k, v in job.options.items() if k.startswith("FLAGS_")})
-    model = TSM(size.width, size.classes)
+    model = TSM(size.width, size.classes, size.depths)
     optimizer = paddle.optimizer.Momentum(
         size.learning_rate * job.world_size,
         MOMENTUM,

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from ..torch_batches import batches_of
 from .recipe import (
     CLIP_NORM,
+    DEPTHS,
     DROPOUT,
     MOMENTUM,
     SEGMENTS,
@@ -79,12 +80,12 @@ class ShiftBottleneck(nn.Module):  # type: ignore[misc]
 class TSM(nn.Module):  # type: ignore[misc]
     """ResNet-50 over all frames; the mean of a clip's frame scores is the clip's score."""
 
-    def __init__(self, width: int, classes: int) -> None:
+    def __init__(self, width: int, classes: int, depths: tuple[int, ...] = DEPTHS) -> None:
         super().__init__()
         self.stem = ConvBN(3, width, 7, stride=2)
         self.pool = nn.MaxPool2d(3, stride=2, padding=1)
         blocks, inputs = [], width
-        for stage, depth in enumerate((3, 4, 6, 3)):
+        for stage, depth in enumerate(depths):
             for index in range(depth):
                 stride = 2 if stage > 0 and index == 0 else 1
                 blocks.append(ShiftBottleneck(inputs, width << stage, stride))
@@ -138,7 +139,7 @@ def build(job: TorchJob) -> Callable[[], torch.Tensor]:
     """Return one training iteration."""
     size = SIZES[job.size]
     torch.backends.cudnn.benchmark = True
-    model = TSM(size.width, size.classes)
+    model = TSM(size.width, size.classes, size.depths)
     groups = parameter_groups(model, size.learning_rate * job.world_size)
     model = job.data_parallel(model)
     optimizer = torch.optim.SGD(groups, momentum=MOMENTUM, weight_decay=0.0)
