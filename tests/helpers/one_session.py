@@ -107,7 +107,7 @@ def run_together(
     """Run tests, by their names without ``test_``, with the keys of their markers.
 
     ``workloads`` is the folder of the module ``workloads``, whose small training they run where
-    no other is named.
+    no other is named; one with a ``command`` has none.
     """
     folder = PerfProject(path)
     runtime = path / "runtime"
@@ -137,8 +137,9 @@ def run_together(
 
 
 def _test(name: str, *, workload: str = "workloads:build", **marker: Any) -> str:
+    trained = () if "command" in marker else (workload,)
     keys = {
         "precision": "fp32", "layout": "1n2c", "batch_size_per_device": 8, "iterations": 30,
         "warmup": 10, "runs": 1, "max_runs": 1, "timeout_s": 120.0, **marker,
     }  # fmt: skip
-    return perf_test(workload, name=name, **keys)
+    return perf_test(*trained, name=name, **keys)

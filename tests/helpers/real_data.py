@@ -11,18 +11,24 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 
 
-def train(tmp_path: Path, data: Path, which: str, *arguments: str) -> list[dict[str, Any]]:
-    """Return the outcomes of the fp32 cases that match ``which``, of one short run each."""
+def train(
+    tmp_path: Path, data: Path, which: str, *arguments: str, precision: str = "fp32"
+) -> list[dict[str, Any]]:
+    """Return the outcomes of the cases that match ``which``, of one short run each.
+
+    ``precision``: of the cases, in words of ``-k``.
+    """
     results = tmp_path / "r.json"
     command = [
         sys.executable, "-m", "pytest", "perf_tests", "-p", "no:cacheprovider",
-        "-k", f"fp32 and {which}", "--dlperf-runs=1", "--dlperf-iterations=12",
+        "-k", f"({precision}) and {which}", "-p", "tests.helpers.no_repeats",
+        "--dlperf-runs=1", "--dlperf-max-runs=1", "--dlperf-iterations=12",
         "--dlperf-warmup=4", f"--dlperf-data={data}", f"--dlperf-json={results}",
         f"--dlperf-workdir={tmp_path / 'work'}", f"--dlperf-baselines={tmp_path / 'baselines'}",
         *(arguments or ["--cpus=1,2"]),
     ]  # fmt: skip
     done = subprocess.run(
-        command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=600
+        command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=1500
     )
     assert results.exists(), done.stdout + done.stderr
     outcomes: list[dict[str, Any]] = json.loads(results.read_text(encoding="utf-8"))["outcomes"]
