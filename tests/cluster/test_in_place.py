@@ -15,7 +15,11 @@ from tests.helpers.cluster import Cluster, check_trained
 pytestmark = pytest.mark.torch
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", "mpirun"])
+@pytest.mark.parametrize(
+    "launcher",
+    # A prefix under mpirun is in the plan of a launch, which tests/unit/launch has.
+    ["torchrun", pytest.param("mpirun", marks=pytest.mark.nightly)],
+)
 def test_behind_a_prefix_on_each_node(cluster: Cluster, launcher: str):
     """The prefix has an environment of its own, as a container's has."""
     cluster.write(launcher=launcher)
@@ -30,6 +34,8 @@ def test_behind_a_prefix_on_each_node(cluster: Cluster, launcher: str):
     assert "nice -n 1" in outcomes[0]["environment"]["software"]["prefix"]
 
 
+# CI has it on one node: tests/torch/test_framework_in_the_target_alone.py.
+@pytest.mark.nightly
 def test_pytest_has_no_framework_and_the_nodes_have(cluster: Cluster, tmp_path: Path):
     bare = make_bare_python(tmp_path / "bare")
     cluster.write()

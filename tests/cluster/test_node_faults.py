@@ -21,7 +21,6 @@ from tests.helpers.lab import Lab, a_lab
 REPOSITORY = Path(__file__).parents[2]
 #: From the fault, or from the timeout, to the verdict; the issue's own bound.
 MOST_S = 30.0
-long_fault = pytest.mark.long_fault
 TOLD = """
 import json, pathlib, time
 def pytest_dlperf_outcome(outcome):
@@ -130,7 +129,14 @@ def test_a_rank_of_the_second_node_raises(scene: Scene):
     scene.fault("a rank of the second raises", says="rank 1: ValueError: boom in step")
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", pytest.param("mpirun", marks=long_fault)])
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        # tests/faults kills one of two ranks on one node; here one of the second raises.
+        pytest.param("torchrun", marks=pytest.mark.nightly),
+        pytest.param("mpirun", marks=(pytest.mark.long_fault, pytest.mark.nightly)),
+    ],
+)
 def test_a_rank_of_the_second_node_is_killed(scene: Scene, launcher: str):
     scene.write("faulty:build", options={"fault": "killed"}, launcher=launcher)
     scene.fault(
@@ -139,7 +145,9 @@ def test_a_rank_of_the_second_node_is_killed(scene: Scene, launcher: str):
     )
 
 
-@long_fault
+# It waits for a timeout, or until the node is known to be lost; CI has one that loses its power.
+@pytest.mark.nightly
+@pytest.mark.long_fault
 def test_a_rank_of_the_second_node_hangs(scene: Scene):
     scene.write("faulty:build", options={"fault": "sleeps"}, timeout_s=40.0)
     scene.fault(
@@ -156,7 +164,9 @@ def test_a_node_loses_its_power(scene: Scene):
     )
 
 
-@long_fault
+# It waits for a timeout, or until the node is known to be lost; CI has one that loses its power.
+@pytest.mark.nightly
+@pytest.mark.long_fault
 def test_the_link_of_a_node_is_cut(scene: Scene):
     scene.write("faulty:build", options={"fault": "paced"})
 
@@ -169,7 +179,9 @@ def test_the_link_of_a_node_is_cut(scene: Scene):
     )
 
 
-@long_fault
+# It waits for a timeout, or until the node is known to be lost; CI has one that loses its power.
+@pytest.mark.nightly
+@pytest.mark.long_fault
 def test_the_ssh_daemon_is_killed(scene: Scene):
     scene.write("faulty:build", options={"fault": "paced"})
     scene.fault(
@@ -179,7 +191,9 @@ def test_the_ssh_daemon_is_killed(scene: Scene):
     )
 
 
-@long_fault
+# It waits for a timeout, or until the node is known to be lost; CI has one that loses its power.
+@pytest.mark.nightly
+@pytest.mark.long_fault
 def test_what_runs_the_far_end_is_killed(scene: Scene):
     scene.write("faulty:build", options={"fault": "paced"})
 

@@ -28,7 +28,7 @@ TRAINS = """
     def test_net(dlperf):
         dlperf.run()
 """
-ON_TWO_NODES = TRAINS.replace('["1n1c", "1n2c"]', '["2n1c"]')
+ON_TWO_NODES = TRAINS.replace('["1n1c", "1n2c"]', '["2n1c"], speedup=None')
 #: One case a word: what a shell does in place of a training.
 DOES = """
     import pytest
@@ -199,6 +199,8 @@ def test_two_nodes_train_one_case_in_a_job(session: Session):
     assert session.slurm.lab.processes(2, str(session.folder)) == []
 
 
+# Jobs that sleep are cancelled after a wait; a fake sbatch in tests/plugin has the rest in CI.
+@pytest.mark.nightly
 @pytest.mark.usefixtures("aside")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_cancels_what_waits_and_what_runs(session: Session, number: int):
@@ -213,6 +215,8 @@ def test_an_interrupt_cancels_what_waits_and_what_runs(session: Session, number:
     assert session.slurm.lab.processes(1, str(session.folder)) == []
 
 
+# It waits for jobs one after the other.
+@pytest.mark.nightly
 def test_jobs_beyond_the_number_wait_here_and_an_end_at_the_first_failure_cancels_them(
     session: Session,
 ):
@@ -242,6 +246,8 @@ def test_a_partition_that_does_not_exist_is_an_error_in_sbatchs_own_words(sessio
     assert "invalid partition specified: nowhere" in outcome["judgement"]["reason"]
 
 
+# It waits until Slurm has given its reason.
+@pytest.mark.nightly
 def test_a_job_that_can_never_start_is_an_error_that_says_why(session: Session):
     session.does(first=SLEEPS)
     assert session.run("--dlperf-slurm=--partition=short") == 1
@@ -251,6 +257,8 @@ def test_a_job_that_can_never_start_is_an_error_that_says_why(session: Session):
     session.until(lambda: not session.living())
 
 
+# Four trainings in jobs; CI has one, on two nodes.
+@pytest.mark.nightly
 def test_the_target_decides_what_fits_and_the_session_stores_what_jobs_measured(
     session: Session,
 ):
@@ -279,10 +287,14 @@ def test_the_target_decides_what_fits_and_the_session_stores_what_jobs_measured(
         assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
 
 
+# Its fixture waits a minute for Slurm's limit of time.
+@pytest.mark.nightly
 def test_secrets_of_the_environment_do_not_travel(aside: dict[str, Any]):
     assert aside["secret"] == []
 
 
+# It waits a minute for Slurm's limit of time.
+@pytest.mark.nightly
 def test_a_job_beyond_its_limit_is_an_error_with_its_log(aside: dict[str, Any]):
     limited: Session = aside["limited"]
     assert aside["process"].wait(timeout=150) == 1, limited.text()
@@ -294,6 +306,8 @@ def test_a_job_beyond_its_limit_is_an_error_with_its_log(aside: dict[str, Any]):
     assert not limited.living()
 
 
+# It waits until jobs miss their session.
+@pytest.mark.nightly
 def test_the_jobs_of_a_killed_session_end_by_themselves(aside: dict[str, Any], slurm: Slurm):
     killed: Session = aside["killed"]
     killed.until(lambda: not killed.living(), within_s=120)

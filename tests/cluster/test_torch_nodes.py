@@ -9,7 +9,11 @@ from tests.helpers.cluster import Cluster, check_trained
 pytestmark = pytest.mark.torch
 
 
-@pytest.mark.parametrize("rendezvous", ["static", "c10d"])
+@pytest.mark.parametrize(
+    "rendezvous",
+    # The other needs no other code of ours.
+    ["static", pytest.param("c10d", marks=pytest.mark.nightly)],
+)
 def test_torchrun(cluster: Cluster, rendezvous: str):
     cluster.write()
     code, output, outcomes = cluster.run(f"--dlperf-rendezvous={rendezvous}")
@@ -26,7 +30,11 @@ def test_mpirun(cluster: Cluster):
     assert code == 0, output
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", "mpirun"])
+@pytest.mark.parametrize(
+    "launcher",
+    # Records come back the same way under any launcher.
+    ["torchrun", pytest.param("mpirun", marks=pytest.mark.nightly)],
+)
 def test_records_come_back_where_files_are_not_shared(cluster: Cluster, launcher: str):
     cluster.write(launcher=launcher)
     cluster.workdir.mkdir()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,11 +34,28 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         merge(path, session.config.stash[ROWS])
 
 
+def path_of_ranks() -> str:
+    return os.pathsep.join([str(HERE), str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
+
+
 @pytest.fixture
 def scene(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Scene:
-    path = [str(HERE), str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
+    monkeypatch.setenv("PYTHONPATH", path_of_ranks())
     monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(pytester.mkdir("runtime")))
     return Scene(pytester.path, request.config.stash[ROWS])
+
+
+@pytest.fixture(scope="module")
+def shared_scene(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Scene]:
+    """A scene for all tests of a module."""
+    path = tmp_path_factory.mktemp("shared")
+    runtime = path / "runtime"
+    runtime.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", path_of_ranks())
+        patch.setenv("DLPERF_RUNTIME_DIR", str(runtime))
+        yield Scene(path, request.config.stash[ROWS])

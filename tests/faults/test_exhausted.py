@@ -1,4 +1,4 @@
-"""Memory and disks that run out."""
+"""Memory and disks that run out; limits of a process are in test_programs.py."""
 
 from __future__ import annotations
 
@@ -10,11 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.scene import Scene
-
-
-def test_a_limit_of_memory(scene: Scene):
-    scene.program("faulty", "is-short-of-memory")
-    scene.fault("a rank gets no memory (RLIMIT_AS)", says="rank 0: out of memory on its host")
 
 
 @pytest.fixture
@@ -79,11 +74,6 @@ def test_the_disk_of_the_runs_is_full(scene: Scene, small_disk: Path):
     seen = result.outcomes["faulty"]["judgement"]["reason"].partition("\n")[0]
     told = (scene.path / "told").stat().st_mtime
     scene.row("the disk of the runs is full", seen, "error", told - noted.stat().st_mtime)
-
-
-def test_a_limit_of_files(scene: Scene):
-    scene.program("faulty", "meets-the-limit-of-a-file")
-    scene.fault("a file meets its limit (RLIMIT_FSIZE)", says="File too large")
 
 
 def test_the_disk_of_the_results_is_full(scene: Scene, small_disk: Path):

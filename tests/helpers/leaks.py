@@ -45,7 +45,7 @@ def process_lists(secret: str) -> Iterator[set[str]]:
     looks = [0]
 
     def look() -> None:
-        while not is_over.wait(0.01):
+        while not is_over.wait(0.03):
             looks[0] += 1
             for path in Path("/proc").glob("[0-9]*/cmdline"):
                 with contextlib.suppress(OSError):

@@ -17,7 +17,7 @@ from tests.helpers.user_folder import Folder
 
 ROOT = Path(__file__).parents[2]
 #: A run that others disturbed teaches as much here as any other.
-ONCE = ("--dlperf-runs=1", "--dlperf-max-runs=1")
+ONCE = ("--dlperf-runs=1", "--dlperf-max-runs=1", "-p", "tests.helpers.no_repeats")
 #: Each with the sentence that must say why it is wrong.
 FAULTS = {
     "learning-rate-0": "the loss did not fall",

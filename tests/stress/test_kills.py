@@ -19,6 +19,9 @@ from pytest_dlperf.history import certificates
 from pytest_dlperf.launch.lease import lease_holder
 from tests.helpers.stage import CASES, SLOW_DISK, Stage, wait_until
 
+# Minutes of sessions that are killed; tests/faults kills one, and docs/faults.md has 50.
+pytestmark = pytest.mark.nightly
+
 RUN_S = 0.3
 #: However busy the machine is, this is promised.
 NO_ORPHAN_AFTER_S = 15.0

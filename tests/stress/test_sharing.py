@@ -46,6 +46,8 @@ def test_four_sessions_of_two_workers_each(stage: Stage):
     assert "waiting for this host, held by pid" in logs
 
 
+# The same lease as above, whatever program runs under it.
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_real_training_side_by_side(stage: Stage, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("torch")

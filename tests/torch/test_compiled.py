@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import pytest
 
-from tests.helpers.user_folder import Folder
+from tests.helpers.one_session import OneSession, run_together
+from tests.helpers.user_folder import HERE
 
 pytestmark = pytest.mark.torch
 
 
-def test_compiling_before_the_window_is_told(folder: Folder):
-    folder.write("compiled:build", layout="1n1c", max_runs=1)
-    _, [outcome] = folder.run()
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> OneSession:
+    """Trainings whose shapes never change, change in the window, and in the watched iteration."""
+    common = {"workload": "compiled:build", "layout": "1n1c"}
+    return run_together(
+        tmp_path_factory.mktemp("compiled"),
+        {
+            "steady": common,
+            "in_window": {**common, "options": {"new_shape_at": 20}},
+            "watched": {**common, "options": {"new_shape_at": 5}},
+        },
+        workloads=HERE,
+    )
+
+
+def test_compiling_before_the_window_is_told(compiled: OneSession):
+    outcome = compiled["steady"].outcome
     for run in outcome["measurement"]["runs"]:
         assert run["extras"]["compile_seconds"] > 0
         assert run["extras"]["compiled_frames"] >= 1
@@ -19,9 +34,8 @@ def test_compiling_before_the_window_is_told(folder: Folder):
         assert "recompiled" not in {p["code"] for p in run["problems"]}
 
 
-def test_a_recompile_within_the_window_is_unsteady(folder: Folder):
-    folder.write("compiled:build", layout="1n1c", max_runs=1, options={"new_shape_at": 20})
-    _, [outcome] = folder.run()
+def test_a_recompile_within_the_window_is_unsteady(compiled: OneSession):
+    outcome = compiled["in_window"].outcome
     for run in outcome["measurement"]["runs"]:
         assert run["extras"]["recompiles_in_window"] == 1
         assert 0 < run["extras"]["compile_seconds_in_window"] < run["extras"]["compile_seconds"]
@@ -32,10 +46,9 @@ def test_a_recompile_within_the_window_is_unsteady(folder: Folder):
     assert outcome["judgement"]["verdict"] == expected
 
 
-def test_what_watches_the_arithmetic_leaves_compiled_functions_compiled(folder: Folder):
+def test_what_watches_the_arithmetic_leaves_compiled_functions_compiled(compiled: OneSession):
     """Compiled once before the watched iteration, and not again, nor never again, after it."""
-    folder.write("compiled:build", layout="1n1c", max_runs=1, options={"new_shape_at": 5})
-    _, [outcome] = folder.run()
+    outcome = compiled["watched"].outcome
     for run in outcome["measurement"]["runs"]:
         assert run["extras"]["compiled_frames"] == 2
     assert outcome["measurement"]["conditions"]["dtype"] == "float32"

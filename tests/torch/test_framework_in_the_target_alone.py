@@ -43,6 +43,8 @@ def test_it_is_probed_and_trains(folder: Folder, bare_python: Path):
     )
     assert "No module named 'torch'" in lacks_torch.stderr
     [outcome] = json.loads((folder.path / "r.json").read_text(encoding="utf-8"))["outcomes"]
-    assert outcome["judgement"]["verdict"] in {"no-baseline", "unsteady", "incomparable"}
+    assert outcome["measurement"] is not None, outcome["judgement"]["reason"]
+    assert outcome["measurement"]["conditions"]["dtype"] == "float32"
+    assert all(len(run["step_seconds"]) == 30 for run in outcome["measurement"]["runs"])
     assert outcome["environment"]["software"]["torch"] == torch.__version__
     assert folder.ours() == []

@@ -32,7 +32,7 @@ class Node:
                 f"--dlperf-node-rank={rank}", f"--dlperf-master=127.0.0.1:{port}",
                 f"--dlperf-json={self._results}",
                 # Both "nodes" are this host, which else runs one case at a time.
-                "--dlperf-share-host", *arguments,
+                "--dlperf-share-host", "-p", "tests.helpers.no_repeats", *arguments,
             ],
             cwd=folder.path,
             stdout=subprocess.PIPE,
@@ -47,7 +47,7 @@ class Node:
 
 
 def test_node_0_judges_what_both_nodes_measured(folder: Folder):
-    folder.write(layout=["1n1c", "2n1c"])
+    folder.write(layout=["1n1c", "2n1c"], max_runs=1)
     port = free_port()
     nodes = [Node(folder, rank, port, "--dlperf-strict") for rank in (0, 1)]
     ends = [node.end() for node in nodes]
@@ -65,10 +65,8 @@ def test_node_0_judges_what_both_nodes_measured(folder: Folder):
     by_id = {outcome["case"]["id"]: outcome for outcome in outcomes}
     assert set(by_id) == {"net-torch-fp32-bs8-1n1c", "net-torch-fp32-bs8-2n1c"}, output
     judged = by_id["net-torch-fp32-bs8-2n1c"]
-    # Others may use the machine: then it is incomparable before it has no baseline.
-    verdict = judged["judgement"]["verdict"]
-    assert verdict in {"no-baseline", "incomparable", "unsteady"}, judged["judgement"]
     measurement = judged["measurement"]
+    assert measurement is not None, judged["judgement"]
     assert measurement["conditions"]["world_size"] == 2
     assert measurement["speedup"] > 0
     for run in measurement["runs"]:
@@ -78,7 +76,7 @@ def test_node_0_judges_what_both_nodes_measured(folder: Folder):
 
 def test_a_node_that_stops_says_so_to_the_others(folder: Folder):
     # What is wrong is found by node 0 alone, while node 1 goes on to the second run.
-    folder.write(layout="2n1c", runs=2, options={"fault": "not-averaged"})
+    folder.write(layout="2n1c", runs=2, options={"fault": "not-averaged"}, speedup=None)
     port = free_port()
     nodes = [Node(folder, rank, port) for rank in (0, 1)]
     (code_0, _, [judged]), (code_1, _, [helper]) = [node.end() for node in nodes]

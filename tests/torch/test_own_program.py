@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import shutil
 import textwrap
 from pathlib import Path
@@ -11,30 +10,26 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.one_session import OneSession, run_together
+from tests.helpers.user_folder import HERE, Folder
+
 pytestmark = pytest.mark.torch
 
 MARK = "from pytest_dlperf.mark import step\n"
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def run(pytester: pytest.Pytester, *arguments: str) -> tuple[int, list[dict[str, Any]]]:
-    results = pytester.path / "r.json"
-    result = pytester.runpytest_subprocess(
-        "-p", "no:cacheprovider", f"--dlperf-json={results}", "--dlperf-runs=1", *arguments
-    )
-    return result.ret, json.loads(results.read_text(encoding="utf-8"))["outcomes"]
-
-
 @pytest.mark.parametrize("name", ["own_program", "marked_program"])
-def test_examples(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, name: str):
-    monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(pytester.mkdir("runtime")))
-    shutil.copytree(EXAMPLES / name, pytester.path, dirs_exist_ok=True)
-    code, outcomes = run(pytester, "--cpus=1,2")
-    assert code == 0
+def test_examples(folder: Folder, name: str):
+    (folder.path / "test_net.py").unlink()
+    shutil.copytree(EXAMPLES / name, folder.path, dirs_exist_ok=True)
+    result, outcomes = folder.run(
+        "-p", "tests.helpers.no_repeats", "--dlperf-runs=1", "--dlperf-max-runs=1", "--cpus=1,2"
+    )
+    assert result.ret == 0
     assert len(outcomes) == 2
     for outcome in outcomes:
-        # Others may use the machine: then it is incomparable before it has no baseline.
-        assert outcome["judgement"]["verdict"] in {"no-baseline", "incomparable", "unsteady"}
+        assert outcome["measurement"] is not None, outcome["judgement"]["reason"]
         measured = outcome["measurement"]["runs"][0]
         assert measured["throughput"] > 0
         assert outcome["measurement"]["conditions"]["data"] == "own"
@@ -95,103 +90,111 @@ TRAINERS = {
 }
 
 
-def write(pytester: pytest.Pytester, program: str, *words: str, **marker: Any) -> None:
-    pytester.makepyfile(program=textwrap.dedent(program))
-    keys = {"layout": "1n1c", "batch_size_per_device": 4, "iterations": 30, "warmup": 10, **marker}
-    arguments = ", ".join(f"{key}={value!r}" for key, value in keys.items())
-    command = ["python", "program.py", *words]
-    pytester.makepyfile(
-        test_net=f"""
-        import pytest
-        from pytest_dlperf import pattern
-        @pytest.mark.dlperf(command={command!r}, framework="torch", {arguments})
-        def test_net(dlperf):
-            dlperf.run()
-        """
-    )
+#: By a word for each: a program, and what its error says.
+PROGRAMS = {
+    "no_throughput": ("print('hello')", "its log gives no throughput"),
+    "exits": ("raise SystemExit('no data')", "the program ended with exit code 1"),
+    "no_module": ("import nothing_of_that_name", "No module named 'nothing_of_that_name'"),
+    "too_few_steps": (
+        f"{MARK}for _ in range(12):\n    with step(): pass",
+        "the program ended after 12 marked steps, and 30 are measured",
+    ),
+    "divides_by_zero": (
+        f"{MARK}for i in range(40):\n    with step(): 1 / (9 - i)",
+        "rank 0: ZeroDivisionError",
+    ),
+    "nan": (
+        f"{MARK}for i in range(40):\n    with step() as s: s.loss(float('nan'))",
+        "no finite number",
+    ),
+    "sleeps": ("import time; time.sleep(60)", "timed out after 3 s"),
+    "exits_at_its_end": (
+        f"import numpy\n{MARK}for i in range(40):\n    with step(): pass\nraise SystemExit(3)",
+        "the program ended with exit code 3; every rank had trained its 30 iterations before",
+    ),
+    "trains_nothing": (
+        f"{MARK}for i in range(40):\n    with step(): pass",
+        "the program trained nothing",
+    ),
+    "two_of_rank_0": (
+        f"import numpy, subprocess, sys, time\n{MARK}for i in range(40):\n"
+        "    with step(): time.sleep(0.001)\n"
+        "if len(sys.argv) == 1: subprocess.run([sys.executable, __file__, 'child'])",
+        "2 processes marked as rank 0 (pid ",
+    ),
+}
+PACKAGES = {"huggingface": "transformers", "lightning": "lightning"}
 
 
-@pytest.mark.parametrize("factor", ["1", "nan"])
+def keys_of(name: str, *words: str, **marker: Any) -> dict[str, Any]:
+    return {
+        "command": ["python", f"program_{name}.py", *words],
+        "framework": "torch", "layout": "1n1c", "batch_size_per_device": 4, **marker,
+    }  # fmt: skip
+
+
+def installed() -> list[str]:
+    return [name for name, package in PACKAGES.items() if importlib.util.find_spec(package)]
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> OneSession:
+    """One session: trainers that own the loop, and programs that cannot be measured."""
+    path = tmp_path_factory.mktemp("programs")
+    tests = {}
+    for name in installed():
+        (path / f"program_{name}.py").write_text(textwrap.dedent(TRAINERS[name]), encoding="utf-8")
+        for factor in ("1", "nan"):
+            tests[f"{name}_{factor}"] = keys_of(name, "{iterations}", factor)
+    for name, (program, _) in PROGRAMS.items():
+        (path / f"program_{name}.py").write_text(program, encoding="utf-8")
+        tests[name] = keys_of(name, timeout_s=3.0 if name == "sleeps" else 60.0)
+    return run_together(path, tests, workloads=HERE)
+
+
 @pytest.mark.parametrize("name", TRAINERS)
-def test_trainers_that_own_the_loop(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, name: str, factor: str
-):
-    package = {"huggingface": "transformers"}.get(name, name)
-    if importlib.util.find_spec(package) is None:
-        pytest.skip(f"{package} is not installed; tox -e torch brings it")
-    monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(pytester.mkdir("runtime")))
-    write(pytester, TRAINERS[name], "{iterations}", factor)
-    code, [outcome] = run(pytester)
-    if factor == "nan":
-        assert code == 1
-        assert "told a loss that is no finite number" in outcome["judgement"]["reason"]
-        return
-    assert code == 0, outcome["judgement"]["reason"]
-    measured = outcome["measurement"]["runs"][0]
-    assert len(measured["step_seconds"]) == 30
-    assert measured["ranks"][0]["loss_first"] > 0
-    assert outcome["environment"]["software"]["torch"]
+def test_trainers_that_own_the_loop(programs: OneSession, name: str):
+    if name not in installed():
+        pytest.skip(f"{PACKAGES[name]} is not installed; tox -e torch brings it")
+    right = programs[f"{name}_1"]
+    assert right.ended != "failed", right.reason
+    run = right.measurement["runs"][0]
+    assert len(run["step_seconds"]) == 30
+    assert run["ranks"][0]["loss_first"] > 0
+    assert right.outcome["environment"]["software"]["torch"]
+    programs[f"{name}_nan"].assert_error("told a loss that is no finite number")
 
 
-@pytest.mark.parametrize(
-    ("program", "message"),
-    [
-        ("print('hello')", "its log gives no throughput"),
-        ("raise SystemExit('no data')", "the program ended with exit code 1"),
-        ("import nothing_of_that_name", "No module named 'nothing_of_that_name'"),
-        (
-            f"{MARK}for _ in range(12):\n    with step(): pass",
-            "the program ended after 12 marked steps, and 30 are measured",
-        ),
-        (
-            f"{MARK}for i in range(40):\n    with step(): 1 / (9 - i)",
-            "rank 0: ZeroDivisionError",
-        ),
-        (
-            f"{MARK}for i in range(40):\n    with step() as s: s.loss(float('nan'))",
-            "no finite number",
-        ),
-        ("import time; time.sleep(60)", "timed out after 3 s"),
-        (
-            f"import numpy\n{MARK}for i in range(40):\n    with step(): pass\nraise SystemExit(3)",
-            "the program ended with exit code 3; every rank had trained its 30 iterations before",
-        ),
-        (f"{MARK}for i in range(40):\n    with step(): pass", "the program trained nothing"),
-        (
-            f"import numpy, subprocess, sys, time\n{MARK}for i in range(40):\n"
-            "    with step(): time.sleep(0.001)\n"
-            "if len(sys.argv) == 1: subprocess.run([sys.executable, __file__, 'child'])",
-            "2 processes marked as rank 0 (pid ",
-        ),
-    ],
-)
-def test_programs_that_cannot_be_measured(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, program: str, message: str
-):
-    monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(pytester.mkdir("runtime")))
-    write(pytester, program, timeout_s=3.0 if "timed out" in message else 60.0)
-    code, [outcome] = run(pytester)
-    assert code == 1
-    assert outcome["judgement"]["verdict"] == "error"
-    assert message in outcome["judgement"]["reason"]
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_that_cannot_be_measured(programs: OneSession, name: str):
+    assert programs.exit_code == 1
+    programs[name].assert_error(PROGRAMS[name][1])
 
 
-def test_ranks_whose_lines_mix_are_read_one_by_one(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(pytester.mkdir("runtime")))
-    program = """
+def test_ranks_whose_lines_mix_are_read_one_by_one(folder: Folder):
+    folder.write_file(
+        "program.py",
+        """
         import os, sys, time
         rate = 100 if os.environ.get("RANK", "0") == "0" else 300
         for i in range(40):
             sys.stdout.write(f"it {i} "); time.sleep(0.001)
             sys.stdout.write(f"speed {rate} it/s\\n")
-    """
+        """,
+    )
     log = r"it (?P<step>\d+) speed (?P<rate>\d+) it/s"
-    write(pytester, program, layout="1n2c")
-    test = (pytester.path / "test_net.py").read_text()
-    test = test.replace("framework=", f'log_format=pattern(r"{log}", scope="device"), framework=')
-    (pytester.path / "test_net.py").write_text(test)
-    code, [outcome] = run(pytester)
-    assert code == 0, outcome["judgement"]["reason"]
+    folder.write_file(
+        "test_net.py",
+        f"""
+        import pytest
+        from pytest_dlperf import pattern
+        @pytest.mark.dlperf(command=["python", "program.py"], framework="torch", layout="1n2c",
+                            log_format=pattern(r"{log}", scope="device"), runs=1, max_runs=1,
+                            batch_size_per_device=4, iterations=30, warmup=10, speedup=None)
+        def test_net(dlperf):
+            dlperf.run()
+        """,
+    )
+    result, [outcome] = folder.run("-p", "tests.helpers.no_repeats")
+    assert result.ret == 0, outcome["judgement"]["reason"]
     assert outcome["measurement"]["throughput"] == pytest.approx(200)

@@ -40,7 +40,7 @@ LOG = pattern(r"step (?P<step>[0-9]+): (?P<seconds>[0-9.]+) s", scope="device", 
 
 @pytest.mark.dlperf(command=["python", "job.py"], log_format=LOG, layout="1n2c", launcher=None,
                     framework="torch", batch_size_per_device=4, unit="images", iterations=30,
-                    warmup=10, runs=1)
+                    warmup=10, runs=1, max_runs=1, speedup=None)
 def test_net(dlperf):
     dlperf.run()
 """
@@ -55,9 +55,9 @@ def test_the_launch_is_repeated_once_the_port_is_free(
         monkeypatch.setenv("TAKEN_PORT", str(taken.getsockname()[1]))
         freed = threading.Thread(target=free_once_failed, args=(folder.path, taken))
         freed.start()
-        result, [outcome] = folder.run()
+        result, [outcome] = folder.run("-p", "tests.helpers.no_repeats")
         freed.join()
-    assert outcome["judgement"]["verdict"] == "no-baseline", result.stdout.str()
+    assert outcome["measurement"] is not None, result.stdout.str()
     [problem] = [p for p in outcome["measurement"]["problems"] if p["code"] == "launch-retried"]
     assert "a port was taken: " in problem["message"]
     assert "EADDRINUSE" in problem["message"]

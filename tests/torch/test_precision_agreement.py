@@ -23,6 +23,7 @@ FIRST = 0.03
 #: is told; on another CPU, DeepLabV3+ in float16 falls 32 % further than in float32.
 FALL, FURTHER = 0.30, 0.50
 ITERATIONS, LAST = 30, 5
+SUITES = (("arcface", 16), ("deeplabv3p", 2), ("resnet50", 32), ("tsm", 2))
 AMP_DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 #: No gradient of these trainings overflows at this scale, so that no step of 30 is left out.
 SCALE = 64.0
@@ -42,11 +43,17 @@ def losses(suite: str, batch_size: int, precision: str, device: str) -> tuple[fl
 
 
 @pytest.mark.parametrize(
-    ("precision", "device"),
-    [("bf16", "cpu"), ("amp", AMP_DEVICE)],
-)
-@pytest.mark.parametrize(
-    ("suite", "batch_size"), [("arcface", 16), ("deeplabv3p", 2), ("resnet50", 32), ("tsm", 2)]
+    ("suite", "batch_size", "precision", "device"),
+    [
+        ("arcface", 16, "bf16", "cpu"),
+        # CPUs without instructions for these types take minutes; CI has the shortest.
+        *(
+            pytest.param(suite, batch_size, precision, device, marks=pytest.mark.nightly)
+            for suite, batch_size in SUITES
+            for precision, device in (("bf16", "cpu"), ("amp", AMP_DEVICE))
+            if (suite, precision) != ("arcface", "bf16")
+        ),
+    ],
 )
 def test_mixed_precision_learns_what_fp32_learns(
     suite: str, batch_size: int, precision: str, device: str, monkeypatch: pytest.MonkeyPatch
@@ -63,9 +70,16 @@ def test_mixed_precision_learns_what_fp32_learns(
 
 @pytest.mark.parametrize(
     ("suite", "precision"),
-    [("arcface", "amp"), ("deeplabv3p", "amp"), ("resnet50", "amp"), ("tsm", "amp"),
-     ("deeplabv3p", "pure_fp16")],
-)  # fmt: skip
+    [
+        ("arcface", "amp"),
+        ("deeplabv3p", "pure_fp16"),
+        # Other models, the same loss scaler.
+        *(
+            pytest.param(suite, "amp", marks=pytest.mark.nightly)
+            for suite in ("deeplabv3p", "resnet50", "tsm")
+        ),
+    ],
+)
 def test_float16_goes_all_the_way_through_a_step(suite: str, precision: str):
     """On a CPU, slowly; whether it learns is a GPU's to show: the loss scale must settle first."""
     torch.manual_seed(0)

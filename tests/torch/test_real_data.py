@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.helpers.data_sets import faces, kinetics, write_all
+from tests.helpers.one_session import OneSession, run_together
 from tests.helpers.real_data import check_read, train
+from tests.helpers.user_folder import HERE
 
 pytestmark = pytest.mark.torch
+#: TSM in bf16 takes as long as all others.
+PRECISIONS = "(bf16 and not tsm) or (fp32 and tsm)"
+DTYPES = {
+    "arcface": "bfloat16",
+    "deeplabv3p": "bfloat16",
+    "resnet50": "bfloat16",
+    "tsm": "float32",
+}
+#: Of a workload of one's own, each with the sentence that must name it.
+FAULTS = {
+    "broken": "sample 13 cannot be read: ZeroDivisionError",
+    "same": "ranks 0 and 1 both read sample",
+    "unused": "the workload read nothing through job.batches(loader)",
+}
 
 
-def test_every_suite_trains_on_real_data(tmp_path):
-    outcomes = train(tmp_path, write_all(tmp_path / "data"), "torch")
+def test_every_suite_trains_on_real_data(tmp_path: Path):
+    """In bfloat16; test_suites.py trains them in float32, on synthetic data."""
+    outcomes = train(tmp_path, write_all(tmp_path / "data"), "torch", precision=PRECISIONS)
     assert len(outcomes) == 8
     for outcome in outcomes:
         check_read(outcome)
+        dtype = DTYPES[outcome["case"]["suite"]]
+        assert outcome["measurement"]["conditions"]["dtype"] == dtype
+        assert all(len(run["step_seconds"]) == 12 for run in outcome["measurement"]["runs"])
 
 
-def test_what_is_wrong_is_said_and_other_cases_run(tmp_path):
+def test_what_is_wrong_is_said_and_other_cases_run(tmp_path: Path):
     data = tmp_path / "data"
     kinetics(data / "tsm")
     faces(data / "arcface")
@@ -32,33 +54,36 @@ def test_what_is_wrong_is_said_and_other_cases_run(tmp_path):
     assert f"--dlperf-data={data} has no folder leftImg8bit/train" in reasons["deeplabv3p"]
 
 
-def test_missing_folder_is_an_error(tmp_path):
+def test_missing_folder_is_an_error(tmp_path: Path):
     [outcome] = train(tmp_path, tmp_path / "none", "torch and tsm", "--cpus=1")
     assert outcome["judgement"]["verdict"] == "error"
     assert f"--dlperf-data={tmp_path / 'none'} is no folder" in outcome["judgement"]["reason"]
 
 
-@pytest.mark.parametrize("fault", ["", "broken", "same", "unused"])
-def test_a_workload_of_ones_own_reads_with_processes_beside_it(folder, fault):
-    (folder.path / "data").mkdir()
-    folder.write(
-        "reading:build",
-        iterations=12, warmup=4, options={"data_workers": 2, "fault": fault},
-    )  # fmt: skip
-    _, [outcome] = folder.run("--dlperf-data=data", "--cpus=2")
-    reason = outcome["judgement"]["reason"]
-    if fault:
-        assert outcome["judgement"]["verdict"] == "error"
-        said = {
-            "broken": "sample 13 cannot be read: ZeroDivisionError",
-            "same": "ranks 0 and 1 both read sample",
-            "unused": "the workload read nothing through job.batches(loader)",
-        }[fault]
-        assert said in reason
-        return
-    assert outcome["measurement"] is not None, reason
-    conditions = outcome["measurement"]["conditions"]
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> OneSession:
+    """A workload of one's own that reads with processes beside it; right, and with each fault."""
+    path = tmp_path_factory.mktemp("own")
+    (path / "data").mkdir()
+    tests = {
+        fault or "right": {
+            "workload": "reading:build", "iterations": 12, "warmup": 4, "speedup": None,
+            "options": {"data_workers": 2, "fault": fault},
+        }
+        for fault in ("", *FAULTS)
+    }  # fmt: skip
+    return run_together(path, tests, "--dlperf-data=data", "--cpus=2", workloads=HERE)
+
+
+def test_a_workload_of_ones_own_reads_with_processes_beside_it(own: OneSession):
+    measurement = own["right"].measurement
+    conditions = measurement["conditions"]
     assert conditions["data"] == "real"
     assert conditions["options"]["data_workers"] == 2
-    assert outcome["measurement"]["runs"][0]["data_wait_share"] > 0
-    assert folder.ours() == []
+    assert measurement["runs"][0]["data_wait_share"] > 0
+    own["right"].assert_nothing_left()
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_is_wrong_with_samples_is_said(own: OneSession, fault: str):
+    own[fault].assert_error(FAULTS[fault])

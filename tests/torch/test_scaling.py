@@ -10,16 +10,27 @@ from pytest_dlperf.core.codec import decode
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.skew import stored_scaling
 from pytest_dlperf.judge.scaling import why
-from tests.helpers.user_folder import Folder
+from tests.helpers.one_session import OneSession, run_together
+from tests.helpers.user_folder import HERE
 
 pytestmark = pytest.mark.torch
 
 
-def measured(folder: Folder, runs: int = 1, **options: object) -> tuple[RunSummary, ...]:
-    folder.write("scaled:build", options=options, runs=runs, max_runs=runs)
-    _, [outcome] = folder.run(f"--dlperf-runs={runs}")
-    assert outcome["judgement"]["verdict"] != "error", outcome["judgement"]["reason"]
-    measurement = outcome["measurement"]
+@pytest.fixture(scope="module")
+def scaled(tmp_path_factory: pytest.TempPathFactory) -> OneSession:
+    """One that trains on, one that ends with its iterations, and one whose last rank is slow."""
+    common = {"workload": "scaled:build", "speedup": None}
+    # From three runs on: of two ranks, two runs say nothing unless they agree to a few percent.
+    slow = {"options": {"base_s": 0.01, "slow_s": 0.05}, "runs": 3, "max_runs": 6}
+    return run_together(
+        tmp_path_factory.mktemp("scaled"),
+        {"goes_on": common, "ends": {**common, "options": {"ends": True}}, "slow": common | slow},
+        workloads=HERE,
+    )
+
+
+def runs_of(session: OneSession, name: str) -> tuple[RunSummary, ...]:
+    measurement = session[name].measurement
     # Others may use the machine meanwhile: their runs tell of scaling all the same.
     found = [*measurement["runs"], *measurement["disturbed_runs"]]
     return tuple(decode(RunSummary, run) for run in found)
@@ -30,8 +41,8 @@ def records(run: RunSummary, rank: int) -> dict[str, dict[str, object]]:
         return {record["record"]: record for record in map(json.loads, file)}
 
 
-def test_collectives_are_sampled_and_change_nothing_that_is_checked(folder: Folder):
-    run, ended = measured(folder)[0], measured(folder, ends=True)[0]
+def test_collectives_are_sampled_and_change_nothing_that_is_checked(scaled: OneSession):
+    run, ended = runs_of(scaled, "goes_on")[0], runs_of(scaled, "ends")[0]
     assert run.scaling is not None
     assert run.scaling.method == "steps without averaging"
     assert run.scaling.collective == "all-reduce"
@@ -58,9 +69,9 @@ def test_collectives_are_sampled_and_change_nothing_that_is_checked(folder: Fold
         assert len(one["loss"]["values"]) == 30  # type: ignore[arg-type]
 
 
-def test_a_rank_that_is_slow_by_itself_is_named(folder: Folder):
-    # From three runs on: of two ranks, two runs say nothing unless they agree to a few percent.
-    runs = measured(folder, runs=3, base_s=0.01, slow_s=0.05)
+def test_a_rank_that_is_slow_by_itself_is_named(scaled: OneSession):
+    runs = runs_of(scaled, "slow")
+    assert len(runs) >= 3
     for run in runs:
         assert run.scaling is not None
         own = {rank.rank: rank.own_seconds for rank in run.scaling.ranks}

@@ -11,7 +11,8 @@ import pytest
 
 from tests.helpers.user_folder import Folder
 
-pytestmark = pytest.mark.torch
+# Minutes of sessions on cores that are kept busy; slowed runs are simulated in tests/plugin.
+pytestmark = [pytest.mark.torch, pytest.mark.nightly]
 
 
 @pytest.fixture
@@ -41,10 +42,8 @@ def test_busy_cores_are_never_a_regression(
     assert before["update"] == "created"
     occupy(busy_cores)
     result, [now] = folder.run()
-    verdict, measurement = now["judgement"]["verdict"], now["measurement"]
-    assert verdict in {"incomparable", "unsteady", "inconclusive"} or (
-        verdict != "regressed" and measurement["disturbed_runs"]
-    )
+    measurement = now["measurement"]
+    assert now["judgement"]["verdict"] != "regressed", now["judgement"]["reason"]
     # The busy processes were seen, whatever else this machine does.
     seen = [*measurement["runs"], *measurement["disturbed_runs"]]
     assert any("others used" in run["disturbed"] for run in seen)

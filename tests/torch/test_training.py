@@ -1,25 +1,95 @@
-"""Real training under torchrun: what is measured, and what is found to be wrong."""
+"""Real training under torchrun: what is measured, and what is found to be wrong.
+
+Two sessions: one whose trainings are right, which many tests look at, and one with a case for
+each fault. Ranks that die later, and launchers, are in tests/faults.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from tests.helpers.user_folder import Folder
+from tests.helpers.leaks import files_with, open_to_others, process_lists
+from tests.helpers.one_session import OneSession, run_together
+from tests.helpers.user_folder import HERE
 
 pytestmark = pytest.mark.torch
 
+SECRET = "hunter2-of-the-environment"
+DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
+#: What is wrong with a training in one rank, and what its error says.
+OF_ONE = {
+    "raises-in-build": "RuntimeError: boom in build",
+    "returns-nothing": "must return the function",
+    "no-loss": "step() returned NoneType",
+    "flat": "the loss did not fall",
+    "nan": "the loss is nan",
+    "wrong-batch": "declares a batch of 8",
+    "wrong-dtype": "the case names fp32",
+}
+#: The same for two ranks: these are caught although a training in one rank would be right.
+OF_TWO = {
+    "not-averaged": "gradients are not averaged",
+    "undeclared": "no replicated parameters were declared",
+    "raises": "rank 1: ValueError: boom in step",
+    "raises-in-build-of-one": "rank 1: RuntimeError: boom in build of one",
+    "exits-in-build": "rank 1: SystemExit: no data here",
+}
 
-def test_two_ranks_train_and_are_measured(folder: Folder):
-    folder.write(precision=["fp32", "bf16"], runs=2)
-    result, outcomes = folder.run("--update-baselines", "--dlperf-reason=first")
-    assert result.ret == 0
-    for outcome, dtype in zip(outcomes, ("float32", "bfloat16"), strict=True):
-        measurement = outcome["measurement"]
-        assert measurement["conditions"]["dtype"] == dtype
+
+def named(fault: str) -> str:
+    return fault.replace("-", "_")
+
+
+def run_with_secret(
+    path: Path, tests: dict[str, dict[str, Any]], *arguments: str
+) -> tuple[OneSession, set[str]]:
+    """Run a session with a secret in its environment; return the command lines that had it."""
+    with process_lists(SECRET) as listed:
+        session = run_together(
+            path, tests, "-v", "--junit-xml=junit.xml", *arguments,
+            workloads=HERE, environment={"SECRET_TOKEN": SECRET},
+        )  # fmt: skip
+    return session, listed
+
+
+def check_no_leak(session: OneSession, listed: set[str]) -> None:
+    path = session.folder.path
+    assert listed == set()
+    assert SECRET not in session.output
+    assert list(path.glob(".dlperf/*/*/run1/rank00001.jsonl"))
+    assert (path / "junit.xml").exists()
+    assert files_with(SECRET, path) == []
+    assert open_to_others(path / ".dlperf") == []
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[OneSession, set[str]]:
+    """Two ranks in float32, repeated and compared with one rank; and two in bfloat16."""
+    return run_with_secret(
+        tmp_path_factory.mktemp("trained"),
+        {"fp32": {"runs": 2, "max_runs": 4}, "bf16": {"precision": "bf16"}},
+        # On a CPU without instructions for bf16 it is trained where it is named.
+        "-k", "fp32 or bf16",
+        "--update-baselines", "--dlperf-reason=first", "--dlperf-html=r.html", "--dlperf-md=r.md",
+    )  # fmt: skip
+
+
+@pytest.mark.smoke
+class TestTwoRanks:
+    @pytest.mark.parametrize("precision", DTYPES)
+    def test_are_measured(self, trained: tuple[OneSession, set[str]], precision: str):
+        session, _ = trained
+        assert session.exit_code == 0, session.output
+        measurement = session[precision].measurement
+        assert measurement["conditions"]["dtype"] == DTYPES[precision]
         assert measurement["conditions"]["input_shapes"] == [[8, 32]]
         assert measurement["conditions"]["parameter_count"] == 32 * 64 + 64 + 64 * 4 + 4
         assert measurement["speedup"] > 0
         assert measurement["peak_memory_bytes"] > 10**7
+        assert measurement["runs"]
         for run in measurement["runs"]:
             assert len(run["step_seconds"]) == 30
             assert [rank["rank"] for rank in run["ranks"]] == [0, 1]
@@ -32,73 +102,103 @@ def test_two_ranks_train_and_are_measured(folder: Folder):
                 "copy_gb_per_s",
                 "matmul_gflop_per_s",
             }
-    assert len(list(folder.path.glob("baselines/*/net/*.json"))) == 2
-    assert folder.ours() == []
+        session[precision].assert_nothing_left()
+
+    def test_are_repeated_and_stored(self, trained: tuple[OneSession, set[str]]):
+        session, _ = trained
+        measurement = session["fp32"].measurement
+        assert len([*measurement["runs"], *measurement["disturbed_runs"]]) >= 2
+        stored = session.folder.path.glob("baselines/*/*/*.json")
+        assert sorted(path.parent.name for path in stored) == ["bf16", "fp32"]
+        assert session.folder.ours() == []
+
+    def test_are_in_every_report(self, trained: tuple[OneSession, set[str]]):
+        session, _ = trained
+        path = session.folder.path
+        page = (path / "r.html").read_text(encoding="utf-8")
+        summary = (path / "r.md").read_text(encoding="utf-8")
+        for precision in DTYPES:
+            case = session[precision].outcome["case"]["id"]
+            assert case in page
+            assert case in summary
+
+    def test_leave_no_secret_in_a_file_or_a_process_list(
+        self, trained: tuple[OneSession, set[str]]
+    ):
+        check_no_leak(*trained)
 
 
-def test_injection_makes_steps_longer_for_real(folder: Folder):
-    folder.write(layout="1n1c", options={"pace_s": 0.01})
-    _, [slowed] = folder.run("--dlperf-inject=100%")
-    assert slowed["measurement"]["inject"] == 1
-    # A step sleeps for its pace, and as long again; no machine wakes it earlier.
-    for run in slowed["measurement"]["runs"]:
-        assert min(run["step_seconds"][10:]) > 0.02
+@pytest.fixture(scope="module")
+def wrong(tmp_path_factory: pytest.TempPathFactory) -> tuple[OneSession, set[str]]:
+    """Every fault, trainings that are slowed on purpose, and some that cannot be."""
+    alone = {"layout": "1n1c"}
+    tests: dict[str, dict[str, Any]] = {
+        named(fault): {**alone, "options": {"fault": fault}} for fault in OF_ONE
+    }
+    tests |= {
+        named(fault): {
+            "options": {"fault": fault}, "launcher": "torchrun", "speedup": None,
+            "timeout_s": 60.0,
+        }
+        for fault in OF_TWO
+    }  # fmt: skip
+    tests |= {
+        "nowhere": {**alone, "workload": "nowhere:build"},
+        "amp": {**alone, "precision": "amp"},
+        "fine": alone,
+        "slowed": {**alone, "options": {"pace_s": 0.01}},
+    }
+    path = tmp_path_factory.mktemp("wrong")
+    return run_with_secret(path, tests, "--dlperf-inject=slowed-*:100%")
 
 
-@pytest.mark.parametrize(
-    ("fault", "message"),
-    [
-        ("raises-in-build", "RuntimeError: boom in build"),
-        ("returns-nothing", "must return the function"),
-        ("no-loss", "step() returned NoneType"),
-        ("flat", "the loss did not fall"),
-        ("nan", "the loss is nan"),
-        ("wrong-batch", "declares a batch of 8"),
-        ("wrong-dtype", "the case names fp32"),
-    ],
-)
+@pytest.mark.parametrize("fault", OF_ONE)
 def test_a_training_that_is_wrong_is_an_error_whatever_its_speed(
-    folder: Folder, fault: str, message: str
+    wrong: tuple[OneSession, set[str]], fault: str
 ):
-    folder.write(layout="1n1c", options={"fault": fault})
-    result, [outcome] = folder.run()
-    assert result.ret == 1
-    assert outcome["judgement"]["verdict"] == "error"
-    assert message in outcome["judgement"]["reason"]
-    assert "output.log" in outcome["judgement"]["reason"]
-    assert outcome["measurement"] is None
+    ended = wrong[0][named(fault)]
+    ended.assert_error(OF_ONE[fault])
+    assert "output.log" in ended.reason
+    assert ended.outcome["measurement"] is None
 
 
-@pytest.mark.parametrize(
-    ("fault", "message"),
-    [
-        ("not-averaged", "gradients are not averaged"),
-        ("undeclared", "no replicated parameters were declared"),
-    ],
-)
-def test_ranks_that_do_not_train_one_model(folder: Folder, fault: str, message: str):
-    folder.write(options={"fault": fault}, launcher="torchrun")
-    # The one-device parent has nobody to differ from: it is the two ranks that are wrong.
-    result, [outcome] = folder.run()
-    assert result.ret == 1
-    assert outcome["judgement"]["verdict"] == "error"
-    assert message in outcome["judgement"]["reason"]
+@pytest.mark.parametrize("fault", OF_TWO)
+def test_ranks_that_do_not_train_one_model_or_die(wrong: tuple[OneSession, set[str]], fault: str):
+    assert wrong[0].exit_code == 1
+    wrong[0][named(fault)].assert_error(OF_TWO[fault])
 
 
-def test_a_workload_that_is_not_there(folder: Folder):
-    folder.write(layout="1n1c")
-    text = (folder.path / "test_net.py").read_text(encoding="utf-8")
-    (folder.path / "test_net.py").write_text(text.replace("workloads:build", "nowhere:build"))
-    result, [outcome] = folder.run()
-    assert result.ret == 1
-    assert "no module named 'nowhere'" in outcome["judgement"]["reason"]
+def test_a_workload_that_is_not_there(wrong: tuple[OneSession, set[str]]):
+    wrong[0]["nowhere"].assert_error("no module named 'nowhere'")
 
 
-def test_a_precision_without_kernel_is_known_before_anything_starts(folder: Folder):
-    folder.write(layout="1n1c", precision=["amp", "fp32"])
-    result, [amp, fp32] = folder.run()
-    assert result.ret == 0
-    assert amp["judgement"]["verdict"] == "not-run"
-    assert amp["measurement"] is None
-    assert fp32["measurement"] is not None
-    assert "CPU" in amp["judgement"]["reason"]
+def test_a_precision_without_kernel_is_known_before_anything_starts(
+    wrong: tuple[OneSession, set[str]],
+):
+    amp = wrong[0]["amp"]
+    assert amp.verdict == "not-run"
+    assert amp.ended != "failed"
+    assert "CPU" in amp.reason
+    assert amp.outcome["measurement"] is None
+    assert not list(wrong[0].folder.path.glob(".dlperf/*/amp*/run*"))
+
+
+def test_the_session_goes_on_after_faults(wrong: tuple[OneSession, set[str]]):
+    fine = wrong[0]["fine"]
+    assert fine.measurement["conditions"]["dtype"] == "float32"
+    # Skipped where others used the machine: then its speed is not judged.
+    assert fine.ended != "failed"
+    assert wrong[0].folder.ours() == []
+
+
+def test_injection_makes_steps_longer_for_real(wrong: tuple[OneSession, set[str]]):
+    slowed = wrong[0]["slowed"].measurement
+    assert slowed["inject"] == 1
+    # A step sleeps for its pace, and as long again; no machine wakes it earlier.
+    for run in slowed["runs"]:
+        assert min(run["step_seconds"][10:]) > 0.02
+    assert wrong[0]["fine"].measurement["inject"] == 0
+
+
+def test_a_session_with_errors_leaves_no_secret(wrong: tuple[OneSession, set[str]]):
+    check_no_leak(*wrong)
