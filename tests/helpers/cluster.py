@@ -62,7 +62,7 @@ class Cluster:
     def run(self, *arguments: str, **options: Any) -> tuple[int, str, list[dict[str, Any]]]:
         (self.path / "r.json").unlink(missing_ok=True)
         session = self.start(*arguments, **options)
-        output = session.communicate(timeout=240)[0]
+        output = session.communicate(timeout=900)[0]
         return session.returncode, output, self.outcomes()
 
     def outcomes(self) -> list[dict[str, Any]]:

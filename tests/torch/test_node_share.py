@@ -41,7 +41,7 @@ class Node:
 
     def end(self) -> tuple[int, str, list[dict[str, Any]]]:
         """Return exit code, output and outcomes."""
-        output, _ = self._process.communicate(timeout=240)
+        output, _ = self._process.communicate(timeout=900)
         outcomes = json.loads(self._results.read_text(encoding="utf-8"))["outcomes"]
         return self._process.returncode, output, outcomes
 

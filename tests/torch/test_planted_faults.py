@@ -15,6 +15,11 @@ pytestmark = pytest.mark.torch
 
 def test_planted_faults_are_caught(folder: Folder, monkeypatch: pytest.MonkeyPatch):
     folder.write(
-        "planted:arcface", batch_size_per_device=16, size="tiny", iterations=60, speedup=None
+        "planted:arcface",
+        batch_size_per_device=16,
+        size="tiny",
+        iterations=60,
+        speedup=None,
+        timeout_s=600.0,
     )
     assert_caught(folder, monkeypatch)
