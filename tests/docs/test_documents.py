@@ -93,7 +93,7 @@ def test_verdicts_of_the_tutorial(tmp_path: Path) -> None:
     assert f"{ASKED}yes" in selftest.output
     assert selftest.exit_code == 0
     verdicts = [one.verdict for one in ran if one.verdict]
-    assert verdicts == ["no-baseline (created)", "passed", "regressed"]
+    assert verdicts == ["passed (created)", "passed", "regressed"]
     assert f"{CASE}: regressed" in ran[-1].output
     assert "33.3 % slower" in ran[-1].output
 
