@@ -24,7 +24,7 @@ from pytest_dlperf.selftest_process import Sessions
 from pytest_dlperf.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
     from pytest_dlperf.core.outcome import Outcome
@@ -102,55 +102,59 @@ class _SelfTest:
 
     def _steps(self) -> None:
         began_s = time.monotonic()
-        self._store()
-        if self._has_error or not self._open(lambda asked: False):
-            return
+        where = self._path(self._folder / "baselines")
+        self._ask(
+            "store",
+            f"1/3: measures, and stores a baseline of its own in {where}; yours stays as it is",
+            lambda asked: asked.is_stored,
+            options.store(),
+        )
+        if not self._asked:
+            raise _EndedEarly(1, "no case was measured, so there is nothing to ask")
         estimate = self._estimate(time.monotonic() - began_s)
-        longer = f"{100 * self._share:.4g} %"
         self._ask(
             "unchanged",
             f"2/3: measures the same again, which must pass; {estimate}",
-            lambda asked: asked.passed_unchanged,
+            lambda asked: not asked.is_stored or asked.passed_unchanged,
+            options.judged(),
         )
+        longer = f"{100 * self._share:.4g} %"
         self._ask(
             "slower",
             f"3/3: makes each step {longer} longer for real, which must be found",
-            lambda asked: asked.is_settled or asked.cries_wolf,
-            share=self._share,
+            lambda asked: not asked.is_stored or asked.is_settled or asked.cries_wolf,
+            options.judged(share=self._share),
         )
-
-    def _store(self) -> None:
-        where = self._path(self._folder / "baselines")
-        found = self._session(
-            "store",
-            f"1/3: measures, and stores a baseline of its own in {where}; yours stays as it is",
-            options.store(),
-        )
-        self._asked = {outcome.case.id: _Tries(outcome) for outcome in found}
-        if not found:
-            raise _EndedEarly(1, "no case was measured, so there is nothing to ask")
 
     def _ask(
-        self, step: str, title: str, is_answered: Callable[[Asked], bool], share: float = 0.0
+        self, step: str, title: str, is_answered: Callable[[Asked], bool], ours: Sequence[str]
     ) -> None:
         """Run sessions until every case is answered, at most three, and none after an error."""
         for number in range(1, TRIES + 1):
             still = self._open(is_answered)
-            if not still or self._has_error:
+            if self._asked and (not still or self._has_error):
                 return
-            again = f", try {number} of {TRIES}: {_cases(len(still))} open" if number > 1 else ""
-            name = step if number == 1 else f"{step}-{number}"
-            head, _, rest = title.partition(":")
-            without = [t.node_id for case_id, t in self._asked.items() if case_id not in still]
-            found = self._session(
-                name,
-                f"{head}{again}" if again else f"{head}:{rest}",
-                options.judged(share=share, without=without),
-            )
-            for outcome in found:
-                if outcome.case.id in self._asked:
-                    tries = getattr(self._asked[outcome.case.id], step)
-                    tries.append(Try(outcome=outcome, page=self._folder / f"{name}.html"))
+            name, told = step, title
+            if number > 1:
+                name = f"{step}-{number}"
+                told = f"{title[:3]}, try {number} of {TRIES}: {_cases(len(still))} open"
+            if step == "store":
+                self._forget(still)
+            without = [
+                f"--deselect={tries.node_id}"
+                for case_id, tries in self._asked.items()
+                if case_id not in still
+            ]
+            for outcome in self._session(name, told, [*ours, *without]):
+                tries = self._asked.setdefault(outcome.case.id, _Tries(outcome.node_id))
+                page = self._folder / f"{name}.html"
+                getattr(tries, step).append(Try(outcome=outcome, page=page))
+
+    def _forget(self, case_ids: Collection[str]) -> None:
+        """Remove what a disturbed session stored: it would make everything after it look fast."""
+        for path in (self._folder / "baselines").glob("*/*/*.json"):
+            if path.stem in case_ids:
+                path.unlink()
 
     def _open(self, is_answered: Callable[[Asked], bool]) -> set[str]:
         """Return the ids of the cases that are asked and not answered."""
@@ -159,8 +163,11 @@ class _SelfTest:
 
     @property
     def _has_error(self) -> bool:
-        outcomes = [outcome for tries in self._asked.values() for outcome in tries.outcomes]
-        return any(outcome.judgement.verdict is Verdict.ERROR for outcome in outcomes)
+        return any(
+            one.verdict is Verdict.ERROR
+            for tries in self._asked.values()
+            for one in (*tries.store, *tries.unchanged, *tries.slower)
+        )
 
     def _session(self, name: str, title: str, ours: Sequence[str]) -> tuple[Outcome, ...]:
         """Run one session, and return its outcomes; raise ``_EndedEarly`` if it has none."""
@@ -195,12 +202,14 @@ class _SelfTest:
 
     def _estimate(self, took_s: float) -> str:
         """Return how long the two steps to come take, where the first one took so long."""
-        asked = [t.stored for t in self._asked.values() if t.asked().is_asked]
         done, fewest, most = 0, 0, 0
-        for outcome in asked:
-            measurement = outcome.measurement
-            if measurement is not None:
-                done += len(measurement.runs) + len(measurement.disturbed_runs)
+        for tries in self._asked.values():
+            for one in tries.store:
+                if (measured := one.outcome.measurement) is not None:
+                    done += len(measured.runs) + len(measured.disturbed_runs)
+            if not tries.asked().is_stored:
+                continue
+            outcome = tries.store[-1].outcome
             prior = priors.of_throughput(outcome.case, self._settings.rule)
             counts = looks(outcome.case.protocol, prior)
             fewest, most = fewest + counts[0], most + counts[-1]
@@ -218,22 +227,15 @@ class _SelfTest:
 class _Tries:
     """What is known of one case so far."""
 
-    def __init__(self, stored: Outcome) -> None:
-        self.stored = stored
+    def __init__(self, node_id: str) -> None:
+        self.node_id = node_id
+        self.store: list[Try] = []
         self.unchanged: list[Try] = []
         self.slower: list[Try] = []
 
-    @property
-    def node_id(self) -> str:
-        return self.stored.node_id
-
-    @property
-    def outcomes(self) -> list[Outcome]:
-        return [self.stored, *(one.outcome for one in (*self.unchanged, *self.slower))]
-
     def asked(self) -> Asked:
         return Asked(
-            stored=self.stored, unchanged=tuple(self.unchanged), slower=tuple(self.slower)
+            store=tuple(self.store), unchanged=tuple(self.unchanged), slower=tuple(self.slower)
         )
 
 

@@ -95,14 +95,13 @@ def store() -> list[str]:
     return ["--dlperf-update-baselines", "--dlperf-reason=self-test"]
 
 
-def judged(*, share: float = 0.0, without: Sequence[str] = ()) -> list[str]:
+def judged(*, share: float = 0.0) -> list[str]:
     """Return what a session is given that is judged, its steps longer by ``share``.
 
-    ``without`` are the node ids of tests that have their answer. Sentences are in the summary.
+    Sentences are in the summary.
     """
     return [
         "--no-header",
         "--tb=no",
-        *(f"--deselect={node_id}" for node_id in without),
         *([f"--dlperf-inject={100 * share:.10g}%"] if share else []),
     ]

@@ -50,11 +50,21 @@ class Try:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
-    """One case: what was stored, and the tries of both questions, the last one last."""
+    """One case: the tries of what was stored and of both questions, the last one last."""
 
-    stored: Outcome
+    store: Sequence[Try]
     unchanged: Sequence[Try] = ()
     slower: Sequence[Try] = ()
+
+    @property
+    def stored(self) -> Outcome:
+        """What was stored, or why nothing was."""
+        return self.store[-1].outcome
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether what is stored can be compared with: neither disturbed nor unsteady."""
+        return self.is_asked and self.store[-1].verdict in GOOD
 
     @property
     def is_asked(self) -> bool:
@@ -85,6 +95,8 @@ class Asked:
             return Answer.ERROR
         if not self.is_asked:
             return Answer.NOT_ASKED
+        if not self.is_stored:
+            return Answer.OPEN
         if any(one.verdict in GOOD for one in self.slower):
             return Answer.BLIND
         if self.cries_wolf:
@@ -102,6 +114,8 @@ class Asked:
             return frozenset({Verdict.NOT_RUN})
         if self.answer is not Answer.OPEN:
             return frozenset()
+        if not self.is_stored:
+            return frozenset({self.store[-1].verdict})
         last = [] if self.passed_unchanged else [*self.unchanged[-1:]]
         last += [] if self.is_settled else [*self.slower[-1:]]
         return frozenset(one.verdict for one in last)
@@ -137,25 +151,25 @@ def lines(all_: Sequence[Asked], share: float) -> list[str]:
 
 def pages(all_: Iterable[Asked]) -> list[Path]:
     """Return the pages to open, each once: of each case that of its last session."""
-    tries = [[*asked.unchanged, *asked.slower][-1:] for asked in all_]
+    tries = [[*asked.store, *asked.unchanged, *asked.slower][-1:] for asked in all_]
     return list(dict.fromkeys(one.page for last in tries for one in last))
 
 
 def _of_case(asked: Asked, share: float) -> list[str]:
     if not asked.stored.update:
         return [_first_line(asked.stored)]
-    found = [_stored(asked.stored)]
+    found = _tried("stored", asked.store, asked.is_stored)
     found += _tried("unchanged", asked.unchanged, asked.passed_unchanged)
     found += _tried("slower", asked.slower, asked.is_settled)
     return [*found, _sentence(asked, share)]
 
 
 def _stored(outcome: Outcome) -> str:
+    """Return the level that is stored."""
     measurement = outcome.measurement
-    if measurement is None:
-        return "stored"
+    assert measurement is not None, "it was stored"
     rate = f"{figures.rate(measurement.throughput)} {one_line(measurement.unit)}/s"
-    return f"stored: {rate}, {figures.counted(len(measurement.runs), 'run')}"
+    return f"{rate}, {figures.counted(len(measurement.runs), 'run')}"
 
 
 def _tried(what: str, tries: Sequence[Try], settled: bool) -> list[str]:
@@ -165,7 +179,10 @@ def _tried(what: str, tries: Sequence[Try], settled: bool) -> list[str]:
     *before, last = tries
     at = f" at try {len(tries)} of {TRIES}" if before and settled else ""
     at = f" in try {len(tries)} of {TRIES}, too" if before and not settled else at
-    told = [f"{what}: {last.verdict}{at}: {_first_line(last.outcome)}"]
+    found = f"{last.verdict}{at}: {_first_line(last.outcome)}"
+    if what == "stored" and settled:
+        found = f"{_stored(last.outcome)}{at}"
+    told = [f"{what}: {found}"]
     for number, one in enumerate(before, start=1):
         alarm = " (a FALSE ALARM)" if _is_false_alarm(what, one) else ""
         told.append(f"  try {number} was {one.verdict}{alarm}: {_first_line(one.outcome)}")

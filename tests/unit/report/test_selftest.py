@@ -31,7 +31,8 @@ def of(verdict: str, reason: str = "", page: str = "p", **comparison: Any) -> Tr
 
 
 def asked(unchanged: list[Try], slower: list[Try], stored: Outcome = STORED) -> Asked:
-    return Asked(stored=stored, unchanged=unchanged, slower=slower)
+    store = [Try(outcome=stored, page=Path("first"))]
+    return Asked(store=store, unchanged=unchanged, slower=slower)
 
 
 PASSED, SLOW, OPEN = of("passed"), of("regressed"), of("incomparable")
@@ -89,6 +90,20 @@ def test_what_stays_open_fails_only_where_an_ordinary_session_would(
 ) -> None:
     assert exit_code([SEES, other], BAD) == code
     assert exit_code([SEES, other], BAD | NOT_JUDGED) == strict
+
+
+def test_a_baseline_that_was_disturbed_is_not_compared_with() -> None:
+    disturbed = Try(outcome=replace(STORED, judgement=OPEN.outcome.judgement), page=Path("first"))
+    kept = Try(outcome=STORED, page=Path("second"))
+    again = Asked(store=[disturbed, kept], unchanged=[PASSED], slower=[SLOW])
+    assert again.answer is Answer.SEES
+    assert "stored: 100.5 samples/s, 2 runs at try 2 of 3\n" in told(again)
+    assert "try 1 was incomparable: because incomparable" in told(again)
+    never = Asked(store=[disturbed] * 3)
+    assert never.answer is Answer.OPEN
+    assert "stored: incomparable in try 3 of 3, too: because incomparable" in told(never)
+    assert "no answer: the machine was disturbed" in told(never)
+    assert (exit_code([SEES, never], BAD), exit_code([SEES, never], NOT_JUDGED)) == (0, 1)
 
 
 def told(found: Asked, share: float = 1.0) -> str:
@@ -158,7 +173,9 @@ def test_the_page_of_a_case_is_that_of_its_last_session() -> None:
     first = asked([of("passed", page="u")], [of("regressed", page="s")])
     second = asked([of("passed", page="u")], [of("unsteady", page="s"), of("regressed", page="t")])
     third = asked([of("error", page="u")], [])
-    assert pages([first, second, first, third, ERROR]) == [Path("s"), Path("t"), Path("u")]
+    assert pages([first, second, first, third, ERROR]) == [
+        Path("s"), Path("t"), Path("u"), Path("first"),
+    ]  # fmt: skip
 
 
 def test_nothing_in_an_id_or_a_sentence_steers_the_terminal() -> None:
