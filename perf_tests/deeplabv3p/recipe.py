@@ -46,6 +46,6 @@ SIZES = {
         ratios=(1, 2),
         height=32,
         breadth=64,
-        learning_rate=0.05,
+        learning_rate=0.2,
     ),
 }
