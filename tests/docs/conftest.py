@@ -54,6 +54,4 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def tutorial(environment: dict[str, str], stranger: Path) -> list[Ran]:
-    return list(
-        run_in_order("docs/tutorial.md", stranger, environment, leave_out="--dlperf-selftest")
-    )
+    return list(run_in_order("docs/tutorial.md", stranger, environment))
