@@ -248,6 +248,9 @@ class PerfSession:
     def _update(self, outcome: Outcome, bench: Bench) -> Outcome:
         """Write the baseline of ``outcome``, or say in its judgement why it was refused."""
         judgement = outcome.judgement
+        if judgement.verdict is Verdict.NOT_RUN:
+            # There is nothing to store, so nothing is refused: its own verdict says why
+            return replace(outcome, failed=self._fails(outcome))
         try:
             rule = bench.rule_for(outcome.case)
             change = update.write(

@@ -31,6 +31,10 @@ def test_a_framework_that_is_not_installed(suite: Suite):
     assert "pip install 'pytest-dlperf[paddle]'" in paddle["reason"]
     result.stdout.fnmatch_lines(["*2 cases: 1 not-run, 1 no-baseline; 2 NOT JUDGED*"])
 
+    result = suite.run("--dlperf-runs=1", "--update-baselines")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*1 not-run, 1 written to the baselines; 1 NOT JUDGED*"])
+
     result, outcomes = suite.outcomes("--dlperf-framework=paddle")
     assert result.ret == 1
     assert outcomes["net-paddle-fp32-bs4-1n1c"]["judgement"]["verdict"] == "error"
