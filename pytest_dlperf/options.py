@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     import pytest
 
+#: Options without our prefix. Many conftest files declare ``--gpus`` themselves, and a second
+#: declaration would kill pytest: they are never declared, but rewritten where nobody owns them.
+SHORT_OPTIONS: Final = ("--gpus", "--cpus", "--update-baselines")
 #: Name, keyword arguments of ``addoption``. Texts are parsed in ``settings.py``, so that a pytest
 #: run without a perf case pays nothing for them.
 OPTIONS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
@@ -171,10 +174,14 @@ FLAGS: Final[tuple[tuple[str, str], ...]] = (
 def add_options(parser: pytest.Parser) -> None:
     """Declare the long options and the ini keys; the short ones are rewritten to them."""
     group = parser.getgroup("dlperf", "training performance (pytest-dlperf)")
+    # With `dest` given, pytest does not look through all options for another of that name, which
+    # was a third of what a declaration costs.
     for name, keywords in OPTIONS:
-        group.addoption(f"--dlperf-{name}", **keywords)
+        group.addoption(f"--dlperf-{name}", dest=_attribute(name), **keywords)
     for name, text in FLAGS:
-        group.addoption(f"--dlperf-{name}", action="store_true", help=text)
+        group.addoption(
+            f"--dlperf-{name}", dest=_attribute(name), action="store_true", help=text
+        )
     parser.addini(
         "dlperf_fail_on", "verdicts that fail a test, beside regressed and error", "args"
     )
@@ -192,3 +199,21 @@ def add_options(parser: pytest.Parser) -> None:
     )
     parser.addini("dlperf_history", "database that outcomes are added to, or off")
     parser.addini("dlperf_machine_class", "name of this machine's class, instead of the found one")
+
+
+def _attribute(name: str) -> str:
+    return f"dlperf_{name.replace('-', '_')}"
+
+
+def has_short(args: list[str]) -> bool:
+    """Return whether one of ``args`` may be a short option."""
+    return any(argument.startswith(SHORT_OPTIONS) for argument in args)
+
+
+def rewrite_short(args: list[str], owned: tuple[str, ...]) -> None:
+    """Rewrite our short options in ``args`` in place, less those that somebody else owns."""
+    end = args.index("--") if "--" in args else len(args)
+    for index, argument in enumerate(args[:end]):
+        name, equals, value = argument.partition("=")
+        if name in SHORT_OPTIONS and name not in owned:
+            args[index] = f"--dlperf{name[1:]}{equals}{value}"

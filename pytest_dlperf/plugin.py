@@ -1,7 +1,8 @@
 """The pytest plugin. Every hook hands over at once.
 
 Nothing but pytest is imported here at the top: a pytest run without a perf case pays for
-this module and the declaration of its options, and for nothing else.
+this module and the declaration of its options, and for nothing else. What pytest calls for every
+test is in plugins of their own, which are taken out where a collection found no perf case.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 
 _SESSION: pytest.StashKey[PerfSession] = pytest.StashKey()
 _COLLECTOR: pytest.StashKey[Collector] = pytest.StashKey()
-_OWNED: pytest.StashKey[Sequence[str]] = pytest.StashKey()
+_PARSER: pytest.StashKey[pytest.Parser] = pytest.StashKey()
 _DLPERF: pytest.StashKey[Dlperf] = pytest.StashKey()
+#: Names of the plugins that pytest calls for every test.
+_MARKER, _TAKER = "dlperf-marker", "dlperf-taker"
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -29,6 +32,8 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     from pytest_dlperf import hookspecs
 
     pluginmanager.add_hookspecs(hookspecs)
+    # Here, and not at the first perf case: wrappers of conftests must stay outside of ours.
+    pluginmanager.register(_Marker(), _MARKER)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -44,10 +49,22 @@ def pytest_load_initial_conftests(
 ) -> Generator[None, Any, Any]:
     """Rewrite ``--gpus``, ``--cpus``, ``--update-baselines`` once all conftests have spoken."""
     result = yield
-    from pytest_dlperf import pytest_private
+    from pytest_dlperf import options
 
-    early_config.stash[_OWNED] = pytest_private.rewrite_short_options(parser, args)
+    early_config.stash[_PARSER] = parser
+    if options.has_short(args):
+        options.rewrite_short(args, _owned(early_config))
     return result
+
+
+def _owned(config: pytest.Config) -> tuple[str, ...]:
+    """Return our short options that a conftest or another plugin declared."""
+    if _PARSER not in config.stash:
+        return ()
+    from pytest_dlperf import options, pytest_private
+
+    declared = pytest_private.declared_names(config.stash[_PARSER])
+    return tuple(name for name in options.SHORT_OPTIONS if name in declared)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -65,12 +82,21 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "dlperf(workload, **case): a training whose speed is measured and judged"
     )
+    _register(config)
     if hasattr(config, "workerinput"):
         return
-    config.pluginmanager.register(_Taker(config), "dlperf-taker")
     if _is_spoken_to(config) or _is_set_up(config):
         # Here, so that what cannot be meant is one line and no traceback of the collection.
         _session(config).check_usage(config)
+
+
+def _register(config: pytest.Config) -> None:
+    """Have pytest call us for every test, if it does not yet."""
+    plugins = config.pluginmanager
+    if not plugins.has_plugin(_MARKER):
+        plugins.register(_Marker(), _MARKER)
+    if not plugins.has_plugin(_TAKER) and not hasattr(config, "workerinput"):
+        plugins.register(_Taker(config), _TAKER)
 
 
 def _session(config: pytest.Config) -> PerfSession:
@@ -78,6 +104,8 @@ def _session(config: pytest.Config) -> PerfSession:
         from pytest_dlperf.session import PerfSession
 
         config.stash[_SESSION] = PerfSession(config)
+        # An earlier collection of this pytest may have found no perf case.
+        _register(config)
     return config.stash[_SESSION]
 
 
@@ -102,7 +130,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         return []
     from pytest_dlperf import header
 
-    return header.header(config, _session(config), config.stash.get(_OWNED, ()))
+    return header.header(config, _session(config), _owned(config))
 
 
 def pytest_report_collectionfinish(
@@ -113,7 +141,7 @@ def pytest_report_collectionfinish(
         return []
     from pytest_dlperf import header
 
-    return header.collected(config, _session(config), config.stash.get(_OWNED, ()), items)
+    return header.collected(config, _session(config), _owned(config), items)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -134,11 +162,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Remember which cases are to run."""
-    if _SESSION in session.config.stash:
+    """Remember which cases are to run; without any, have pytest call us for no test.
+
+    The controller of pytest-xdist collects nothing, so that it is called for every report.
+    """
+    config = session.config
+    if _SESSION in config.stash:
         from pytest_dlperf import collection
 
-        collection.remember(session.items, _session(session.config))
+        collection.remember(session.items, _session(config))
+    elif not _is_spoken_to(config):
+        for name in (_MARKER, _TAKER):
+            if config.pluginmanager.has_plugin(name):
+                config.pluginmanager.unregister(name=name)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -163,29 +199,29 @@ def dlperf(request: pytest.FixtureRequest) -> Dlperf:
     return fixture
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item,
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Put the outcome onto the report of a perf test."""
-    report = yield
-    if _SESSION in item.config.stash:
+class _Marker:
+    """Puts outcomes onto test reports, and reads them there."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Put the outcome onto the report of a perf test."""
+        report = yield
+        if _SESSION in item.config.stash:
+            from pytest_dlperf import summary
+
+            summary.mark_report(report, item, item.stash.get(_DLPERF, None))
+        return report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, Any] | None:
+        """Give verdicts that are neither passed nor failed a category of their own."""
+        if not hasattr(report, "dlperf_outcome"):
+            return None
         from pytest_dlperf import summary
 
-        summary.mark_report(report, item, item.stash.get(_DLPERF, None))
-    return report
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_report_teststatus(
-    report: pytest.TestReport,
-) -> tuple[str, str, Any] | None:
-    """Give verdicts that are neither passed nor failed a category of their own."""
-    if not hasattr(report, "dlperf_outcome"):
-        return None
-    from pytest_dlperf import summary
-
-    return summary.status_of(report)
+        return summary.status_of(report)
 
 
 class _Taker:

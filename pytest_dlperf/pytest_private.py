@@ -10,26 +10,15 @@ if TYPE_CHECKING:
 #: Stands in names for what is taken out of them; no word of ``-k`` can have it.
 _NOTHING: Final = "?"
 
-#: Options without our prefix. Many conftest files declare ``--gpus`` themselves, and a second
-#: declaration would kill pytest: they are never declared, but rewritten where nobody owns them.
-SHORT_OPTIONS: Final = ("--gpus", "--cpus", "--update-baselines")
 
-
-def rewrite_short_options(parser: pytest.Parser, args: list[str]) -> tuple[str, ...]:
-    """Rewrite our short options in ``args`` in place; return those that somebody else owns."""
-    declared = {
+def declared_names(parser: pytest.Parser) -> frozenset[str]:
+    """Return the names of all options that were declared so far."""
+    return frozenset(
         name
         for group in [parser._anonymous, *parser._groups]
         for option in group.options
         for name in option.names()
-    }
-    owned = tuple(name for name in SHORT_OPTIONS if name in declared)
-    end = args.index("--") if "--" in args else len(args)
-    for index, argument in enumerate(args[:end]):
-        name, equals, value = argument.partition("=")
-        if name in SHORT_OPTIONS and name not in owned:
-            args[index] = f"--dlperf{name[1:]}{equals}{value}"
-    return owned
+    )
 
 
 def is_matched(item: pytest.Item, expression: str, *, without: str = "") -> bool:

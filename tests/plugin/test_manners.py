@@ -148,9 +148,29 @@ def test_a_run_without_perf_cases_imports_nothing_of_ours(suite: Suite):
         "    assert not heavy & set(sys.modules)\n"
         "    ours = {m for m in sys.modules if m.startswith('pytest_dlperf')}\n"
         "    assert ours == {'pytest_dlperf', 'pytest_dlperf.plugin', 'pytest_dlperf.options',\n"
-        "                    'pytest_dlperf.hookspecs', 'pytest_dlperf.pytest_private'}\n"
+        "                    'pytest_dlperf.hookspecs'}\n"
     )
     suite.run().assert_outcomes(passed=1)
+
+
+def test_a_run_without_perf_cases_calls_us_for_no_test(suite: Suite):
+    """Of our hooks, those that pytest calls for every test are gone once it has collected."""
+    suite.write(
+        "PER_TEST = ('pytest_runtest_', 'pytest_report_teststatus', 'pytest_fixture_',\n"
+        "            'pytest_pyfunc_call', 'pytest_assertion_pass', 'pytest_exception_interact')\n"
+        "def ours(request):\n"
+        "    manager = request.config.pluginmanager\n"
+        "    return {caller.name\n"
+        "            for plugin in manager.get_plugins()\n"
+        "            if (manager.get_name(plugin) or '').startswith(('pytest_dlperf', 'dlperf-'))\n"
+        "            for caller in manager.get_hookcallers(plugin) or ()}\n"
+        "def test_x(request):\n"
+        "    found = ours(request)\n"
+        "    assert 'pytest_configure' in found\n"
+        "    assert not {name for name in found if name.startswith(PER_TEST)}\n"
+    )
+    suite.run().assert_outcomes(passed=1)
+    suite.run("-n1").assert_outcomes(passed=1)
 
 
 def test_what_was_left_out_is_counted_and_said(suite: Suite):
