@@ -179,9 +179,7 @@ def add_options(parser: pytest.Parser) -> None:
     for name, keywords in OPTIONS:
         group.addoption(f"--dlperf-{name}", dest=_attribute(name), **keywords)
     for name, text in FLAGS:
-        group.addoption(
-            f"--dlperf-{name}", dest=_attribute(name), action="store_true", help=text
-        )
+        group.addoption(f"--dlperf-{name}", dest=_attribute(name), action="store_true", help=text)
     parser.addini(
         "dlperf_fail_on", "verdicts that fail a test, beside regressed and error", "args"
     )

@@ -12,6 +12,9 @@ import pytest
 import pytest_dlperf.report
 from tests.helpers.fake_suite import Suite
 
+pytestmark = pytest.mark.slow  # many sessions; .ci/run has them
+
+
 #: A tolerance that three pairs certify.
 WIDE = "--dlperf-tolerance=15%"
 ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"

@@ -10,6 +10,9 @@ from pytest_dlperf.measure import devices
 from pytest_dlperf.pytest_private import is_matched
 from tests.helpers.fake_suite import Suite
 
+pytestmark = pytest.mark.slow  # many sessions; .ci/run has them
+
+
 FP32, BF16 = "net-torch-fp32-bs4-1n1c", "net-torch-bf16-bs4-1n1c"
 WHY = "bf16 on a CPU without bf16 instructions; -k bf16 or --dlperf-precision=bf16 runs it"
 LEFT_OUT = f"dlperf: 1 case left out: {WHY}"

@@ -13,6 +13,9 @@ import pytest
 from tests.helpers.fake_suite import Suite
 from tests.plugin.test_watched_gpus import GPU, ID, on_a_gpu
 
+pytestmark = pytest.mark.slow  # many sessions; .ci/run has them
+
+
 #: A process that is on every machine, and of no session.
 FOREIGN = 1
 BUSY = [[FOREIGN, 3 * 2**30]]

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.helpers.fake_suite import TESTS, Suite
+
+pytestmark = pytest.mark.slow  # many sessions; .ci/run has them
+
 
 FOUR = TESTS.replace("batch_size_per_device=4", "batch_size_per_device=[4, 8]")
 

@@ -15,6 +15,9 @@ import pytest
 import pytest_dlperf.report
 from tests.helpers.fake_suite import Suite
 
+pytestmark = pytest.mark.slow  # many sessions; .ci/run has them
+
+
 CASES = """
 from pytest_dlperf import expand
 

@@ -21,6 +21,9 @@ from pytest_dlperf.history.address import parse_address
 from pytest_dlperf.history.database import reading
 from pytest_dlperf.history.query import series_of
 
+pytestmark = pytest.mark.slow  # many sessions; .ci/run has them
+
+
 ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
 
 

@@ -21,6 +21,9 @@ from pytest_dlperf.history.address import parse_address
 from pytest_dlperf.history.append import append
 from tests.helpers.history_builders import case, days
 
+pytestmark = pytest.mark.slow  # many sessions; .ci/run has them
+
+
 #: As the fake suite declares it.
 CASE = case(
     layout="1n1c", suite="net", precision="fp32", batch_size=4,

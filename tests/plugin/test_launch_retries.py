@@ -11,6 +11,9 @@ import pytest
 from pytest_dlperf.report.results_schema import results_schema
 from tests.helpers.fake_suite import Suite
 
+pytestmark = pytest.mark.slow  # many sessions; .ci/run has them
+
+
 #: Ends with the words of the file ``words`` unless it is launched for the ``good`` time.
 PROGRAM = """
 import os, pathlib, sys

@@ -8,6 +8,9 @@ import pytest
 
 from tests.helpers.fake_suite import Suite
 
+pytestmark = pytest.mark.slow  # many sessions; .ci/run has them
+
+
 TWO = "net-torch-fp32-bs4-1n2c"
 
 

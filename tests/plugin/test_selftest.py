@@ -17,6 +17,9 @@ import pytest
 from tests.helpers.fake_suite import Suite
 from tests.helpers.processes import heed_interrupts
 
+pytestmark = pytest.mark.slow  # many sessions; .ci/run has them
+
+
 ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
 #: One run a session, which is enough where time is simulated.
 SHORT = ("--dlperf-selftest=100%", "--dlperf-tolerance=30%", "--dlperf-runs=1")

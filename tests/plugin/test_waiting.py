@@ -12,6 +12,9 @@ import pytest
 
 from tests.helpers.fake_suite import Suite
 
+pytestmark = pytest.mark.slow  # many sessions; .ci/run has them
+
+
 HOLDER = """
 from pytest_dlperf.launch.lease import host_lease
 with host_lease("other-case"):

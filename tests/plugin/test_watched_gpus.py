@@ -6,7 +6,12 @@ import json
 import os
 import stat
 
+import pytest
+
 from tests.helpers.fake_suite import FAKES, TESTS, Suite
+
+pytestmark = pytest.mark.slow  # many sessions; .ci/run has them
+
 
 ID = "net-torch-fp32-bs4-1n1g"
 GPU = {
