@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("sqlalchemy", reason="the extra history is not installed (tox env history)")
+pytest.importorskip("sqlalchemy", reason="the extra history is not installed (tox env outputs)")
 
 from pytest_dlperf import cli
 from pytest_dlperf.core.case import Case

@@ -14,7 +14,7 @@ from pytest_dlperf.history.query import series_of
 from pytest_dlperf.history.split_range import split_range
 from tests.helpers.history_builders import commit, days, outcome, with_canary
 
-pytest.importorskip("otava", reason="Apache Otava is not installed (tox env history)")
+pytest.importorskip("otava", reason="Apache Otava is not installed (tox env outputs)")
 
 from pytest_dlperf.history.change_points import P_MAX, change_points
 

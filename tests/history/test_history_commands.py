@@ -17,7 +17,7 @@ from pytest_dlperf.history.append import append
 from pytest_dlperf.report import history_schema, json_
 from tests.helpers.history_builders import case, commit, days, outcome, text, with_canary
 
-pytest.importorskip("otava", reason="Apache Otava is not installed (tox env history)")
+pytest.importorskip("otava", reason="Apache Otava is not installed (tox env outputs)")
 
 CASE = case().id
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("sqlalchemy", reason="the extra history is not installed (tox env history)")
+pytest.importorskip("sqlalchemy", reason="the extra history is not installed (tox env outputs)")
 
 import sqlalchemy as sa
 

@@ -22,7 +22,7 @@ from pytest_dlperf.history.append import append
 from pytest_dlperf.report.page.series_chart import series_chart
 from tests.helpers.history_builders import case, commit, days, outcome
 
-pytest.importorskip("otava", reason="Apache Otava is not installed (tox env history)")
+pytest.importorskip("otava", reason="Apache Otava is not installed (tox env outputs)")
 
 SCHEMA = Path(__file__).parents[1] / "unit/report/vega-lite-6.4.3-schema.json.gz"
 NASTY = "n<script>alert(1)</script>节点"

@@ -21,7 +21,7 @@ NASTY = "n\x1b[2J\x07\r\u202e\nx"
 
 @pytest.mark.parametrize("command", ["list", "series", "changes", "bisect"])
 def test_no_name_steers_the_terminal(command: str, here: Address, capsys: Any):
-    pytest.importorskip("otava", reason="Apache Otava is not installed (tox env history)")
+    pytest.importorskip("otava", reason="Apache Otava is not installed (tox env outputs)")
     old, new = ({"software": {"torch": f"{NASTY}{n}"}} for n in "12")
     first, later = (
         days(40, changed_on=20, node=NASTY, commit=f"{NASTY}{n}", **software)
@@ -55,7 +55,7 @@ def test_csv_shows_control_characters_and_guards_text_alone(here: Address, capsy
 
 
 def test_changes_of_rows_that_are_not_shown_are_told(here: Address, capsys: Any):
-    pytest.importorskip("otava", reason="Apache Otava is not installed (tox env history)")
+    pytest.importorskip("otava", reason="Apache Otava is not installed (tox env outputs)")
     append(here, "s", days(40, changed_on=20))
     lines = text(capsys, "series", CASE, "--last=10").splitlines()
     assert lines[1] == "  30 earlier, with 1 change of the level: --last=0 shows all"
@@ -63,7 +63,7 @@ def test_changes_of_rows_that_are_not_shown_are_told(here: Address, capsys: Any)
 
 
 def test_a_change_is_marked_once_where_two_outcomes_have_one_time(here: Address, capsys: Any):
-    pytest.importorskip("otava", reason="Apache Otava is not installed (tox env history)")
+    pytest.importorskip("otava", reason="Apache Otava is not installed (tox env outputs)")
     outcomes = list(days(40, changed_on=20))
     # Injected: in the series, and no part of the level
     twin = outcome(20, inject=0.05, elapsed_s=1.0)
@@ -73,7 +73,7 @@ def test_a_change_is_marked_once_where_two_outcomes_have_one_time(here: Address,
 
 
 def test_a_rate_of_nothing_hides_no_change(here: Address, capsys: Any):
-    pytest.importorskip("otava", reason="Apache Otava is not installed (tox env history)")
+    pytest.importorskip("otava", reason="Apache Otava is not installed (tox env outputs)")
     append(here, "s", [*days(40, changed_on=20), outcome(41, rates=(0.0,))])
     assert "1 change in 1 series" in text(capsys, "changes")
 

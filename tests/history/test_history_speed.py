@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("sqlalchemy", reason="the extra history is not installed (tox env history)")
+pytest.importorskip("sqlalchemy", reason="the extra history is not installed (tox env outputs)")
 
 import history_speed
 from pytest_dlperf.history.address import Address

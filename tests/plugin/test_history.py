@@ -14,7 +14,7 @@ import pytest
 
 from tests.helpers.fake_suite import Suite
 
-pytest.importorskip("sqlalchemy", reason="the extra history is not installed (tox env history)")
+pytest.importorskip("sqlalchemy", reason="the extra history is not installed (tox env outputs)")
 
 from pytest_dlperf.core.history import Point
 from pytest_dlperf.history.address import parse_address

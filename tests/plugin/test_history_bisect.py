@@ -12,8 +12,8 @@ import pytest
 
 from tests.helpers.fake_suite import Suite
 
-pytest.importorskip("sqlalchemy", reason="the extra history is not installed (tox env history)")
-pytest.importorskip("otava.analysis", reason="Apache Otava is not installed (tox env history)")
+pytest.importorskip("sqlalchemy", reason="the extra history is not installed (tox env outputs)")
+pytest.importorskip("otava.analysis", reason="Apache Otava is not installed (tox env outputs)")
 
 from pytest_dlperf import cli
 from pytest_dlperf.core.case import Protocol
