@@ -6,6 +6,8 @@ import pytest
 
 from tests.helpers.cluster import Cluster, check_it_trains
 
+pytestmark = pytest.mark.paddle
+
 
 def test_it_trains_on_two_nodes(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
     check_it_trains(cluster, "paddle", monkeypatch)
