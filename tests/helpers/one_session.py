@@ -103,11 +103,12 @@ def run_together(
     *arguments: str,
     workloads: Path,
     environment: Mapping[str, str] | None = None,
+    repeats: bool = False,
 ) -> OneSession:
     """Run tests, by their names without ``test_``, with the keys of their markers.
 
     ``workloads`` is the folder of the module ``workloads``, whose small training they run where
-    no other is named; one with a ``command`` has none.
+    no other is named; one with a ``command`` has none. ``repeats``: disturbed runs are repeated.
     """
     folder = PerfProject(path)
     runtime = path / "runtime"
@@ -120,7 +121,8 @@ def run_together(
     }
     folder.write_file("conftest.py", _NOTES)
     folder.write_tests(*(_test(name, **keys) for name, keys in tests.items()))
-    result, outcomes = folder.measured("-p", "tests.helpers.no_repeats", *arguments)
+    once = () if repeats else ("-p", "tests.helpers.no_repeats")
+    result, outcomes = folder.measured(*once, *arguments)
     output = "\n".join([*result.outlines, *result.errlines])
     notes = path / "notes.json"
     assert notes.exists(), output
