@@ -30,6 +30,7 @@ def main() -> int:
     """Run, print a line a mutant, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-k", metavar="WORD", default="", help="only mutants named so")
+    parser.add_argument("--env", choices=_LEFT_OUT, help="only mutants that its tests find")
     parser.add_argument(
         "--python",
         metavar="ENV=PATH",
@@ -40,7 +41,11 @@ def main() -> int:
     options = parser.parse_args()
     pythons = {env: str(ROOT / ".tox" / env / "bin" / "python") for env in _LEFT_OUT}
     pythons |= dict(text.split("=", 1) for text in options.python)
-    chosen = [mutant for mutant in MUTANTS if options.k in mutant.name]
+    chosen = [
+        mutant
+        for mutant in MUTANTS
+        if options.k in mutant.name and options.env in {None, mutant.env}
+    ]
     survived = 0
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy"

@@ -29,7 +29,9 @@ def folder(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Folder
     return PaddleFolder(pytester)
 
 
-def paddle_session(path: Path, tests: dict[str, dict[str, Any]], **options: Any) -> OneSession:
+def paddle_session(
+    path: Path, tests: dict[str, dict[str, Any]], *arguments: str, **options: Any
+) -> OneSession:
     """Run perf tests of Paddle's small training in one session."""
     keys = {name: {"framework": "paddle", **marker} for name, marker in tests.items()}
-    return run_together(path, keys, workloads=HERE, **options)
+    return run_together(path, keys, *arguments, workloads=HERE, **options)
