@@ -199,7 +199,7 @@ def test_two_nodes_train_one_case_in_a_job(session: Session):
     assert session.slurm.lab.processes(2, str(session.folder)) == []
 
 
-# Jobs that sleep are cancelled after a wait; a fake sbatch in tests/plugin has the rest in CI.
+# Jobs that sleep are cancelled after a wait, which takes minutes: nightly.
 @pytest.mark.nightly
 @pytest.mark.usefixtures("aside")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
