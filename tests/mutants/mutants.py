@@ -70,9 +70,9 @@ MUTANTS: Final = (
         "tests/unit/launch/test_supervisor.py",
     ),
     Mutant(
-        "a run has an hour more than its timeout",
-        "        deadline_s = time.monotonic() + arguments.timeout_s",
-        "        deadline_s = time.monotonic() + arguments.timeout_s + 3600",
+        "a run that its timeout ended is said to have ended by itself",
+        '            return {"end": "timeout"}',
+        '            return {"end": "exited"}',
         "tests/unit/launch/test_supervisor.py",
     ),
     Mutant(
