@@ -79,15 +79,25 @@ class Ran:
     output: str
 
     @property
+    def _row(self) -> list[str]:
+        rows = [line for line in self.output.splitlines() if re.match(r"mymodel-\S+  ", line)]
+        return re.split(r" {2,}", rows[-1].strip()) if rows else [""]
+
+    @property
     def verdict(self) -> str:
         """What the last summary says of the case, such as ``passed (created)``; else empty."""
-        rows = [line for line in self.output.splitlines() if re.match(r"mymodel-\S+  ", line)]
-        return re.split(r" {2,}", rows[-1].strip())[-1] if rows else ""
+        return self._row[-1]
 
     def check(self) -> None:
-        """Assert that it ended with 1 where its summary says ``regressed``, and else with 0."""
+        """Assert that it ended with 1 where its summary says ``regressed``, and else with 0.
+
+        By speed alone: a shared machine becomes slower by itself, but its memory does not grow.
+        """
         where = f"{self.block.document}:{self.block.line}\n{self.output}"
         assert self.exit_code == (self.verdict == "regressed"), where
+        if self.verdict == "regressed":
+            assert float(self._row[-2].removesuffix(" %")) < -1, where
+            assert "peak memory grew" not in self.output, where
 
 
 def check_tutorial(ran: Sequence[Ran], folder: Path) -> None:
