@@ -42,8 +42,10 @@ def test_busy_cores_are_never_a_regression(
     assert before["update"] == "created"
     occupy(busy_cores)
     result, [now] = folder.run()
-    measurement = now["measurement"]
-    assert now["judgement"]["verdict"] != "regressed", now["judgement"]["reason"]
+    verdict, measurement = now["judgement"]["verdict"], now["measurement"]
+    assert verdict != "regressed", now["judgement"]["reason"]
+    # What busy cores did is seen: runs do not count, or nothing is certified by them.
+    assert measurement["disturbed_runs"] or verdict in {"incomparable", "unsteady", "inconclusive"}
     # The busy processes were seen, whatever else this machine does.
     seen = [*measurement["runs"], *measurement["disturbed_runs"]]
     assert any("others used" in run["disturbed"] for run in seen)
