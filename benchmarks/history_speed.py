@@ -27,11 +27,11 @@ from pytest_dlperf.core.measurement import Conditions, Measurement
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import RankSummary, RunSummary
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
-from pytest_dlperf.history.address import Address, parse_address
-from pytest_dlperf.history.append import append_records
-from pytest_dlperf.history.database import reading, writing
-from pytest_dlperf.history.query import series_of, stored_cases
-from pytest_dlperf.history.record import Record, digest, record_of
+from pytest_dlperf.store.history.address import Address, parse_address
+from pytest_dlperf.store.history.append import append_records
+from pytest_dlperf.store.history.database import reading, writing
+from pytest_dlperf.store.history.query import series_of, stored_cases
+from pytest_dlperf.store.history.record import Record, digest, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.logs.extract import Question, extract
+from pytest_dlperf.measure.logs.extract import Question, extract
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from pytest_dlperf.worker.arguments import Arguments
-from pytest_dlperf.worker.frameworks.torch_ import Torch
+from pytest_dlperf.worker.frameworks.torch.framework import Torch
 from pytest_dlperf.worker.loop import Window, run_loop
 from pytest_dlperf.worker.records import ProgressCounter, RecordWriter
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_dlperf.cases.matrix import expand
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.plan import make_plan
-from pytest_dlperf.launch.process import execute
+from pytest_dlperf.launch.process.execute import execute
 
 if TYPE_CHECKING:
     from pytest_dlperf.core.case import Case

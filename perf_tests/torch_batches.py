@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import torch
 
     from pytest_dlperf.worker.feed import Dataset
-    from pytest_dlperf.worker.frameworks.torch_job import TorchJob
+    from pytest_dlperf.worker.frameworks.torch.job import TorchJob
 
 
 def batches_of(

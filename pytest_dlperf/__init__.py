@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.log_pattern import pattern
     from pytest_dlperf.core.outcome import Outcome
     from pytest_dlperf.core.verdict import Verdict
-    from pytest_dlperf.fixture import Dlperf
+    from pytest_dlperf.session.fixture import Dlperf
 
 __version__ = "0.1.0"
 __all__ = ["Case", "Dlperf", "Layout", "Outcome", "Protocol", "Verdict", "expand", "pattern"]
 
 _HOMES = {
     "Case": "pytest_dlperf.core.case",
-    "Dlperf": "pytest_dlperf.fixture",
+    "Dlperf": "pytest_dlperf.session.fixture",
     "Layout": "pytest_dlperf.core.layout",
     "Outcome": "pytest_dlperf.core.outcome",
     "Protocol": "pytest_dlperf.core.case",

@@ -15,9 +15,9 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from pytest_dlperf.fixture import Dlperf
-    from pytest_dlperf.session import PerfSession
-    from pytest_dlperf.summary import Collector
+    from pytest_dlperf.session.fixture import Dlperf
+    from pytest_dlperf.session.perf_session import PerfSession
+    from pytest_dlperf.session.terminal.summary import Collector
 
 _SESSION: pytest.StashKey[PerfSession] = pytest.StashKey()
 _COLLECTOR: pytest.StashKey[Collector] = pytest.StashKey()
@@ -29,7 +29,7 @@ _MARKER, _TAKER = "dlperf-marker", "dlperf-taker"
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     """Declare our own hooks."""
-    from pytest_dlperf import hookspecs
+    from pytest_dlperf.session import hookspecs
 
     pluginmanager.add_hookspecs(hookspecs)
     # Here, and not at the first perf case: wrappers of conftests must stay outside of ours.
@@ -38,7 +38,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare our options."""
-    from pytest_dlperf import options
+    from pytest_dlperf.session import options
 
     options.add_options(parser)
 
@@ -49,7 +49,7 @@ def pytest_load_initial_conftests(
 ) -> Generator[None, Any, Any]:
     """Rewrite ``--gpus``, ``--cpus``, ``--update-baselines`` once all conftests have spoken."""
     result = yield
-    from pytest_dlperf import options
+    from pytest_dlperf.session import options
 
     early_config.stash[_PARSER] = parser
     if options.has_short(args):
@@ -61,7 +61,7 @@ def _owned(config: pytest.Config) -> tuple[str, ...]:
     """Return our short options that a conftest or another plugin declared."""
     if _PARSER not in config.stash:
         return ()
-    from pytest_dlperf import options, pytest_private
+    from pytest_dlperf.session import options, pytest_private
 
     declared = pytest_private.declared_names(config.stash[_PARSER])
     return tuple(name for name in options.SHORT_OPTIONS if name in declared)
@@ -72,7 +72,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     """Run sessions of a self-test in place of this one, where that was asked for."""
     if config.option.dlperf_selftest is None:
         return None
-    from pytest_dlperf import selftest
+    from pytest_dlperf.session import selftest
 
     return selftest.run(config)
 
@@ -101,7 +101,7 @@ def _register(config: pytest.Config) -> None:
 
 def _session(config: pytest.Config) -> PerfSession:
     if _SESSION not in config.stash:
-        from pytest_dlperf.session import PerfSession
+        from pytest_dlperf.session.perf_session import PerfSession
 
         config.stash[_SESSION] = PerfSession(config)
         # An earlier collection of this pytest may have found no perf case.
@@ -128,7 +128,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     """Say how perf cases will run, if an option speaks of them."""
     if not _is_spoken_to(config):
         return []
-    from pytest_dlperf import header
+    from pytest_dlperf.session.terminal import header
 
     return header.header(config, _session(config), _owned(config))
 
@@ -139,7 +139,7 @@ def pytest_report_collectionfinish(
     """Say what was left out, if there are perf cases; how they run, if the header did not."""
     if _SESSION not in config.stash:
         return []
-    from pytest_dlperf import header
+    from pytest_dlperf.session.terminal import header
 
     return header.collected(config, _session(config), _owned(config), items)
 
@@ -147,7 +147,7 @@ def pytest_report_collectionfinish(
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make an item of every case of a marked test."""
     if metafunc.definition.get_closest_marker("dlperf") is not None:
-        from pytest_dlperf import collection
+        from pytest_dlperf.session import collection
 
         collection.parametrize(metafunc, _session(metafunc.config))
 
@@ -156,7 +156,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect cases that do not run here."""
     if _SESSION in config.stash:
-        from pytest_dlperf import collection
+        from pytest_dlperf.session import collection
 
         collection.deselect(config, items, _session(config))
 
@@ -168,7 +168,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """
     config = session.config
     if _SESSION in config.stash:
-        from pytest_dlperf import collection
+        from pytest_dlperf.session import collection
 
         collection.remember(session.items, _session(config))
     elif not _is_spoken_to(config):
@@ -183,16 +183,16 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     config = session.config
     if not (config.option.dlperf_list or config.option.dlperf_dry_run):
         return None
-    from pytest_dlperf import overview
+    from pytest_dlperf.session.terminal import dry_run
 
-    overview.tell(session.items, _session(config), config)
+    dry_run.tell(session.items, _session(config), config)
     return True
 
 
 @pytest.fixture
 def dlperf(request: pytest.FixtureRequest) -> Dlperf:
     """Return the case of this test: ``outcome = dlperf.run()``."""
-    from pytest_dlperf.fixture import make_fixture
+    from pytest_dlperf.session.fixture import make_fixture
 
     fixture = make_fixture(request, _session(request.config))
     request.node.stash[_DLPERF] = fixture
@@ -209,7 +209,7 @@ class _Marker:
         """Put the outcome onto the report of a perf test."""
         report = yield
         if _SESSION in item.config.stash:
-            from pytest_dlperf import summary
+            from pytest_dlperf.session.terminal import summary
 
             summary.mark_report(report, item, item.stash.get(_DLPERF, None))
         return report
@@ -219,7 +219,7 @@ class _Marker:
         """Give verdicts that are neither passed nor failed a category of their own."""
         if not hasattr(report, "dlperf_outcome"):
             return None
-        from pytest_dlperf import summary
+        from pytest_dlperf.session.terminal import summary
 
         return summary.status_of(report)
 
@@ -237,7 +237,7 @@ class _Taker:
 
     def _collector(self) -> Collector:
         if _COLLECTOR not in self._config.stash:
-            from pytest_dlperf.summary import Collector
+            from pytest_dlperf.session.terminal.summary import Collector
 
             self._config.stash[_COLLECTOR] = Collector(
                 self._config, _session(self._config).settings

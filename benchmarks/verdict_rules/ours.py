@@ -17,10 +17,11 @@ from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.measurement import Conditions, Measurement
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import NOT_JUDGED, Rule, Verdict
-from pytest_dlperf.judge import family, more_runs
+from pytest_dlperf.flow.learn_noise import of_levels
+from pytest_dlperf.judge import more_runs
 from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.interleaved import judge_interleaved
-from pytest_dlperf.noise import of_levels
+from pytest_dlperf.judge.stats import family
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from pytest_dlperf import hookspecs
+from pytest_dlperf.session import hookspecs
 
 
 def specifications() -> dict[str, Any]:

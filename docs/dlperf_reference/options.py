@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dlperf_reference.markdown import code, table
-from pytest_dlperf.options import SHORT_OPTIONS, add_options
+from pytest_dlperf.session.options import SHORT_OPTIONS, add_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

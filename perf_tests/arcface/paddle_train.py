@@ -25,7 +25,7 @@ from .recipe import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_dlperf.worker.frameworks.paddle_job import PaddleJob
+    from pytest_dlperf.worker.frameworks.paddle.job import PaddleJob
 
 
 def conv(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Conv2D:

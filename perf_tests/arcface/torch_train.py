@@ -26,7 +26,7 @@ from .recipe import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_dlperf.worker.frameworks.torch_job import TorchJob
+    from pytest_dlperf.worker.frameworks.torch.job import TorchJob
 
 
 def conv(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Conv2d:

@@ -27,7 +27,7 @@ from .recipe import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_dlperf.worker.frameworks.torch_job import TorchJob
+    from pytest_dlperf.worker.frameworks.torch.job import TorchJob
 
 
 class ConvBN(nn.Sequential):  # type: ignore[misc]  # torch is Any here

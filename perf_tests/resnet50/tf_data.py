@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pytest_dlperf.worker.frameworks.tensorflow_job import TensorflowJob
+    from pytest_dlperf.worker.frameworks.tensorflow.job import TensorflowJob
 
 FILES = "train-*-of-*"
 KEYS = {

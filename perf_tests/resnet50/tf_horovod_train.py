@@ -23,7 +23,7 @@ from .recipe import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_dlperf.worker.frameworks.tensorflow_job import TensorflowJob
+    from pytest_dlperf.worker.frameworks.tensorflow.job import TensorflowJob
 
 
 def conv_bn(x: Any, outputs: int, kernel: int, stride: int = 1) -> Any:

@@ -24,7 +24,7 @@ from .recipe import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_dlperf.worker.frameworks.paddle_job import PaddleJob
+    from pytest_dlperf.worker.frameworks.paddle.job import PaddleJob
 
 
 class ConvBN(nn.Sequential):  # type: ignore[misc]  # paddle is Any here

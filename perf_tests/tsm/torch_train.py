@@ -25,7 +25,7 @@ from .recipe import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_dlperf.worker.frameworks.torch_job import TorchJob
+    from pytest_dlperf.worker.frameworks.torch.job import TorchJob
 
 
 def temporal_shift(x: torch.Tensor) -> torch.Tensor:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pytest_dlperf.core.case import PROTOCOLS, Case, Protocol
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.known import Known
+from pytest_dlperf.core.expected import Known
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.lookup import lookup
 from pytest_dlperf.core.quantity import parse_share

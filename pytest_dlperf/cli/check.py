@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from pytest_dlperf.baseline.store import StoredBaseline
+    from pytest_dlperf.store.baseline.store import StoredBaseline
 
 #: Where the tests are looked for if none are named.
 _TESTS: Final = "perf_tests"
@@ -42,11 +42,11 @@ def add_to(
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.baseline.store import BaselineStore
-    from pytest_dlperf.cli.left_out import check_baselines
+    from pytest_dlperf.cli.false_alarm_rate import check_baselines
     from pytest_dlperf.core.codec import encode
     from pytest_dlperf.report import checked_text
     from pytest_dlperf.report.checked_schema import FORMAT
+    from pytest_dlperf.store.baseline.store import BaselineStore
 
     root: Path = arguments.baselines
     if not root.is_dir():

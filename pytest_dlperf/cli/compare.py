@@ -78,7 +78,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     )
     from pytest_dlperf.core.errors import UsageError
     from pytest_dlperf.core.outcome_json import results_to_json
-    from pytest_dlperf.pipeline import run_case
+    from pytest_dlperf.flow.pipeline import run_case
 
     before, now = _arm(arguments.a, "--a"), _arm(arguments.b, "--b")
     if bool(arguments.suite) is bool(arguments.command):

@@ -7,20 +7,20 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_dlperf.arms.make import Arms
-from pytest_dlperf.baseline.store import BaselineStore
-from pytest_dlperf.bench import Bench
 from pytest_dlperf.cases.selection import Wish, select
 from pytest_dlperf.core.case import Case, Protocol
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.place import Place
-from pytest_dlperf.history.session_folder import make_session_folder
-from pytest_dlperf.history.session_runs import SessionRuns
+from pytest_dlperf.flow.bench import Bench
+from pytest_dlperf.launch.arms.make import Arms
 from pytest_dlperf.launch.plan import LAUNCHERS
-from pytest_dlperf.launch.process import execute
-from pytest_dlperf.logs import registry
+from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.measure.devices import detect
+from pytest_dlperf.measure.logs import registry
+from pytest_dlperf.store.baseline.store import BaselineStore
+from pytest_dlperf.store.history.session_folder import make_session_folder
+from pytest_dlperf.store.history.session_runs import SessionRuns
 
 if TYPE_CHECKING:
     import argparse
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pytest_dlperf.core.arm import Arm
     from pytest_dlperf.core.verdict import Rule
-    from pytest_dlperf.watcher import Watcher
+    from pytest_dlperf.flow.watcher import Watcher
 
 
 def bench_of(

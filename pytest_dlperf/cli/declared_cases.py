@@ -14,7 +14,7 @@ from pytest_dlperf.core.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from pytest_dlperf.baseline.store import StoredBaseline
+    from pytest_dlperf.store.baseline.store import StoredBaseline
 
 
 def declared_cases(paths: Sequence[str]) -> dict[str, float | None]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from pytest_dlperf import runtime
 from pytest_dlperf.cases.possible import DISTRIBUTIONS, framework_version, legacy_keras
 from pytest_dlperf.cases.versions import check_version
 from pytest_dlperf.cli.doctor_hosts import render_hosts
+from pytest_dlperf.core import runtime_folder
 from pytest_dlperf.core.case import GPU_PRECISIONS
 from pytest_dlperf.core.errors import NotRunError
 from pytest_dlperf.launch.base import find_program
-from pytest_dlperf.launch.lease import lease_holder
+from pytest_dlperf.launch.process.lease import lease_holder
 from pytest_dlperf.measure.devices import detect
 from pytest_dlperf.measure.memory_limits import memory_limits, size_text
 from pytest_dlperf.measure.nvml import open_nvml
@@ -50,7 +50,7 @@ def examine() -> dict[str, Any]:
         "locked_memory": {"bytes": limits.locked_bytes, "unlimited": limits.locked_unlimited},
         "frameworks": versions,
         "programs": {name: find_program(sys.executable, name) for name in _PROGRAMS},
-        "runtime_folder": str(runtime.folder()),
+        "runtime_folder": str(runtime_folder.folder()),
         "lease_holder": lease_holder(),
         "missing": [
             *_missing(versions, has_gpu=devices.visible_gpus > 0),

@@ -7,18 +7,18 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_dlperf.agreement import clocks_apart, too_small, unlike
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.launch.keepers import keep
-from pytest_dlperf.launch.package_copy import copy_package
-from pytest_dlperf.launch.ways import ways_of
-from pytest_dlperf.nodes import ask_nodes
-from pytest_dlperf.option_values import named_hosts
+from pytest_dlperf.flow.node_agreement import clocks_apart, too_small, unlike
+from pytest_dlperf.flow.nodes import ask_nodes
+from pytest_dlperf.launch.remote.keepers import keep
+from pytest_dlperf.launch.remote.package_copy import copy_package
+from pytest_dlperf.launch.remote.transport import ways_of
+from pytest_dlperf.session.option_values import named_hosts
 
 if TYPE_CHECKING:
     from pytest_dlperf.core.hosts import Host
-    from pytest_dlperf.nodes import Asked
+    from pytest_dlperf.flow.nodes import Asked
 
 
 def examine_hosts(text: str, *, ssh: str | None, python: str) -> dict[str, Any]:

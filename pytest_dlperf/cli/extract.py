@@ -16,8 +16,8 @@ from pytest_dlperf.report import figures
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_dlperf.logs.extract import LogResult, Question
-    from pytest_dlperf.logs.summary import Summary
+    from pytest_dlperf.measure.logs.extract import LogResult, Question
+    from pytest_dlperf.measure.logs.layout_summary import Summary
 
 
 #: The options that mend a problem.
@@ -89,8 +89,8 @@ def _count(text: str) -> int:
 
 
 def _extract(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.logs.extract import extract
-    from pytest_dlperf.logs.summary import summarise
+    from pytest_dlperf.measure.logs.extract import extract
+    from pytest_dlperf.measure.logs.layout_summary import summarise
 
     asked = question(arguments)
     results = [extract(path, asked) for path in paths(arguments)]
@@ -108,8 +108,8 @@ def _extract(arguments: argparse.Namespace) -> int:
 
 def question(arguments: argparse.Namespace) -> Question:
     """Return what the options ask of a log; raise ``UsageError`` if they contradict."""
-    from pytest_dlperf.logs import own_pattern, registry, rules
-    from pytest_dlperf.logs.extract import Question
+    from pytest_dlperf.measure.logs import registry, rules, user_pattern
+    from pytest_dlperf.measure.logs.extract import Question
 
     rules.named(arguments.rule)
     meaning = {
@@ -123,7 +123,7 @@ def question(arguments: argparse.Namespace) -> Question:
         raise UsageError(f"--{next(iter(meaning))} says what the rate of --pattern means")
     form = None
     if arguments.pattern is not None:
-        form = own_pattern.of_pattern(pattern(arguments.pattern, **meaning))
+        form = user_pattern.of_pattern(pattern(arguments.pattern, **meaning))
     elif arguments.format is not None:
         form = registry.named(arguments.format)
     return Question(

@@ -17,7 +17,7 @@ from pytest_dlperf.core.verdict import BAD, GOOD, Judgement, Rule, Verdict
 if TYPE_CHECKING:
     import argparse
 
-    from pytest_dlperf.judged.arms import Training
+    from pytest_dlperf.flow.offline.rates import Training
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -52,8 +52,8 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def _judge(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.judged.as_json import judged_to_json
-    from pytest_dlperf.judged.sides import pairs_of, problems_of, read_side, read_sides
+    from pytest_dlperf.flow.offline.as_json import judged_to_json
+    from pytest_dlperf.flow.offline.sides import pairs_of, problems_of, read_side, read_sides
 
     rule = _rule(arguments)
     question = extract_command.question(arguments)
@@ -85,7 +85,7 @@ def _rule(arguments: argparse.Namespace) -> Rule:
         if (text := getattr(arguments, name)) is not None
     }
     if arguments.noise is not None:
-        from pytest_dlperf.baseline import noise_file
+        from pytest_dlperf.store.baseline import noise_file
 
         shares["prior"] = noise_file.prior_of_file(arguments.noise, arguments.world_size)
     return Rule(**shares, family=arguments.family or 1)
@@ -94,8 +94,8 @@ def _rule(arguments: argparse.Namespace) -> Rule:
 def _verdict(
     before: Training | None, now: Training | None, rule: Rule, arguments: argparse.Namespace
 ) -> Judgement:
+    from pytest_dlperf.flow.offline.sides import judge_sides
     from pytest_dlperf.judge.log_sides import LogArm
-    from pytest_dlperf.judged.sides import judge_sides
 
     current = ", ".join(arguments.current)
     if now is None:

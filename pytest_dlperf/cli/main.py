@@ -12,25 +12,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_dlperf.cli import (
-    audit,
-    check,
-    compare,
-    extract,
-    history,
-    judge,
-    nodes,
-)
+from pytest_dlperf.cli import check, compare, extract, history, judge, nodes
 from pytest_dlperf.cli import (
     report as report_command,
 )
+from pytest_dlperf.cli.source_reports import audit
 from pytest_dlperf.cli.stdout import say
 from pytest_dlperf.core.errors import DlperfError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_dlperf.baseline.store import BaselineStore
+    from pytest_dlperf.store.baseline.store import BaselineStore
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -118,7 +111,7 @@ def _print_json(values: Any) -> None:
 
 
 def _store(arguments: argparse.Namespace, *, may_be_missing: bool = False) -> BaselineStore:
-    from pytest_dlperf.baseline.store import BaselineStore
+    from pytest_dlperf.store.baseline.store import BaselineStore
 
     root: Path = arguments.baselines
     if not root.is_dir() and (root.exists() or not may_be_missing):
@@ -127,7 +120,7 @@ def _store(arguments: argparse.Namespace, *, may_be_missing: bool = False) -> Ba
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.baseline import commands
+    from pytest_dlperf.store.baseline import commands
 
     rows = commands.list_rows(_store(arguments))
     if arguments.json:
@@ -138,7 +131,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.baseline import commands
+    from pytest_dlperf.store.baseline import commands
 
     found = commands.show(_store(arguments), arguments.case)
     if arguments.json:
@@ -149,11 +142,11 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _accept(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.baseline import commands
     from pytest_dlperf.core.verdict import Rule
-    from pytest_dlperf.noise import learn_noise, prior_of
-    from pytest_dlperf.pipeline import judge_again
+    from pytest_dlperf.flow.learn_noise import learn_noise, prior_of
+    from pytest_dlperf.flow.pipeline import judge_again
     from pytest_dlperf.report import json_
+    from pytest_dlperf.store.baseline import commands
 
     outcomes = json_.read_shards(arguments.results)
     store = _store(arguments, may_be_missing=True)
@@ -182,8 +175,8 @@ def _accept(arguments: argparse.Namespace) -> int:
 
 
 def _prune(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.baseline import commands
     from pytest_dlperf.cli.declared_cases import declared_cases, without_case
+    from pytest_dlperf.store.baseline import commands
 
     store = _store(arguments)
     try:

@@ -8,9 +8,9 @@ import statistics
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_dlperf.baseline.stored_session import session_of
 from pytest_dlperf.core.codec import encode
-from pytest_dlperf.judge.node_effects import Observation, node_effects
+from pytest_dlperf.judge.stats.node_effects import Observation, node_effects
+from pytest_dlperf.store.baseline.stored_session import session_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

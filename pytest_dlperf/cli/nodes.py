@@ -56,7 +56,7 @@ def _nodes(arguments: argparse.Namespace) -> int:
 
 def _baselines(arguments: argparse.Namespace) -> list[Baseline]:
     """Return what is stored; a folder that nobody named need not be there beside results."""
-    from pytest_dlperf.baseline.store import BaselineStore
+    from pytest_dlperf.store.baseline.store import BaselineStore
 
     root: Path = arguments.baselines or _BASELINES
     if not root.is_dir():

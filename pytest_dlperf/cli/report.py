@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.baseline.key import PUBLISHED
-from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.report import json_, markdown, pull_request, text
@@ -15,6 +13,8 @@ from pytest_dlperf.report.comparison import compare
 from pytest_dlperf.report.comparison_document import comparison_document
 from pytest_dlperf.report.environment_section import environment_blocks
 from pytest_dlperf.report.scaling import scaling_grid
+from pytest_dlperf.store.baseline.key import PUBLISHED
+from pytest_dlperf.store.baseline.store import BaselineStore
 
 if TYPE_CHECKING:
     import argparse

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.known import Known
+from pytest_dlperf.core.expected import Known
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.log_pattern import LogPattern
 

@@ -12,18 +12,17 @@ from pytest_dlperf.core.skew import stored_scaling
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Verdict
 from pytest_dlperf.judge import (
     convergence,
-    family,
     interleaved_words,
     metrics,
     pair_values,
-    priors,
     refusals,
     scaling,
 )
 from pytest_dlperf.judge.compare import comparison_of, slower_for_sure
-from pytest_dlperf.judge.paired import TOLERANCE, by_pairs, contrast_of, pairs_of
-from pytest_dlperf.judge.pairs_needed import pairs_needed
 from pytest_dlperf.judge.screen import spending
+from pytest_dlperf.judge.stats import family, priors
+from pytest_dlperf.judge.stats.paired import TOLERANCE, by_pairs, contrast_of, pairs_of
+from pytest_dlperf.judge.stats.pairs_needed import pairs_needed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.measurement import Measurement
     from pytest_dlperf.core.noise import Prior
     from pytest_dlperf.core.verdict import Rule
-    from pytest_dlperf.judge.stats import Contrast
+    from pytest_dlperf.judge.stats.levels import Contrast
 
 
 def judge_interleaved(

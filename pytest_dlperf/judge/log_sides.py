@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.run import Problem  # noqa: TC001 - dataclass field
-from pytest_dlperf.core.same import same_precision, same_unit
+from pytest_dlperf.core.synonyms import same_precision, same_unit
 from pytest_dlperf.judge import refusals
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from pytest_dlperf.core.noise import Prior
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.judge import log_sides, refusals, sentences
 from pytest_dlperf.judge.compare import compare, learnt_tolerance
-from pytest_dlperf.judge.margins import margin
 from pytest_dlperf.judge.metrics import Metric, check_rates, level
 from pytest_dlperf.judge.screen import ONE_LOOK
+from pytest_dlperf.judge.stats.margins import margin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

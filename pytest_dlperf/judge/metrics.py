@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.judge import priors
-from pytest_dlperf.judge.stats import Level, median_cost
+from pytest_dlperf.judge.stats import priors
+from pytest_dlperf.judge.stats.levels import Level, median_cost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

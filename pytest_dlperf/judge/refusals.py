@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.core.same import same_unit
-from pytest_dlperf.judge import canary, priors, sentences
+from pytest_dlperf.core.synonyms import same_unit
+from pytest_dlperf.judge import canary, sentences
 from pytest_dlperf.judge.metrics import speedup_level
-from pytest_dlperf.judge.stats import quantile, run_variance
+from pytest_dlperf.judge.stats import priors
+from pytest_dlperf.judge.stats.levels import quantile, run_variance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ import statistics
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.skew import CPU_SECONDS, own_seconds, skews
-from pytest_dlperf.judge.stats import quantile
+from pytest_dlperf.judge.stats.levels import quantile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

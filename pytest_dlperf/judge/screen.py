@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.verdict import GOOD, Verdict
-from pytest_dlperf.judge import priors
+from pytest_dlperf.judge.stats import priors
 
 if TYPE_CHECKING:
     from pytest_dlperf.core.case import Case, Protocol

@@ -8,19 +8,12 @@ from typing import TYPE_CHECKING
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Verdict
-from pytest_dlperf.judge import (
-    anchor,
-    convergence,
-    family,
-    metrics,
-    refusals,
-    scaling,
-    sentences,
-)
+from pytest_dlperf.judge import anchor, convergence, metrics, refusals, scaling, sentences
 from pytest_dlperf.judge.compare import compare, learnt_tolerance, slower_for_sure
-from pytest_dlperf.judge.margins import margin
 from pytest_dlperf.judge.screen import spending
-from pytest_dlperf.judge.stored import contrast
+from pytest_dlperf.judge.stats import family
+from pytest_dlperf.judge.stats.margins import margin
+from pytest_dlperf.judge.stats.stored import contrast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

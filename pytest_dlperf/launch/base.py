@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from pytest_dlperf.core.arm import Reported
 from pytest_dlperf.launch.program import program_command
-from pytest_dlperf.launch.travelling import with_travelling
+from pytest_dlperf.launch.remote.travelling import with_travelling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.hosts import Host
     from pytest_dlperf.core.place import Share
-    from pytest_dlperf.launch.ways import Ways
+    from pytest_dlperf.launch.remote.transport import Ways
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

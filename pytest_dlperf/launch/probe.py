@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from filelock import FileLock
 
-from pytest_dlperf import runtime
+from pytest_dlperf.core import runtime_folder
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.run import LaunchPlan
-from pytest_dlperf.launch.left_over import RUN_VARIABLE
-from pytest_dlperf.launch.package_copy import copy_package
 from pytest_dlperf.launch.prefix import behind
-from pytest_dlperf.launch.process import execute
+from pytest_dlperf.launch.process.execute import execute
+from pytest_dlperf.launch.process.orphans import RUN_VARIABLE
+from pytest_dlperf.launch.remote.package_copy import copy_package
 
 if TYPE_CHECKING:
     from pytest_dlperf.core.place import Place
@@ -40,7 +40,7 @@ class Probes:
 
         Raises ``CaseError`` if it failed, with the last lines of its output.
         """
-        with FileLock(runtime.folder() / "probe.lock"):
+        with FileLock(runtime_folder.folder() / "probe.lock"):
             answer = self._read(framework)
             if answer is None:
                 answer = self._probe(framework, timeout_s)

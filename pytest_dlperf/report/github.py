@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.report.printable import one_line, printable
-from pytest_dlperf.report.standing import Standing, standing, worst_first
+from pytest_dlperf.report.sort_order import Standing, standing, worst_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.report.printable import printable
-from pytest_dlperf.report.standing import Standing, standing
+from pytest_dlperf.report.sort_order import Standing, standing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

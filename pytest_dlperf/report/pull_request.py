@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pytest_dlperf.core.commit import short_commit
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.markdown import block, inline, row
-from pytest_dlperf.report.standing import Standing, headline, standing, worst_first
+from pytest_dlperf.report.sort_order import Standing, headline, standing, worst_first
 from pytest_dlperf.report.terminal import by_sentence
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report import scaling
 from pytest_dlperf.report.printable import one_line, printable
-from pytest_dlperf.report.standing import Standing, headline, standing, worst_first
+from pytest_dlperf.report.sort_order import Standing, headline, standing, worst_first
 from pytest_dlperf.report.terminal_table import Line, table
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.printable import columns, padded, printable
-from pytest_dlperf.report.standing import Standing, standing
+from pytest_dlperf.report.sort_order import Standing, standing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_dlperf.launch.lease import lease_holder
+from pytest_dlperf.launch.process.lease import lease_holder
 from tests.helpers.cluster import Cluster
 from tests.helpers.lab import Lab, a_lab
 

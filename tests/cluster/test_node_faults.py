@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pytest_dlperf.launch.lease import lease_holder
+from pytest_dlperf.launch.process.lease import lease_holder
 from tests.helpers.cluster import Cluster
 from tests.helpers.fault_table import ROWS, Row
 from tests.helpers.lab import Lab, a_lab

@@ -9,12 +9,12 @@ import pytest
 from dlperf_reference import COMMENT, TABLES, environment, marker, problems, schemas, source
 
 import pytest_dlperf
-from pytest_dlperf import hookspecs
 from pytest_dlperf.cases.matrix import expand
 from pytest_dlperf.cli.main import main
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.verdict import KnownState, Verdict
-from pytest_dlperf.options import FLAGS, OPTIONS
+from pytest_dlperf.session import hookspecs
+from pytest_dlperf.session.options import FLAGS, OPTIONS
 
 PAGES = sorted((Path(__file__).parents[2] / "docs").rglob("*.md"))
 FIRST_CELL = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_dlperf.baseline import update
 from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.core.case import Case, Protocol
 from pytest_dlperf.core.environment import Environment
@@ -14,11 +13,12 @@ from pytest_dlperf.core.measurement import Conditions, Measurement
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import Problem, RankSummary, RunSummary
 from pytest_dlperf.core.verdict import Judgement, Verdict
+from pytest_dlperf.store.baseline import update
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_dlperf.baseline.store import BaselineStore
+    from pytest_dlperf.store.baseline.store import BaselineStore
 
 MACHINE = "2x-test-cpu"
 CASE = Case(

@@ -13,8 +13,8 @@ import numpy as np
 import paddle
 import torch
 
-from pytest_dlperf.worker.frameworks.paddle_job import PaddleJob
-from pytest_dlperf.worker.frameworks.torch_job import TorchJob
+from pytest_dlperf.worker.frameworks.paddle.job import PaddleJob
+from pytest_dlperf.worker.frameworks.torch.job import TorchJob
 
 #: PyTorch's names of what Paddle names otherwise; Paddle's PReLU alone hides its weight.
 NAMES = {"_mean": "running_mean", "_variance": "running_var", "_weight": "weight"}

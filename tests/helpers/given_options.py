@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_dlperf import options, usage
-from pytest_dlperf.settings import Settings
+from pytest_dlperf.session import options, usage
+from pytest_dlperf.session.settings import Settings
 
 #: What pytest has for an ini key of each type that no file sets.
 _UNSET = {"args": [], "bool": False, None: ""}

@@ -14,14 +14,14 @@ from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.measurement import Conditions, Measurement
 from pytest_dlperf.core.run import Problem, RunSummary
 from pytest_dlperf.judge import judge, more_runs
-from pytest_dlperf.judge.paired import contrast_of, pairs_of
+from pytest_dlperf.judge.stats.paired import contrast_of, pairs_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pytest_dlperf.core.noise import Prior
     from pytest_dlperf.core.verdict import Judgement, Rule
-    from pytest_dlperf.judge.stats import Contrast
+    from pytest_dlperf.judge.stats.levels import Contrast
 
 CONDITIONS = Conditions(
     window=(50, 150),

@@ -6,7 +6,7 @@ as many launches on a busy machine as on a quiet one.
 
 from __future__ import annotations
 
-from pytest_dlperf import runner
+from pytest_dlperf.flow import runner
 
 
 def pytest_configure() -> None:

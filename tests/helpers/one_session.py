@@ -24,7 +24,7 @@ _NOTES = """
 
     import pytest
 
-    from pytest_dlperf.launch.lease import lease_holder
+    from pytest_dlperf.launch.process.lease import lease_holder
     from tests.helpers.processes import of_runs_in
 
     FOLDER = Path(__file__).parent

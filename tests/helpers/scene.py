@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pytest_dlperf.launch.lease import lease_holder
+from pytest_dlperf.launch.process.lease import lease_holder
 from tests.helpers.fault_table import Row
 from tests.helpers.perf_project import PerfProject, perf_test
 from tests.helpers.processes import heed_interrupts
@@ -26,7 +26,7 @@ import json
 import time
 from pathlib import Path
 
-from pytest_dlperf.launch.lease import lease_holder
+from pytest_dlperf.launch.process.lease import lease_holder
 from tests.helpers.processes import of_runs_in
 
 FOLDER = Path(__file__).parent

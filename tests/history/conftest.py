@@ -10,7 +10,7 @@ import pytest
 from tests.helpers import postgresql
 
 if TYPE_CHECKING:
-    from pytest_dlperf.history.address import Address
+    from pytest_dlperf.store.history.address import Address
 
 _NAMES = itertools.count()
 
@@ -27,7 +27,7 @@ def cluster() -> Iterator[postgresql.Cluster]:
 @pytest.fixture(params=["sqlite", "postgresql"])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> Address:
     """A history of each kind, with nothing in it."""
-    from pytest_dlperf.history.address import parse_address
+    from pytest_dlperf.store.history.address import parse_address
 
     if request.param == "sqlite":
         return parse_address("h.sqlite", folder=tmp_path, what="test")
@@ -38,7 +38,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> Address:
 
 @pytest.fixture
 def file_address(tmp_path: Path) -> Address:
-    from pytest_dlperf.history.address import parse_address
+    from pytest_dlperf.store.history.address import parse_address
 
     return parse_address("h.sqlite", folder=tmp_path, what="test")
 
@@ -46,7 +46,7 @@ def file_address(tmp_path: Path) -> Address:
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Address:
     """The history that commands read where none is named."""
-    from pytest_dlperf.history.address import parse_address
+    from pytest_dlperf.store.history.address import parse_address
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DLPERF_HISTORY", raising=False)

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("sqlalchemy", reason="the extra history is not installed (tox env outputs)")
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.history.address import parse_address
+from pytest_dlperf.store.history.address import parse_address
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from pytest_dlperf.history.address import Address, parse_address
-from pytest_dlperf.history.append import append
 from pytest_dlperf.report import history_schema, json_
+from pytest_dlperf.store.history.address import Address, parse_address
+from pytest_dlperf.store.history.append import append
 from tests.helpers.history_builders import case, commit, days, outcome, text, with_canary
 
 pytest.importorskip("otava", reason="Apache Otava is not installed (tox env outputs)")

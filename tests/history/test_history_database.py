@@ -21,12 +21,12 @@ import sqlalchemy as sa
 from pytest_dlperf.core.errors import HistoryError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Verdict
-from pytest_dlperf.history import append as appending
-from pytest_dlperf.history import database, tables
-from pytest_dlperf.history.address import Address, parse_address
-from pytest_dlperf.history.append import append
-from pytest_dlperf.history.database import reading, writing
-from pytest_dlperf.history.query import series_of, stored_cases, whole_outcomes
+from pytest_dlperf.store.history import append as appending
+from pytest_dlperf.store.history import database, tables
+from pytest_dlperf.store.history.address import Address, parse_address
+from pytest_dlperf.store.history.append import append
+from pytest_dlperf.store.history.database import reading, writing
+from pytest_dlperf.store.history.query import series_of, stored_cases, whole_outcomes
 from tests.helpers.history_builders import case, days, outcome
 from tests.helpers.report_builders import ENVIRONMENT, unmeasured
 

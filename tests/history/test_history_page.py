@@ -17,9 +17,9 @@ import pytest
 from pytest_dlperf import cli
 from pytest_dlperf.core.history import Point, Series
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.history.address import Address, parse_address
-from pytest_dlperf.history.append import append
 from pytest_dlperf.report.page.series_chart import series_chart
+from pytest_dlperf.store.history.address import Address, parse_address
+from pytest_dlperf.store.history.append import append
 from tests.helpers.history_builders import case, commit, days, outcome
 
 pytest.importorskip("otava", reason="Apache Otava is not installed (tox env outputs)")

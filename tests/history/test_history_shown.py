@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from pytest_dlperf.history.address import Address, parse_address
-from pytest_dlperf.history.append import append
+from pytest_dlperf.store.history.address import Address, parse_address
+from pytest_dlperf.store.history.append import append
 from tests.helpers.history_builders import case, days, outcome, text
 
 CASE = case().id
@@ -145,8 +145,8 @@ def test_an_ini_file_that_cannot_be_read_is_named(here: Address, capsys: Any):
 def test_a_file_that_is_imported_again_is_not_packed_again(
     here: Address, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ):
-    from pytest_dlperf.history import append as appending
     from pytest_dlperf.report import json_
+    from pytest_dlperf.store.history import append as appending
 
     json_.write(Path("r.json"), list(days(3)))
     assert "3 new outcomes of 3" in text(capsys, "import", "r.json")

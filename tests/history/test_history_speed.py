@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("sqlalchemy", reason="the extra history is not installed (tox env outputs)")
 
 import history_speed
-from pytest_dlperf.history.address import Address
+from pytest_dlperf.store.history.address import Address
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import paddle
 import paddle.distributed as dist
 
 from perf_tests.arcface import paddle_train as arcface
-from pytest_dlperf.worker.frameworks.paddle_job import LossScaler, PaddleJob
+from pytest_dlperf.worker.frameworks.paddle.job import LossScaler, PaddleJob
 
 STEPS, OVERFLOWS = 4, 2
 

@@ -9,8 +9,9 @@ from types import SimpleNamespace
 import paddle
 import pytest
 
-from pytest_dlperf.worker.frameworks import on_cpu, paddle_timer
-from pytest_dlperf.worker.frameworks.paddle_ import Paddle
+from pytest_dlperf.worker.frameworks import on_cpu
+from pytest_dlperf.worker.frameworks.paddle import timer
+from pytest_dlperf.worker.frameworks.paddle.framework import Paddle
 
 pytestmark = pytest.mark.paddle
 
@@ -60,28 +61,28 @@ def test_whether_events_tell_time_is_found_by_trying(
     event: type, tells: bool, waits: list[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(paddle.device, "Event", event)
-    assert paddle_timer.events_tell_time() is tells
+    assert timer.events_tell_time() is tells
 
 
 def test_laps_by_events_wait_once_at_the_end(waits: list[str], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(paddle.device, "Event", Event3)
-    timer = paddle_timer.gpu_timer(events=True)
-    timer.start()
+    laps = timer.gpu_timer(events=True)
+    laps.start()
     for _ in range(3):
-        timer.lap()
+        laps.lap()
     assert waits == []
-    assert all(wall_s > 0 for wall_s, _ in timer.read())
+    assert all(wall_s > 0 for wall_s, _ in laps.read())
     assert waits == ["wait"]
 
 
 def test_laps_by_the_host_wait_for_the_gpu_each_time(waits: list[str]):
-    timer = paddle_timer.gpu_timer(events=False)
-    timer.start()
+    laps = timer.gpu_timer(events=False)
+    laps.start()
     for lap in range(3):
-        timer.lap()
+        laps.lap()
         assert len(waits) == 2 + lap
-    assert len(timer.read()) == 3
-    assert all(wall_s > 0 for wall_s, _ in timer.read())
+    assert len(laps.read()) == 3
+    assert all(wall_s > 0 for wall_s, _ in laps.read())
 
 
 @pytest.mark.parametrize(("event", "events"), [(Event3, True), (Event26, False)])
@@ -98,7 +99,7 @@ def test_a_delay_is_as_long_as_its_timer_says(
 
     monkeypatch.setattr(paddle, "matmul", matmul)
     monkeypatch.setattr(time, "perf_counter", lambda: now_s[0])
-    delay = paddle_timer.gpu_delay(0.5, events=events)
+    delay = timer.gpu_delay(0.5, events=events)
     products.clear()
     delay(0.0)
     assert len(products) == 5
@@ -119,7 +120,7 @@ def test_what_a_rank_on_a_gpu_tells(
     waits: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ):
-    module = sys.modules["pytest_dlperf.worker.frameworks.paddle_"]
+    module = sys.modules["pytest_dlperf.worker.frameworks.paddle.framework"]
     monkeypatch.setattr(module, "_device", lambda _arguments: "cpu")
     monkeypatch.setattr(paddle.device, "Event", event)
     monkeypatch.setattr(

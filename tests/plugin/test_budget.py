@@ -32,7 +32,7 @@ def test_what_is_too_short_for_one_run_leaves_every_case_open(suite: Suite) -> N
 
 #: A clock that lets three runs start.
 CLOCK = """
-from pytest_dlperf.budget import Budget
+from pytest_dlperf.flow.budget import Budget
 
 asked = iter([True, True, True])
 Budget.allows = lambda self, run_s: next(asked, False)

@@ -17,9 +17,9 @@ from tests.helpers.fake_suite import Suite
 pytest.importorskip("sqlalchemy", reason="the extra history is not installed (tox env outputs)")
 
 from pytest_dlperf.core.history import Point
-from pytest_dlperf.history.address import parse_address
-from pytest_dlperf.history.database import reading
-from pytest_dlperf.history.query import series_of
+from pytest_dlperf.store.history.address import parse_address
+from pytest_dlperf.store.history.database import reading
+from pytest_dlperf.store.history.query import series_of
 
 pytestmark = pytest.mark.slow  # many sessions; .ci/run has them
 

@@ -17,8 +17,8 @@ pytest.importorskip("otava.analysis", reason="Apache Otava is not installed (tox
 
 from pytest_dlperf import cli
 from pytest_dlperf.core.case import Protocol
-from pytest_dlperf.history.address import parse_address
-from pytest_dlperf.history.append import append
+from pytest_dlperf.store.history.address import parse_address
+from pytest_dlperf.store.history.append import append
 from tests.helpers.history_builders import case, days
 
 pytestmark = pytest.mark.slow  # many sessions; .ci/run has them

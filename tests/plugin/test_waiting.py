@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow  # many sessions; .ci/run has them
 
 
 HOLDER = """
-from pytest_dlperf.launch.lease import host_lease
+from pytest_dlperf.launch.process.lease import host_lease
 with host_lease("other-case"):
     print("held", flush=True)
     input()

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_dlperf.baseline import noise_file
-from pytest_dlperf.baseline.store import BaselineStore
-from pytest_dlperf.history import certificates
-from pytest_dlperf.launch.lease import lease_holder
+from pytest_dlperf.launch.process.lease import lease_holder
+from pytest_dlperf.store.baseline import noise_file
+from pytest_dlperf.store.baseline.store import BaselineStore
+from pytest_dlperf.store.history import certificates
 from tests.helpers.stage import CASES, SLOW_DISK, Stage, wait_until
 
 # Minutes of sessions that are killed; tests/faults kills one, and docs/faults.md has 50.

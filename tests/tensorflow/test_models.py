@@ -7,10 +7,10 @@ import tensorflow as tf
 
 from perf_tests.resnet50 import tf_horovod_train as resnet50
 from perf_tests.resnet50.recipe import SIZES
-from pytest_dlperf.worker.frameworks.tensorflow_ import Tensorflow
-from pytest_dlperf.worker.frameworks.tensorflow_job import TensorflowJob
-from pytest_dlperf.worker.frameworks.tensorflow_ranks import Alone
-from pytest_dlperf.worker.frameworks.tensorflow_watch import FirstCall, FlopsByDtype
+from pytest_dlperf.worker.frameworks.tensorflow.framework import Tensorflow
+from pytest_dlperf.worker.frameworks.tensorflow.job import TensorflowJob
+from pytest_dlperf.worker.frameworks.tensorflow.ranks import Alone
+from pytest_dlperf.worker.frameworks.tensorflow.watch import FirstCall, FlopsByDtype
 
 pytestmark = [
     pytest.mark.tensorflow,

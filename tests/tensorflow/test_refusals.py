@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 from pytest_dlperf.worker.failure import WorkerFailure
-from pytest_dlperf.worker.frameworks import tensorflow_ranks
-from pytest_dlperf.worker.frameworks.tensorflow_ import Tensorflow
+from pytest_dlperf.worker.frameworks.tensorflow import ranks
+from pytest_dlperf.worker.frameworks.tensorflow.framework import Tensorflow
 
 pytestmark = pytest.mark.tensorflow
 
@@ -36,14 +36,14 @@ def arguments(**fields) -> SimpleNamespace:
 def test_a_horovod_without_tensorflow(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "horovod.tensorflow", None)
     with pytest.raises(WorkerFailure, match="HOROVOD_WITH_TENSORFLOW=1") as caught:
-        tensorflow_ranks.join(arguments())
+        ranks.join(arguments())
     assert caught.value.code == "horovod-unusable"
 
 
 def test_ranks_of_another_launcher():
     """Such a rank is alone in Horovod: nobody told it of the others."""
     with pytest.raises(WorkerFailure, match="1 ranks of tensorflow found each other, the case"):
-        tensorflow_ranks.join(arguments())
+        ranks.join(arguments())
 
 
 def hvd_of(nccl: int) -> SimpleNamespace:
@@ -64,14 +64,14 @@ def test_a_rank_tells_what_its_horovod_was_built_with(
     horovod = SimpleNamespace(__version__="0.28.1", tensorflow=hvd_of(nccl))
     monkeypatch.setitem(sys.modules, "horovod", horovod)
     monkeypatch.setitem(sys.modules, "horovod.tensorflow", horovod.tensorflow)
-    ranks = tensorflow_ranks.join(arguments(device="gpu"))
-    assert ranks.backend == backend
-    assert ranks.facts() == {"nccl": version, "horovod": f"0.28.1 with {operations}"}
+    joined = ranks.join(arguments(device="gpu"))
+    assert joined.backend == backend
+    assert joined.facts() == {"nccl": version, "horovod": f"0.28.1 with {operations}"}
 
 
 def test_one_rank_joins_nobody(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "horovod.tensorflow", None)
-    alone = tensorflow_ranks.join(arguments(world_size=1))
+    alone = ranks.join(arguments(world_size=1))
     assert alone.backend is None
     assert alone.average([1.0, None]) == [1.0, None]
 

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from pytest_dlperf.launch.lease import lease_holder
+from pytest_dlperf.launch.process.lease import lease_holder
 from tests.helpers.processes import heed_interrupts
 from tests.helpers.user_folder import Folder
 

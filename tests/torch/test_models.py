@@ -10,8 +10,8 @@ from perf_tests.arcface import torch_train as arcface
 from perf_tests.deeplabv3p import torch_train as deeplabv3p
 from perf_tests.resnet50 import torch_train as resnet50
 from perf_tests.tsm import torch_train as tsm
-from pytest_dlperf.worker.frameworks.torch_ import Torch
-from pytest_dlperf.worker.frameworks.torch_job import TorchJob
+from pytest_dlperf.worker.frameworks.torch.framework import Torch
+from pytest_dlperf.worker.frameworks.torch.job import TorchJob
 
 pytestmark = pytest.mark.torch
 

@@ -48,7 +48,7 @@ def test_examples(folder: Folder, name: str):
 TRAINERS = {
     "huggingface": """
         import sys, torch, transformers
-        from pytest_dlperf.callbacks.huggingface import StepCallback
+        from pytest_dlperf.mark.huggingface import StepCallback
 
         class Net(torch.nn.Module):
             def __init__(self):
@@ -70,7 +70,7 @@ TRAINERS = {
     """,
     "lightning": """
         import sys, torch, lightning
-        from pytest_dlperf.callbacks.lightning import StepCallback
+        from pytest_dlperf.mark.lightning import StepCallback
 
         class Net(lightning.LightningModule):
             def __init__(self):

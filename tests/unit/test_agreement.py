@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_dlperf.agreement import check_agreement, clocks_apart
 from pytest_dlperf.cases.possible import Installed
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.hosts import Host
 from pytest_dlperf.core.layout import Layout
+from pytest_dlperf.flow.node_agreement import check_agreement, clocks_apart
+from pytest_dlperf.flow.target_report import TargetReport
 from pytest_dlperf.measure.devices import Devices
-from pytest_dlperf.target_report import TargetReport
 
 HOSTS = (Host(name="n1", devices=1), Host(name="n2", devices=1))
 CASE = Case(

@@ -10,8 +10,8 @@ from pytest_dlperf.core.case import Case, Protocol
 from pytest_dlperf.core.case_id import CaseId
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.verdict import Rule
-from pytest_dlperf.forecast import Forecast, alike, span
-from pytest_dlperf.history import run_times
+from pytest_dlperf.session.estimate import Forecast, alike, span
+from pytest_dlperf.store.history import run_times
 
 
 def case(layout: str, *, suite: str = "net", framework: str = "torch", **protocol: Any) -> Case:

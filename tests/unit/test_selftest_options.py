@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pytest_dlperf import selftest_options as options
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.options import FLAGS, OPTIONS
+from pytest_dlperf.session import selftest_options as options
+from pytest_dlperf.session.options import FLAGS, OPTIONS
 
 DEFAULTS: dict[str, Any] = {name: keywords.get("default") for name, keywords in OPTIONS}
 DEFAULTS |= {name: False for name, _ in FLAGS}

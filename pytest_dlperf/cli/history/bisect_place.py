@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_dlperf.arms.git import git, top_of
 from pytest_dlperf.cli.history.pytest_root import root_of
 from pytest_dlperf.core.errors import CaseError, UsageError
+from pytest_dlperf.launch.arms.git import git, top_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

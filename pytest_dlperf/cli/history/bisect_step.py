@@ -8,11 +8,11 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.arms.git import commit_of, top_of
 from pytest_dlperf.core.arm import RefArm, parse_arm
 from pytest_dlperf.core.errors import DlperfError, UsageError
 from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.verdict import GOOD, Verdict
+from pytest_dlperf.launch.arms.git import commit_of, top_of
 
 if TYPE_CHECKING:
     import argparse

@@ -52,7 +52,7 @@ def add_to(
 
 
 def _send(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.history.send import send_unsent
+    from pytest_dlperf.store.history.send import send_unsent
 
     address = address_in(arguments)
     sent = send_unsent(arguments.workdir, address)
@@ -69,8 +69,8 @@ def _send(arguments: argparse.Namespace) -> int:
 
 
 def _import(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.history.append import append
     from pytest_dlperf.report import json_
+    from pytest_dlperf.store.history.append import append
 
     address = address_in(arguments)
     # All are read first: a file that is none stops before anything is written

@@ -13,7 +13,7 @@ from pytest_dlperf.core.errors import UsageError
 if TYPE_CHECKING:
     import argparse
 
-    from pytest_dlperf.history.address import Address
+    from pytest_dlperf.store.history.address import Address
 
 #: Where pytest sessions leave it, if no other was named.
 _DEFAULT: Final = Path(".dlperf/history.sqlite")
@@ -23,7 +23,7 @@ def address_in(arguments: argparse.Namespace) -> Address:
     """Return the history that was named, else the usual one; raise ``UsageError``."""
     if find_spec("sqlalchemy") is None:
         raise UsageError("sqlalchemy is not installed; pip install 'pytest-dlperf[history]'")
-    from pytest_dlperf.history.address import parse_address
+    from pytest_dlperf.store.history.address import parse_address
 
     here = Path.cwd()
     for text, what in (

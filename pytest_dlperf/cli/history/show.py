@@ -16,8 +16,8 @@ from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.history import HistoryFound
 from pytest_dlperf.core.quantity import parse_share, parse_time
-from pytest_dlperf.option_values import whole
 from pytest_dlperf.report.figures import counted
+from pytest_dlperf.session.option_values import whole
 
 if TYPE_CHECKING:
     import argparse
@@ -92,7 +92,7 @@ def _selected_series(
     connection: sa.Connection, arguments: argparse.Namespace
 ) -> tuple[Series, ...]:
     """Return the series that the arguments choose; raise ``UsageError`` if there is none."""
-    from pytest_dlperf.history.query import series_of
+    from pytest_dlperf.store.history.query import series_of
 
     pattern: str = arguments.case
     found = series_of(
@@ -115,7 +115,7 @@ def _changes_in(
     connection: sa.Connection, series: Iterable[Series], share_min: float
 ) -> tuple[Change, ...]:
     """Return the changes of all series with what else changed, series by series."""
-    from pytest_dlperf.history.changes import changes_of, with_causes
+    from pytest_dlperf.store.history.changes import changes_of, with_causes
 
     return tuple(
         with_causes(connection, one, change)
@@ -125,9 +125,9 @@ def _changes_in(
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.history.database import reading
-    from pytest_dlperf.history.query import stored_cases
     from pytest_dlperf.report.history_text import render_cases
+    from pytest_dlperf.store.history.database import reading
+    from pytest_dlperf.store.history.query import stored_cases
 
     address = address_in(arguments)
     with reading(address) as connection:
@@ -156,10 +156,10 @@ def _changes(arguments: argparse.Namespace) -> int:
 
 def _bisect(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.cli.history.bisect_place import place_of
-    from pytest_dlperf.history.bisection import bisection_of
-    from pytest_dlperf.history.database import reading
-    from pytest_dlperf.history.query import whole_outcomes
     from pytest_dlperf.report.history_text import render_bisection
+    from pytest_dlperf.store.history.bisection import bisection_of
+    from pytest_dlperf.store.history.database import reading
+    from pytest_dlperf.store.history.query import whole_outcomes
 
     found = found_in(arguments, with_changes=True)
     newest = sorted(found.changes, key=lambda change: change.time, reverse=True)
@@ -179,7 +179,7 @@ def _bisect(arguments: argparse.Namespace) -> int:
 
 def found_in(arguments: argparse.Namespace, *, with_changes: bool) -> HistoryFound:
     """Return the series that the arguments choose; raise ``UsageError`` if there is none."""
-    from pytest_dlperf.history.database import reading
+    from pytest_dlperf.store.history.database import reading
 
     address = address_in(arguments)
     share_min = parse_share(arguments.min_change, what="--min-change")

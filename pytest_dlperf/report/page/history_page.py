@@ -9,6 +9,7 @@ from pytest_dlperf.report import figures
 from pytest_dlperf.report.history_text import commit_range, commits_of
 from pytest_dlperf.report.page.figure import ChartBook
 from pytest_dlperf.report.page.markup import Html, joined, name, paragraph, text
+from pytest_dlperf.report.page.page_shell import render_page
 from pytest_dlperf.report.page.series_chart import series_chart
 from pytest_dlperf.report.page.table import (
     Column,
@@ -19,7 +20,6 @@ from pytest_dlperf.report.page.table import (
     number,
     table,
 )
-from pytest_dlperf.report.page.whole import render_page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

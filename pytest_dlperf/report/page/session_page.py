@@ -14,9 +14,9 @@ from pytest_dlperf.report.page.case_table import case_table
 from pytest_dlperf.report.page.comparison_section import comparison_section
 from pytest_dlperf.report.page.figure import ChartBook
 from pytest_dlperf.report.page.markup import Html, joined, name, paragraph, text
+from pytest_dlperf.report.page.page_shell import render_page
 from pytest_dlperf.report.page.scaling_chart import family_of, scaling_charts
 from pytest_dlperf.report.page.verdicts import importance
-from pytest_dlperf.report.page.whole import render_page
 from pytest_dlperf.report.scaling import scaling_grid
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from pytest_dlperf.worker.frameworks.base import Framework
 
 FRAMEWORKS: Final = {
-    "torch": "pytest_dlperf.worker.frameworks.torch_:Torch",
-    "paddle": "pytest_dlperf.worker.frameworks.paddle_:Paddle",
-    "tensorflow": "pytest_dlperf.worker.frameworks.tensorflow_:Tensorflow",
+    "torch": "pytest_dlperf.worker.frameworks.torch.framework:Torch",
+    "paddle": "pytest_dlperf.worker.frameworks.paddle.framework:Paddle",
+    "tensorflow": "pytest_dlperf.worker.frameworks.tensorflow.framework:Tensorflow",
 }
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from pytest_dlperf.arms.make import Arms
 from pytest_dlperf.core.arm import HereArm, parse_arm
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.launch.process import execute
+from pytest_dlperf.launch.arms.make import Arms
+from pytest_dlperf.launch.process.execute import execute
 from tests.helpers.repository import Repository
 
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_dlperf.arms.make import Arms
-from pytest_dlperf.arms.overlay import Installer
-from pytest_dlperf.arms.resolved import content_of, of_pins, of_report
 from pytest_dlperf.core.arm import parse_arm
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.launch.process import execute
+from pytest_dlperf.launch.arms.make import Arms
+from pytest_dlperf.launch.arms.overlay import Installer
+from pytest_dlperf.launch.arms.resolved import content_of, of_pins, of_report
+from pytest_dlperf.launch.process.execute import execute
 from tests.helpers.repository import Repository, project, wheel
 
 if TYPE_CHECKING:

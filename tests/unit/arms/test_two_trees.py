@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from pytest_dlperf.arms.make import Arms
 from pytest_dlperf.cases.matrix import expand
 from pytest_dlperf.core.arm import HereArm, parse_arm
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.launch.process import execute
-from pytest_dlperf.two_trees import TwoTrees
+from pytest_dlperf.flow.ab_imports import TwoTrees
+from pytest_dlperf.launch.arms.make import Arms
+from pytest_dlperf.launch.process.execute import execute
 from tests.helpers.repository import Repository
 
 [CASE] = expand(suite="net", workload="m:build", batch_size_per_device=1, layout="1n1c")

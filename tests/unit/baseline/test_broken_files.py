@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.core.baseline import Level, Session, Source
 from pytest_dlperf.core.errors import BaselineError
+from pytest_dlperf.store.baseline.store import BaselineStore
 from tests.helpers.baseline_builders import CASE_ID, MACHINE, PLACE, baseline, session
 
 SPEEDUP = {"parent_runs": (20.0,), "speedup": 1.8}

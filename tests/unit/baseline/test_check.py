@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from pytest_dlperf import cli
-from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.core.baseline import Baseline, Level, Session, Source
 from pytest_dlperf.report import checked_schema
+from pytest_dlperf.store.baseline.store import BaselineStore
 from tests.helpers.baseline_builders import CASE_ID, CONDITIONS, MACHINE, baseline, session
 
 GPU_CASE = "tsm-torch-amp-bs16-1n{}g"

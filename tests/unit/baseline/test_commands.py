@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from pytest_dlperf import cli
-from pytest_dlperf.baseline import commands
-from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.core.baseline import Session, Source
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report import json_
+from pytest_dlperf.store.baseline import commands
+from pytest_dlperf.store.baseline.store import BaselineStore
 from tests.helpers.baseline_builders import (
     CASE_ID,
     MACHINE,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_dlperf.baseline.store import BaselineStore
+from pytest_dlperf.store.baseline.store import BaselineStore
 from tests.helpers.baseline_builders import CASE_ID, MACHINE, PLACE, baseline, session
 
 UPDATES = 25
@@ -23,7 +23,7 @@ import sys
 from pathlib import Path
 
 from tests.helpers.baseline_builders import PLACE, baseline, session
-from pytest_dlperf.baseline.store import BaselineStore
+from pytest_dlperf.store.baseline.store import BaselineStore
 
 store, name = BaselineStore(Path(sys.argv[1])), sys.argv[2]
 print("ready", flush=True)
@@ -41,7 +41,7 @@ import itertools, sys
 from pathlib import Path
 
 from tests.helpers.baseline_builders import baseline, session
-from pytest_dlperf.baseline.store import BaselineStore
+from pytest_dlperf.store.baseline.store import BaselineStore
 
 store = BaselineStore(Path(sys.argv[1]))
 for i in itertools.count(1):
@@ -56,7 +56,7 @@ import os, sys, time
 from pathlib import Path
 
 from tests.helpers.baseline_builders import baseline, session
-from pytest_dlperf.baseline.store import BaselineStore
+from pytest_dlperf.store.baseline.store import BaselineStore
 
 def stuck(*_):
     print("ready", flush=True)

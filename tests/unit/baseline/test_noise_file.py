@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_dlperf.baseline import noise_file
 from pytest_dlperf.core.errors import BaselineError
 from pytest_dlperf.core.noise import LearntNoise, MachineNoise
+from pytest_dlperf.store.baseline import noise_file
 
 NOISE = MachineNoise(
     machine_class="2x-test",

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from pytest_dlperf import cli
-from pytest_dlperf.baseline.store import BaselineStore
-from pytest_dlperf.baseline.stored_session import session_of
 from pytest_dlperf.core.baseline import Level, Session
 from pytest_dlperf.report import json_, nodes_schema
+from pytest_dlperf.store.baseline.store import BaselineStore
+from pytest_dlperf.store.baseline.stored_session import session_of
 from tests.helpers.baseline_builders import (
     CONDITIONS,
     ENVIRONMENT,

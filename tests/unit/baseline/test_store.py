@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.core.baseline import Baseline, Level, Session, Source
 from pytest_dlperf.core.errors import BaselineError
+from pytest_dlperf.store.baseline.store import BaselineStore
 from tests.helpers.baseline_builders import CASE_ID, MACHINE, PLACE, baseline, session
 
 

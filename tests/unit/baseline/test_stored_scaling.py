@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from pytest_dlperf.baseline.store import BaselineStore
-from pytest_dlperf.baseline.stored_session import session_of
 from pytest_dlperf.core.errors import BaselineError
 from pytest_dlperf.core.scaling import RankScaling, Scaling, StoredScaling
+from pytest_dlperf.store.baseline.store import BaselineStore
+from pytest_dlperf.store.baseline.stored_session import session_of
 from tests.helpers.baseline_builders import (
     CASE_ID,
     MACHINE,

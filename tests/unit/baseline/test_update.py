@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_dlperf.baseline import commands, update
-from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.errors import BaselineError, UpdateRefusedError
 from pytest_dlperf.core.verdict import Judgement, KnownState, Verdict
+from pytest_dlperf.store.baseline import commands, update
+from pytest_dlperf.store.baseline.store import BaselineStore
 from tests.helpers.baseline_builders import (
     CASE_ID,
     CONDITIONS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_dlperf.core.run import RankSummary, RunSummary
-from pytest_dlperf.interleaved import _is_shared
+from pytest_dlperf.flow.ab import _is_shared
 
 
 def run(

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_dlperf.budget import Budget
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.quantity import parse_duration
+from pytest_dlperf.flow.budget import Budget
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.core.errors import DlperfError
-from pytest_dlperf.history import certificates
+from pytest_dlperf.store.history import certificates
 
 
 def test_they_are_read_as_they_were_noted(tmp_path: Path) -> None:

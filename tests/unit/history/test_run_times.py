@@ -9,7 +9,7 @@ import pytest
 from pytest_dlperf.core.case import Case, Protocol
 from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.layout import Layout
-from pytest_dlperf.history import run_times
+from pytest_dlperf.store.history import run_times
 
 
 def case(iterations: int) -> Case:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pytest_dlperf.cases.matrix import expand
 from pytest_dlperf.core.run import RunSummary
-from pytest_dlperf.history.session_runs import SessionRuns
+from pytest_dlperf.store.history.session_runs import SessionRuns
 
 [CASE] = expand(suite="tsm", workload="m:build", batch_size_per_device=4, layout="1n1c")
 

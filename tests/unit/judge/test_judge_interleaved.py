@@ -13,8 +13,8 @@ from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.run import RankSummary
 from pytest_dlperf.core.verdict import GOOD, Rule, Verdict
-from pytest_dlperf.judge import family
 from pytest_dlperf.judge.interleaved import judge_interleaved
+from pytest_dlperf.judge.stats import family
 from tests.helpers.judge_builders import CONDITIONS, case, fixed_runs, measurement
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.known import Known
+from pytest_dlperf.core.expected import Known
 from pytest_dlperf.core.verdict import Comparison, Judgement, KnownState, Verdict
-from pytest_dlperf.judge.known import with_known
+from pytest_dlperf.judge.expected import with_known
 
 KNOWN = Known.parse({"issue": "#123", "until": "2027-01-31", "change": "-4%"})
 BEFORE, AFTER = date(2027, 1, 31), date(2027, 2, 1)

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.noise import LearntNoise, Prior
-from pytest_dlperf.judge.learn import learn
+from pytest_dlperf.judge.stats.learn import learn
 from tests.helpers.judge_builders import session
 
 BUILT_IN = Prior(run_sd=0.008, session_sd=0.006)

@@ -15,19 +15,19 @@ from scipy.stats import binom
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.verdict import Rule, Verdict
 from pytest_dlperf.judge.compare import compare, learnt_tolerance
-from pytest_dlperf.judge.family import of_throughput
-from pytest_dlperf.judge.leave_one_out import (
+from pytest_dlperf.judge.metrics import Metric, stored_throughput
+from pytest_dlperf.judge.screen import ONE_LOOK
+from pytest_dlperf.judge.stats.family import of_throughput
+from pytest_dlperf.judge.stats.leave_one_out import (
     alarms_in,
     can_be_certified,
     gated_metrics,
     leave_one_out,
     observed_rate,
 )
-from pytest_dlperf.judge.metrics import Metric, stored_throughput
-from pytest_dlperf.judge.priors import THROUGHPUT
-from pytest_dlperf.judge.screen import ONE_LOOK
-from pytest_dlperf.judge.suite_sessions import Stamp, suite_sessions
-from pytest_dlperf.judge.totals import each_left_out, totals_of
+from pytest_dlperf.judge.stats.priors import THROUGHPUT
+from pytest_dlperf.judge.stats.suite_sessions import Stamp, suite_sessions
+from pytest_dlperf.judge.stats.totals import each_left_out, totals_of
 from tests.helpers.judge_builders import Noise, around, session
 
 if TYPE_CHECKING:

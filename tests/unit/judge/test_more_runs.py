@@ -9,12 +9,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.core.noise import Prior
 from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.judge import judge
-from pytest_dlperf.judge.stats import Level
-from pytest_dlperf.judge.stored import contrast
+from pytest_dlperf.judge.stats.levels import Level
+from pytest_dlperf.judge.stats.stored import contrast
+from pytest_dlperf.store.baseline.store import BaselineStore
 from tests.helpers.judge_builders import baseline, case, measurement, paired_contrast, session
 
 few = settings(max_examples=60, deadline=None, derandomize=True)

@@ -11,10 +11,10 @@ import jsonschema
 import numpy as np
 import pytest
 
-from pytest_dlperf.baseline import noise_file
 from pytest_dlperf.cli import main
 from pytest_dlperf.core.noise import LearntNoise, MachineNoise
 from pytest_dlperf.report import judged_schema
+from pytest_dlperf.store.baseline import noise_file
 
 BEFORE = [[100.0, 101.0, 99.5], [100.2, 100.9, 99.9], [99.0, 100.5, 100.0]]
 

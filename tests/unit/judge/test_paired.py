@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from pytest_dlperf.core.noise import Prior
-from pytest_dlperf.judge.priors import PAIRS
+from pytest_dlperf.judge.stats.priors import PAIRS
 from tests.helpers.judge_builders import paired_contrast
 
 KNOWN = Prior(run_sd=0.01, session_sd=0.006, run_df=30, learnt=True)

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_dlperf.cases.matrix import expand
 from pytest_dlperf.core.arm import ReadyArm, Reported, Tree
-from pytest_dlperf.launch.armed import armed
+from pytest_dlperf.launch.arms.apply import armed
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.plan import make_plan
 

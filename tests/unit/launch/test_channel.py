@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.core.hosts import Reach
-from pytest_dlperf.launch.channel import Channel, pump
-from pytest_dlperf.launch.conductor import unpack
+from pytest_dlperf.launch.remote.channel import Channel, pump
+from pytest_dlperf.launch.remote.conductor import unpack
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="far ends are Linux")
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_dlperf.launch import lease
+from pytest_dlperf.launch.process import lease
 
 #: Holds the lease until a line comes in.
 HOLDER = """
-from pytest_dlperf.launch.lease import host_lease
+from pytest_dlperf.launch.process.lease import host_lease
 with host_lease("other"):
     print("held", flush=True)
     input()
@@ -23,7 +23,7 @@ with host_lease("other"):
 #: Ends while a child of it goes on with a copy of the lease's descriptor.
 LEFT_BEHIND = """
 import os, subprocess
-from pytest_dlperf.launch.lease import host_lease
+from pytest_dlperf.launch.process.lease import host_lease
 with host_lease("other") as descriptor:
     child = subprocess.Popen(
         ["sleep", "60"], pass_fds=(descriptor,), stdout=subprocess.DEVNULL

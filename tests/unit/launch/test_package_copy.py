@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.launch.package_copy import copy_package
+from pytest_dlperf.launch.remote.package_copy import copy_package
 
 
 def test_the_copy_holds_the_worker_and_nothing_that_is_installed_beside_it(tmp_path: Path):

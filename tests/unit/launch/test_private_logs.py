@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from pytest_dlperf.core.run import LaunchPlan
-from pytest_dlperf.launch.process import execute
-from pytest_dlperf.launch.run_logs import absorb_logs
+from pytest_dlperf.launch.process.execute import execute
+from pytest_dlperf.launch.process.run_logs import absorb_logs
 
 
 def test_ranks_output_is_kept_and_the_environment_is_not(tmp_path: Path):

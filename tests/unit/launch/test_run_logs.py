@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_dlperf.launch import run_logs
-from pytest_dlperf.launch.run_logs import CappedLog, RankLogs, cap_files
+from pytest_dlperf.launch.process import run_logs
+from pytest_dlperf.launch.process.run_logs import CappedLog, RankLogs, cap_files
 
 
 def capped(path: Path, data: bytes, limit: int) -> bytes:

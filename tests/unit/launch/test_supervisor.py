@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.core.run import LaunchPlan
-from pytest_dlperf.launch import lease
-from pytest_dlperf.launch.left_over import end_left_over
-from pytest_dlperf.launch.process import execute
+from pytest_dlperf.launch.process import lease
+from pytest_dlperf.launch.process.execute import execute
+from pytest_dlperf.launch.process.orphans import end_left_over
 
 #: Leaves a grandchild in a session of its own that ignores SIGTERM, then does ``THEN``.
 STUBBORN = """
@@ -130,8 +130,8 @@ def test_pytest_killed_leaves_nothing_and_frees_the_lease(
         textwrap.dedent("""
             import sys
             from pytest_dlperf.core.run import LaunchPlan
-            from pytest_dlperf.launch.lease import host_lease
-            from pytest_dlperf.launch.process import execute
+            from pytest_dlperf.launch.process.lease import host_lease
+            from pytest_dlperf.launch.process.execute import execute
             with host_lease("the-case") as fd:
                 execute(LaunchPlan(case_id="c", argv=(sys.executable, "-c", sys.argv[1]),
                         env={}, workdir=sys.argv[2], timeout_s=60), lease=fd)
@@ -160,7 +160,7 @@ def test_the_lease_is_waited_for_and_says_who_holds_it(
         [
             sys.executable,
             "-c",
-            "from pytest_dlperf.launch.lease import host_lease\n"
+            "from pytest_dlperf.launch.process.lease import host_lease\n"
             "with host_lease('other'):\n print('held', flush=True)\n input()",
         ],
         stdin=subprocess.PIPE,

@@ -7,9 +7,9 @@ import pytest
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.hosts import Host
-from pytest_dlperf.launch import network
-from pytest_dlperf.launch.rsh_agent import parse
-from pytest_dlperf.launch.ways import allocated_hosts, is_this_host, ways_of
+from pytest_dlperf.launch.remote import network
+from pytest_dlperf.launch.remote.rsh_agent import parse
+from pytest_dlperf.launch.remote.transport import allocated_hosts, is_this_host, ways_of
 
 
 def test_this_host_is_reached_without_anything():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_dlperf.logs.extract import LogResult, Question, extract, of_blocks
+from pytest_dlperf.measure.logs.extract import LogResult, Question, extract, of_blocks
 
 #: Seconds of an update, and of a batch of evaluation.
 TRAIN, EVALUATE = 1.0, 0.25

@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from pytest_dlperf.logs.clean import LINE_BYTES, Line, blocks, lines_with, untagged
-from pytest_dlperf.logs.extract import LogResult, Question, of_blocks
+from pytest_dlperf.measure.logs.clean import LINE_BYTES, Line, blocks, lines_with, untagged
+from pytest_dlperf.measure.logs.extract import LogResult, Question, of_blocks
 from tests.helpers.log_writer import log
 from tests.helpers.paddle_lines import paddleclas, plsc
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_dlperf.logs.clean import plain
-from pytest_dlperf.logs.declare import Reading
-from pytest_dlperf.logs.extract import LogResult, Question, extract
-from pytest_dlperf.logs.records import Reader
-from pytest_dlperf.logs.registry import named
-from pytest_dlperf.logs.shapes import Shape, shape_of
-from pytest_dlperf.logs.steady import Stride, stride
+from pytest_dlperf.measure.logs.clean import plain
+from pytest_dlperf.measure.logs.declare import Reading
+from pytest_dlperf.measure.logs.extract import LogResult, Question, extract
+from pytest_dlperf.measure.logs.records import Reader
+from pytest_dlperf.measure.logs.registry import named
+from pytest_dlperf.measure.logs.shapes import Shape, shape_of
+from pytest_dlperf.measure.logs.steady import Stride, stride
 from tests.helpers.log_lines import WRITERS
 from tests.helpers.log_writer import BATCH, Writer
 from tests.helpers.paddle_lines import paddleclas, paddleclas_dynamic, paddlevideo
@@ -131,7 +131,7 @@ def test_epochs_are_taken_in_at_once(
         found.append(stride(*arguments))
         return found[-1]
 
-    monkeypatch.setattr("pytest_dlperf.logs.timeline.stride", watched)
+    monkeypatch.setattr("pytest_dlperf.measure.logs.timeline.stride", watched)
     lines = [
         writer(i, 0.5)
         .replace("epoch:0", f"epoch:{epoch}")

@@ -7,8 +7,8 @@ import pytest
 
 from pytest_dlperf.core.errors import UnknownNameError, UsageError
 from pytest_dlperf.core.log_pattern import pattern
-from pytest_dlperf.logs import own_pattern, registry
-from pytest_dlperf.logs.extract import LogResult, Question, extract
+from pytest_dlperf.measure.logs import registry, user_pattern
+from pytest_dlperf.measure.logs.extract import LogResult, Question, extract
 from tests.helpers.log_lines import WRITERS, mlperf
 from tests.helpers.log_writer import BATCH, Writer, log
 from tests.helpers.paddle_lines import paddleclas, paddlevideo, plsc
@@ -138,7 +138,7 @@ def test_a_rate_that_cannot_be_scaled_is_not_given(tmp_path: Path) -> None:
 
 
 def test_a_users_own_pattern(tmp_path: Path) -> None:
-    form = own_pattern.of_pattern(
+    form = user_pattern.of_pattern(
         pattern(r"it (?P<step>\d+) (?P<rate>\S+) it/s", scope="device", unit="clips")
     )
     lines = [f"it {i} 32.0 it/s" for i in range(150)]

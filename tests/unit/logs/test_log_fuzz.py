@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_dlperf.logs.clean import BLOCK_BYTES, blocks
-from pytest_dlperf.logs.extract import Question, of_blocks
-from pytest_dlperf.logs.registry import formats
+from pytest_dlperf.measure.logs.clean import BLOCK_BYTES, blocks
+from pytest_dlperf.measure.logs.extract import Question, of_blocks
+from pytest_dlperf.measure.logs.registry import formats
 from tests.helpers.log_lines import WRITERS
 from tests.helpers.log_writer import log
 from tests.helpers.paddle_lines import paddleclas

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_dlperf.logs import path_words
-from pytest_dlperf.logs.extract import LogResult, Question, extract
+from pytest_dlperf.measure.logs import path_words
+from pytest_dlperf.measure.logs.extract import LogResult, Question, extract
 from tests.helpers.log_lines import (
     huggingface,
     imagenet,

@@ -11,8 +11,8 @@ from types import ModuleType
 import pytest
 
 from pytest_dlperf.cli import main
-from pytest_dlperf.logs import registry, third_party
-from pytest_dlperf.logs.declare import Format, Reading
+from pytest_dlperf.measure.logs import registry, third_party
+from pytest_dlperf.measure.logs.declare import Format, Reading
 from tests.helpers.log_writer import log
 from tests.helpers.paddle_lines import plsc
 

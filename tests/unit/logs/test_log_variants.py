@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_dlperf.logs.extract import LogResult, Question, extract
+from pytest_dlperf.measure.logs.extract import LogResult, Question, extract
 from tests.helpers.log_lines import (
     deepspeed,
     deepspeed2022,

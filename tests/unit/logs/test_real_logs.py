@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_dlperf.logs.extract import Question, extract
+from pytest_dlperf.measure.logs.extract import Question, extract
 from tests.unit.logs.test_log_columns import assert_same, both_ways
 
 ROOT = Path(__file__).parents[3]

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.measure import busy_gpus, foreign_process, nvml
-from pytest_dlperf.measure.busy_gpus import GpuUse, gpus_of
+from pytest_dlperf.flow import busy_gpus, foreign_process
+from pytest_dlperf.flow.busy_gpus import GpuUse, gpus_of
+from pytest_dlperf.measure import nvml
 from pytest_dlperf.measure.nvml import GpuProcesses
 from tests.helpers.record_files import case
 

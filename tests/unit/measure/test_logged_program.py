@@ -9,7 +9,7 @@ import pytest
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.log_pattern import pattern
-from pytest_dlperf.own_program import check_unit, summarise_program
+from pytest_dlperf.flow.user_program import check_unit, summarise_program
 from tests.helpers.record_files import case, write
 
 OWN = r"it (?P<step>\d+) loss (?P<loss>\S+) (?P<rate>\S+) it/s"

@@ -10,8 +10,8 @@ import pytest
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.flow.user_program import summarise_program
 from pytest_dlperf.measure.nodes import check_share
-from pytest_dlperf.own_program import summarise_program
 from tests.helpers.record_files import case, marked_records, without, write
 
 

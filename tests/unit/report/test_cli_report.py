@@ -9,11 +9,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from pytest_dlperf.baseline.store import BaselineStore
 from pytest_dlperf.cli import main
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report import json_
+from pytest_dlperf.store.baseline.store import BaselineStore
 from tests.helpers.report_builders import case, environment, measured, published, unmeasured
 
 TORCH = measured(case("torch", "1n8g"), 385.0, alone=55.0)

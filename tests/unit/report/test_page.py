@@ -15,8 +15,8 @@ from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.report.page import charts, markup
 from pytest_dlperf.report.page.figure import ChartBook, Drawn
 from pytest_dlperf.report.page.markup import Html
+from pytest_dlperf.report.page.page_shell import render_page
 from pytest_dlperf.report.page.table import Column, TableRow, cell, filters, number, table
-from pytest_dlperf.report.page.whole import render_page
 
 VENDOR = resources.files("pytest_dlperf.report.page") / "vendor"
 NASTY = "</script><!--<script>alert(1)</script>\u2028\ud800\u202e\x1b[31m\"'&"

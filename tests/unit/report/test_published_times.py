@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perf_tests.tsm.cases import KINETICS_400
-from pytest_dlperf.baseline.store import BaselineStore
+from pytest_dlperf.store.baseline.store import BaselineStore
 
 BASELINES = Path(__file__).parents[3] / "baselines"
 

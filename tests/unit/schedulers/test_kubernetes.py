@@ -14,8 +14,14 @@ import yaml
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.layout import Layout
-from pytest_dlperf.schedulers.kubernetes import CLAIM, NO_IMAGE, PodRequest, job_name, manifest
-from pytest_dlperf.schedulers.yaml_text import yaml_text
+from pytest_dlperf.launch.schedulers.kubernetes import (
+    CLAIM,
+    NO_IMAGE,
+    PodRequest,
+    job_name,
+    manifest,
+)
+from pytest_dlperf.launch.schedulers.yaml_text import yaml_text
 
 SCHEMAS = json.loads((Path(__file__).parent / "kubeflow_crds.json").read_text(encoding="utf-8"))
 

@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.core.layout import Layout
-from pytest_dlperf.schedulers.exported import exported_names
-from pytest_dlperf.schedulers.slurm_job import MISPLACED, JobRequest, sbatch_words, script_text
+from pytest_dlperf.launch.schedulers.exported import exported_names
+from pytest_dlperf.launch.schedulers.slurm_job import (
+    MISPLACED,
+    JobRequest,
+    sbatch_words,
+    script_text,
+)
 
 
 def request(folder: Path, layout: str | None = "2n8g", **fields: object) -> JobRequest:

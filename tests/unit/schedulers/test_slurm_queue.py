@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.schedulers.slurm_queue import SlurmQueue
-from pytest_dlperf.schedulers.slurm_states import (
+from pytest_dlperf.launch.schedulers.slurm_queue import SlurmQueue
+from pytest_dlperf.launch.schedulers.slurm_states import (
     State,
     read_sacct,
     read_scontrol,
@@ -73,7 +73,7 @@ def test_a_job_that_everybody_has_forgotten_is_an_error_with_its_log(tmp_path: P
         tmp_path, monkeypatch, sbatch="echo '7;cluster'", squeue=invalid, scontrol=invalid,
         sacct="echo 'Slurm accounting storage is disabled' >&2; exit 1",
     )  # fmt: skip
-    monkeypatch.setattr("pytest_dlperf.schedulers.slurm_queue._SEEN_S", 0)
+    monkeypatch.setattr("pytest_dlperf.launch.schedulers.slurm_queue._SEEN_S", 0)
     queue = SlurmQueue(queue_timeout_s=60)
     job = queue.submit(request(tmp_path / "job"))
     assert job.number == "7"

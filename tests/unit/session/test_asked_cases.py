@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pytest_dlperf.collection import as_asked, check_ids, declared_by
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.session.collection import as_asked, check_ids, declared_by
 from tests.helpers.given_options import settings_of
 
 KEYS: dict[str, Any] = {"layout": "1n1c", "batch_size_per_device": 4}

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from pytest_dlperf import options
 from pytest_dlperf.core.arm import RefArm
 from pytest_dlperf.core.case import FRAMEWORKS, SIZES, Protocol
 from pytest_dlperf.core.errors import UsageError
@@ -17,7 +16,8 @@ from pytest_dlperf.core.hosts import Host
 from pytest_dlperf.core.place import Share
 from pytest_dlperf.core.scheduling import IN_JOB
 from pytest_dlperf.core.verdict import BAD, NOT_JUDGED, Rule, Verdict
-from pytest_dlperf.option_values import BUSY_GPUS, REPORTS
+from pytest_dlperf.session import options
+from pytest_dlperf.session.option_values import BUSY_GPUS, REPORTS
 from tests.helpers.given_options import settings_of
 
 #: What a flag is for, or an option without a default of its own, where nothing is given.

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.worker import scaling
-from pytest_dlperf.worker.frameworks import horovod_timeline, unaveraged
+from pytest_dlperf.worker.frameworks import unaveraged
 from pytest_dlperf.worker.frameworks.direct_calls import DirectCalls
+from pytest_dlperf.worker.frameworks.tensorflow import horovod_timeline
 
 
 class Clock:

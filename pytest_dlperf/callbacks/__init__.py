@@ -1,1 +1,0 @@
-"""Ready marks for trainers that own the loop."""

@@ -1,0 +1,223 @@
+"""``dlperf baselines check``: the gate's own false alarms, from the sessions that are stored."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pytest_dlperf.cli.declared_cases import marker_tolerance
+from pytest_dlperf.core.baseline import OBSERVED_KNOWN, OBSERVED_REGRESSED, level_of
+from pytest_dlperf.core.case_id import CaseId
+from pytest_dlperf.core.checked import Alarm, Checked, CheckedCase, CheckedMetric
+from pytest_dlperf.core.verdict import GOOD, Rule, Verdict
+from pytest_dlperf.judge.stats.family import family_size
+from pytest_dlperf.judge.stats.leave_one_out import (
+    FEWEST,
+    against_level,
+    alarms_in,
+    can_be_certified,
+    gated_metrics,
+    leave_one_out,
+    observed_rate,
+    tolerance_of,
+)
+from pytest_dlperf.judge.stats.suite_sessions import Stamp, suite_sessions
+from pytest_dlperf.judge.stats.totals import totals_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pytest_dlperf.core.baseline import Baseline, Session
+    from pytest_dlperf.core.checked import Caseless
+    from pytest_dlperf.core.verdict import Comparison
+    from pytest_dlperf.store.baseline.store import BaselineStore
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Judged:
+    """One stored session, judged against the others of its level."""
+
+    baseline: Baseline
+    session: Session
+    metrics: Mapping[str, Comparison]
+    #: Whether only observe mode called it, when it was measured.
+    only_then: bool = False
+
+    @property
+    def comparisons(self) -> int:
+        return sum(one.verdict is not Verdict.UNSTEADY for one in self.metrics.values())
+
+    @property
+    def stamp(self) -> Stamp:
+        place = (self.baseline.machine_class, self.session.node, self.session.commit)
+        return Stamp(case=self.baseline.case_id, time=self.session.time, place=place)
+
+
+def check_baselines(
+    store: BaselineStore,
+    rule: Rule,
+    *,
+    family: int | None,
+    declared: Mapping[str, float | None] | None,
+    without_case: Sequence[Caseless] | None,
+) -> Checked:
+    """Judge every stored session of every measured baseline against the others of its level.
+
+    ``family`` is how many comparisons alpha is split over; None: those of the machine class.
+    ``declared`` are the cases of the tests with the tolerances of their markers; None: not known.
+    Raises ``BaselineError`` for a file that cannot be read, and names it.
+    """
+    measured = [e.baseline for e in store.all() if e.baseline.source.kind == "measured"]
+    rules = _rules(store, measured, rule, family, declared or {})
+    # Another rule than the gate's own may call what observe mode did not, and the other way round
+    is_own_rule = rule == Rule() and family is None
+    judged: list[_Judged] = []
+    cases: list[CheckedCase] = []
+    for baseline in measured:
+        of_case = rules[baseline.case_id, baseline.machine_class]
+        found = list(_judged(baseline, of_case.rule, is_own_rule=is_own_rule))
+        judged += found
+        if found:
+            cases.append(_case(baseline, found, of_case))
+    sessions = _suite_sessions(judged)
+    suites = observed_rate(sum(sessions.values()), len(sessions))
+    return Checked(
+        alpha=rule.alpha,
+        baselines=len(measured),
+        too_few_sessions=len(measured) - len(cases),
+        comparisons=observed_rate(
+            sum(len(alarms_in(one.metrics)) for one in judged),
+            sum(one.comparisons for one in judged),
+        ),
+        suite_sessions=suites,
+        above_alpha=suites.interval is not None and suites.interval[0] > rule.alpha,
+        cases=tuple(cases),
+        without_case=None if without_case is None else tuple(without_case),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _OfCase:
+    """The rule of one case, and where its tolerance comes from."""
+
+    rule: Rule
+    tolerance_from: str
+    is_marker_known: bool
+
+
+def _of_case(baseline: Baseline, rule: Rule, declared: Mapping[str, float | None]) -> _OfCase:
+    """Return the rule with the tolerance that somebody set, as ``judge.verdict`` takes it."""
+    try:
+        marker, is_known = marker_tolerance(baseline.case_id, declared), True
+    except LookupError:
+        marker, is_known = None, False
+    given = {
+        "command-line": rule.tolerance,
+        "marker": marker,
+        "baseline": baseline.tolerance,
+        "learnt": None,
+    }
+    source = next((name for name, value in given.items() if value is not None), "learnt")
+    return _OfCase(
+        rule=replace(rule, tolerance=given[source]),
+        tolerance_from=source,
+        is_marker_known=is_known,
+    )
+
+
+def _rules(
+    store: BaselineStore,
+    baselines: Iterable[Baseline],
+    rule: Rule,
+    family: int | None,
+    declared: Mapping[str, float | None],
+) -> Mapping[tuple[str, str], _OfCase]:
+    """Return the rule of each baseline, as a session of pytest would have it."""
+    by_class: defaultdict[str, list[Baseline]] = defaultdict(list)
+    for baseline in baselines:
+        by_class[baseline.machine_class].append(baseline)
+    found = {}
+    for machine_class, members in by_class.items():
+        noise = store.noise(machine_class)
+        size = family or family_size(members)
+        for one in members:
+            world_size = CaseId.parse(one.case_id).layout.world_size
+            prior = noise.prior(world_size) if noise else None
+            of_class = replace(rule, prior=prior, family=size)
+            found[one.case_id, machine_class] = _of_case(one, of_class, declared)
+    return found
+
+
+def _judged(baseline: Baseline, rule: Rule, *, is_own_rule: bool) -> Iterable[_Judged]:
+    """Yield the sessions of the levels that have enough of them, and those set aside."""
+    device = CaseId.parse(baseline.case_id).layout.device
+    for sessions in (*(level.sessions for level in baseline.history), baseline.sessions):
+        level = level_of(sessions)
+        if len(level) >= FEWEST:
+            for session, found in zip(level, leave_one_out(level, device, rule), strict=True):
+                yield _Judged(baseline=baseline, session=session, metrics=found)
+        for session in sessions:
+            if not session.is_set_aside or session.reason == OBSERVED_KNOWN:
+                continue
+            found = against_level(session, level, device, rule)
+            called = is_own_rule and session.reason == OBSERVED_REGRESSED
+            if only_then := called and not alarms_in(found):
+                slower = replace(found["throughput"], verdict=Verdict.REGRESSED)
+                found = {**found, "throughput": slower}
+            yield _Judged(baseline=baseline, session=session, metrics=found, only_then=only_then)
+
+
+def _suite_sessions(judged: Sequence[_Judged]) -> Mapping[int, bool]:
+    """Return whether each session of the suite, in which anything was judged, had an alarm."""
+    found: dict[int, bool] = {}
+    numbers = suite_sessions([one.stamp for one in judged])
+    for number, one in zip(numbers, judged, strict=True):
+        if one.comparisons:
+            found[number] = found.get(number, False) or bool(alarms_in(one.metrics))
+    return found
+
+
+def _case(baseline: Baseline, judged: Sequence[_Judged], of_case: _OfCase) -> CheckedCase:
+    rule = of_case.rule
+    device = CaseId.parse(baseline.case_id).layout.device
+    checked = {}
+    for gated in gated_metrics(device, rule):
+        found = [(one, one.metrics[gated.name]) for one in judged if gated.name in one.metrics]
+        levels = [level for s in baseline.level if (level := gated.level(s)) is not None]
+        if not found or not levels:
+            continue
+        seen = [one.sees for _, one in found if one.sees is not None]
+        verdicts = [one.verdict for _, one in found]
+        unsteady = verdicts.count(Verdict.UNSTEADY)
+        checked[gated.name] = CheckedMetric(
+            judged=len(found) - unsteady,
+            unsteady=unsteady,
+            certified=sum(verdict in GOOD for verdict in verdicts),
+            alarms=tuple(
+                Alarm(
+                    time=one.session.time,
+                    commit=one.session.commit,
+                    node=one.session.node,
+                    change=compared.change or 0.0,
+                    only_then=one.only_then,
+                )
+                for one, compared in found
+                if gated.name in alarms_in(one.metrics)
+            ),
+            sees=statistics.median(seen) if seen else None,
+            tolerance=tolerance_of(levels[-1], totals_of(levels, gated.prior), gated, rule),
+            is_tolerance_given=gated.decides and rule.tolerance is not None,
+            tolerance_from=of_case.tolerance_from if gated.decides else "learnt",
+            can_be_certified=can_be_certified(levels, gated, rule),
+        )
+    return CheckedCase(
+        case_id=baseline.case_id,
+        suite=baseline.suite,
+        machine_class=baseline.machine_class,
+        sessions=len(baseline.sessions) + sum(len(level.sessions) for level in baseline.history),
+        family=rule.family,
+        is_marker_known=of_case.is_marker_known,
+        metrics=checked,
+    )

@@ -1,0 +1,1 @@
+"""Tools for measurement reports: which rule gives the numbers of their tables."""

@@ -1,0 +1,287 @@
+"""Measures a case in pairs, one run of each arm, in place of judging by stored baselines."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from pytest_dlperf.core.against import Against
+from pytest_dlperf.core.arm import Reported
+from pytest_dlperf.core.errors import BudgetSpentError, CaseError, DlperfError
+from pytest_dlperf.core.run import Problem
+from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
+from pytest_dlperf.flow.ab_imports import TwoTrees
+from pytest_dlperf.flow.runner import Runner, stays_disturbed
+from pytest_dlperf.judge.cut_short import cut_short
+from pytest_dlperf.judge.interleaved import judge_interleaved
+from pytest_dlperf.judge.screen import more_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pytest_dlperf.core.arm import ReadyArm
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.measurement import Measurement
+    from pytest_dlperf.core.run import RunSummary
+    from pytest_dlperf.flow.bench import Bench
+    from pytest_dlperf.flow.runner import RunWithFacts
+
+#: The arms, as the order of a pair names them.
+NOW: Final = "now"
+BEFORE: Final = "before"
+
+
+#: One run of a pair may have so many times the CPU time that others left to the other run.
+_ALIKE: Final = 1.10
+_SHARED: Final = Problem(
+    code="shared-machine",
+    message="others used the machine beside both runs of a pair alike, so the pair counts",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """What pairs of runs gave: the outcome's own measurement, the verdict, and the other arm."""
+
+    measurement: Measurement
+    judgement: Judgement
+    #: What the ranks of the first run reported.
+    facts: dict[str, Any]
+    against: Against
+
+
+def unmeasured(bench: Bench) -> Against | None:
+    """Return the other arm as it was asked for; None without one."""
+    if bench.against is None:
+        return None
+    now = "" if bench.now.kind == "here" else bench.now.name
+    return Against(name=bench.against.name, kind=bench.against.kind, now=now)
+
+
+def compare_arms(case: Case, bench: Bench, *, workload_folder: str, misfit: str = "") -> Compared:
+    """Run pairs of ``case`` until they tell, or the protocol's most; raise ``CaseError``.
+
+    Both arms are made while the host is held: what makes them would disturb a measurement.
+    """
+    assert bench.arms is not None
+    assert bench.against is not None
+    with bench.lease(case) as lease:
+        arms = {NOW: bench.arms.ready(bench.now)}
+        _bench_of(bench, arms[NOW], NOW, Reported()).check(case, misfit)
+        arms[BEFORE] = bench.arms.ready(bench.against)
+        trees = TwoTrees(
+            now=arms[NOW], before=arms[BEFORE], rootdir=bench.rootdir, workdir=bench.workdir
+        )
+        reported = trees.reported(bench.folder)
+        runners = {
+            side: Runner(
+                bench=_bench_of(bench, arm, side, reported),
+                lease=lease,
+                workload_folder=workload_folder,
+            )
+            for side, arm in arms.items()
+        }
+        with _naming(case, arms[BEFORE]):
+            runners[BEFORE].bench.check(case)
+        return _Pairs(case, arms, runners, trees).compare()
+
+
+def _bench_of(bench: Bench, arm: ReadyArm, side: str, reported: Reported) -> Bench:
+    folder = bench.folder if side == NOW else bench.folder / BEFORE
+    # Made slow on purpose is what stands for a regression: this side alone.
+    return bench.of_arm(arm, folder, inject=side == NOW, reported=reported)
+
+
+@contextlib.contextmanager
+def _naming(case: Case, arm: ReadyArm) -> Iterator[None]:
+    """Name the other arm in an error of its own."""
+    try:
+        yield
+    except DlperfError as error:
+        text = str(error).removeprefix(f"{case.id}: ")
+        raise CaseError(f"{case.id}, against {arm.words}: {text}") from error
+
+
+def _is_shared(one: RunSummary, other: RunSummary) -> bool:
+    """Whether others' use of the CPUs, and nothing else, slowed both runs of a pair alike.
+
+    What the pair differs by is not theirs then. On several nodes nobody knows: a rank waits for
+    the slowest one, and others may use other nodes beside either run.
+    """
+    left = []
+    for run in (one, other):
+        if not run.others_cpu_alone or run.others_cpu_share is None:
+            return False
+        if len({rank.node for rank in run.ranks}) > 1:
+            return False
+        left.append(1 - run.others_cpu_share)
+    return min(left) > 0 and max(left) <= _ALIKE * min(left)
+
+
+class _Pairs:
+    """The pairs of one case, launched in random order."""
+
+    def __init__(
+        self,
+        case: Case,
+        arms: dict[str, ReadyArm],
+        runners: dict[str, Runner],
+        trees: TwoTrees,
+    ) -> None:
+        self._case = case
+        self._arms = arms
+        self._runners = runners
+        self._trees = trees
+        self._runs: dict[str, list[RunWithFacts]] = {NOW: [], BEFORE: []}
+        self._order: list[str] = []
+        session = runners[NOW].bench.folder.name
+        self._random = random.Random(f"{case.id} {session}")
+
+    def compare(self) -> Compared:
+        """Screen, then confirm with further pairs."""
+        rule = self._runners[NOW].bench.rule_for(self._case)
+        wanted, judgement = more_runs(self._case, None, 0, rule), None
+        while True:
+            unaffected = self._measure(wanted, judgement)
+            if unaffected:
+                return self._unaffected(unaffected)
+            if not self._runs[BEFORE]:
+                raise BudgetSpentError(self._case.id)
+            measured = {side: self._measurement(side) for side in (NOW, BEFORE)}
+            judgement = judge_interleaved(
+                self._case,
+                measured[NOW],
+                measured[BEFORE],
+                rule,
+                varied=self._varied(),
+                against=self._arms[BEFORE].words,
+            )
+            if self._is_cut_short(wanted):
+                words = self._runners[NOW].bench.budget_words
+                return self._compared(measured, cut_short(judgement, words))
+            more = more_runs(self._case, judgement, len(measured[NOW].runs), rule)
+            if more <= 0 or stays_disturbed(self._case, self._runs[NOW]):
+                return self._compared(measured, judgement)
+            wanted = len(measured[NOW].runs) + more
+
+    def _measure(self, wanted: int, judgement: Judgement | None) -> str:
+        """Launch pairs until ``wanted`` count; return why none can tell anything, or nothing.
+
+        A disturbed run disturbs its pair: both are repeated.
+        """
+        runs = self._runs[NOW]
+        while sum(not run.disturbed for run, _ in runs) < wanted:
+            if stays_disturbed(self._case, runs) or not self._has_time():
+                break
+            scaling = self._runners[NOW].samples_scaling(self._case, runs, judgement)
+            if unaffected := self._launch_pair(len(runs) + 1, wanted, scaling=scaling):
+                return unaffected
+        return ""
+
+    def _has_time(self) -> bool:
+        """Whether another pair would end within the session's budget."""
+        budget = self._runners[NOW].bench.budget
+        took = [max((run.elapsed_s for run, _ in one), default=0) for one in self._runs.values()]
+        return budget is None or budget.allows(sum(took))
+
+    def _is_cut_short(self, wanted: int) -> bool:
+        counting = sum(not run.disturbed for run, _ in self._runs[NOW])
+        is_open = counting < wanted and not stays_disturbed(self._case, self._runs[NOW])
+        return is_open and not self._has_time()
+
+    def _launch_pair(self, number: int, wanted: int, *, scaling: bool) -> str:
+        first = self._first()
+        self._order.append(first)
+        pair: dict[str, RunWithFacts] = {}
+        for position, side in enumerate((first, BEFORE if first == NOW else NOW)):
+            watcher = self._runners[side].bench.watcher
+            watcher.run_starts(self._case, 2 * number - 1 + position, 2 * wanted)
+            pair[side] = self._launch(side, number, scaling=scaling)
+            watcher.run_ended(self._case, pair[side][0])
+        told = pair[NOW][1], pair[BEFORE][1]
+        self._trees.check(self._case, *told)
+        if number == 1 and (unaffected := self._trees.unaffected(self._case, *told)):
+            for side, launched in pair.items():
+                self._runs[side].append(launched)
+            return unaffected
+        is_shared = _is_shared(*(run for run, _ in pair.values()))
+        for side, other in ((NOW, BEFORE), (BEFORE, NOW)):
+            (run, facts), (beside, _) = pair[side], pair[other]
+            if is_shared:
+                run = replace(run, disturbed="", problems=(*run.problems, _SHARED))
+            elif beside.disturbed and not run.disturbed:
+                run = replace(run, disturbed=f"the other run of its pair: {beside.disturbed}")
+            self._runs[side].append((run, facts))
+        return ""
+
+    def _first(self) -> str:
+        """Return which arm goes first: by lot, and in every second pair the other one.
+
+        What the first run of a pair leaves to the second then falls on both arms alike.
+        """
+        if len(self._order) % 2:
+            return BEFORE if self._order[-1] == NOW else NOW
+        return self._random.choice((NOW, BEFORE))
+
+    def _launch(self, side: str, number: int, *, scaling: bool) -> RunWithFacts:
+        if side == NOW:
+            return self._runners[side].launch(self._case, number, scaling=scaling)
+        with _naming(self._case, self._arms[BEFORE]):
+            return self._runners[side].launch(self._case, number, scaling=scaling)
+
+    def _told(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return what the ranks of the first pair reported."""
+        return self._runs[NOW][0][1], self._runs[BEFORE][0][1]
+
+    def _measurement(self, side: str) -> Measurement:
+        measured = self._runners[side].measurement(self._case, self._runs[side], [])
+        if side == NOW and self._trees.is_unknown(*self._told()):
+            problem = Problem(
+                code="imports-unknown",
+                message="a program that is read by its log does not tell what it imported, so "
+                "nothing shows that the arms ran different code; mark its steps",
+            )
+            measured = replace(measured, problems=(*measured.problems, problem))
+        return measured
+
+    def _varied(self) -> tuple[str, ...]:
+        threads = any("OMP_NUM_THREADS" in arm.variables for arm in self._arms.values())
+        return ("threads_per_rank",) if threads else ()
+
+    def _compared(self, measured: dict[str, Measurement], judgement: Judgement) -> Compared:
+        if words := self._trees.null(*self._told()):
+            judgement = replace(judgement, reason=f"{judgement.reason}; {words}")
+        return Compared(
+            measurement=measured[NOW],
+            judgement=judgement,
+            facts=self._runs[NOW][0][1],
+            against=self._against(measured[BEFORE]),
+        )
+
+    def _unaffected(self, reason: str) -> Compared:
+        measurement = self._measurement(NOW)
+        known = Comparison(now=measurement.throughput, verdict=Verdict.NOT_RUN)
+        return Compared(
+            measurement=measurement,
+            judgement=Judgement(verdict=Verdict.NOT_RUN, reason=reason, throughput=known),
+            facts=self._runs[NOW][0][1],
+            against=replace(self._against(None), unaffected=True),
+        )
+
+    def _against(self, measurement: Measurement | None) -> Against:
+        arm, now = self._arms[BEFORE], self._arms[NOW]
+        software: Mapping[str, str] = {}
+        if measurement is not None:
+            bench = self._runners[BEFORE].bench
+            software = bench.environment(self._case, self._runs[BEFORE][0][1]).software
+        return Against(
+            name=arm.name,
+            kind=arm.kind,
+            commit=arm.commit,
+            now="" if now.kind == "here" else now.words,
+            measurement=measurement,
+            software=software,
+            order=tuple(self._order),
+        )

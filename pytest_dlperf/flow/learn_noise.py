@@ -1,0 +1,76 @@
+"""Learns the noise of machine classes from their baselines, once a session has written some."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_dlperf.core.case_id import CaseId
+from pytest_dlperf.core.noise import LearntNoise, MachineNoise
+from pytest_dlperf.judge.stats.learn import learn
+from pytest_dlperf.judge.stats.priors import PAIRS, THROUGHPUT
+from pytest_dlperf.store.baseline import noise_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pytest_dlperf.core.baseline import Baseline, Session
+    from pytest_dlperf.core.layout import DeviceKind
+    from pytest_dlperf.core.noise import Prior
+    from pytest_dlperf.core.outcome import Outcome
+    from pytest_dlperf.store.baseline.store import BaselineStore
+
+
+def learn_noise(store: BaselineStore, machine_class: str) -> None:
+    """Write what the baselines of ``machine_class`` tell of its noise.
+
+    Raises ``BaselineError`` if the file cannot be written.
+    """
+    noise_file.write(store.root, machine_class, lambda: _learnt(store, machine_class))
+
+
+def prior_of(store: BaselineStore, outcome: Outcome) -> Prior | None:
+    """Return what is known of the noise of the machine that measured ``outcome``."""
+    if outcome.environment is None:
+        return None
+    noise = store.noise(outcome.environment.machine_class)
+    return None if noise is None else noise.prior(outcome.case.world_size)
+
+
+def _learnt(store: BaselineStore, machine_class: str) -> MachineNoise | None:
+    by_world_size: defaultdict[int, list[Baseline]] = defaultdict(list)
+    entries, _ = store.readable()  # what is broken is told where the case is judged
+    for entry in entries:
+        baseline = entry.baseline
+        if baseline.machine_class == machine_class and baseline.source.kind == "measured":
+            by_world_size[CaseId.parse(baseline.case_id).layout.world_size].append(baseline)
+    found = {str(size): _of_cases(cases) for size, cases in sorted(by_world_size.items())}
+    known = {size: noise for size, noise in found.items() if noise is not None}
+    return MachineNoise(machine_class=machine_class, world_sizes=known) if known else None
+
+
+def _of_cases(baselines: Sequence[Baseline]) -> LearntNoise | None:
+    levels: list[Sequence[Session]] = []
+    for baseline in baselines:
+        # A replaced level has its own noise; the step between levels is none.
+        levels += [baseline.sessions, *(level.sessions for level in baseline.history)]
+    return of_levels(levels, CaseId.parse(baselines[0].case_id).layout.device)
+
+
+def of_levels(levels: Sequence[Sequence[Session]], device: DeviceKind) -> LearntNoise | None:
+    """Return what the sessions of each level tell of the noise of cases; None if nothing."""
+    found = learn(levels, THROUGHPUT[device])
+    by_median = learn([list(_by_median(sessions)) for sessions in levels], PAIRS[device])
+    if found is None or by_median is None:
+        return found
+    return replace(found, median_run_sd=by_median.run_sd, median_run_df=by_median.run_df)
+
+
+def _by_median(sessions: Sequence[Session]) -> Iterator[Session]:
+    """Yield the sessions whose runs are known by their median iteration, with those."""
+    for session in sessions:
+        rates = session.estimates.get("median_step", ())
+        if rates and all(math.isfinite(rate) and rate > 0 for rate in rates):
+            yield replace(session, runs=rates)

@@ -1,0 +1,208 @@
+"""Cases judged by logs that lie in a folder, in place of training: ``--dlperf-from-logs``."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.log_pattern import LogPattern
+from pytest_dlperf.core.measurement import Conditions, Measurement
+from pytest_dlperf.core.synonyms import precisions, same_precision, same_unit
+from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
+from pytest_dlperf.flow.offline.rates import arm_of, arm_of_logs
+from pytest_dlperf.flow.user_program import format_of, log_run_summary
+from pytest_dlperf.judge.log_verdict import judge_logs
+from pytest_dlperf.measure.logs.clean import blocks
+from pytest_dlperf.measure.logs.declared import MISMATCHES
+from pytest_dlperf.measure.logs.extract import LogResult, Question, extract
+from pytest_dlperf.measure.logs.frameworks import framework_of
+from pytest_dlperf.measure.logs.layout_summary import Place
+from pytest_dlperf.measure.logs.problems import LOSS_LOST
+from pytest_dlperf.measure.logs.registry import SAMPLES
+from pytest_dlperf.measure.logs.sniff import sniff
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pytest_dlperf.core.baseline import Baseline
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.verdict import Rule
+
+#: Problems of a log that is not the training of the case, or came to nothing.
+_REFUSED: Final = MISMATCHES | {LOSS_LOST}
+#: Files of our own run folders that are no training log.
+_OWN: Final = frozenset({"supervisor.log", "output.log"})
+
+
+class LogFolder:
+    """Which logs of a folder are of which case.
+
+    Those of a case are named after its id (``<id>.log``, ``<id>_2.log``, ``<id>/run1/…``), or laid
+    out as ``<layout>/<suite>_b<batch>_<precision>_<run>.log``; these have no word for the
+    framework, which the format of the log tells.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._claims: defaultdict[Path, set[str]] = defaultdict(set)
+        self._formats: dict[Path, str | None] = {}
+
+    @cached_property
+    def _files(self) -> tuple[Path, ...]:
+        return tuple(sorted(path for path in self.folder.rglob("*") if path.is_file()))
+
+    def logs_of(self, case: Case) -> list[Path]:
+        """Return the logs of ``case``, one a run."""
+        named = [path for path in self._files if self._is_named(path, case)]
+        return named or [
+            path
+            for path in self._files
+            if _is_laid_out(path, case) and self._may_be_written_by(path, case)
+        ]
+
+    def claim(self, case: Case) -> bool:
+        """Note which logs a case of this session takes; return whether it has any."""
+        paths = self.logs_of(case)
+        for path in paths:
+            self._claims[path].add(case.id)
+        return bool(paths)
+
+    def rivals(self, case: Case, path: Path) -> list[str]:
+        """Return the ids of other cases that take ``path`` for theirs."""
+        return sorted(self._claims[path] - {case.id})
+
+    def _is_named(self, path: Path, case: Case) -> bool:
+        parts = path.relative_to(self.folder).parts
+        if case.id in parts[:-1]:
+            # One rank speaks for all: every rank of ours writes a file.
+            number = re.fullmatch(r"rank(\d+)\.jsonl", path.name)
+            if number:
+                return int(number[1]) == 0
+            return path.suffix in {".log", ".txt"} and path.name not in _OWN
+        return re.fullmatch(rf"{re.escape(case.id)}([._-]\d+)?(\.\w+)?", path.name) is not None
+
+    def _may_be_written_by(self, path: Path, case: Case) -> bool:
+        """Whether the log has the look that the case declares, or that its framework writes."""
+        if isinstance(case.log_format, LogPattern):
+            return True
+        if path not in self._formats:
+            self._formats[path] = _format_name(path)
+        name = self._formats[path]
+        if case.log_format:
+            return name is None or name == case.log_format
+        return framework_of(name) in {None, case.framework}
+
+
+def _format_name(path: Path) -> str | None:
+    """Return the format that a log looks like; None where it cannot be told or read."""
+    try:
+        with path.open("rb") as stream:
+            found = (sniff(block) for block in blocks(stream))
+            form = next((form for form in found if form is not None), None)
+    except OSError:
+        return None  # its case says why it cannot be read
+    return None if form is None else form.name
+
+
+def _is_laid_out(path: Path, case: Case) -> bool:
+    place = Place.of(str(path))
+    suite = case.suite if case.size == "full" else f"{case.suite}.{case.size}"
+    return (
+        place is not None
+        and place.layout == str(case.layout)
+        and place.model == suite
+        and place.batch_size_per_device == case.batch_size_per_device
+        and case.precision in precisions(place.precision)
+    )
+
+
+def judge_by_logs(
+    case: Case, folder: LogFolder, baseline: Baseline | None, rule: Rule, *, hardware: str
+) -> tuple[Measurement, Judgement]:
+    """Return what the logs of ``case`` measured, one run a log, and the verdict on it.
+
+    By their rates alone. Raises ``CaseError`` if there is none, one gives no throughput or is of
+    another training, or one may be of another case as well.
+    """
+    paths = folder.logs_of(case)
+    if not paths:
+        raise CaseError(f"{case.id}: no log of it under {folder.folder}")
+    for path in paths:
+        if rivals := folder.rivals(case, path):
+            raise CaseError(
+                f"{case.id}: {path} may be of {', '.join(rivals)} as well, and its look does not "
+                f"say which framework wrote it; name it {case.id}_1.log"
+            )
+    question = Question(
+        form=format_of(case),
+        skip=case.protocol.warmup,
+        batch_size_per_device=case.batch_size_per_device,
+        world_size=case.world_size,
+        precision=case.precision,
+    )
+    results = [extract(path, question) for path in paths]
+    for result in results:
+        _check(case, result)
+    unit = case.unit or results[0].unit or SAMPLES
+    measurement = _measurement(case, results, unit, hardware)
+    if baseline is None:
+        return measurement, Judgement(
+            verdict=Verdict.NO_BASELINE,
+            reason="no baseline to judge these logs against; a measured session stores one",
+            throughput=Comparison(now=measurement.throughput, verdict=Verdict.NO_BASELINE),
+        )
+    before = replace(arm_of(baseline), name="the baseline")
+    now = replace(arm_of_logs(results, case.id), unit=unit)
+    given = rule.tolerance if rule.tolerance is not None else case.tolerance
+    return measurement, judge_logs(before, now, replace(rule, tolerance=given))
+
+
+def _check(case: Case, result: LogResult) -> None:
+    if result.throughput is None:
+        problems = "; ".join(problem.message for problem in result.problems)
+        raise CaseError(f"{case.id}: {result.path}: no throughput: {problems}")
+    mismatch = [problem.message for problem in result.problems if problem.code in _REFUSED]
+    if result.precision is not None and not same_precision(result.precision, case.precision):
+        mismatch.append(f"its path says {result.precision}, the case is {case.precision}")
+    framework = None if case.command else framework_of(result.format)
+    if framework is not None and framework != case.framework:
+        mismatch.append(f"a {result.format} log is of {framework}, the case of {case.framework}")
+    # Our own records count what the case counts.
+    known = case.unit and result.format != "dlperf"
+    if known and not same_unit(result.unit or SAMPLES, case.unit):
+        mismatch.append(f"it counts {result.unit}, the case {case.unit}")
+    if mismatch:
+        raise CaseError(f"{case.id}: {result.path}: {'; '.join(mismatch)}")
+
+
+def _measurement(
+    case: Case, results: Sequence[LogResult], unit: str, hardware: str
+) -> Measurement:
+    problems = {problem.code: problem for result in results for problem in result.problems}
+    return Measurement(
+        case_id=case.id,
+        unit=unit,
+        conditions=Conditions(
+            window=case.protocol.window,
+            launcher="log",
+            world_size=case.world_size,
+            batch_size_per_device=case.batch_size_per_device,
+            unit=unit,
+            dtype=f"declared {case.precision}",
+            data="log",
+            parameter_count=None,
+            input_shapes=(),
+            options=dict(case.options),
+            threads_per_rank=0,
+            host_sharing=False,
+            hardware=hardware,
+            version=case.version,
+        ),
+        runs=tuple(log_run_summary(result) for result in results),
+        problems=tuple(problems.values()),
+    )

@@ -1,0 +1,128 @@
+"""What is judged by rates alone: logs, measured cases and stored baselines as one shape."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.case_id import CaseId
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.run import Problem
+from pytest_dlperf.judge.log_sides import LogArm, LogRun
+from pytest_dlperf.judge.numbers import Numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_dlperf.core.run import RunSummary
+    from pytest_dlperf.measure.logs.extract import LogResult
+
+#: One training of a side.
+Training = Outcome | Baseline | LogArm | Numbers
+
+
+def arm_of(training: Training) -> LogArm:
+    """Return a training by its rates alone."""
+    if isinstance(training, LogArm):
+        return training
+    if isinstance(training, Baseline):
+        return _of_baseline(training)
+    if isinstance(training, Numbers):
+        unit = training.unit.removesuffix("/s") or "samples"
+        return LogArm(name=training.name, unit=unit, sessions=training.sessions)
+    return _of_outcome(training)
+
+
+def numbers_of_arm(training: Training, name: str) -> Numbers:
+    """Return the rates of a training, and nothing else of it."""
+    arm = arm_of(training)
+    return Numbers(name=name, unit=arm.unit, sessions=arm.sessions)
+
+
+def arm_of_logs(results: Sequence[LogResult], name: str) -> LogArm:
+    """Return runs of one training, each with a throughput."""
+    first = results[0]
+    return LogArm(
+        name=name,
+        unit=first.unit or "samples",
+        sessions=(tuple(r.throughput for r in results if r.throughput is not None),),
+        world_size=first.world_size,
+        batch_size_per_device=first.batch_size_per_device,
+        precision=first.precision,
+        runs=tuple(_log_run(result) for result in results),
+        problems=tuple(
+            Problem(code=problem.code, message=f"{result.path}: {problem.message}")
+            for result in results
+            for problem in result.problems
+        ),
+        files=frozenset(os.path.realpath(result.path) for result in results),
+    )
+
+
+def _log_run(result: LogResult) -> LogRun:
+    estimates = result.estimates
+    stall = next((p.message for p in result.problems if p.code == "unstable"), "")
+    return LogRun(
+        throughput=result.throughput or 0.0,
+        estimates={}
+        if estimates is None
+        else {
+            "mean_of_rates": estimates.mean_of_rates,
+            "median_of_rates": estimates.median_of_rates,
+            "time_weighted": estimates.time_weighted,
+        },
+        data_wait_share=result.data_wait_share,
+        stall=f"{Path(result.path).name}: {stall}" if stall else "",
+    )
+
+
+def _of_baseline(baseline: Baseline) -> LogArm:
+    """Return the stored sessions; a published number's conditions stand in its case id alone."""
+    conditions = baseline.conditions
+    try:
+        case = CaseId.parse(baseline.case_id)
+    except UsageError:
+        case = None
+    world = conditions.world_size if conditions else None
+    batch = conditions.batch_size_per_device if conditions else None
+    if case is not None:
+        world = world or case.layout.world_size
+        batch = batch or case.batch_size_per_device
+    return LogArm(
+        name=baseline.case_id,
+        unit=baseline.unit,
+        sessions=tuple(session.runs for session in baseline.level if session.runs),
+        world_size=world,
+        batch_size_per_device=batch,
+        precision=case.precision if case else None,
+    )
+
+
+def _of_outcome(outcome: Outcome) -> LogArm:
+    measurement = outcome.measurement
+    assert measurement is not None
+    return LogArm(
+        name=outcome.case.id,
+        unit=outcome.case.unit,
+        sessions=(measurement.throughputs,),
+        world_size=outcome.case.world_size,
+        batch_size_per_device=outcome.case.batch_size_per_device,
+        precision=outcome.case.precision,
+        runs=tuple(_run(run) for run in measurement.runs),
+        problems=measurement.problems,
+    )
+
+
+def _run(run: RunSummary) -> LogRun:
+    return LogRun(
+        throughput=run.throughput,
+        estimates={
+            "mean_of_rates": run.estimates["mean_of_rates"],
+            "median_of_rates": run.estimates["median_step"],
+            "time_weighted": run.throughput,
+        },
+        data_wait_share=run.data_wait_share,
+    )

@@ -1,0 +1,280 @@
+"""The two sides of ``dlperf judge``: logs, folders of logs, results files, baseline files."""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import json
+import os
+import statistics
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.codec import DecodeError, decode
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.outcome_json import results_from_json
+from pytest_dlperf.core.run import Problem
+from pytest_dlperf.flow.offline.numbers import numbers_of
+from pytest_dlperf.flow.offline.rates import Training, arm_of, arm_of_logs, numbers_of_arm
+from pytest_dlperf.judge.log_sides import LogArm
+from pytest_dlperf.judge.log_verdict import judge_logs
+from pytest_dlperf.judge.numbers import Numbers, judge_numbers, judge_pairs
+from pytest_dlperf.judge.verdict import judge
+from pytest_dlperf.measure.logs.extract import LogResult, extract
+from pytest_dlperf.measure.logs.layout_summary import Place
+from pytest_dlperf.measure.logs.naming import key_of, name_of
+from pytest_dlperf.measure.logs.problems import implausible
+from pytest_dlperf.report.json_ import read_shards
+from pytest_dlperf.store.baseline.stored_session import session_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytest_dlperf.core.verdict import Judgement, Rule
+    from pytest_dlperf.measure.logs.extract import Question
+
+_JSON_BYTES: Final = 64
+_MAGIC: Final = "*?["
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Named:
+    """The files that an argument names, and what is odd about how it names them."""
+
+    paths: tuple[Path, ...]
+    #: Folder below which names tell trainings apart.
+    root: str
+    #: Whether they were listed one by one: then they are runs of one training, by declaration.
+    listed: bool = False
+    problems: tuple[Problem, ...] = ()
+
+
+def read_side(text: str, question: Question) -> dict[str, Training]:
+    """Return the trainings that ``text`` names: a file, a folder, a glob, or files with commas.
+
+    Raises ``UsageError`` for what is not there, cannot be read, or gives no throughput.
+    """
+    named = _named(text)
+    [first, *others] = named.paths
+    if not others and first.suffix == ".json" and _is_json(first):
+        return _of_json(first)
+    return _of_logs([extract(path, question) for path in named.paths], named, text)
+
+
+def read_sides(texts: Sequence[str], question: Question) -> dict[str, Training]:
+    """Return the trainings of one side; several texts are the results files of one session.
+
+    Raises ``UsageError`` as ``read_side`` does, and for a case that two of the files hold.
+    """
+    if len(texts) == 1:
+        return read_side(texts[0], question)
+    named = ", ".join(texts)
+    return _measured(read_shards([Path(text) for text in texts]), named)
+
+
+def judge_sides(
+    before: Training, now: Training, rule: Rule, *, name: str = "the base", paired: bool = False
+) -> Judgement:
+    """Return the verdict on ``now`` against ``before``.
+
+    By the whole judge where both were measured by this tool, by their rates elsewhere; ``paired``:
+    run by run. Raises ``UsageError`` where they are no pairs.
+    """
+    if paired:
+        return judge_pairs(numbers_of_arm(before, name), numbers_of_arm(now, "now"), rule)
+    if isinstance(before, Numbers) and isinstance(now, Numbers):
+        return judge_numbers(replace(before, name=name), now, rule)
+    if (
+        isinstance(now, Outcome)
+        and now.measurement is not None
+        and not isinstance(before, LogArm | Numbers)
+    ):
+        baseline = before if isinstance(before, Baseline) else baseline_of(before)
+        return judge(now.case, now.measurement, baseline, rule)
+    return judge_logs(replace(arm_of(before), name=name), arm_of(now), rule)
+
+
+def _named(text: str) -> _Named:
+    path = Path(text)
+    listed = False
+    root = path.parent
+    if path.is_dir():
+        found = sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
+        root = path
+    elif path.exists():
+        found = [path]
+    elif any(character in text for character in _MAGIC):
+        found = sorted(Path(name) for name in glob.glob(text, recursive=True))
+        root = Path(*itertools.takewhile(lambda part: not set(_MAGIC) & set(part), path.parts))
+    else:
+        found, listed = [Path(part) for part in text.split(",")], True
+    for one in found:
+        if not one.is_file():
+            raise UsageError(f"{one}: no such file")
+    if not found:
+        raise UsageError(f"{text}: no file")
+    by_file: defaultdict[str, list[Path]] = defaultdict(list)
+    for one in found:
+        by_file[os.path.realpath(one)].append(one)
+    problems = tuple(
+        Problem(code="named-twice", message=f"{same[0]}: named more than once, it counts once")
+        for same in by_file.values()
+        if len(same) > 1
+    )
+    kept = [same[0] for same in by_file.values()]
+    return _Named(paths=tuple(kept), root=str(root), listed=listed, problems=problems)
+
+
+def _is_json(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(_JSON_BYTES).lstrip()[:1] == b"{"
+
+
+def _of_json(path: Path) -> dict[str, Training]:
+    try:
+        values: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: {error}") from error
+    if "outcomes" in values:
+        return _measured(results_from_json(values, where=str(path)), str(path))
+    if "sessions" in values and "case_id" not in values:
+        return {str(path): numbers_of(values, path)}
+    if "sessions" in values:
+        values.pop("format", None)
+        try:
+            baseline = decode(Baseline, values)
+        except DecodeError as error:
+            raise UsageError(f"{path}: {error}") from error
+        return {baseline.case_id: baseline}
+    if {"verdict", "reason"} <= set(values) or "trainings" in values:
+        raise UsageError(
+            f"{path}: verdicts of dlperf judge on logs, without their runs; name the logs"
+        )
+    raise UsageError(
+        f'{path}: neither a results file, nor a baseline, nor numbers ({{"unit": …, '
+        '"sessions": [{"runs": […]}]}), nor a log'
+    )
+
+
+def _measured(outcomes: Sequence[Outcome], named: str) -> dict[str, Training]:
+    measured: dict[str, Training] = {o.case.id: o for o in outcomes if o.measurement is not None}
+    if not measured:
+        raise UsageError(f"{named}: none of its {len(outcomes)} cases was measured")
+    return measured
+
+
+def _of_logs(results: Sequence[LogResult], named: _Named, text: str) -> dict[str, Training]:
+    groups: defaultdict[str, list[LogResult]] = defaultdict(list)
+    for result in results:
+        if result.throughput is None:
+            problems = "; ".join(problem.message for problem in result.problems)
+            raise UsageError(f"{result.path}: no throughput: {problems}")
+        groups[key_of(result, named.root, named=not named.listed)].append(result)
+    arms = {key: arm_of_logs(group, text) for key, group in groups.items()}
+    beyond_one, beyond_others = _implausible(groups)
+    return {
+        key: replace(
+            arm,
+            problems=(*arm.problems, *beyond_one[key]),
+            remarks=(*_of_group(groups[key], named), *beyond_others[key]),
+        )
+        for key, arm in arms.items()
+    }
+
+
+def _of_group(group: Sequence[LogResult], named: _Named) -> list[Problem]:
+    """Return what is odd about how the logs of one training were named."""
+    for result in group[1:]:
+        if result.format != group[0].format:
+            raise UsageError(
+                f"{group[0].path} is a {group[0].format} log, {result.path} one of "
+                f"{result.format}: these are no runs of one training; rename one, or move it"
+            )
+    paths = {Path(result.path) for result in group}
+    found = [p for p in named.problems if any(p.message.startswith(f"{one}: ") for one in paths)]
+    names = list(dict.fromkeys(name_of(result.path) or Path(result.path).name for result in group))
+    if named.listed and len({name_of(result.path) for result in group}) > 1:
+        found.append(
+            Problem(
+                code="several-names",
+                message=f"{', '.join(names)} are taken for runs of one training, as listed",
+            )
+        )
+    return found
+
+
+def _implausible(
+    groups: Mapping[str, Sequence[LogResult]],
+) -> tuple[Mapping[str, list[Problem]], Mapping[str, list[Problem]]]:
+    """Return the speedups that cannot be, over one device and over other layouts.
+
+    By the key of the larger layout: as with a live case only what is too fast for one device is
+    itself in doubt; elsewhere the smaller layout may be what was slow.
+    """
+    families: defaultdict[str, dict[str, tuple[Place, float]]] = defaultdict(dict)
+    for key, group in groups.items():
+        place = Place.of(group[0].path)
+        if place is not None:
+            rate = statistics.median(r.throughput for r in group if r.throughput is not None)
+            families[key.removesuffix(place.layout)][key] = (place, rate)
+    one: defaultdict[str, list[Problem]] = defaultdict(list)
+    others: defaultdict[str, list[Problem]] = defaultdict(list)
+    for layouts in families.values():
+        for (_, (small, slow)), (key, (large, fast)) in itertools.permutations(layouts.items(), 2):
+            pair = {s.layout: (s.world_size, r) for s, r in ((small, slow), (large, fast))}
+            if small.world_size < large.world_size:
+                where = one if small.world_size == 1 else others
+                where[key] += implausible(large.model, pair)
+    return one, others
+
+
+def baseline_of(outcome: Outcome) -> Baseline:
+    """Return a measured case as the only session of a baseline."""
+    assert outcome.measurement is not None
+    return Baseline(
+        case_id=outcome.case.id,
+        machine_class=outcome.environment.machine_class if outcome.environment else "",
+        suite=outcome.case.suite,
+        unit=outcome.case.unit,
+        sessions=(session_of(outcome, reason=""),),
+        conditions=outcome.measurement.conditions,
+    )
+
+
+def pairs_of(
+    before: Mapping[str, Training], now: Mapping[str, Training]
+) -> tuple[dict[str, tuple[Training | None, Training | None]], bool]:
+    """Return the trainings of both sides by key, and whether there is one alone on each.
+
+    One alone on each side is judged against the other, whatever they are called.
+    """
+    if len(before) == 1 and len(now) == 1:
+        [(key, mine)], [theirs] = now.items(), before.values()
+        return {key: (theirs, mine)}, True
+    keys = [*now, *(key for key in before if key not in now)]
+    if not set(now) & set(before):
+        raise UsageError(
+            f"the two sides have no training in common: {', '.join(sorted(before)[:3])} … and "
+            f"{', '.join(sorted(now)[:3])} …; logs listed with commas are runs of one training, "
+            "whatever they are called"
+        )
+    return {key: (before.get(key), now.get(key)) for key in keys}, False
+
+
+def problems_of(before: Training | None, now: Training | None) -> list[tuple[str, Problem]]:
+    """Return what is odd about the two sides, each with ``base`` or ``current``."""
+    return [
+        (side, problem)
+        for side, training in (("base", before), ("current", now))
+        for problem in _problems(training)
+    ]
+
+
+def _problems(training: Training | None) -> Sequence[Problem]:
+    if isinstance(training, Outcome) and training.measurement is not None:
+        return training.measurement.problems
+    return (*training.problems, *training.remarks) if isinstance(training, LogArm) else ()

@@ -1,0 +1,199 @@
+"""Runs a case as often as asked, fresh launch by fresh launch; disturbed runs are repeated."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.run import Problem
+from pytest_dlperf.flow.relaunch import launch_anew, merged
+from pytest_dlperf.flow.user_program import check_unit, summarise_program
+from pytest_dlperf.judge.screen import samples_scaling
+from pytest_dlperf.launch.plan import make_plan
+from pytest_dlperf.launch.process.execute import execute
+from pytest_dlperf.launch.remote.package_copy import copy_package
+from pytest_dlperf.measure.gpu_watch import GpuWatch
+from pytest_dlperf.measure.infrastructure import RETRIED
+from pytest_dlperf.measure.nodes import await_other_nodes, check_share
+from pytest_dlperf.measure.summary import summarise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.place import Share
+    from pytest_dlperf.core.run import Run, RunSummary
+    from pytest_dlperf.core.verdict import Judgement
+    from pytest_dlperf.flow.bench import Bench
+
+#: A run, and what its ranks reported of themselves.
+RunWithFacts = tuple["RunSummary", dict[str, Any]]
+_FEWEST_REPEATS: Final = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runner:
+    """Launches cases while it holds the host."""
+
+    bench: Bench
+    lease: int | None
+    #: Folder of the test: workloads beside it are found.
+    workload_folder: str
+
+    def runs(
+        self, case: Case, wanted: int, judgement: Judgement | None = None
+    ) -> list[RunWithFacts]:
+        """Return the runs of ``case`` in this session, of which ``wanted`` are undisturbed.
+
+        ``judgement`` is that of the runs before, None without any.
+        Those that exist already count. Fewer are undisturbed if the machine stays disturbed:
+        then at most ``max_runs - runs`` (at least 2) are repeated. Raises ``CaseError``.
+        Fewer runs than that, or none, where the session's budget is spent.
+        Several nodes launch the protocol's runs, whatever is wanted: the others cannot know.
+        """
+        with self.bench.runs.exclusive(case):
+            found = self.bench.runs.load(case)
+            while self._needs_more(case, found, wanted) and self.has_time(found):
+                self.bench.watcher.run_starts(case, len(found) + 1, wanted)
+                scaling = self.samples_scaling(case, found, judgement)
+                found.append(self.launch(case, len(found) + 1, scaling=scaling))
+                self.bench.watcher.run_ended(case, found[-1][0])
+            return found
+
+    def has_time(self, found: Sequence[RunWithFacts]) -> bool:
+        """Whether another run like those would end within the session's budget."""
+        budget = self.bench.budget
+        return budget is None or budget.allows(max((run.elapsed_s for run, _ in found), default=0))
+
+    def is_cut_short(self, case: Case, found: Sequence[RunWithFacts], wanted: int) -> bool:
+        """Whether runs are missing for which no time is left."""
+        return self._needs_more(case, found, wanted) and not self.has_time(found)
+
+    def _needs_more(self, case: Case, found: Sequence[RunWithFacts], wanted: int) -> bool:
+        if self.bench.share(case) is not None:
+            return len(found) < case.protocol.runs
+        return _undisturbed(found) < wanted and not stays_disturbed(case, found)
+
+    def check_nodes(self, case: Case) -> None:
+        """Raise ``CaseError`` unless the nodes of ``case``, if it has several, can train it."""
+        if self.bench.nodes is not None and self.bench.nodes.hosts_of(case):
+            self.bench.nodes.check(case, self.bench.target(case, self.workload_folder))
+
+    def run_share(self, case: Case, share: Share) -> None:
+        """Run the share of a node that does not judge; raise ``CaseError`` if it failed."""
+        for number in range(1, case.protocol.runs + 1):
+            self.bench.watcher.run_starts(case, number, case.protocol.runs)
+            # As node 0 decides by the runs that it has.
+            scaling = samples_scaling(case, None, number - 1)
+            check_share(case, self._execute(case, number, scaling=scaling), share.node_rank)
+
+    def samples_scaling(
+        self, case: Case, found: Sequence[RunWithFacts], judgement: Judgement | None
+    ) -> bool:
+        """Return whether the next run samples facts about scaling; see ``judge/screen.py``."""
+        if self.bench.share(case) is not None:
+            return samples_scaling(case, None, len(found))
+        told = sum(not run.disturbed and run.scaling is not None for run, _ in found)
+        return samples_scaling(case, judgement, told)
+
+    def launch(self, case: Case, number: int, *, scaling: bool) -> RunWithFacts:
+        """Return run ``number`` of ``case``, launched now; raise ``CaseError`` if it failed.
+
+        ``scaling``: it samples facts about scaling.
+        """
+        shared = self.bench.share(case) is not None
+        launched = launch_anew(
+            case,
+            lambda: self._execute(case, number, scaling=scaling),
+            # Nodes that were started one by one would have to agree on it.
+            is_allowed=lambda: not shared and self.has_time([]),
+            tell=lambda what: self.bench.watcher.tell(case, what),
+        )
+        if shared:
+            await_other_nodes(case, launched.run)
+        read = summarise_program if case.command else summarise
+        try:
+            run, facts = read(case, launched.run)
+        except CaseError as error:
+            raise launched.error(error) from error
+        run = launched.noted(run)
+        self.bench.runs.append(case, run, facts)
+        return run, facts
+
+    def _execute(self, case: Case, number: int, *, scaling: bool) -> Run:
+        check_unit(case)
+        workdir = self.bench.folder / case.id / f"run{number}"
+        shutil.rmtree(workdir, ignore_errors=True)  # of an attempt that failed
+        target = replace(self.bench.target(case, self.workload_folder), scaling=scaling)
+        self.check_nodes(case)
+        plan = make_plan(case, target, workdir)
+        shared = self.bench.shared_folder(case)
+        if self.bench.copies_package:
+            copy_package(self.bench.package_folder)
+        if shared is not None:
+            shared.clear(number)
+
+        gpus = GpuWatch(case, plan)
+
+        def tick(folder: Path) -> None:
+            self.bench.watcher.tick(case, folder)
+            gpus.tick(folder)
+            if shared is not None:
+                shared.check_others()
+
+        return execute(plan, lease=self.lease, on_tick=tick)
+
+    def measurement(
+        self, case: Case, runs: Sequence[RunWithFacts], parents: Sequence[RunWithFacts]
+    ) -> Measurement:
+        """Return what ``runs`` measured; the runs of the one-device parent give the speedup."""
+        told = [problem for run, _ in runs for problem in run.problems]
+        told += [p for run, _ in parents for p in run.problems if p.code == RETRIED]
+        problems = merged(told)
+        counting = _counting(runs)
+        drifting = sum(any(p.code == "drift" for p in run.problems) for run in counting)
+        if drifting * 2 <= len(counting):
+            problems.pop("drift", None)
+        disturbed = [
+            f"{whose}{_last_disturbed(several).disturbed}"
+            for whose, several in (("", runs), ("the one-device parent: ", parents))
+            if stays_disturbed(case, several)
+        ]
+        if disturbed:
+            message = "; ".join(disturbed)
+            problems["disturbed"] = Problem(code="disturbed", message=message)
+        return Measurement(
+            case_id=case.id,
+            unit=runs[0][1].get("unit", case.unit),
+            conditions=self.bench.conditions(
+                case, runs[0][1], self.bench.target(case, self.workload_folder)
+            ),
+            runs=tuple(counting),
+            disturbed_runs=tuple(run for run, _ in runs if run.disturbed and run not in counting),
+            parent_throughputs=tuple(run.throughput for run in _counting(parents)),
+            problems=tuple(problems.values()),
+            inject=self.bench.injected(case),
+        )
+
+
+def stays_disturbed(case: Case, runs: Sequence[RunWithFacts]) -> bool:
+    """Return whether so many runs were disturbed that no more are repeated."""
+    repeats = max(_FEWEST_REPEATS, case.protocol.max_runs - case.protocol.runs)
+    return len(runs) - _undisturbed(runs) > repeats
+
+
+def _undisturbed(runs: Sequence[RunWithFacts]) -> int:
+    return sum(not run.disturbed for run, _ in runs)
+
+
+def _counting(runs: Sequence[RunWithFacts]) -> list[RunSummary]:
+    """Return the undisturbed runs; all of them if none is, so that there is a number to show."""
+    return [run for run, _ in runs if not run.disturbed] or [run for run, _ in runs]
+
+
+def _last_disturbed(runs: Sequence[RunWithFacts]) -> RunSummary:
+    return next(run for run, _ in reversed(runs) if run.disturbed)

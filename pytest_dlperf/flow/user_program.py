@@ -1,0 +1,151 @@
+"""What a user's own program measured: by the marks in it, else by its log."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.log_pattern import LogPattern
+from pytest_dlperf.core.run import Run, RunSummary
+from pytest_dlperf.flow.program_marks import check_program
+from pytest_dlperf.measure.failure import failure_of, last_lines
+from pytest_dlperf.measure.logs import problems, registry, user_pattern
+from pytest_dlperf.measure.logs.extract import LogResult, Question, extract
+from pytest_dlperf.measure.records import read_records
+from pytest_dlperf.measure.summary import summarise
+
+if TYPE_CHECKING:
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.measure.logs.declare import Format
+
+
+def summarise_program(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
+    """Return what the program of ``run`` measured, and what is known of it.
+
+    A named ``log_format`` is read; without one, marks count before a log of a known look.
+    Raises ``CaseError`` if the program failed, or tells nothing that can be measured.
+    """
+    records = () if case.log_format else read_records(Path(run.plan.records))
+    if run.exit_code != 0 or run.timed_out:
+        raise failure_of(case, run, records)
+    if records:
+        check_program(case, run, records)
+        summary, facts = summarise(case, run)
+        return summary, {**facts, "unit": case.unit or registry.SAMPLES}
+    result = _read(case, run)
+    # A pattern that names no unit counts in the case's.
+    said = case.log_format.unit if isinstance(case.log_format, LogPattern) else result.unit
+    _check_unit(case, said)
+    return _summary(case, run, result), {"unit": said or case.unit or registry.SAMPLES}
+
+
+def check_unit(case: Case) -> None:
+    """Raise ``CaseError`` if the log that ``case`` names counts in another unit than it does."""
+    form = format_of(case)
+    if isinstance(case.log_format, LogPattern):
+        _check_unit(case, case.log_format.unit)
+    elif form is not None:
+        _check_unit(case, form.unit)
+
+
+def _check_unit(case: Case, said: str | None) -> None:
+    if case.unit and said and case.unit != said:
+        raise CaseError(
+            f"{case.id}: the marker counts in {case.unit!r}, and the log that it reads in "
+            f"{said!r}; say unit={said!r} in the marker, or leave it out there"
+        )
+
+
+def _read(case: Case, run: Run) -> LogResult:
+    """Return what the first rank's log says that gives a throughput, else the whole log.
+
+    One rank speaks for all; lines of several in one file may be torn.
+    """
+    question = Question(
+        form=format_of(case),
+        skip=case.protocol.warmup,
+        until=case.protocol.iterations,
+        batch_size_per_device=case.batch_size_per_device,
+        world_size=case.world_size,
+        devices_per_node=case.layout.devices_per_node,
+    )
+    for path in _rank_logs(run):
+        result = extract(path, question)
+        if result.throughput is not None:
+            return result
+    return extract(Path(run.log), question)
+
+
+def _rank_logs(run: Run) -> list[Path]:
+    if not run.plan.rank_logs:
+        return []
+
+    def numbers(path: Path) -> list[int]:
+        return [int(digits) for digits in re.findall(r"\d+", f"{path.parent.name}/{path.name}")]
+
+    return sorted(Path(run.plan.workdir).glob(run.plan.rank_logs), key=numbers)
+
+
+def format_of(case: Case) -> Format | None:
+    """Return the format that the case declares for its log; None where its look says."""
+    if isinstance(case.log_format, LogPattern):
+        return user_pattern.of_pattern(case.log_format)
+    return registry.named(case.log_format) if case.log_format else None
+
+
+def _summary(case: Case, run: Run, result: LogResult) -> RunSummary:
+    if result.throughput is None or result.estimates is None:
+        raise _unreadable(case, run, result)
+    for problem in result.problems:
+        if problem.code == problems.LOSS_LOST:
+            raise CaseError(f"{case.id}: {problem.message}.\n{_log(run)}")
+    return replace(
+        log_run_summary(result),
+        elapsed_s=run.elapsed_s,
+        log=run.log,
+        folder=run.plan.workdir,
+    )
+
+
+def log_run_summary(result: LogResult) -> RunSummary:
+    """Return a log with a throughput as a run; a log tells neither memory nor canary."""
+    assert result.throughput is not None
+    assert result.estimates is not None
+    return RunSummary(
+        throughput=result.throughput,
+        estimates={
+            "mean_of_rates": result.estimates.mean_of_rates,
+            "median_step": result.estimates.median_of_rates,
+        },
+        step_seconds=tuple(
+            span.seconds / (span.last_step - span.first_step + 1)
+            for span in result.spans
+            for _ in range(span.first_step, span.last_step + 1)
+        ),
+        ranks=(),
+        peak_memory_bytes=None,
+        time_to_first_step_s=None,
+        canary={},
+        others_cpu_share=None,
+        data_wait_share=result.data_wait_share,
+        problems=result.problems,
+        log=result.path,
+    )
+
+
+def _unreadable(case: Case, run: Run, result: LogResult) -> CaseError:
+    why = "; ".join(problem.message for problem in result.problems)
+    if result.format is not None and not case.log_format:
+        why += f" (it looks like the format {result.format!r})"
+    return CaseError(
+        f"{case.id}: the program ended, and its log gives no throughput: {why}. Say in the marker "
+        'what a line of it is (log_format=pattern(r"…"), or the name of a format), or mark the '
+        f"steps with pytest_dlperf.mark.step.\n{_log(run)}"
+    )
+
+
+def _log(run: Run) -> str:
+    return f"Log: {run.log}, its last lines:\n{last_lines(Path(run.log))}"

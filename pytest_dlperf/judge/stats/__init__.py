@@ -1,0 +1,1 @@
+"""Statistics of the verdict: levels, their spreads, contrasts, false alarms."""

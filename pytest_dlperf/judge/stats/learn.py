@@ -1,0 +1,178 @@
+"""The noise of a machine class, learnt from all that is stored of it (empirical Bayes)."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.core.baseline import level_of
+from pytest_dlperf.core.noise import LearntNoise, Prior
+from pytest_dlperf.judge.stats.levels import MEDIAN_DEVIATION, median_cost, undisturbed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytest_dlperf.core.baseline import Session
+
+#: The built-in prior counts as so many degrees of freedom among those that were stored.
+_BUILT_IN_DF: Final = 2.0
+#: What was learnt counts at least and at most so much against a case's own spread.
+_LEAST_DF, _MOST_DF = 2.0, 30.0
+#: From so many cases on their variances tell how much cases differ; below, what is built in.
+_FEWEST_CASES: Final = 3
+#: So many standard deviations off, a session is counted as one that is not farther away.
+_FAR: Final = 3.0
+#: From so many sessions on a case tells by itself that it varies more than others do.
+_FEWEST_SESSIONS: Final = 5
+#: Sessions are paired with so many after them: all with all would take too long for thousands.
+_NEAR: Final = 9
+#: No throughput is believed to vary less (log).
+_FLOOR: Final = 0.001
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Spread:
+    """A variance, with its degrees of freedom."""
+
+    variance: float
+    df: float
+
+
+def learn(levels: Iterable[Sequence[Session]], built_in: Prior) -> LearntNoise | None:
+    """Return the noise of cases, each given as the sessions of one level; None if none tells any.
+
+    A case's sessions must be of one level: a change of the level is no noise, nor is what observe
+    mode set aside as one.
+    """
+    stored = [[one for one in level_of(sessions) if one.runs] for sessions in levels]
+    runs = [s for sessions in stored if (s := _of_runs(sessions, built_in)) is not None]
+    if not runs:
+        return None
+    known = _pooled(runs)
+    run = _shrunk(known, built_in.run_sd)
+    between = _of_sessions([s for sessions in stored for s in _by_node(sessions)], run)
+    session = _shrunk(between, built_in.session_sd)
+    df = _prior_df(runs, built_in.run_df)
+    return LearntNoise(
+        run_sd=_digits(math.sqrt(run)),
+        run_df=_digits(df),
+        session_sd=_digits(math.sqrt(session)),
+        session_df=_digits(min(df, built_in.session_df + between.df)),
+        cases=len(runs),
+        sessions=sum(len(sessions) for sessions in stored),
+    )
+
+
+def _by_node(sessions: Sequence[Session]) -> list[list[Session]]:
+    """Return the sessions of each node: what nodes differ by is none of a day's noise."""
+    found: defaultdict[str, list[Session]] = defaultdict(list)
+    for session in sessions:
+        found[session.node].append(session)
+    return list(found.values())
+
+
+def _logs(session: Session) -> list[float]:
+    return [math.log(rate) for rate in session.runs]
+
+
+def _of_runs(sessions: Sequence[Session], built_in: Prior) -> _Spread | None:
+    """Return the variance between the runs of a session, pooled over the sessions of a case."""
+    kept = undisturbed([_logs(one) for one in sessions], built_in.run_sd)
+    several = [values for values in kept if len(values) > 1]
+    df = sum(len(values) - 1 for values in several)
+    if not df:
+        return None
+    total = sum(statistics.variance(values) * (len(values) - 1) for values in several)
+    return _Spread(variance=total / df, df=df)
+
+
+def _of_sessions(stored: Sequence[Sequence[Session]], run: float) -> _Spread:
+    """Return the variance between sessions beyond that of their medians; may be negative.
+
+    Deviations from the median of a case are cut to ``_FAR`` standard deviations, so that one odd
+    day, or a step that nobody told, is not taken for what every session does. Of normal values
+    less than 3 % of the standard deviation is lost; what was cut adds no degrees of freedom.
+    """
+    cases = [
+        (
+            [statistics.median(_logs(one)) for one in sessions],
+            run * statistics.fmean(median_cost(len(s.runs)) / len(s.runs) for s in sessions),
+        )
+        for sessions in stored
+        if len(sessions) > 1
+    ]
+    scale = _scale([levels for levels, _ in cases])
+    total, df, cut = 0.0, 0, 0
+    for levels, of_runs in cases:
+        count, middle = len(levels), statistics.median(levels)
+        deviations = [abs(level - middle) for level in levels]
+        believed = max(scale, math.sqrt(of_runs), _FLOOR)
+        if count >= _FEWEST_SESSIONS:
+            believed = max(believed, MEDIAN_DEVIATION * statistics.median(deviations))
+        # What squares about the median sum up to, over the variance
+        expected = count - 2 + median_cost(count)
+        far = _FAR * believed * math.sqrt(expected / count)
+        variance = math.fsum(min(one, far) ** 2 for one in deviations) / expected
+        total += (variance - of_runs) * (count - 1)
+        df += count - 1
+        cut += sum(one > far for one in deviations)
+    return _Spread(variance=total / df if df else 0.0, df=max(0, df - cut))
+
+
+def _scale(cases: Sequence[Sequence[float]]) -> float:
+    """Return the standard deviation of levels by the median of the differences within cases."""
+    differences = [
+        abs(one - other)
+        for levels in cases
+        for apart in range(1, min(len(levels), _NEAR + 1))
+        for one, other in zip(levels, levels[apart:], strict=False)
+    ]
+    if not differences:
+        return 0.0
+    return MEDIAN_DEVIATION * statistics.median(differences) / math.sqrt(2)
+
+
+def _pooled(spreads: Sequence[_Spread]) -> _Spread:
+    df = sum(one.df for one in spreads)
+    total = sum(one.variance * one.df for one in spreads)
+    return _Spread(variance=total / df if df else 0.0, df=df)
+
+
+def _shrunk(found: _Spread, built_in_sd: float) -> float:
+    """Return the variance, with the built-in one as some more degrees of freedom."""
+    total = max(0.0, found.variance) * found.df + built_in_sd**2 * _BUILT_IN_DF
+    return max(_FLOOR**2, total / (found.df + _BUILT_IN_DF))
+
+
+def _prior_df(spreads: Sequence[_Spread], built_in: float) -> float:
+    """Return what the pooled variance is worth for one case: less, the more cases differ.
+
+    By the spread of the logs of their variances (Smyth 2004, section 6.2): that of equal ones has
+    the variance trigamma(df / 2); what is beyond that is how much they differ.
+    """
+    from scipy.special import digamma, polygamma
+
+    usable = [one for one in spreads if one.variance > 0]
+    if len(usable) < _FEWEST_CASES:
+        return built_in
+    logs = [
+        math.log(one.variance) - float(digamma(one.df / 2)) + math.log(one.df / 2)
+        for one in usable
+    ]
+    expected = statistics.fmean(float(polygamma(1, one.df / 2)) for one in usable)
+    beyond = statistics.variance(logs) - expected
+    if beyond <= float(polygamma(1, _MOST_DF / 2)):
+        return _MOST_DF
+    low, high = _LEAST_DF, _MOST_DF
+    while high - low > 0.01:
+        middle = (low + high) / 2
+        low, high = (middle, high) if polygamma(1, middle / 2) > beyond else (low, middle)
+    return low
+
+
+def _digits(value: float) -> float:
+    # More would show noise in every diff.
+    return float(f"{value:.3g}")

@@ -1,0 +1,129 @@
+"""What the ranks of two arms imported from the repository, and whether that differs."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from pytest_dlperf.launch.arms.sources import is_native, is_source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Set
+
+    from pytest_dlperf.core.arm import ReadyArm
+
+
+@dataclass(frozen=True, kw_only=True)
+class Imported:
+    """Files that an arm's ranks imported, by their path in the repository."""
+
+    #: Path in the tree -> path of the file, and its SHA-256 as the rank found it.
+    files: Mapping[str, tuple[str, str]]
+
+    @classmethod
+    def of(cls, files: Mapping[str, str], trees: Iterable[Path], *, but: Path) -> Imported:
+        """Return what lies in ``trees``; ``but`` is the folder of runs, which is none of it."""
+        # The tree of an arm may lie within the repository's own.
+        longest_first = sorted({tree.resolve() for tree in trees}, key=lambda t: -len(t.parts))
+        found: dict[str, tuple[str, str]] = {}
+        for path, digest in files.items():
+            for tree in longest_first:
+                if Path(path).is_relative_to(tree):
+                    if not Path(path).is_relative_to(but) or tree.is_relative_to(but):
+                        found[Path(path).relative_to(tree).as_posix()] = (path, digest)
+                    break
+        return cls(files=found)
+
+    def foreign(self, tree: Path) -> Mapping[str, str]:
+        """Return the files that were not imported from ``tree``, which is this arm's own."""
+        return {name: path for name, (path, _) in self.files.items() if Path(path) != tree / name}
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstalledCopy:
+    """An installed package, or one from elsewhere, that the repository has as well."""
+
+    path: str
+    #: Python files that were imported of it.
+    files: int
+    #: Whether compiled modules of it were imported.
+    compiled: bool
+    #: Package or module in the repository -> how many of the files that has.
+    roots: Mapping[str, int]
+
+    @classmethod
+    def of(cls, *facts: Mapping[str, Any]) -> tuple[InstalledCopy, ...]:
+        """Return those that any of the arms imported, by what their ranks reported."""
+        told = {path: copy for one in facts for path, copy in one["imports"]["copies"].items()}
+        return tuple(cls(path=path, **copy) for path, copy in sorted(told.items()))
+
+    def differing(self, paths: Set[str]) -> Iterator[tuple[str, bool]]:
+        """Yield the sources among ``paths`` that it may be made of, and whether it surely is.
+
+        It is taken for a copy of the repository's package that has half of its files or more: of
+        one that merely has the same name, as ``tests/torch``, next to none are there.
+        """
+        for root, shared in self.roots.items():
+            for path in sorted(paths):
+                if is_source(path) and PurePosixPath(path).is_relative_to(root):
+                    yield path, 2 * shared >= self.files
+        if self.compiled:
+            # What it is compiled from may lie anywhere.
+            certain = any(2 * shared >= self.files for shared in self.roots.values())
+            yield from ((path, certain) for path in sorted(paths) if is_native(path))
+
+
+def tree_of(arm: ReadyArm, top: Path) -> Path | None:
+    """Return the tree that ``arm`` imports from; None where it differs in more than its tree."""
+    if arm.tree is not None:
+        return Path(arm.tree.arm)
+    return top if arm.kind == "here" else None
+
+
+def changed(names: Iterable[str], now: Path, before: Path) -> frozenset[str]:
+    """Return the files of ``names`` that differ between two trees, or are in one only."""
+    return frozenset(name for name in names if _digest(now / name) != _digest(before / name))
+
+
+def _digest(path: Path) -> str | None:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+
+
+def secretly_same(now: Imported, before: Imported, changed: Iterable[str]) -> list[str]:
+    """Return the files that differ between the trees, and yet are the same in both arms."""
+    return sorted(
+        name
+        for name in changed
+        if name in now.files
+        and name in before.files
+        and now.files[name][1] == before.files[name][1]
+    )
+
+
+def never_seen(own: Imported, paths: Iterable[str], tree: Path, other: Path) -> Mapping[str, str]:
+    """Return the modules that only ``tree`` has, and that its arm could not have imported.
+
+    Each with a file beside which, or above which, it would have been found: this one was
+    imported from another tree.
+    """
+    beside = {str(PurePosixPath(name).parent): path for name, path in own.foreign(tree).items()}
+    return {
+        path: beside[folder]
+        for path in sorted(paths)
+        if is_source(path) and (tree / path).is_file() and not (other / path).is_file()
+        for folder in map(str, PurePosixPath(path).parents)
+        if folder in beside
+    }
+
+
+def same_compiled(now: Imported, before: Imported, paths: Iterable[str]) -> list[str]:
+    """Return the compiled modules that are one file in both arms, where their sources differ."""
+    if not any(is_native(path) for path in paths):
+        return []
+    return sorted(
+        name
+        for name, (path, _) in now.files.items()
+        if not name.endswith(".py") and before.files.get(name, ("", ""))[0] == path
+    )

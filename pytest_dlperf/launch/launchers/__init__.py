@@ -1,0 +1,1 @@
+"""One module a launcher: the command that starts the ranks."""

@@ -1,0 +1,1 @@
+"""Processes of a launch: the supervisor, the lease of the host, logs, orphans."""

@@ -1,0 +1,244 @@
+"""The program that every launch is a child of: starts one launch, and leaves nothing of it.
+
+Standard library only, and of this package what lies beside it: it is run by its path. It is a
+child subreaper, so that every process of the launch stays its descendant whatever session it
+makes or parent it loses; it holds the lease's descriptor, which its launch does not inherit; its
+standard input is a pipe from pytest, whose end of file means that pytest is gone, however it died.
+At the end of the launcher, at the timeout, at a signal, at end of file or when logs grow without
+end it terminates, then kills and reaps every descendant, writes why to ``supervisor.json``, and
+only then exits, which frees the lease.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+if __package__ or TYPE_CHECKING:
+    from pytest_dlperf.launch.process.run_logs import CappedLog, RankLogs, absorb_logs
+else:
+    # Last, so that nothing of the standard library is hidden by what lies here.
+    sys.path.append(str(Path(__file__).parent))
+    from run_logs import CappedLog, RankLogs, absorb_logs
+
+_PR_SET_CHILD_SUBREAPER: Final = 36  # prctl(2), Linux 3.4
+_POLL_S: Final = 0.05
+#: From SIGTERM to SIGKILL. A CI system's cancel leaves about 10 s in all.
+GRACE_S: Final = 4.0
+#: After SIGKILL: a process that still stands then waits for a driver or a disk, perhaps for good.
+UNKILLABLE_S: Final = 15.0
+_SIZES_EVERY_S: Final = 1.0
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command after ``--`` to its end; return 0 if that could be supervised and told.
+
+    Else the number of the error for which ``supervisor.json`` could not be written.
+    """
+    parser = argparse.ArgumentParser(prog="supervisor.py")
+    parser.add_argument("--timeout-s", type=float, required=True)
+    parser.add_argument("--workdir", type=Path, required=True)
+    parser.add_argument("--private-logs", type=Path)
+    parser.add_argument("--rank-logs", default="", help="their glob below the workdir")
+    parser.add_argument("--temporary", type=Path, help="folder to remove at the end")
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    arguments = parser.parse_args(argv)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    asked_to_end: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, lambda received, _frame: asked_to_end.append(received))
+    rank_logs = RankLogs(arguments.workdir, arguments.rank_logs, arguments.private_logs)
+    oom_kills = _oom_kills()
+    try:
+        report = _launch(arguments, rank_logs, asked_to_end)
+        rank_logs.cap()
+        if arguments.private_logs is not None:
+            absorb_logs(arguments.private_logs, arguments.workdir / "output.log")
+        report["oom_kills"] = _oom_kills() - oom_kills
+        partial = arguments.workdir / "supervisor.json.partial"
+        partial.write_text(json.dumps(report), encoding="utf-8")
+        partial.replace(arguments.workdir / "supervisor.json")
+    except OSError as error:
+        end_descendants(gently=False)
+        return error.errno or 1
+    finally:
+        if arguments.temporary is not None:
+            shutil.rmtree(arguments.temporary, ignore_errors=True)
+    return 0
+
+
+def _launch(
+    arguments: argparse.Namespace, rank_logs: RankLogs, asked_to_end: list[int]
+) -> dict[str, Any]:
+    command = arguments.command[1:]
+    reading, writing = os.pipe()
+    with CappedLog(arguments.workdir / "output.log", reading) as log:
+        try:
+            launcher = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=writing,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            message = f"{command[0]}: {error.strerror}"
+            return {"exit_code": None, "end": "not-started", "message": message}
+        finally:
+            os.close(writing)
+        deadline_s = time.monotonic() + arguments.timeout_s
+        report = _wait_for_end(launcher, deadline_s, asked_to_end, log, rank_logs)
+        # Unknown where the launcher has to be ended.
+        report["exit_code"] = launcher.returncode
+        report["alive"] = descendants(os.getpid())
+        report |= end_descendants(gently=report["end"] != "exited", log=log)
+        log.drain()
+    return report | ({"log_error": log.error} if log.error else {})
+
+
+def _wait_for_end(
+    launcher: subprocess.Popen[bytes],
+    deadline_s: float,
+    asked_to_end: list[int],
+    log: CappedLog,
+    rank_logs: RankLogs,
+) -> dict[str, Any]:
+    pytest_pipe = sys.stdin.fileno()
+    sizes_at_s = time.monotonic()
+    while True:
+        if launcher.poll() is not None:
+            return {"end": "exited"}
+        if asked_to_end:
+            return {"end": "asked-to-end"}
+        now_s = time.monotonic()
+        if now_s > deadline_s:
+            return {"end": "timeout"}
+        if now_s > sizes_at_s:
+            sizes_at_s = now_s + _SIZES_EVERY_S
+            if message := rank_logs.too_long():
+                return {"end": "logs-too-long", "message": message}
+        readable, _, _ = select.select([pytest_pipe, *log.descriptors], [], [], _POLL_S)
+        if pytest_pipe in readable and not os.read(pytest_pipe, 1):
+            return {"end": "pytest-gone"}
+        if set(readable) - {pytest_pipe}:
+            log.take()
+
+
+class Drained(Protocol):
+    """What the output of descendants waits in."""
+
+    def drain(self) -> None:
+        """Take what is there, so that nobody waits to write."""
+        ...
+
+
+def end_descendants(*, gently: bool, log: Drained | None = None) -> dict[str, Any]:
+    """Terminate, then kill and reap every descendant; return how many had to be killed.
+
+    Repeats until none is left: a process may make another while it is being killed. Those that
+    even SIGKILL does not end in time are returned as ``unkilled``.
+    """
+    if gently:
+        _signal_all(signal.SIGTERM)
+        deadline_s = time.monotonic() + GRACE_S
+        while descendants(os.getpid()) and time.monotonic() < deadline_s:
+            _reap()
+            if log is not None:
+                log.drain()
+            time.sleep(_POLL_S)
+    killed: set[int] = set()
+    deadline_s = time.monotonic() + UNKILLABLE_S
+    while True:
+        _reap()
+        living = descendants(os.getpid())
+        if not living:
+            return {"killed": len(killed)}
+        if time.monotonic() > deadline_s:
+            return {"killed": len(killed), "unkilled": living}
+        killed |= set(living)
+        # None of them can start another between the two.
+        _signal_all(signal.SIGSTOP)
+        _signal_all(signal.SIGKILL)
+        time.sleep(_POLL_S / 5)
+
+
+def _signal_all(number: int) -> None:
+    # Ranks before their launcher: Paddle's kills them as soon as it is told to end, and a rank
+    # that is killed cannot say where it stood.
+    for pid in reversed(descendants(os.getpid())):
+        # It may have ended by itself.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def _reap() -> None:
+    while True:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+
+
+def _oom_kills() -> int:
+    """Return how many processes of this host the kernel has killed for memory since it started."""
+    try:
+        text = Path("/proc/vmstat").read_text(encoding="ascii")
+    except OSError:
+        return 0
+    return sum(int(n) for name, n in map(str.split, text.splitlines()) if name == "oom_kill")
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the pids of all living descendants of ``pid``, parents first."""
+    if Path("/proc/self/task").exists():
+        return _linux_descendants(pid)
+    listing = subprocess.run(
+        ["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True
+    ).stdout
+    children: dict[int, list[int]] = {}
+    for line in listing.splitlines():
+        child, parent = map(int, line.split())
+        children.setdefault(parent, []).append(child)
+    found, todo = [], list(children.get(pid, []))
+    while todo:
+        found.append(todo.pop())
+        todo += children.get(found[-1], [])
+    return found
+
+
+def _linux_descendants(pid: int) -> list[int]:
+    found: list[int] = []
+    todo = [pid]
+    while todo:
+        try:
+            threads = os.listdir(f"/proc/{todo[-1]}/task")
+        except OSError:
+            threads = []  # it ended while we looked
+        parent = todo.pop()
+        for thread in threads:
+            try:
+                text = Path(f"/proc/{parent}/task/{thread}/children").read_text(encoding="ascii")
+            except OSError:
+                continue  # it ended while we looked
+            children = [int(word) for word in text.split()]
+            found += children
+            todo += children
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Launches on other hosts: channels, transports, and the programs at their far end."""

@@ -1,0 +1,97 @@
+"""Asks several hosts at once: one short command on each, over channels of its own."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.launch.remote.channel import Channel, pump
+from pytest_dlperf.launch.remote.over_hosts import CONNECT_TIMEOUT_S, nonce_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from pytest_dlperf.core.hosts import Reach
+
+_POLL_S: Final = 0.2
+
+
+class Answer:
+    """What one host said."""
+
+    def __init__(self) -> None:
+        self.output = b""
+        #: Seconds that its clock is ahead of this one; None if it was not reached.
+        self.clock_ahead_s: float | None = None
+        #: Why there is no output, or not all; empty if the command ended well.
+        self.problem = ""
+
+
+def ask(
+    reaches: Sequence[Reach],
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    prefix: Sequence[str],
+    package_folder: Path,
+    timeout_s: float,
+) -> dict[str, Answer]:
+    """Return each host's answer to ``argv``, which is started there behind ``prefix``."""
+    answers = {reach.name: Answer() for reach in reaches}
+    channels = [Channel(reach) for reach in reaches]
+    try:
+        sent_s = time.time()
+        for channel in channels:
+            channel.begin(nonce_of(package_folder), reaches[0].name)
+        deadline_s = time.monotonic() + CONNECT_TIMEOUT_S + timeout_s
+        while any(not _is_done(c) for c in channels) and time.monotonic() < deadline_s:
+            for channel, kind, data in pump([c for c in channels if not c.is_over], _POLL_S):
+                answer = answers[channel.name]
+                if kind == "H":
+                    assert channel.hello is not None
+                    # It was read at some moment between the two.
+                    between_s = (
+                        max(sent_s, channel.hello["here"] - 1.0) + channel.hello["here"]
+                    ) / 2
+                    answer.clock_ahead_s = channel.hello["time"] - between_s
+                    channel.send(
+                        {
+                            "kind": "run",
+                            "argv": list(argv),
+                            "env": dict(env),
+                            "prefix": list(prefix),
+                            "files": {},
+                            "cwd": "",
+                            "workdir": str(package_folder.with_name("preflight")),
+                            "meet_at": "",
+                            "interface_variables": [],
+                            "timeout_s": timeout_s,
+                            "send_back": False,
+                        }
+                    )
+                elif kind == "O":
+                    answer.output += data
+        for channel in channels:
+            answers[channel.name].problem = _problem(channel)
+    finally:
+        for channel in channels:
+            channel.close()
+            channel.kill()
+    return answers
+
+
+def _is_done(channel: Channel) -> bool:
+    return channel.is_over or channel.end is not None
+
+
+def _problem(channel: Channel) -> str:
+    if channel.hello is None:
+        return f"cannot be reached: {channel.words or 'it gave no answer'}"
+    if channel.end is None:
+        return f"was lost: {channel.words or 'it gave no answer'}"
+    if channel.end["end"] == "not-started":
+        return f"could not start it: {channel.end['message']}"
+    if channel.end["exit_code"] != 0:
+        return f"it ended with {channel.end['exit_code']} ({channel.end['end']})"
+    return ""

@@ -1,0 +1,266 @@
+"""A channel to a node: this end of it. Standard library only.
+
+It goes over whatever reaches the node: ssh, srun, or nothing at all for this host. The far end
+(``far_side.py``) is sent as source, then takes messages, a line of JSON each, and answers in
+frames: a letter, the length in hexadecimal digits, a line feed, and so many bytes.
+
+=====  =====================================================
+frame  holds
+=====  =====================================================
+``H``  host name, clock, a free port, whether files are shared
+``O``  output of the command
+``T``  a piece of the archive of its records
+``W``  who holds the node's lease
+``L``  nothing: the lease is held
+``E``  how the command ended
+=====  =====================================================
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import select
+import shlex
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from pytest_dlperf.core.hosts import Reach
+from pytest_dlperf.launch.remote.far_side import BEGIN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_PACKAGE: Final = Path(__file__).resolve().parents[2]
+#: What the far end consists of, each after what it imports.
+_SENT: Final = (
+    "core.errors",
+    "core.runtime_folder",
+    "launch.remote.carried",
+    "launch.remote.far_pipe",
+    "launch.process.orphans",
+    "launch.process.lease",
+    "launch.remote.network",
+    "launch.process.run_logs",
+    "launch.process.supervisor",
+    "launch.remote.far_side",
+)
+_BEAT_S: Final = 2.0
+_CHUNK: Final = 1 << 16
+_HEADER: Final = re.compile(rb"([A-Z])([0-9a-f]+)\n")
+#: The far end's first words: reads the length of its source, then the source.
+_BOOT: Final = """
+import os, sys
+def read(size):
+    data = b""
+    while len(data) < size:
+        piece = os.read(0, size - len(data))
+        if not piece:
+            sys.exit(255)
+        data += piece
+    return data
+digits = read(1)
+while not digits.endswith(b"\\n"):
+    digits += read(1)
+exec(compile(read(int(digits)), "dlperf", "exec"))
+"""
+
+
+class Channel:
+    """One node's channel, with what has come over it so far."""
+
+    def __init__(self, reach: Reach) -> None:
+        words = (reach.python, "-I", "-c", _BOOT)
+        self.name = reach.name
+        self.process = subprocess.Popen(
+            (*reach.argv, shlex.join(words)) if reach.shell else (*reach.argv, *words),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            # Ctrl-C is pytest's to handle.
+            start_new_session=True,
+        )
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self.output: IO[bytes] | None = self.process.stdout
+        self.errors: IO[bytes] | None = self.process.stderr
+        self._writing = threading.Lock()
+        self._buffer = b""
+        self._has_begun = False
+        self._beat_s = time.monotonic()
+        #: What came before the first frame, and beside the frames: ssh's own words.
+        self.said = b""
+        self.hello: dict[str, Any] | None = None
+        self.heard_s = time.monotonic()
+        #: When nothing more could come.
+        self.over_s = self.heard_s
+        #: How the command ended; None until it did.
+        self.end: dict[str, Any] | None = None
+
+    def begin(self, nonce: dict[str, str], meet_at: str, *, clear: str = "") -> None:
+        """Send the far end, which then says hello.
+
+        ``nonce`` names a file, and its text, that a shared folder has; ``meet_at`` is the first
+        node of the launch; ``clear`` is the folder of a run of which nothing may live there.
+        """
+        source = far_end().encode()
+        self._write(b"%d\n" % len(source) + source)
+        self.send({"nonce": nonce, "meet_at": meet_at, "clear": clear})
+
+    def send(self, message: Any) -> None:
+        """Send one message."""
+        self._write(json.dumps(message).encode() + b"\n")
+
+    def beat(self) -> None:
+        """Say, now and then, that this end is there."""
+        if time.monotonic() - self._beat_s > _BEAT_S and not self.is_over:
+            self._beat_s = time.monotonic()
+            self._write(b"\n")
+
+    def _write(self, data: bytes) -> None:
+        assert self.process.stdin is not None
+        with self._writing, contextlib.suppress(BrokenPipeError):
+            if self.process.stdin.closed:
+                return
+            # Where the far end is gone its own words say why.
+            while data:
+                data = data[self.process.stdin.write(data) :]
+
+    def close(self) -> None:
+        """Say that nobody waits any more: the far end ends what it started."""
+        with self._writing:
+            if self.process.stdin is not None and not self.process.stdin.closed:
+                self.process.stdin.close()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will come."""
+        return self.output is None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it ended without having said how the command did."""
+        return self.is_over and self.end is None
+
+    @property
+    def words(self) -> str:
+        """Return what the channel's program said, its last lines."""
+        text = self.said.decode("utf-8", errors="replace").strip()
+        return " | ".join(line.strip() for line in text.splitlines()[-4:] if line.strip())
+
+    def take_errors(self) -> None:
+        """Keep what is there on standard error."""
+        assert self.errors is not None
+        data = os.read(self.errors.fileno(), _CHUNK)
+        self.said = (self.said + data)[-_CHUNK:]
+        if not data:
+            self.errors.close()
+            self.errors = None
+
+    def take(self) -> list[tuple[str, bytes]]:
+        """Return the frames that are there; hello and end are noted as well."""
+        assert self.output is not None
+        data = os.read(self.output.fileno(), _CHUNK)
+        if not data:
+            self.output.close()
+            self.output = None
+            self.over_s = time.monotonic()
+            return []
+        self.heard_s = time.monotonic()
+        self._buffer += data
+        if not self._has_begun:
+            before, found, rest = self._buffer.partition(BEGIN)
+            if not found:
+                return []
+            self.said, self._buffer, self._has_begun = before[-_CHUNK:], rest, True
+        return self._frames()
+
+    def _frames(self) -> list[tuple[str, bytes]]:
+        frames = []
+        while match := _HEADER.match(self._buffer):
+            end = match.end() + int(match[2], 16)
+            if len(self._buffer) < end:
+                break
+            kind, data = match[1].decode(), self._buffer[match.end() : end]
+            self._buffer = self._buffer[end:]
+            if kind == "H":
+                self.hello = {**json.loads(data), "here": time.time()}
+            elif kind == "E":
+                self.end = json.loads(data)
+            frames.append((kind, data))
+        return frames
+
+    def kill(self) -> None:
+        """End the channel itself, where closing it did not."""
+        self.close()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        for stream in (self.output, self.errors):
+            if stream is not None:
+                stream.close()
+        self.output = self.errors = None
+
+
+def far_end() -> str:
+    """Return the source that is sent: modules under their own names, then its start."""
+    sources = {
+        f"pytest_dlperf.{name}": (_PACKAGE / f"{name.replace('.', '/')}.py").read_text(
+            encoding="utf-8"
+        )
+        for name in _SENT
+    }
+    packages = sorted(
+        {".".join(name.split(".")[:depth]) for name in sources for depth in (1, 2, 3)}
+        - set(sources)
+    )
+    return (
+        "import sys, types\n"
+        f"for name in {packages!r}:\n"
+        "    sys.modules[name] = types.ModuleType(name)\n"
+        "    sys.modules[name].__path__ = []\n"
+        f"for name, source in {sources!r}.items():\n"
+        "    module = sys.modules[name] = types.ModuleType(name)\n"
+        "    parent, _, last = name.rpartition('.')\n"
+        "    setattr(sys.modules[parent], last, module)\n"
+        "    module.__package__ = parent\n"
+        "    exec(compile(source, name, 'exec'), module.__dict__)\n"
+        "sys.modules['pytest_dlperf.launch.remote.far_side'].main()\n"
+    )
+
+
+def as_exit_code(code: int) -> int:
+    """Return the exit code of a command as a shell has it: above 128 for a signal."""
+    return code if code >= 0 else 128 - code
+
+
+def pump(channels: Sequence[Channel], timeout_s: float) -> list[tuple[Channel, str, bytes]]:
+    """Wait for any of the channels; return the frames that came, and keep all of them alive."""
+    by_file: dict[Any, tuple[Channel, bool]] = {}
+    for channel in channels:
+        channel.beat()
+        for stream, is_error in ((channel.output, False), (channel.errors, True)):
+            if stream is not None:
+                by_file[stream] = (channel, is_error)
+    if not by_file:
+        time.sleep(timeout_s)
+        return []
+    frames = []
+    for stream in select.select(list(by_file), [], [], timeout_s)[0]:
+        channel, is_error = by_file[stream]
+        if is_error:
+            channel.take_errors()
+        else:
+            frames += [(channel, kind, data) for kind, data in channel.take()]
+    return frames
+
+
+def reach_from_json(values: dict[str, Any]) -> Reach:
+    """Return the reach that a program was told of by file."""
+    return Reach(**{**values, "argv": tuple(values["argv"])})

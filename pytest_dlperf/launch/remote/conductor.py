@@ -1,0 +1,265 @@
+"""The program that runs one launch on several nodes, each at the far end of a channel.
+
+Standard library only. It is itself the command of a supervisor, so that its channels end
+however pytest does. What the nodes print comes out in whole lines, of all but the first after
+the node's name; how each ended stands in ``nodes.json``. When one of them
+ends badly all others are ended at once: launchers wait for each other for minutes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import tarfile
+import time
+from pathlib import Path
+from typing import IO, Any, Final
+
+if __name__ == "__main__":  # run by its path, in isolated mode
+    sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+
+from pytest_dlperf.launch.remote.channel import Channel, as_exit_code, pump, reach_from_json
+
+_POLL_S: Final = 0.2
+#: From the end of the pipes to the end of the channels: the far end terminates, then kills.
+_ENDING_S: Final = 12.0
+#: A line that grows longer is broken.
+_LINE_BYTES: Final = 1 << 18
+#: For the records of a node that shares no files.
+_COLLECTING_S: Final = 60.0
+#: Time after the first bad end in which the other nodes can still say what they saw.
+_LAST_WORDS_S: Final = 1.0
+
+
+class Node:
+    """One node of the launch."""
+
+    def __init__(self, rank: int, values: dict[str, Any], workdir: Path) -> None:
+        self.rank = rank
+        self.values = values
+        self.workdir = workdir
+        self.channel = Channel(reach_from_json(values["reach"]))
+        self._line = b""
+        self._archive: IO[bytes] | None = None
+        #: Whether it was lost before its command, or those of others, had ended.
+        self.was_lost = False
+
+    @property
+    def has_command(self) -> bool:
+        """Whether it is given a command; else a launcher on another node starts its ranks."""
+        return bool(self.values["run"]["argv"])
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its command has ended, and everything about it is here."""
+        return self.channel.end is not None or self.channel.is_over
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether it ended otherwise than in good order."""
+        end = self.channel.end
+        if end is None:
+            return self.channel.is_lost
+        return bool(end["end"] != "exited" or end["exit_code"] != 0)
+
+    def take(self, kind: str, data: bytes) -> None:
+        """Take a frame: pass output on in whole lines, keep the archive."""
+        if kind == "O":
+            head, found, tail = data.rpartition(b"\n")
+            if found:
+                self._print((self._line + head).split(b"\n"))
+                self._line = b""
+            self._line += tail
+            if len(self._line) > _LINE_BYTES:
+                self._print([self._line])
+                self._line = b""
+        elif kind == "T":
+            if self._archive is None:
+                self._archive = (self.workdir / f"node{self.rank}.tar").open("wb")
+            self._archive.write(data)
+
+    def _print(self, lines: list[bytes]) -> None:
+        # The first node has the first rank, whose lines are read as they are.
+        prefix = f"{self.channel.name}: ".encode() if self.rank else b""
+        sys.stdout.buffer.write(b"".join(prefix + line + b"\n" for line in lines))
+        sys.stdout.buffer.flush()
+
+    def finish(self) -> dict[str, Any]:
+        """Unpack what came back, and return how the node ended."""
+        if self._line:
+            self._print([self._line])
+        if self._archive is not None:
+            self._archive.close()
+            path = Path(self._archive.name)
+            unpack(path, self.workdir)
+            path.unlink()
+        return {"node": self.channel.name, **(self.channel.end or self._without_end())}
+
+    def _without_end(self) -> dict[str, Any]:
+        if not self.has_command and self.channel.hello and not self.was_lost:
+            return {"exit_code": 0, "end": "exited", "killed": 0}
+        return {
+            "exit_code": None,
+            "end": "lost" if self.channel.hello else "not-reached",
+            "message": self.channel.words,
+            "silent_s": self.channel.over_s - self.channel.heard_s,
+        }
+
+
+def unpack(archive: Path, workdir: Path) -> None:
+    """Put the files of a node's run into ``workdir``; those that are here already stay."""
+    with tarfile.open(archive) as files:
+        try:
+            for member in files:
+                target = (workdir / member.name).resolve()
+                inside = target.is_relative_to(workdir.resolve())
+                if member.isfile() and inside and not target.exists():
+                    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                    content = files.extractfile(member)
+                    assert content is not None
+                    target.write_bytes(content.read())
+        except tarfile.ReadError as error:
+            sys.stdout.write(f"records of a node came back torn: {error}\n")
+
+
+def main(argv: list[str]) -> int:
+    """Run the launch that the file ``argv[0]`` describes; return its exit code."""
+    path = Path(argv[0])
+    job = json.loads(path.read_text(encoding="utf-8"))
+    path.unlink()  # it holds environment
+    asked: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, lambda received, _frame: asked.append(received))
+    nodes = [Node(rank, values, path.parent) for rank, values in enumerate(job["nodes"])]
+    channels = [node.channel for node in nodes]
+    started_s = time.monotonic()
+    for node in nodes:
+        # An earlier launch of this run may have lost what was to end its processes.
+        clear = str(path.parent) if node.values["reach"]["argv"] else ""
+        node.channel.begin(job["nonce"], node.values["run"]["meet_at"], clear=clear)
+    end = _greet(channels, started_s + job["connect_timeout_s"], asked)
+    if not end:
+        _start(nodes, job)
+        end = _until_one_ends_badly(nodes, started_s + job["timeout_s"], asked)
+    with_command = [node for node in nodes if node.has_command]
+    _end_all(with_command, last_words_s=0.0 if end == "exited" else _LAST_WORDS_S)
+    others = [node for node in nodes if not node.has_command]
+    if not asked:
+        _collect(others)
+    _end_all(others, last_words_s=0.0)
+    reports = [node.finish() for node in nodes]
+    bad = [report for report in reports if report["end"] != "exited" or report["exit_code"] != 0]
+    partial = path.with_name("nodes.json.partial")
+    partial.write_text(json.dumps({"end": end, "nodes": reports}), encoding="utf-8")
+    partial.replace(path.with_name("nodes.json"))
+    codes = [report["exit_code"] for report in bad if report["exit_code"]]
+    return as_exit_code(codes[0]) if codes else int(bool(bad) or end != "exited")
+
+
+def _greet(channels: list[Channel], deadline_s: float, asked: list[int]) -> str:
+    """Wait until every node is there; return why not, else nothing."""
+    while any(channel.hello is None for channel in channels):
+        pump(channels, _POLL_S)
+        if asked:
+            return "asked-to-end"
+        if any(c.is_over and c.hello is None for c in channels) or time.monotonic() > deadline_s:
+            return "not-reached"
+    return ""
+
+
+def _start(nodes: list[Node], job: dict[str, Any]) -> None:
+    first = nodes[0].channel.hello
+    assert first is not None
+    for node in nodes:
+        if not node.has_command:
+            continue
+        assert node.channel.hello is not None
+        text = json.dumps(node.values["run"])
+        for name, value in {
+            "${MASTER_PORT}": first["port"],
+            "${MASTER_IP}": first["address"],
+            "${NODE_IP}": node.channel.hello["address"],
+            "${NETWORK}": first["network"],
+            "${INTERFACE}": first["interface"],
+        }.items():
+            text = text.replace(name, str(value))
+        node.channel.send(
+            {
+                **json.loads(text),
+                "kind": "run",
+                "workdir": str(node.workdir),
+                # A little longer than here, so that it is this end that says why.
+                "timeout_s": job["timeout_s"] + _ENDING_S,
+                "send_back": not node.channel.hello["sees"],
+            }
+        )
+
+
+def _collect(nodes: list[Node]) -> None:
+    """Ask nodes whose commands a launcher started for the records that they alone have."""
+    for node in nodes:
+        hello = node.channel.hello
+        if hello is not None and not hello["sees"]:
+            node.channel.send(
+                {
+                    "kind": "collect",
+                    "workdir": str(node.workdir),
+                    "files": list(node.values["run"]["files"]),
+                }
+            )
+    begin_s = time.monotonic()
+    asked = [node for node in nodes if node.channel.hello and not node.channel.hello["sees"]]
+    while not all(node.is_done for node in asked):
+        if time.monotonic() - begin_s > _COLLECTING_S:
+            return
+        _take_all(nodes)
+
+
+def _take_all(nodes: list[Node]) -> None:
+    living = [node for node in nodes if not node.channel.is_over]
+    for channel, kind, data in pump([node.channel for node in living], _POLL_S):
+        next(node for node in living if node.channel is channel).take(kind, data)
+
+
+def _until_one_ends_badly(nodes: list[Node], deadline_s: float, asked: list[int]) -> str:
+    channels = [node.channel for node in nodes]
+    by_channel = {id(node.channel): node for node in nodes}
+    commanded = [node for node in nodes if node.has_command]
+    while not all(node.is_done for node in commanded):
+        for channel, kind, data in pump([c for c in channels if not c.is_over], _POLL_S):
+            by_channel[id(channel)].take(kind, data)
+        for node in nodes:
+            node.was_lost = node.channel.is_lost
+        if asked:
+            return "asked-to-end"
+        if time.monotonic() > deadline_s:
+            return "timeout"
+        if any(node.is_bad for node in nodes):
+            return "failed"
+    return "failed" if any(node.is_bad for node in nodes) else "exited"
+
+
+def _end_all(nodes: list[Node], *, last_words_s: float) -> None:
+    """Close the pipes, take what still comes, then end the channels themselves.
+
+    After ``last_words_s``: ranks can still say what they saw when another one ended.
+    """
+    begin_s = time.monotonic()
+    while not all(node.channel.is_over for node in nodes):
+        passed_s = time.monotonic() - begin_s
+        if passed_s >= last_words_s:
+            for node in nodes:
+                node.channel.close()
+        if passed_s > _ENDING_S:
+            break
+        _take_all(nodes)
+    for node in nodes:
+        node.channel.kill()
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    os._exit(code)

@@ -1,0 +1,273 @@
+"""The far end of a channel: starts one command on its node, and leaves nothing of it.
+
+Standard library only, and Python 3.10: its source comes over the channel, so that a node needs
+neither this package nor a shared file system. Its standard input is the pipe: as long as
+something is heard on it, somebody waits for this end. Its standard output carries frames; see
+``channel.py``. Every process of the command is its descendant, as under ``supervisor.py``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from pytest_dlperf.launch.process.lease import host_lease
+from pytest_dlperf.launch.process.orphans import end_left_over
+from pytest_dlperf.launch.process.supervisor import descendants, end_descendants
+from pytest_dlperf.launch.remote.carried import give_records, unpack
+from pytest_dlperf.launch.remote.far_pipe import Pipe
+from pytest_dlperf.launch.remote.network import identity, interface_to, network_to, own_address
+
+#: Begins the frames; what a login shell prints before it is none.
+BEGIN: Final = b"\0dlperf-channel\0\n"
+#: Of the node's own environment, what a command gets; all else is named by the job.
+KEPT: Final = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TMPDIR", "TZ",
+    "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
+    "XDG_RUNTIME_DIR",
+)  # fmt: skip
+_CHUNK: Final = 1 << 16
+#: A pipe has 64 KiB, or up to 1 MiB where a process asked for it (pipe(7)).
+_CHUNKS_IN_PIPE: Final = 16
+_POLL_S: Final = 0.05
+#: From SIGTERM to SIGKILL it takes 4 s; this is a little more.
+_GRACE_S: Final = 8.0
+
+
+def main() -> None:
+    """Say hello, take one job, and do it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # child subreaper, see supervisor.py
+    asked: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, lambda received, _frame: asked.append(received))
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    pipe = Pipe()
+    os.write(1, BEGIN)
+    greeting = pipe.wait()
+    if greeting is None:
+        return
+    if greeting["clear"]:
+        end_left_over([greeting["clear"]])
+    send("H", {**_hello(greeting["meet_at"]), "sees": _sees(greeting["nonce"])})
+    job = pipe.wait()
+    if job is None:
+        return
+    try:
+        if job["kind"] == "keep":
+            _keep(pipe, job)
+        elif job["kind"] == "collect":
+            give_records(Path(job["workdir"]), job["files"], _send_archive)
+            send("E", {"exit_code": 0, "end": "exited", "killed": 0})
+        else:
+            _run(pipe, job, asked)
+    except OSError as error:
+        send("E", {"exit_code": None, "end": "not-started", "message": f"{error}"})
+
+
+def send(kind: str, value: Any) -> None:
+    """Write one frame: JSON, or bytes as they are; whoever is gone gets nothing."""
+    data = value if isinstance(value, bytes) else json.dumps(value).encode()
+    frame = kind.encode() + b"%x\n" % len(data) + data
+    with contextlib.suppress(BrokenPipeError):
+        while frame:
+            frame = frame[os.write(1, frame) :]
+
+
+def _send_archive(data: bytes) -> None:
+    send("T", data)
+
+
+def _hello(meet_at: str) -> dict[str, Any]:
+    with socket.socket() as free:
+        free.bind(("", 0))
+        port = free.getsockname()[1]
+    return {
+        "host": identity(),
+        "time": time.time(),
+        "port": port,
+        "address": own_address(meet_at),
+        "interface": interface_to(meet_at),
+        "network": network_to(meet_at),
+    }
+
+
+def _sees(nonce: dict[str, str]) -> bool:
+    try:
+        return Path(nonce["path"]).read_text(encoding="ascii") == nonce["text"]
+    except OSError:
+        return False
+
+
+def _run(pipe: Pipe, job: dict[str, Any], asked: list[int]) -> None:
+    workdir = Path(job["workdir"])
+    workdir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name, text in job["files"].items():
+        path = workdir / name
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Whole or not at all: nodes that share files write the same ones.
+        partial = path.with_name(f"{path.name}.{socket.gethostname()}.{os.getpid()}")
+        partial.touch(mode=0o700)
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    environment = _environment(job)
+    try:
+        command = subprocess.Popen(
+            _behind(job["prefix"], environment, job["argv"]),
+            env=environment,
+            cwd=job["cwd"] or workdir,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=_end_with_parent,  # noqa: PLW1509 - this process has one thread
+        )
+    except OSError as error:
+        message = f"{error.filename or job['argv'][0]}: {error.strerror}"
+        shutil.rmtree(environment["TMPDIR"], ignore_errors=True)
+        send("E", {"exit_code": None, "end": "not-started", "message": message})
+        return
+    end = _wait_for_end(pipe, command, time.monotonic() + job["timeout_s"], asked)
+    report = {
+        "end": end,
+        # Unknown where the command has to be ended.
+        "exit_code": command.returncode,
+        "alive": descendants(os.getpid()),
+        "where": f"{socket.gethostname()}, {_pid_namespace()}",
+    }
+    report |= end_descendants(gently=end != "exited", log=_Forwarded(command))
+    _forward_rest(command)
+    shutil.rmtree(environment["TMPDIR"], ignore_errors=True)
+    if job["send_back"]:
+        give_records(workdir, job["files"], _send_archive)
+    send("E", report)
+
+
+def _end_with_parent() -> None:
+    """Let the command be told to end if this process is killed; what it leaves, others end."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)  # PR_SET_PDEATHSIG
+
+
+def _wait_for_end(
+    pipe: Pipe, command: subprocess.Popen[bytes], deadline_s: float, asked: list[int]
+) -> str:
+    assert command.stdout is not None
+    output: tuple[int, ...] = (command.stdout.fileno(),)
+    while True:
+        pipe.look(_POLL_S, *output)
+        if output and select.select(output, [], [], 0)[0]:
+            data = os.read(output[0], _CHUNK)
+            if data:
+                send("O", data)
+            else:
+                output = ()
+        if command.poll() is not None:
+            return "exited"
+        if pipe.gone:
+            return pipe.gone
+        if asked:
+            return "asked-to-end"
+        if time.monotonic() > deadline_s:
+            return "timeout"
+
+
+class _Forwarded:
+    """The pipe of a command that is being ended: what it still says is sent on."""
+
+    def __init__(self, command: subprocess.Popen[bytes]) -> None:
+        self._command = command
+
+    def drain(self) -> None:
+        """Send what is there."""
+        _forward_rest(self._command)
+
+
+def _pid_namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""  # not Linux
+
+
+def _forward_rest(command: subprocess.Popen[bytes]) -> None:
+    """Send what waits in the pipe, and no more: somebody may write to it without end."""
+    assert command.stdout is not None
+    os.set_blocking(command.stdout.fileno(), False)
+    with contextlib.suppress(BlockingIOError):
+        for _ in range(_CHUNKS_IN_PIPE):
+            data = os.read(command.stdout.fileno(), _CHUNK)
+            if not data:
+                return
+            send("O", data)
+
+
+def _environment(job: dict[str, Any]) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+    # Not in the run's folder: the path of a socket has 108 bytes at most.
+    temporary = tempfile.mkdtemp(prefix="dlperf-")
+    found = {**kept, "TMPDIR": temporary, **job["env"]}
+    interface = interface_to(job["meet_at"]) if job["meet_at"] else ""
+    for name in job["interface_variables"] if interface else ():
+        found.setdefault(name, interface)
+    return found
+
+
+def _behind(prefix: list[str], environment: dict[str, str], argv: list[str]) -> list[str]:
+    """Return the command behind a prefix, which may start with an environment of its own."""
+    if not prefix:
+        return argv
+    named = (f"{name}={text}" for name, text in sorted(environment.items()) if name not in KEPT)
+    return [*prefix, "env", *named, *argv]
+
+
+def _keep(pipe: Pipe, job: dict[str, Any]) -> None:
+    """Keep a node for a case: its lease, where asked for, and the package for its ranks.
+
+    Both stay until the last process of the case's runs is gone, however this side ended.
+    """
+    folder = Path(job["folder"])
+    lease: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+    if job["lease"]:
+        lease = host_lease(job["case"], on_wait=_waiting, on_poll=lambda: _check(pipe))
+    try:
+        with lease:
+            if job["package"]:
+                unpack(job["package"], folder)
+            send("L", {})
+            while not pipe.gone:
+                pipe.look(1.0)
+            # What runs them ends them; unless it was killed.
+            end_left_over(job["runs"], after_s=_GRACE_S)
+            if job["package"]:
+                shutil.rmtree(folder.parent, ignore_errors=True)
+                with contextlib.suppress(OSError):
+                    folder.parents[1].rmdir()  # unless other sessions have theirs there
+    except _Gone:
+        return  # nobody waits for the lease any more
+
+
+class _Gone(Exception):
+    pass
+
+
+def _waiting(holder: str) -> None:
+    send("W", {"holder": holder})
+
+
+def _check(pipe: Pipe) -> None:
+    pipe.look(0)
+    if pipe.gone:
+        raise _Gone

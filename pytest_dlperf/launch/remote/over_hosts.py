@@ -1,0 +1,205 @@
+"""A plan on several hosts: what each of them runs, at the far end of a channel."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shlex
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from pytest_dlperf.core.run import NodePlan
+from pytest_dlperf.launch.remote import conductor
+from pytest_dlperf.launch.remote.on_hosts import commands_on
+from pytest_dlperf.launch.remote.rsh_agent import SHELL
+from pytest_dlperf.launch.remote.travelling import ENVIRONMENT_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytest_dlperf.core.hosts import Host
+    from pytest_dlperf.core.run import LaunchPlan
+    from pytest_dlperf.launch.remote.transport import Ways
+
+#: Until every node has answered.
+CONNECT_TIMEOUT_S: Final = 30.0
+#: How much longer than its plan the supervisor waits: the conductor says why a run timed out.
+LONGER_S: Final = 30.0
+#: Variables that name a node's interface to the others, unless the user names one: libraries
+#: take that of the host's own name, which may lead to its loopback.
+_INTERFACE_VARIABLES: Final = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
+_SETTINGS: Final = "rsh.json"
+
+
+def over_hosts(
+    plan: LaunchPlan,
+    hosts: Sequence[Host],
+    ways: Ways,
+    *,
+    prefix: tuple[str, ...],
+    package_folder: Path,
+    files: dict[str, str],
+) -> LaunchPlan:
+    """Return ``plan`` such that it runs on ``hosts``, each reached by ``ways``.
+
+    A launcher that starts ranks on other hosts itself gets a remote shell that uses channels.
+    """
+    commands = commands_on(hosts, plan, fill_port=False)
+    env = {name: text.replace("${MASTER_ADDR}", hosts[0].name) for name, text in plan.env.items()}
+    if len(commands) < len(hosts):
+        files = _remote_shell(
+            plan, env, hosts, ways, prefix=prefix, package_folder=package_folder, files=files
+        )
+    commanded = {host.name: argv for host, argv in commands}
+    return replace(
+        plan,
+        nodes=tuple(
+            NodePlan(
+                reach=ways.to(host.name),
+                # None for hosts whose ranks a launcher starts: they are only kept in touch with.
+                argv=commanded.get(host.name, ()),
+                env=env,
+                files=files,
+            )
+            for host in hosts
+        ),
+    )
+
+
+def _remote_shell(
+    plan: LaunchPlan,
+    env: dict[str, str],
+    hosts: Sequence[Host],
+    ways: Ways,
+    *,
+    prefix: tuple[str, ...],
+    package_folder: Path,
+    files: dict[str, str],
+) -> dict[str, str]:
+    """Return the files that give a launcher its remote shell: named ``ssh``, first on its PATH."""
+    agent = package_folder / "pytest_dlperf" / "launch" / "rsh_agent.py"
+    settings = Path(plan.workdir) / _SETTINGS
+    words = (ways.python, "-I", str(agent), str(settings))
+    run = {
+        "env": env,
+        "cwd": plan.cwd,
+        "prefix": list(prefix),
+        "files": files,
+        "meet_at": hosts[0].name,
+        "interface_variables": _INTERFACE_VARIABLES,
+    }
+    job = {
+        "nonce": nonce_of(Path(plan.workdir)),
+        "connect_timeout_s": CONNECT_TIMEOUT_S,
+        "timeout_s": plan.timeout_s + LONGER_S,
+        "reaches": {host.name: asdict(ways.away(host.name)) for host in hosts},
+        "run": run,
+    }
+    return {
+        **files,
+        SHELL: f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n',
+        _SETTINGS: json.dumps(job),
+    }
+
+
+def nonce_of(folder: Path) -> dict[str, str]:
+    """Return the file by which a node tells whether it sees ``folder``; its text is random."""
+    path = folder / "seen"
+    try:
+        return {"path": str(path), "text": path.read_text(encoding="ascii")}
+    except OSError:
+        return {"path": str(path), "text": secrets.token_hex(16)}
+
+
+def write_nonce(nonce: dict[str, str]) -> None:
+    """Put the file there."""
+    Path(nonce["path"]).write_text(nonce["text"], encoding="ascii")
+
+
+def command_over_hosts(plan: LaunchPlan) -> tuple[str, ...]:
+    """Write what the nodes of ``plan`` run into its folder; return the command that runs it.
+
+    The file holds environment: its owner alone may read it, and the command removes it.
+    """
+    workdir = Path(plan.workdir)
+    settings = [json.loads(n.files[_SETTINGS]) for n in plan.nodes if _SETTINGS in n.files]
+    nonce = settings[0]["nonce"] if settings else nonce_of(workdir)
+    write_nonce(nonce)
+    names = [node.reach.name for node in plan.nodes]
+    job: dict[str, Any] = {
+        "nonce": nonce,
+        "connect_timeout_s": CONNECT_TIMEOUT_S,
+        "timeout_s": plan.timeout_s,
+        "nodes": [
+            {
+                "reach": _here(asdict(node.reach)),
+                "run": {
+                    "argv": node.argv,
+                    "env": node.env,
+                    "cwd": plan.cwd,
+                    "prefix": [],
+                    "files": node.files,
+                    # The first looks at another, as its own name may lead to its loopback.
+                    "meet_at": names[0] if rank or len(names) == 1 else names[1],
+                    "interface_variables": _INTERFACE_VARIABLES,
+                },
+            }
+            for rank, node in enumerate(plan.nodes)
+        ],
+    }
+    path = workdir / "launch.json"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(job, file)
+    return (sys.executable, "-I", conductor.__file__, str(path))
+
+
+def _here(reach: dict[str, Any]) -> dict[str, Any]:
+    """Let the far end on this host run with this interpreter: the ranks' may lie elsewhere."""
+    return reach if reach["argv"] else {**reach, "python": sys.executable}
+
+
+def remove_settings(workdir: Path) -> None:
+    """Remove what may hold environment: already done, unless a launch was killed."""
+    for name in ("launch.json", _SETTINGS, ENVIRONMENT_FILE):
+        (workdir / name).unlink(missing_ok=True)
+
+
+class NodesEnd(NamedTuple):
+    """How the nodes of a launch ended."""
+
+    timed_out: bool = False
+    #: What is wrong with nodes, rather than with ranks; empty for nothing.
+    words: str = ""
+    #: Processes that lived when the launch was ended, by host name and PID namespace.
+    alive: Mapping[str, frozenset[int]] = {}
+
+
+def how_nodes_ended(workdir: Path) -> NodesEnd:
+    """Return how the nodes ended, as the conductor has told; of one host alone nothing."""
+    path = workdir / "nodes.json"
+    if not path.exists():
+        return NodesEnd()
+    report = json.loads(path.read_text(encoding="utf-8"))
+    words = [said for node in report["nodes"] if (said := _said_of(node, report["end"]))]
+    return NodesEnd(
+        timed_out=report["end"] == "timeout",
+        words="; ".join(words),
+        alive={
+            node["where"]: frozenset(node["alive"]) for node in report["nodes"] if "alive" in node
+        },
+    )
+
+
+def _said_of(node: dict[str, Any], end: str) -> str:
+    said = f": {node['message']}" if node.get("message") else ""
+    if node["end"] == "not-reached" and end == "not-reached":
+        return f"{node['node']} cannot be reached{said or ': it gave no answer'}"
+    if node["end"] == "lost":
+        return f"{node['node']} was lost, {node['silent_s']:.0f} s after it was heard last{said}"
+    if node["end"] == "not-started":
+        return f"{node['node']} could not start the launcher{said}"
+    return ""

@@ -1,0 +1,37 @@
+"""A copy of this package for another interpreter: without the packages installed beside it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from pytest_dlperf.core.errors import CaseError
+
+_PACKAGE: Final = Path(__file__).resolve().parents[2]
+#: Not for a rank: tests, which a later session would collect there, and what reports are made of.
+_LEFT_OUT: Final = ("__pycache__", "test_*.py", "baselines", "vendor")
+
+
+def copy_package(folder: Path) -> None:
+    """Put a copy of this package into ``folder``, once.
+
+    The folder that this package is installed in must not come onto another interpreter's path:
+    the packages beside it would hide that one's own. And it need not exist in a container.
+    """
+    target = folder / _PACKAGE.name
+    if target.exists():
+        return
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(dir=folder)) / _PACKAGE.name
+        shutil.copytree(_PACKAGE, partial, ignore=shutil.ignore_patterns(*_LEFT_OUT))
+        try:
+            partial.rename(target)
+        except OSError:
+            if not target.exists():  # else another process of this session was first
+                raise
+        shutil.rmtree(partial.parent)
+    except OSError as error:
+        raise CaseError(f"cannot copy the worker to {folder}: {error}") from error

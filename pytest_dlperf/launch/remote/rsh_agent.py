@@ -1,0 +1,118 @@
+"""The remote shell of launchers that start ranks on other hosts themselves: mpirun, horovodrun.
+
+Called as they call ssh, with options, a host and a command; runs the command at the far end of a
+channel, so that it ends with this process, and its records come back where files are not shared.
+Standard library only. The run's folder has ``rsh.json``, which tells how hosts are reached.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+if __name__ == "__main__":  # run by its path, in isolated mode
+    sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+
+from pytest_dlperf.launch.remote.channel import Channel, as_exit_code, pump, reach_from_json
+
+#: Options of ssh that take a value.
+_WITH_VALUE: Final = frozenset("BbcDEeFIiJLlmOopQRSWw")
+#: This program, as launchers call it, in the run's folder.
+SHELL: Final = "rsh/ssh"
+_POLL_S: Final = 0.2
+_ENDING_S: Final = 12.0
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def parse(words: list[str]) -> tuple[str, str]:
+    """Return host and command of a call of ssh; options are left to the reach."""
+    host = ""
+    rest = list(words)
+    while rest and (not host or rest[0].startswith("-")):
+        word = rest.pop(0)
+        if word.startswith("-"):
+            if len(word) == 2 and word[1] in _WITH_VALUE and rest:
+                rest.pop(0)
+        else:
+            host = word.rpartition("@")[2]
+    return host, " ".join(rest)
+
+
+def main(argv: list[str]) -> int:
+    """Run ``argv[1:]``, a call of ssh, with the settings in ``argv[0]``; return its exit code."""
+    settings_file = Path(argv[0])
+    job: dict[str, Any] = json.loads(settings_file.read_text(encoding="utf-8"))
+    workdir = settings_file.parent
+    host, command = parse(argv[1:])
+    # The ssh that this process calls is the real one, which it hides from its launcher.
+    hidden = str(workdir / Path(SHELL).parent)
+    path = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    os.environ["PATH"] = os.pathsep.join(folder for folder in path if folder != hidden)
+    if host not in job["reaches"]:
+        _say(f"{host} is none of the hosts of this launch")
+        return 255
+    asked: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, lambda received, _frame: asked.append(received))
+    channel = Channel(reach_from_json(job["reaches"][host]))
+    channel.begin(job["nonce"], job["run"]["meet_at"])
+    deadline_s = time.monotonic() + job["connect_timeout_s"]
+    while channel.hello is None:
+        pump([channel], _POLL_S)
+        if channel.is_over or asked or time.monotonic() > deadline_s:
+            channel.kill()
+            _say(f"{host} cannot be reached: {channel.words}")
+            return 255
+    channel.send(
+        {
+            **job["run"],
+            "kind": "run",
+            # The shell that a login gives: launchers write their commands for it.
+            "argv": ["/bin/sh", "-c", command],
+            "workdir": str(workdir),
+            # Daemons look for their own remote shell, which none of them needs.
+            "files": {**job["run"]["files"], SHELL: (workdir / SHELL).read_text(encoding="utf-8")},
+            "timeout_s": job["timeout_s"],
+            # The conductor fetches the records: this process ends with its launcher.
+            "send_back": False,
+        }
+    )
+    return _until_it_ends(channel, asked)
+
+
+def _until_it_ends(channel: Channel, asked: list[int]) -> int:
+    ending_s = 0.0
+    while not channel.is_over:
+        for _, kind, data in pump([channel], _POLL_S):
+            if kind == "O":
+                sys.stdout.buffer.write(data)
+                sys.stdout.buffer.flush()
+        if channel.end is not None or asked:
+            channel.close()
+            ending_s = ending_s or time.monotonic() + _ENDING_S
+        if ending_s and time.monotonic() > ending_s:
+            break
+    channel.kill()
+    if channel.end is None:
+        _say(f"{channel.name} was lost: {channel.words}")
+        return 255
+    code = channel.end["exit_code"]
+    if code is None:
+        _say(f"{channel.name}: {channel.end.get('message', '')}")
+        return 255
+    return as_exit_code(int(code))
+
+
+if __name__ == "__main__":
+    ended_with = main(sys.argv[1:])
+    sys.stdout.flush()
+    os._exit(ended_with)

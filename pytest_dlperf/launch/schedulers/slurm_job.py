@@ -1,0 +1,121 @@
+"""What is asked of sbatch for one job: its words, and the script. Submits nothing."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.launch.schedulers.heartbeat import LOST_S
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_dlperf.core.layout import Layout
+
+#: Exit code of a job whose node lacks a folder or a program.
+MISPLACED: Final = 78
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobRequest:
+    """One job: what it runs, where, and what it needs."""
+
+    #: What it is for: a case id, or ``probe``.
+    name: str
+    #: None for one whole node, whatever it has.
+    layout: Layout | None
+    #: What runs, word by word; the first is the interpreter.
+    command: tuple[str, ...]
+    #: The job's own folder, on a file system that the nodes share.
+    folder: Path
+    #: Where the command starts.
+    cwd: Path
+    #: Folders that the node must see, beside the job's own.
+    needs: tuple[Path, ...]
+    #: The session's file that changes while it lives.
+    heartbeat: Path
+    #: Limit of the job, in seconds.
+    time_s: float
+    #: Whether the job has its nodes alone.
+    exclusive: bool
+    #: Names of variables that travel.
+    exported: tuple[str, ...]
+    #: Further words for sbatch; they count before those of this module.
+    words: tuple[str, ...] = ()
+
+    @property
+    def log(self) -> Path:
+        """The output of the job."""
+        return self.folder / "job.log"
+
+    @property
+    def script(self) -> Path:
+        """The script that sbatch is given."""
+        return self.folder / "job.sh"
+
+    @property
+    def guard(self) -> Path:
+        """The copy of ``in_job.py`` that is the job's first process."""
+        return self.folder / "in_job.py"
+
+
+def sbatch_words(request: JobRequest) -> tuple[str, ...]:
+    """Return the command that submits ``request``. No word of it holds a variable's value."""
+    return (
+        "sbatch",
+        "--parsable",
+        f"--job-name=dlperf-{request.name}",
+        *_size(request.layout),
+        # All of the node, its memory too: a case is measured alone
+        *(("--exclusive", "--mem=0") if request.exclusive else ()),
+        f"--time={max(1, math.ceil(request.time_s / 60))}",
+        # A job that starts anew would measure on another machine, and nobody would know
+        "--no-requeue",
+        f"--chdir={request.cwd}",
+        # sbatch reads a pattern here
+        f"--output={str(request.log).replace('%', '%%')}",
+        "--open-mode=truncate",
+        f"--export={','.join(request.exported) or 'NONE'}",
+        *request.words,
+        str(request.script),
+    )
+
+
+def _size(layout: Layout | None) -> tuple[str, ...]:
+    if layout is None:
+        return ("--nodes=1", "--ntasks-per-node=1")
+    of_device = "--gpus-per-node" if layout.device == "gpu" else "--cpus-per-task"
+    return (
+        f"--nodes={layout.nodes}",
+        "--ntasks-per-node=1",
+        f"{of_device}={layout.devices_per_node}",
+    )
+
+
+def script_text(request: JobRequest) -> str:
+    """Return the script of ``request``: every word from outside is quoted."""
+    seen = " ".join(shlex.quote(str(path)) for path in (*request.needs, request.folder))
+    python = shlex.quote(request.command[0])
+    command = shlex.join([
+        request.command[0], "-I", str(request.guard), f"--heartbeat={request.heartbeat}",
+        f"--limit-s={LOST_S:g}", "--", *request.command,
+    ])  # fmt: skip
+    return f"""#!/bin/bash
+# {" ".join(request.name.split())}: submitted by pytest-dlperf, ends with its session.
+umask 077
+# What srun starts inside of the job gets what the job has.
+export SLURM_EXPORT_ENV=ALL
+for folder in {seen}; do
+    if [ ! -d "$folder" ]; then
+        echo "dlperf: $(hostname) does not see $folder; jobs need it on a shared file system" >&2
+        exit {MISPLACED}
+    fi
+done
+if ! command -v {python} >/dev/null; then
+    echo "dlperf: $(hostname) has no "{python}"; name its interpreter with --dlperf-python" >&2
+    exit {MISPLACED}
+fi
+exec {command}
+"""

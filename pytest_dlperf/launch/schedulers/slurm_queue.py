@@ -1,0 +1,277 @@
+"""The jobs of one session in Slurm: submitted, looked at, waited for, cancelled.
+
+What decides is a job's results file. Slurm's states lag behind it, and only say why there is none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.launch.schedulers import in_job
+from pytest_dlperf.launch.schedulers.slurm_job import JobRequest, sbatch_words, script_text
+from pytest_dlperf.launch.schedulers.slurm_states import (
+    GONE,
+    State,
+    read_sacct,
+    read_scontrol,
+    read_squeue,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+_POLL_S: Final = 0.5
+#: Seconds between two questions to Slurm's controller, which all users share.
+_ASK_S: Final = 5.0
+#: Seconds that results may take to be seen here after their job ended.
+_SEEN_S: Final = 10.0
+#: Seconds that Slurm may not answer before a case gives up.
+_MUTE_S: Final = 600.0
+_COMMAND_S: Final = 60.0
+_LAST_LINES: Final = 20
+
+
+@dataclass(kw_only=True)
+class Job:
+    """A submitted job, and what Slurm last said of it."""
+
+    number: str
+    request: JobRequest
+    submitted_s: float = field(default_factory=time.monotonic)
+    state: State = field(default_factory=lambda: State(word="PENDING"))
+    #: Whether it has given its results, and only has to end.
+    told: bool = False
+    #: Why it was cancelled before it started; empty if it was not.
+    refused: str = ""
+
+
+class SlurmQueue:
+    """Every job that this session has submitted."""
+
+    def __init__(self, *, queue_timeout_s: float) -> None:
+        self._queue_timeout_s = queue_timeout_s
+        self._jobs: list[Job] = []
+        self._asked_s = float("-inf")
+        #: When Slurm began not to answer, and with which words.
+        self._mute_s: float | None = None
+        self._mute_words = ""
+
+    @property
+    def in_flight(self) -> int:
+        """Number of jobs that have not ended, as far as is known."""
+        return sum(not job.state.ended for job in self._jobs)
+
+    def submit(self, request: JobRequest) -> Job:
+        """Submit a job; raise ``CaseError`` with sbatch's own words if it is refused."""
+        _write_files(request)
+        words = sbatch_words(request)
+        try:
+            process = subprocess.Popen(
+                words,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                umask=0o077,
+                # Ctrl-C must not end it between the job and its number
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise CaseError(
+                f"{request.name}: sbatch cannot be started ({error.strerror}); Slurm's commands "
+                "must be on PATH where pytest runs"
+            ) from error
+        try:
+            out, err = process.communicate(timeout=_COMMAND_S)
+        except BaseException:
+            # Interrupted: the job may be there already, and must not be forgotten
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._add(process.communicate(timeout=_COMMAND_S / 6)[0], request)
+            raise
+        job = self._add(out, request) if process.returncode == 0 else None
+        if job is None:
+            said = " ".join((err.strip() or out.strip() or "it said nothing").split())
+            raise CaseError(
+                f"{request.name}: sbatch refused the job (exit code {process.returncode}): {said}"
+                "; --dlperf-slurm gives sbatch what this cluster asks for"
+            )
+        return job
+
+    def _add(self, out: str, request: JobRequest) -> Job | None:
+        match = re.match(r"(\d+)(;\S*)?\s*$", out)  # the number, and the cluster's name
+        if match is None:
+            return None
+        job = Job(number=match[1], request=request)
+        self._jobs.append(job)
+        return job
+
+    def wait(
+        self, job: Job, results: Path, *, tell: Callable[[str], None], between: Callable[[], None]
+    ) -> None:
+        """Return when ``results`` of a job are there.
+
+        ``tell`` is given how it stands, ``between`` is called now and then. Raises ``CaseError``
+        if the job ended without, cannot start, or waits for too long.
+        """
+        ended_s: float | None = None
+        while not _is_there(results):
+            self.look()
+            between()
+            state = job.state
+            if state.ended and not job.refused:
+                ended_s = ended_s or time.monotonic()
+                told_by_itself = state.word in {"COMPLETED", GONE}
+                if not told_by_itself or time.monotonic() - ended_s > _SEEN_S:
+                    raise CaseError(_ended_without(job))
+            if job.refused:
+                raise CaseError(job.refused)
+            tell(f"job {job.number} {state.words}{self._mute_note()}")
+            time.sleep(_POLL_S)
+        job.told = True
+
+    def _refusal(self, job: Job) -> str:
+        """Return why a job that waits is not waited for any longer; empty if it is."""
+        waited_s = time.monotonic() - job.submitted_s
+        name, reason = job.request.name, job.state.reason
+        if job.state.never_starts:
+            return (
+                f"{name}: job {job.number} can never start: {reason}; --dlperf-slurm gives "
+                "sbatch another --time, --partition, --account …"
+            )
+        if waited_s > self._queue_timeout_s:
+            return (
+                f"{name}: job {job.number} did not start within {self._queue_timeout_s:.0f} s "
+                f"({reason or 'Slurm gives no reason'}), and was cancelled; "
+                "--dlperf-queue-timeout lets it wait longer"
+            )
+        return ""
+
+    def look(self) -> None:
+        """Ask Slurm how all jobs stand, unless that was just now."""
+        open_jobs = [job for job in self._jobs if not job.state.ended]
+        now_s = time.monotonic()
+        if not open_jobs or now_s - self._asked_s < _ASK_S:
+            return
+        self._asked_s = now_s
+        done = _ask(
+            "squeue", "--noheader", "--states=all", "--format=%i|%T|%r|%N",
+            f"--jobs={','.join(job.number for job in open_jobs)}",
+        )  # fmt: skip
+        # Of one job that has been forgotten it says so, of several it leaves that out
+        answered = done.returncode == 0 or "Invalid job id" in done.stderr
+        if not answered:
+            self._hears_nothing(done.stderr or done.stdout, now_s)
+            return
+        self._mute_s = None
+        states = read_squeue(done.stdout)
+        for job in open_jobs:
+            state = states.get(job.number)
+            job.state = state if state is not None else self._forgotten(job)
+            # Also of jobs that no test waits for: they have a place that others need.
+            if job.state.waits and not job.refused and (why := self._refusal(job)):
+                job.refused = why
+                self.cancel([job])
+
+    def _hears_nothing(self, said: str, now_s: float) -> None:
+        self._mute_s = self._mute_s or now_s
+        self._mute_words = " ".join(said.split())
+        if now_s - self._mute_s > _MUTE_S:
+            raise CaseError(
+                f"Slurm has not answered for {_MUTE_S / 60:.0f} minutes: {self._mute_words}"
+            )
+
+    def _mute_note(self) -> str:
+        return "" if self._mute_s is None else f" (Slurm does not answer: {self._mute_words})"
+
+    def _forgotten(self, job: Job) -> State:
+        """Return the state of a job that squeue no longer shows.
+
+        By scontrol, then sacct, which many clusters do not have.
+        """
+        done = _ask("scontrol", "show", "job", "-o", job.number)
+        found = read_scontrol(done.stdout)
+        if found is None:
+            done = _ask("sacct", "-n", "-P", "-X", "-o", "State", "-j", job.number)
+            found = read_sacct(done.stdout) if done.returncode == 0 else None
+        return found or State(word=GONE)
+
+    def cancel(self, jobs: Sequence[Job]) -> str:
+        """Cancel jobs that have not ended; return why that failed, empty if it did not."""
+        numbers = [job.number for job in jobs if not job.state.ended]
+        if not numbers:
+            return ""
+        done = _ask("scancel", *numbers)
+        for job in jobs:
+            job.state = State(word="CANCELLED")
+        already = "already completing or completed" in done.stderr
+        if done.returncode == 0 or already:
+            return ""
+        return (
+            f"jobs {', '.join(numbers)} could not be cancelled ({' '.join(done.stderr.split())}); "
+            "they end by themselves within a minute"
+        )
+
+    def cancel_all(self) -> str:
+        """Cancel every job that has not given its results; return why that failed."""
+        return self.cancel([job for job in self._jobs if not job.told])
+
+
+def _write_files(request: JobRequest) -> None:
+    """Write what the job is made of; nobody else may read it."""
+    try:
+        request.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.copyfile(in_job.__file__, request.guard)
+        request.script.touch(mode=0o700)
+        request.script.write_text(script_text(request), encoding="utf-8")
+    except OSError as error:
+        raise CaseError(
+            f"{request.name}: {request.folder} cannot be written ({error.strerror}); name another "
+            "folder with --dlperf-workdir"
+        ) from error
+
+
+def _ask(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run one of Slurm's commands; what it says is on stderr if it cannot be run."""
+    try:
+        return subprocess.run(
+            words,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_COMMAND_S,
+            check=False,
+            start_new_session=True,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return subprocess.CompletedProcess(words, 127, "", str(error))
+
+
+def _is_there(results: Path) -> bool:
+    # A network file system looks for new files when their folder is opened
+    with contextlib.suppress(OSError):
+        os.listdir(results.parent)
+    return results.exists()
+
+
+def _ended_without(job: Job) -> str:
+    state, request = job.state, job.request
+    where = f" on {state.nodes}" if state.nodes else ""
+    begin = f"{request.name}: job {job.number}{where} gave no results: {state.end_words}"
+    try:
+        text = request.log.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return (
+            f"{begin}.\nIt left no log at {request.log}: if its node does not see that folder, "
+            "put --dlperf-workdir onto a file system that all nodes share"
+        )
+    lines = [line[:400] for line in text.splitlines() if line.strip()][-_LAST_LINES:]
+    said = "".join(f"\n    {line}" for line in lines) or "\n    (it is empty)"
+    return f"{begin}.\nLog: {request.log}, its last lines:{said}"

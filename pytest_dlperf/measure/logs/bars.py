@@ -1,0 +1,166 @@
+"""Which of the progress bars of a log is training's: evaluation and preparation have their own.
+
+Bars go to standard error and words to standard output, and where that is buffered all words of a
+run may come at its end. So the place of a word alone says little.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pytest_dlperf.measure.logs.declare import Format, Reading
+
+#: So many bars are told apart.
+_MOST_BARS: Final = 64
+#: Seconds by which two clocks that show whole seconds may differ.
+_CLOCK_SECONDS: Final = 2
+#: The run's own account of its time has what is done before and after its bar.
+_ACCOUNT: Final = 0.03
+#: An evaluation shorter than this shows nothing by its time.
+_LONG_SECONDS: Final = 5
+
+
+@dataclass(slots=True)
+class _Bar:
+    """A bar as it was last drawn."""
+
+    step: int
+    seconds: float
+    #: Seconds that all bars had taken until then.
+    all_seconds: float
+
+
+class Bars:
+    """The bars so far, each known by its total, and what tells which one is training's."""
+
+    def __init__(self, form: Format, chosen: int | None = None) -> None:
+        """``chosen`` is the total of training's bar, where it is known beforehand."""
+        #: Something else than training took time since its last step.
+        self.aside = False
+        self._has_bars = form.bar
+        #: The total of the bar that is counted.
+        self.counted = chosen
+        #: Words of the log named two: two trainings are in it.
+        self.two_trainings = False
+        self._seen: dict[int, _Bar] = {}
+        self._said: int | None = None
+        #: Bars that words announced as something else.
+        self._others: set[int] = set()
+        #: By a loss while it was drawn, or because it went on after another bar.
+        self._went_on: int | None = None
+        #: The only bar that there was when the first word of training came.
+        self._alone: int | None = None
+        self._words = 0
+        self._run_seconds: float | None = None
+        #: Bars whose clock started over while their steps went on.
+        self._fell: set[int] = set()
+        self._current: int | None = None
+        self._announced: int | None = None
+        self._loss_at: int | None = None
+        self._all_seconds = 0.0
+
+    @property
+    def training(self) -> int | None:
+        """The total of training's bar; None where there is none, or nothing tells."""
+        for named in (self._said, self._went_on, self._alone):
+            if named is not None:
+                return named if named in self._seen else None
+        bars = {total: bar for total, bar in self._seen.items() if total not in self._others}
+        if len(bars) > 1 and self._run_seconds is not None:
+            allowed = _CLOCK_SECONDS + _ACCOUNT * self._run_seconds
+            bars = {
+                total: bar
+                for total, bar in bars.items()
+                if abs(bar.seconds - self._run_seconds) <= allowed
+            }
+        return next(iter(bars)) if len(bars) == 1 else None
+
+    @property
+    def are_announced(self) -> bool:
+        """Whether words of the log said that training begins."""
+        return self._said is not None
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether training's bar was begun again and goes on, by a clock that starts over."""
+        return self.training in self._fell
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether what was counted may be another bar than training's."""
+        return bool(self._seen) and self.training != self.counted
+
+    def is_aside(self, reading: Reading, epoch: int | None, *, begun: bool) -> bool:
+        """Return whether a reading is none of training's: validation's bar, or one beside it.
+
+        ``epoch`` is that of training's last step, and ``begun`` tells that there was one.
+        """
+        if not self._has_bars:
+            self.aside = self.aside or bool(reading.aside and begun)
+            return False
+        if reading.total is not None and reading.step >= 0:
+            self._draw(reading.total, reading.step, (reading.seconds or 0.0) * reading.step)
+        self._hear(reading)
+        if reading.aside:
+            self.aside = begun
+        elif reading.step >= 0 and reading.total not in {None, self.counted}:
+            self.aside = begun
+            return True
+        else:
+            # Validation comes last in an epoch, or the bar goes on with it.
+            return self.aside and reading.epoch is not None and reading.epoch == epoch
+        return self.aside
+
+    def _hear(self, reading: Reading) -> None:
+        """Take in words: a loss, the run's account, or what the next bar is."""
+        if reading.total is not None and reading.step < 0:
+            self._say(reading.total)
+        if reading.step < 0 and reading.aside is not None:
+            self._announced = reading.aside
+        if reading.whole_seconds is not None:
+            self._run_seconds = reading.whole_seconds
+        if reading.loss is None and reading.whole_run is None:
+            return
+        self._loss_at = self._current if reading.step < 0 else reading.total
+        self._words += 1
+        if self._words == 1 and len(self._seen) == 1:
+            self._alone = next(iter(self._seen))
+
+    def _draw(self, total: int, step: int, seconds: float) -> None:
+        """Take in a state of a bar, and the seconds since it began."""
+        if self.counted is None:
+            self.counted = total if self._said is None else self._said
+        before = self._seen.get(total)
+        begins = before is None or step < before.step
+        if begins and self._announced is not None:
+            if self._announced:
+                self._others.add(total)
+            else:
+                self._say(total)
+            self._announced = None
+        if before is not None and not begins and seconds + _CLOCK_SECONDS < before.seconds:
+            self._fell.add(total)
+            begins = True
+        took = seconds if before is None or begins else seconds - before.seconds
+        if before is not None and not begins and self._goes_on(total, before, took):
+            self._went_on = self._went_on or total
+        self._all_seconds += took
+        self._current, self._loss_at = total, None
+        if before is not None or len(self._seen) < _MOST_BARS:
+            self._seen[total] = _Bar(step, seconds, self._all_seconds)
+
+    def _goes_on(self, total: int, before: _Bar, took: float) -> bool:
+        """Return whether a bar goes on after a loss, or after other bars whose time it has too.
+
+        Evaluation prints nothing while its bar is drawn, and has no bar within.
+        """
+        if self._current == total:
+            return self._loss_at == total
+        others = self._all_seconds - before.all_seconds
+        return others >= _LONG_SECONDS and took + _CLOCK_SECONDS >= others
+
+    def _say(self, total: int) -> None:
+        self.two_trainings |= self._said not in {None, total}
+        self._said = total

@@ -1,0 +1,250 @@
+"""What a log and its path say of the run: world size, batch, precision, how it ended."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from pytest_dlperf.measure.logs import batch_words, path_words
+from pytest_dlperf.measure.logs.restarts import Restarts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Each with an anchor, without which the pattern is not tried.
+Table = tuple[tuple[bytes, re.Pattern[bytes]], ...]
+T = TypeVar("T")
+
+#: A pattern is tried only in blocks that hold its anchor. All devices of the run.
+_WORLD: Final = (
+    (b"PADDLE_TRAINERS_NUM", re.compile(rb"PADDLE_TRAINERS_NUM\s{1,64}([1-9]\d{0,5})\b")),
+    (b"distributed_world_size=", re.compile(rb"distributed_world_size=(\d{1,6})\b")),
+    (b"world_size : ", re.compile(rb"\bworld_size : (\d{1,6})\b")),
+    (b"WORLD_SIZE: ", re.compile(rb"\bWORLD_SIZE: (\d{1,6})\b")),
+    (b"using world size: ", re.compile(rb"using world size: (\d{1,6})\b")),
+    (b"GPUs used: ", re.compile(rb"GPUs used: (\d{1,6})\b")),
+    (b"GPU number: ", re.compile(rb"\bGPU number: (\d{1,6})\b")),
+    # Old versions of mmcv's programs say ``range(0, 1)`` however many there are.
+    (b"gpu_ids = range(0, ", re.compile(rb"\bgpu_ids = range\(0, ([2-9]|\d{2,6})\)")),
+    (
+        b"-D device mesh with [",
+        re.compile(rb"\d-D device mesh with \[[^]\n]{1,99}\], \[(\d{1,6}(?:, \d{1,6}){0,7})\]"),
+    ),
+    # The experts' part, ``ep``, is within the others.
+    (
+        b"device mesh with parallelism: ",
+        re.compile(
+            rb"device mesh with parallelism: "
+            rb"((?:(?:pp|dp|dp_replicate|dp_shard|cp|tp)=\d{1,6}, ){0,7}"
+            rb"(?:pp|dp|dp_replicate|dp_shard|cp|tp)=\d{1,6})\b"
+        ),
+    ),
+    (
+        b"registered. Starting with ",
+        re.compile(rb"processes registered\. Starting with (\d{1,6}) processes"),
+    ),
+    (b"world_size ...", re.compile(rb"\] {2,4}world_size \.{3,40} (\d{1,6})\b")),
+    # Without ``distributed=True`` it is what was asked for, often nodes.
+    (
+        b"distributed=True",
+        re.compile(
+            rb"^Namespace(?=\([^\n]{0,6000}\bdistributed=True)[^\n]{0,6000}[( ]"
+            rb"world_size=(\d{1,6})\b",
+            re.MULTILINE,
+        ),
+    ),
+)
+#: The devices of one node, or all of them.
+_NODE: Final = (
+    (b", replicas ", re.compile(rb"Run Pod: \w{1,32}, replicas (\d{1,6})\b")),
+    (b"nproc_per_node", re.compile(rb"nproc_per_node[ :=]{1,24}([1-9]\d{0,5})\b")),
+    (b"num_gpus=", re.compile(rb"\bnum_gpus=([1-9]\d{0,5})\b")),
+    (b"Num GPUs ", re.compile(rb"\bNum GPUs ([1-9]\d{0,5})\b")),
+)
+#: How many nodes, which stands beside the devices of one; ``1:4`` is a span, and says none. The
+#: longer word is the anchor: a short one costs several times as much to look for.
+_NODES: Final = (
+    (b"nproc_per_node", re.compile(rb"\bnnodes[ :=]{1,24}([1-9]\d{0,5})(?![\d:])")),
+    (
+        b"nproc_per_node",
+        re.compile(rb"min_nodes {1,24}: ([1-9]\d{0,5})\s{1,40}max_nodes {1,24}: \1\b"),
+    ),
+)
+#: Of these a run may say several: meshes within meshes, a test on one device after training.
+_MAY_DIFFER: Final = frozenset(
+    {
+        b"-D device mesh with [",
+        b"device mesh with parallelism: ",
+        b"registered. Starting with ",
+        b"num_gpus=",
+        b"Num GPUs ",
+    }
+)
+#: Hugging Face's and PaddleNLP's Trainer: samples of a device, of an update of all, and how many
+#: of the first a device adds up to one update.
+_TRAINER: Final = (
+    re.compile(rb"Instantaneous batch size per device = (\d[\d,]{0,11})\b"),
+    re.compile(rb"Total train batch size \([^)\n]{1,99}\) = (\d[\d,]{0,11})\b"),
+    re.compile(rb"Gradient Accumulation steps = (\d[\d,]{0,11})\b"),
+)
+_PER_REPLICA: Final = b"'use_per_replica_batch_size': True"
+_PRECISION: Final = (
+    (b"+ precision=", re.compile(rb"^\+ precision=(\w{1,16})", re.MULTILINE)),
+    # Megatron-LM, DeepSpeed, Hugging Face's Trainer, Lightning
+    (b".. True", re.compile(rb"^ {1,8}(bf16|fp16) \.{3,60} True\b", re.MULTILINE)),
+    (b"16_enabled ..", re.compile(rb"\] {2,4}(bfloat16|fp16)_enabled \.{3,40} True\b")),
+    (b"16=True,", re.compile(rb"^(bf16|fp16)=True,", re.MULTILINE)),
+    (
+        b"Automatic Mixed Precision",
+        re.compile(rb"Using (16bit|bfloat16) (?:native )?Automatic Mixed Precision"),
+    ),
+)
+#: What others call it.
+_SAME: Final = {"bfloat16": "bf16", "16bit": "amp"}
+_SIGNAL: Final = re.compile(
+    rb"Terminating with signal|Signal (?:15|9)\b|received signal|SIGTERM|SIGKILL"
+)
+#: So many times more records come before a signal's word than after it.
+_AFTER: Final = 4
+#: Words that come after the last record.
+_CRASH: Final = re.compile(
+    rb"\bKilled\b|CUDA out of memory|[Oo]ut [Oo]f [Mm]emory|OutOfMemoryError|ResourceExhausted"
+    rb"|Segmentation fault|core dumped|exitcode *: -\d{1,3}|Traceback \(most recent call last\)"
+)
+
+#: Of a log that begins with much else, blocks after these are not searched.
+_BLOCKS: Final = 16
+#: How a log ends is in so many of its last bytes.
+TAIL_BYTES: Final = 1 << 16
+
+#: A word of the log: what finds it, and what it was read as.
+Word = tuple[bytes, re.Pattern[bytes], int]
+
+
+@dataclass(kw_only=True, slots=True)
+class Facts:
+    """What is known of a run besides its rates; None is unknown."""
+
+    #: Devices of all nodes.
+    world_size: int | None = None
+    #: World sizes are a multiple of it.
+    node_devices: int | None = None
+    nodes: int | None = None
+    #: As the log says it: of a device or of all by the format.
+    batch_size: int | None = None
+    #: A Trainer's: samples of an update of all devices, and how many of them have data of their
+    #: own. Under tensor or pipeline parallel more devices than that are one of those.
+    update_batch: int | None = None
+    data_parallel: int | None = None
+    #: TensorFlow's models say so where the batch is not that of all.
+    per_replica: bool = False
+    precision: str | None = None
+    #: The text by which a log says that it was killed.
+    killed_by: str = ""
+    #: Two values of one word, where a log has them: it holds runs on other devices.
+    two_worlds: tuple[int, int] | None = None
+    blocks: int = 0
+    #: The last bytes so far.
+    tail: bytes = b""
+    restarts: Restarts = field(default_factory=Restarts)
+    _words: list[Word] = field(default_factory=list)
+
+    @property
+    def all_devices(self) -> int | None:
+        """The world size by the log's own words; None where it names none, or one node's only."""
+        if self.world_size is not None or self.nodes is None or self.node_devices is None:
+            return self.world_size
+        return self.nodes * self.node_devices
+
+    def look(self, block: bytes) -> None:
+        """Take in what a block says and is not known yet; the first word counts."""
+        self.blocks += 1
+        if self.blocks > _BLOCKS:
+            return
+        self.world_size = self.world_size or self._devices_in(block, _WORLD)
+        if b"Total train batch size" in block:
+            self._look_at_trainer(block)
+        keep = self.world_size is None
+        self.node_devices = self.node_devices or self._devices_in(block, _NODE, keep=keep)
+        self.nodes = self.nodes or self._devices_in(block, _NODES, keep=keep)
+        self.per_replica = self.per_replica or _PER_REPLICA in block
+        self.batch_size = self.batch_size or batch_words.batch_size(block)
+        if self.precision is None:
+            self.precision = _first(block, _PRECISION, _precision)
+
+    def look_again(self, block: bytes) -> None:
+        """Look for other world sizes, by the words that told the first: a later run's."""
+        for anchor, pattern, value in self._words:
+            if self.two_worlds is None and anchor in block:
+                others = (_devices(match[1]) for match in pattern.finditer(block))
+                other = next((other for other in others if other != value), None)
+                self.two_worlds = None if other is None else (value, other)
+
+    def _devices_in(self, block: bytes, table: Table, *, keep: bool = True) -> int | None:
+        for anchor, pattern in table:
+            if anchor in block and (match := pattern.search(block)):
+                found = _devices(match[1])
+                self.restarts.know(anchor, pattern, block, match.start())
+                if keep and anchor not in _MAY_DIFFER:
+                    self._words.append((anchor, pattern, found))
+                    self.look_again(block)
+                return found or None
+        return None
+
+    def _look_at_trainer(self, block: bytes) -> None:
+        """Take in a Trainer's account of its batches; one update is the iteration of its bar."""
+        found = [pattern.search(block) for pattern in _TRAINER]
+        numbers = [int(match[1].replace(b",", b"")) for match in found if match is not None]
+        if len(numbers) < len(_TRAINER) or self.update_batch is not None:
+            return
+        micro, total, accumulated = numbers
+        self.update_batch = total or None
+        if micro * accumulated:
+            self.data_parallel = total // (micro * accumulated) or None
+
+    def look_at_end(self, anchors: tuple[bytes, ...]) -> None:
+        """Take in how the run ended, from the tail; records are lines with one of ``anchors``.
+
+        A launcher's words come before what its processes had still to write.
+        """
+        tail = self.tail
+        last = max((tail.rfind(anchor) for anchor in anchors), default=-1)
+        if match := _CRASH.search(tail, max(last, 0)):
+            self.killed_by = match[0].decode()
+        for match in _SIGNAL.finditer(tail):
+            before, after = tail[: match.start()], tail[match.end() :]
+            if _AFTER * _count(after, anchors) <= _count(before, anchors):
+                self.killed_by = match[0].decode()
+                return
+
+
+def _count(text: bytes, anchors: tuple[bytes, ...]) -> int:
+    return sum(text.count(anchor) for anchor in anchors)
+
+
+def _precision(text: bytes) -> str:
+    word = text.decode().lower()
+    return _SAME.get(word, word)
+
+
+def _devices(text: bytes) -> int:
+    """Return a number of devices, which a mesh has by its dimensions, with names or without."""
+    return math.prod(int(part.rpartition(b"=")[2]) for part in text.split(b","))
+
+
+def _first(block: bytes, table: Table, read: Callable[[bytes], T]) -> T | None:
+    for anchor, pattern in table:
+        if anchor in block and (match := pattern.search(block)):
+            return read(match[1])
+    return None
+
+
+def of_path(path: str) -> Facts:
+    """Return what a path says."""
+    return Facts(
+        world_size=path_words.world_size(path),
+        batch_size=path_words.batch_size(path),
+        precision=path_words.precision(path),
+    )

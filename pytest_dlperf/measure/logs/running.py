@@ -1,0 +1,109 @@
+"""Running means undone: what the iterations since the last print did by themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pytest_dlperf.measure.logs.declare import Format
+
+#: So much of a sum may come and go by rounding.
+ROUNDING: Final = 1e-12
+#: Rounding of means is to be so many times less than what is new in them.
+FINER: Final = 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Own:
+    """The last ``iterations`` alone, without those of earlier prints."""
+
+    iterations: int
+    rate: float | None
+    seconds: float | None
+    wait: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunningState:
+    """The last mean of an epoch: its iterations, and their seconds in all."""
+
+    count: int = 0
+    seconds: float = 0.0
+    wait: float = 0.0
+    #: It has reached the step from which on the mean is that of the epoch.
+    warm: bool = False
+    #: Iterations of the epoch before that are in the mean until then.
+    carried: int = 0
+
+
+def rest_of_epoch(
+    form: Format, epoch_steps: int | None, last_step: int, interval: int | None
+) -> int | None:
+    """Return how many iterations came after an epoch's last print, where its mean runs on.
+
+    None where it does not, or where the epoch ended before its steps did.
+    """
+    if not form.carries_over or epoch_steps is None or epoch_steps <= form.running_since:
+        return None
+    rest = epoch_steps - (last_step + 1 - form.first_step)
+    return rest if 0 <= rest < (interval or epoch_steps) else None
+
+
+class RunningMean:
+    """The mean of one epoch's iterations from ``since`` on, as it grows."""
+
+    def __init__(self, since: int, least_seconds: float = 0.0, resolution: float = 0.0) -> None:
+        self._since = since
+        self._least = least_seconds
+        self._resolution = resolution * FINER
+        #: How many prints added too little to the mean for its digits.
+        self.too_coarse = 0
+        self.state = RunningState()
+
+    def restart(self) -> None:
+        """Begin an epoch."""
+        self.state = RunningState()
+
+    def carry_over(self, epoch_steps: int) -> None:
+        """Begin an epoch whose mean has the last one's iterations, until it is set back."""
+        last, carried = self.state, epoch_steps - self._since
+        self.state = replace(last if last.warm else RunningState(), warm=False, carried=carried)
+
+    def leave_out(self, step: int, seconds: float) -> None:
+        """Take what is new in a mean of times for something else."""
+        count = step - self._since + 1
+        self.state = RunningState(count=count, seconds=seconds * count, warm=True)
+
+    def undo(
+        self, step: int, *, rate: float | None, seconds: float | None, wait: float | None
+    ) -> Own | None:
+        """Return what is new in a mean; None where it is too little, and adds to the next.
+
+        A rate stands for the inverse of a time: printed rates have more digits than seconds.
+        """
+        warm = step >= self._since
+        last = RunningState() if warm and not self.state.warm else self.state
+        mean = 1 / rate if rate is not None else seconds or 0.0
+        count = step - self._since + 1 if warm else last.carried + step + 1
+        if last.carried and mean * count <= last.seconds:
+            # It grew by nothing: this program does begin anew with an epoch.
+            last, count = RunningState(), step + 1
+        total, waited = mean * count, (wait or 0.0) * count
+        new = count - last.count
+        grown = total - last.seconds
+        least = max(self._least, self._resolution * count)
+        self.too_coarse += grown < self._resolution * count
+        if new < 1 or grown <= total * ROUNDING or grown < least:
+            return None
+        own = grown / new
+        own_wait = max(0.0, (waited - last.wait) / new)
+        self.state = RunningState(
+            count=count, seconds=total, wait=waited, warm=warm, carried=last.carried
+        )
+        return Own(
+            iterations=new,
+            rate=None if rate is None else 1 / own,
+            seconds=None if seconds is None else seconds * own / mean,
+            wait=None if wait is None else own_wait,
+        )

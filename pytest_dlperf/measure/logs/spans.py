@@ -1,0 +1,172 @@
+"""Windows to global rates and spans: scaled once, warm-up and what straddles it left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pytest_dlperf.core.run import Span
+from pytest_dlperf.measure.logs.declare import LEAST, MOST
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pytest_dlperf.core.log_pattern import Scope
+    from pytest_dlperf.measure.logs.windows import Windows
+
+    Floats = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Stretches:
+    """Windows in global terms, in columns of one length; NaN is what the log does not say.
+
+    Work is in the unit. Where ``knows_work`` is not set it is in iterations, and seconds are only
+    in proportion to them.
+    """
+
+    first: Floats
+    last: Floats
+    #: Of these iterations alone.
+    rate: Floats
+    #: As printed, scaled.
+    printed_rate: Floats
+    work: Floats
+    seconds: Floats
+    wait_seconds: Floats
+    label: Floats
+    label_start: Floats
+    at_s: Floats
+    epoch_begins: Flags
+    knows_work: Flags
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.first)
+
+    def where(self, kept: Flags) -> Stretches:
+        """Return those that are flagged."""
+        columns = {field.name: getattr(self, field.name)[kept] for field in fields(self)}
+        return Stretches(**columns)
+
+    @property
+    def iterations(self) -> Floats:
+        """How many iterations each holds."""
+        return self.last - self.first + 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Estimates:
+    """Rates of the same stretches by three rules."""
+
+    mean_of_rates: float
+    median_of_rates: float
+    time_weighted: float
+
+
+def scaled(
+    windows: Windows,
+    *,
+    scope: Scope,
+    world_size: int | None,
+    node_devices: int | None,
+    batch: float | None,
+    varies: bool = False,
+) -> Stretches:
+    """Return the windows in global terms; empty where what it takes to scale is unknown.
+
+    ``batch`` is the work of one iteration of all devices, or the most of it where it ``varies``.
+    """
+    window = windows.columns()
+    factor = _factor(scope, world_size, node_devices)
+    global_batch = np.nan if batch is None else batch
+    # A printed rate goes before one that the batch size and the time make.
+    by_rate = ~np.isnan(window["rate"]) & (factor is not None)
+    by_time = ~by_rate & ~np.isnan(window["seconds_each"]) & (batch is not None)
+    scale = np.nan if factor is None else factor
+    made = global_batch / window["seconds_each"]
+    printed = np.where(window["printed_rate"] > 0, window["printed_rate"], window["rate"])
+    rate = np.where(by_rate, window["rate"] * scale, made)
+    # Where nobody says the batch, or it varies, a rate and its time do.
+    both = window["rate"] * window["seconds_each"] * scale
+    unsaid = varies or batch is None
+    each = np.where(by_rate & (both > 0) & unsaid, both, global_batch)
+    varied = window["work_each"]
+    each = np.where(by_rate & (varied > LEAST) & (varied < MOST), varied * scale, each)
+    iterations = window["last"] - window["first"] + 1
+    work = iterations * np.where(np.isnan(each), 1.0, each)
+    seconds = work / rate
+    waits = window["seconds_each"] > 0
+    share = np.divide(window["wait_each"], window["seconds_each"], where=waits, out=rate * np.nan)
+    share = np.clip(share, 0, 1)
+    return Stretches(
+        first=window["first"],
+        last=window["last"],
+        rate=rate,
+        printed_rate=np.where(by_rate, printed * scale, made),
+        work=work,
+        seconds=seconds,
+        wait_seconds=seconds * share,
+        label=window["label"],
+        label_start=window["label_start"],
+        at_s=window["at_s"],
+        epoch_begins=window["epoch_begins"] > 0,
+        knows_work=each > 0,
+    ).where(by_rate | by_time)
+
+
+def _factor(scope: Scope, world_size: int | None, node_devices: int | None) -> float | None:
+    if scope == "global":
+        return 1.0
+    if world_size is None:
+        return None
+    if scope == "node":
+        return None if node_devices is None else world_size / node_devices
+    return float(world_size)
+
+
+def after(stretches: Stretches, skip: int) -> Flags:
+    """Return which stretches hold no warm-up; one that straddles its end is dropped whole."""
+    return stretches.first > skip
+
+
+def estimates(stretches: Stretches) -> Estimates:
+    """Return the three rates of at least one stretch; the first two are of what was printed."""
+    return Estimates(
+        mean_of_rates=float(np.mean(stretches.printed_rate)),
+        median_of_rates=float(np.median(stretches.printed_rate)),
+        time_weighted=time_weighted(stretches),
+    )
+
+
+def time_weighted(stretches: Stretches) -> float:
+    """Return work over time."""
+    return float(np.sum(stretches.work) / np.sum(stretches.seconds))
+
+
+def data_wait_share(stretches: Stretches) -> float | None:
+    """Return the share of the time that went into waiting for data; None where none says it."""
+    known = ~np.isnan(stretches.wait_seconds)
+    if not known.any():
+        return None
+    return float(np.sum(stretches.wait_seconds[known]) / np.sum(stretches.seconds[known]))
+
+
+def spans(stretches: Stretches, world_size: int) -> tuple[Span, ...]:
+    """Return the raw data that live runs have as well; a log speaks for rank 0 of all alike."""
+    waits = [None if np.isnan(wait) else float(wait) for wait in stretches.wait_seconds]
+    rows = zip(
+        stretches.first.astype(int).tolist(),
+        stretches.last.astype(int).tolist(),
+        stretches.seconds.tolist(),
+        (stretches.work / world_size).tolist(),
+        waits,
+        strict=True,
+    )
+    return tuple(
+        Span(rank=0, first_step=a, last_step=b, seconds=s, work=work, data_wait_seconds=wait)
+        for a, b, s, work, wait in rows
+    )

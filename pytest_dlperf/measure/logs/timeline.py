@@ -1,0 +1,285 @@
+"""Readings in, windows of counted iterations out: what a log says happened, in order.
+
+The layer that all formats share. It counts iterations itself, because a printed counter starts
+anew each epoch or stands still; takes several ranks that print one step for one; and undoes a
+running mean.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from pytest_dlperf.measure.logs.bars import Bars
+from pytest_dlperf.measure.logs.declare import measured, waited
+from pytest_dlperf.measure.logs.ranks import Ranks
+from pytest_dlperf.measure.logs.running import RunningMean, rest_of_epoch
+from pytest_dlperf.measure.logs.steady import Before, stride
+from pytest_dlperf.measure.logs.usual_work import UsualWork
+from pytest_dlperf.measure.logs.windows import Window, Windows
+
+if TYPE_CHECKING:
+    from pytest_dlperf.measure.logs.declare import Format, Reading
+    from pytest_dlperf.measure.logs.records import Columns
+
+#: The last readings of a block are taken in one by one, since ranks may print them again.
+_LATEST: Final = 3
+#: The first readings too, since they say where the log begins.
+_EARLIEST: Final = 8
+#: A bar shows whole seconds: shorter stretches are joined.
+_BAR_SECONDS: Final = 5 - 1e-6
+
+
+class Timeline:
+    """All windows of one log."""
+
+    def __init__(
+        self, form: Format, lead: int | None = None, bar_total: int | None = None
+    ) -> None:
+        """``lead`` is as in ``Ranks``, ``bar_total`` as in ``Bars``."""
+        self.windows = Windows()
+        self.loss_last: float | None = None
+        self.whole_run: float | None = None
+        self.runs = 1
+        self.ranks = Ranks(form, lead)
+        self.bars = Bars(form, bar_total)
+        self.prints = 0
+        self.steps = 0
+        self.total: int | None = None
+        self.epochs: int | None = None
+        self.epoch_steps: int | None = None
+        self.epoch_begins = False
+        #: Steps between the last two prints of an epoch.
+        self.interval: int | None = None
+        self._format = form
+        self._epoch: int | None = None
+        self._step: int | None = None
+        self._counted = 0
+        self._of_first = 0
+        self._work = UsualWork(form.cost_resolution)
+        self._half: int | None = None
+        #: Prints with the time of something else in them.
+        self.left_out = 0
+        least = _BAR_SECONDS if form.bar else 0.0
+        self._mean = RunningMean(form.running_since, least, form.resolution)
+
+    @property
+    def iterations(self) -> int:
+        """Iterations that the log is known to have seen, from its first print on."""
+        return self._counted if self.steps > 1 else self._of_first
+
+    @property
+    def coarse(self) -> bool:
+        """Whether prints were left out because a mean's digits do not show what is new in it."""
+        return self._mean.too_coarse > 0
+
+    @property
+    def several_runs(self) -> bool:
+        """Whether the log holds more than one run."""
+        return self.runs > 1 or self.bars.two_trainings or self.bars.is_resumed
+
+    @property
+    def says_training(self) -> bool:
+        """Whether the log has words of training, besides its steps."""
+        return self.loss_last is not None or self.whole_run is not None or self.bars.are_announced
+
+    @property
+    def last_epoch(self) -> int | None:
+        """The last printed epoch."""
+        return self._epoch
+
+    @property
+    def last_step(self) -> int | None:
+        """The last printed step."""
+        return self._step
+
+    @property
+    def epoch_ends_early(self) -> bool:
+        """Whether at least one more print was to come in the last epoch."""
+        if self._step is None or self.epoch_steps is None or self.interval is None:
+            return False
+        done = self._step + 1 - self._format.first_step
+        return done + self.interval <= self.epoch_steps
+
+    def add(self, reading: Reading, rank: int | None, at_s: float | None) -> None:
+        """Take in a reading, in the order of the log."""
+        if reading.whole_run is not None:
+            self.whole_run = reading.whole_run
+        if rank is not None:
+            self.ranks.lines[rank] += 1
+        step = self._joined_step(reading)
+        if reading.loss is not None and (self._format.bar or step is None):
+            self.loss_last = reading.loss
+        if self.bars.is_aside(reading, self._epoch, begun=self._step is not None) or step is None:
+            return
+        self.prints += 1
+        if self.ranks.is_repeat(reading, step, rank):
+            return
+        if reading.loss is not None:
+            self.loss_last = reading.loss
+        last_step = self._step
+        first = self._count(reading, step)
+        self.steps += 1
+        self.total, self.epochs = reading.total, reading.epochs
+        self.epoch_steps = reading.epoch_steps
+        window = None
+        anew = self.epoch_begins and last_step is not None and step <= last_step
+        if self.bars.aside and not anew:
+            # The window, or the mean of the run, has the time of what went on aside.
+            self._mean.leave_out(step, reading.seconds or 0.0)
+            self.left_out += 1
+        else:
+            window = self._window(reading, step, first, at_s)
+        self.bars.aside = False
+        self.ranks.remember(reading.epoch, step, window)
+        if window is not None:
+            self.windows.append(window)
+
+    def add_columns(self, columns: Columns) -> None:
+        """Take in the readings of a block, none of which has a rank or a time stamp."""
+        begin = 0
+        while begin < columns.length and (self._step is None or len(self.windows) < _EARLIEST):
+            self.add(columns.reading(begin), None, None)
+            begin += 1
+        end = columns.length - _LATEST
+        if begin < end and not self._add_stride(columns, slice(begin, end)):
+            end = begin
+        for index in range(max(begin, end), columns.length):
+            self.add(columns.reading(index), None, None)
+
+    def _add_stride(self, columns: Columns, part: slice) -> bool:
+        form = self._format
+        if form.two_lines or form.counter == "stalls" or form.averaging == "whole":
+            return False
+        if self.ranks.lines:
+            return False
+        if "whole_run" in columns or self._step is None or form.bar or form.resolution:
+            return False
+        before = Before(
+            step=self._step,
+            epoch=self._epoch,
+            counted=self._counted,
+            interval=self.interval,
+            running=self._mean.state,
+            usual_work=self._work.usual,
+        )
+        found = stride(columns, part, before, form)
+        if found is None:
+            return False
+        count = part.stop - part.start
+        self.prints += count
+        self.steps += count
+        self._step, self._epoch, self._counted = found.step, found.epoch, found.counted
+        self.epoch_begins, self._mean.state = found.epoch_begins, found.running
+        self.interval = found.interval
+        ends = (columns[name][part][-1] for name in ("total", "epochs", "epoch_steps"))
+        of_all = [None if np.isnan(end) else int(end) for end in ends]
+        self.total, self.epochs, self.epoch_steps = of_all
+        losses = columns["loss"][part]
+        known = losses[~np.isnan(losses)]
+        if len(known):
+            self.loss_last = float(known[-1])
+        self.windows.extend(found.windows)
+        return True
+
+    def _joined_step(self, reading: Reading) -> int | None:
+        """Return the step of a reading, that of the line before where two lines make one."""
+        if not self._format.two_lines:
+            return reading.step if reading.step >= 0 else None
+        if reading.step >= 0:
+            self._half = reading.step
+            return None
+        half, self._half = self._half, None
+        return half
+
+    def _count(self, reading: Reading, step: int) -> int:
+        """Count the reading's iterations; return the first of them."""
+        done = step + 1 - self._format.first_step
+        previous, self._step = self._step, step
+        epoch, self._epoch = self._epoch, reading.epoch
+        before = self._counted
+        self.epoch_begins = epoch is not None and reading.epoch != epoch
+        if previous is None:
+            self._counted = done
+            first = self._first_of_log(reading, done)
+            # One print alone does not tell how many iterations it stands for.
+            self._of_first = 1 if first == 1 and reading.start is None else done - first + 1
+            return first
+        counter = self._format.counter
+        restarts = counter == "epoch" or (counter == "either" and step <= previous)
+        if self.epoch_begins and restarts and _later(reading.epoch, epoch):
+            before += self._begin_epoch(reading, previous)
+            self._counted = before + done
+        elif step < previous or not _later(reading.epoch, epoch):
+            self.runs += 1
+            self._counted += done
+            self._mean.restart()
+        else:
+            self.interval = interval = max(1, step - previous)
+            self._counted += interval
+            if self.steps == 1 and not self._format.warmup_removed:
+                before = self._start_where_the_log_does(interval)
+        self._counted = max(self._counted, before + 1)
+        return before + 1
+
+    def _begin_epoch(self, reading: Reading, last_step: int) -> int:
+        """Return how many iterations the last epoch had after its last print.
+
+        0 where that is unknown, or of no matter.
+        """
+        rest = rest_of_epoch(self._format, reading.epoch_steps, last_step, self.interval)
+        if rest is None:
+            self._mean.restart()
+            return 0
+        self._mean.carry_over(reading.epoch_steps or 0)
+        return rest
+
+    def _first_of_log(self, reading: Reading, done: int) -> int:
+        if self._format.warmup_removed:
+            return max(1, done)
+        return 1 if reading.start is None else max(1, min(reading.start + 1, done))
+
+    def _start_where_the_log_does(self, interval: int) -> int:
+        """Count from the first print, where a resumed run's counter is far ahead of it.
+
+        Return how many iterations it stands for: no more than come between two.
+        """
+        done = min(self._counted - interval, interval)
+        self._counted = done + interval
+        if len(self.windows):
+            window = self.windows.only
+            window.first, window.last = 1, done
+        return done
+
+    def _window(
+        self, reading: Reading, step: int, first: int, at_s: float | None
+    ) -> Window | None:
+        rate, seconds = measured(reading.rate), measured(reading.seconds)
+        if rate is None and seconds is None:
+            return None
+        own_rate, own_seconds, wait = rate, seconds, waited(reading.data_wait_seconds)
+        if self._format.averaging == "running":
+            usual = self._work.usual_rate(rate, seconds)
+            own = self._mean.undo(step, rate=usual, seconds=seconds, wait=wait)
+            if own is None:
+                return None
+            own_rate, own_seconds, wait = own.rate, own.seconds, own.wait
+            first = self._counted - own.iterations + 1
+        return Window(
+            first=first,
+            last=self._counted,
+            rate=own_rate,
+            printed_rate=rate,
+            seconds_each=own_seconds,
+            wait_each=wait,
+            work_each=reading.work,
+            label=step + 1 - self._format.first_step,
+            label_start=reading.start,
+            at_s=at_s,
+            epoch_begins=self.epoch_begins,
+        )
+
+
+def _later(epoch: int | None, before: int | None) -> bool:
+    return epoch is None or before is None or epoch >= before

@@ -1,0 +1,254 @@
+"""Collection: markers become items, one a case; those that do not run here are deselected."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_dlperf.cases.marker import cases_of
+from pytest_dlperf.cases.selection import Machine, Selected, Wish, fits, select
+from pytest_dlperf.core.errors import DlperfError, UsageError
+from pytest_dlperf.launch.plan import LAUNCHERS
+from pytest_dlperf.measure.logs import registry as log_formats
+from pytest_dlperf.session import cpu_bf16
+from pytest_dlperf.store.history import certificates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.session.perf_session import PerfSession
+    from pytest_dlperf.session.settings import Settings
+
+#: The marker, and the fixture that runs its case.
+NAME = "dlperf"
+
+
+def parametrize(metafunc: pytest.Metafunc, session: PerfSession) -> None:
+    """Make one item for every case that the test's markers declare or the options ask for."""
+    try:
+        selected = _selected(metafunc, session)
+    except UsageError as error:
+        text = f"{metafunc.definition.nodeid}: {error}"
+        raise pytest.fail.Exception(text, pytrace=False) from None  # else pytest prints it twice
+    metafunc.parametrize(NAME, selected, indirect=True, ids=[s.case.id for s in selected])
+
+
+def _selected(metafunc: pytest.Metafunc, session: PerfSession) -> Sequence[Selected]:
+    if NAME not in metafunc.fixturenames:
+        raise UsageError(
+            "a test marked dlperf must take the fixture dlperf and call dlperf.run(); else its "
+            "case would never run"
+        )
+    markers = reversed(list(metafunc.definition.iter_markers(NAME)))
+    declared = declared_by(
+        [(marker.args, marker.kwargs) for marker in markers], function=metafunc.function.__name__
+    )
+    settings = session.settings
+    declared, unfit = as_asked(declared, settings)
+    if settings.list_only:
+        return [Selected(case=case) for case in declared]
+    if session.logs is not None:
+        return [_with_log(case, session) for case in declared]
+    return [
+        replace(selected, error=unfit.get(selected.case.family, selected.error))
+        for selected in select(declared, wish_of(session), machine_of(session))
+    ]
+
+
+def declared_by(
+    markers: Iterable[tuple[Sequence[Any], Mapping[str, Any]]], *, function: str
+) -> list[Case]:
+    """Return the cases of a test's markers, each its arguments; raise ``UsageError``."""
+    declared: list[Case] = []
+    for arguments, keys in markers:
+        declared += cases_of(arguments, keys, function=function)
+    check_ids([(case.id, "the marker") for case in declared])
+    for case in declared:
+        if case.launcher not in {"auto", *LAUNCHERS}:
+            known = ", ".join(["auto", *LAUNCHERS])
+            raise UsageError(f"{case.id}: unknown launcher {case.launcher!r}; known: {known}")
+        if case.log_format and isinstance(case.log_format, str):
+            log_formats.named(case.log_format)
+    return declared
+
+
+def as_asked(declared: Sequence[Case], settings: Settings) -> tuple[list[Case], dict[str, str]]:
+    """Return the cases with what the command line sets of all, and why some cannot have it.
+
+    Raises ``UsageError`` if none can.
+    """
+    if settings.launcher is not None and settings.launcher not in LAUNCHERS:
+        known = ", ".join(LAUNCHERS)
+        raise UsageError(f"--dlperf-launcher={settings.launcher}: known are {known}")
+    cases, unfit = [], {}
+    for declared_case in declared:
+        case = declared_case
+        if settings.launcher and case.launcher != "none":
+            case = replace(case, launcher=settings.launcher)
+        try:
+            case = replace(case, protocol=settings.protocol_for(case.protocol))
+        except UsageError as error:
+            unfit[case.family] = str(error)
+        cases.append(case)
+    if unfit and len(unfit) == len({case.family for case in cases}):
+        raise UsageError(next(iter(unfit.values())))
+    return cases, unfit
+
+
+def _with_log(case: Case, session: PerfSession) -> Selected:
+    """Return ``case`` for judging its log, whatever there is to run on."""
+    assert session.logs is not None
+    wish = wish_of(session)
+    counts = wish.gpus if case.layout.device == "gpu" else wish.cpus
+    asked = counts is not None and case.world_size in counts
+    left_out = ""
+    if wish.names_devices and not asked:
+        left_out = f"{case.layout} was not asked for"
+    elif wish.frameworks is not None and case.framework not in wish.frameworks:
+        left_out = f"framework {case.framework} was not asked for"
+    elif wish.precisions is not None and case.precision not in wish.precisions:
+        left_out = f"precision {case.precision} was not asked for"
+    elif wish.size is not None and case.size != wish.size:
+        left_out = f"size {case.size} was not asked for"
+    elif not session.logs.claim(case):
+        left_out = f"no log under {session.logs.folder}"
+    return Selected(case=case, left_out=left_out)
+
+
+def wish_of(session: PerfSession) -> Wish:
+    """Return what the command line asks for."""
+    settings = session.settings
+    return Wish(
+        gpus=settings.gpus,
+        cpus=settings.cpus,
+        size=settings.size,
+        frameworks=settings.frameworks,
+        precisions=settings.precisions,
+    )
+
+
+def machine_of(session: PerfSession) -> Machine:
+    """Return what there is to run on."""
+    devices = session.devices
+    return Machine(
+        gpus=devices.visible_gpus,
+        gpu_problem=devices.gpu_problem,
+        cores=devices.visible_cores,
+        gpus_per_node=len(devices.gpus),
+        node_rank=session.settings.place.share.node_rank if session.settings.place.share else None,
+        hosts=session.hosts,
+        nodes=1 if session.jobs is None else None,
+        known=session.jobs is None or session.jobs.knows_target,
+        cpu_has_bf16=devices.cpu_has_bf16,
+    )
+
+
+def selected_of(item: pytest.Item) -> Selected | None:
+    """Return the case of a perf item; None for any other."""
+    callspec: Any = getattr(item, "callspec", None)
+    value = callspec.params.get(NAME) if callspec is not None else None
+    return value if isinstance(value, Selected) else None
+
+
+def deselect(config: pytest.Config, items: list[pytest.Item], session: PerfSession) -> None:
+    """Take the cases that do not run here out of ``items``, and count them.
+
+    A one-node layout that does not fit although it was measured on this machine class stays,
+    as an error: a device vanished. Two items with one case id are a usage error.
+    """
+    kept, dropped = [], []
+    for item in items:
+        selected = selected_of(item)
+        left_out = "" if selected is None else _left_out(item, selected, session)
+        if selected is None or not left_out:
+            kept.append(item)
+        elif _vanished(selected.case, session):
+            item.callspec.params[NAME] = Selected(  # type: ignore[attr-defined]
+                case=selected.case,
+                error=f"{fits(selected.case.layout, machine_of(session))}, but this machine class "
+                "has a measured baseline of it: a device vanished; see dlperf doctor",
+            )
+            kept.append(item)
+        else:
+            dropped.append(item)
+            session.left_out[selected.case.id] = left_out
+    try:
+        check_ids([(s.case.id, item.nodeid) for item in kept if (s := selected_of(item))])
+    except UsageError as error:
+        if not hasattr(config, "workerinput"):
+            raise pytest.UsageError(f"pytest-dlperf: {error}") from error
+        # An exception would end an xdist worker without a word: its items say it instead.
+        for item in kept:
+            if (found := selected_of(item)) and found.case.id in str(error):
+                item.callspec.params[NAME] = replace(found, error=str(error))  # type: ignore[attr-defined]
+    if session.settings.budget_s is not None:
+        kept = _longest_without_a_certificate_first(kept, session.settings.workdir)
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+    items[:] = kept
+
+
+def _left_out(item: pytest.Item, selected: Selected, session: PerfSession) -> str:
+    """Return why a case is left out; empty if it is not."""
+    known = selected.left_out or selected.error
+    if known or session.logs is not None or session.settings.list_only:
+        return selected.left_out
+    return cpu_bf16.left_out(item, selected.case, session, machine_of(session))
+
+
+def _longest_without_a_certificate_first(
+    items: list[pytest.Item], workdir: Path
+) -> list[pytest.Item]:
+    """Return the items with the perf ones in that order, on the places that perf items have."""
+    known = certificates.read(workdir)
+    cases = {item: s.case.id for item in items if (s := selected_of(item)) is not None}
+    ordered = iter(sorted(cases, key=lambda item: known.get(cases[item], "")))
+    return [next(ordered) if item in cases else item for item in items]
+
+
+def remember(items: Sequence[pytest.Item], session: PerfSession) -> None:
+    """Let the session know its cases: alpha is split over them where arms are compared."""
+    session.selected = [selected.case for item in items if (selected := selected_of(item))]
+    if session.jobs is not None:
+        from pytest_dlperf.flow.scheduled import Planned
+
+        session.jobs.planned = [
+            Planned(case=selected.case, node_id=item.nodeid, misfit=selected.error)
+            for item in items
+            if (selected := selected_of(item))
+        ]
+
+
+def _vanished(case: Case, session: PerfSession) -> bool:
+    wish = wish_of(session)
+    if session.logs is not None:
+        return False
+    if wish.names_devices or wish.size is not None or case.layout.nodes > 1:
+        return False
+    if wish.frameworks is not None and case.framework not in wish.frameworks:
+        return False
+    if wish.precisions is not None and case.precision not in wish.precisions:
+        return False
+    if case.layout.device == "cpu" or not fits(case.layout, machine_of(session)):
+        return False
+    machine_class = session.settings.machine_class or session.devices.machine_class("gpu")
+    try:
+        return session.store.find(machine_class, case.suite, case.id) is not None
+    except DlperfError:
+        return True  # a broken file is still a baseline; the error is told when it is used
+
+
+def check_ids(ids: Sequence[tuple[str, str]]) -> None:
+    """Raise ``UsageError`` for a case id that stands in two of its places, named with each."""
+    seen: dict[str, str] = {}
+    for case_id, where in ids:
+        if case_id in seen:
+            raise UsageError(
+                f"case id {case_id} stands twice: in {seen[case_id]} and in {where}; their "
+                "baselines would be one file. Give one of them another suite"
+            )
+        seen[case_id] = where

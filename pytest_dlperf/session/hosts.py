@@ -1,0 +1,83 @@
+"""The nodes of a session, where it has several: made of what pytest was given."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_dlperf.core.errors import DlperfError, UsageError
+from pytest_dlperf.flow.nodes import Nodes
+from pytest_dlperf.launch.remote.keepers import keep
+from pytest_dlperf.launch.remote.package_copy import copy_package
+from pytest_dlperf.launch.remote.transport import allocated_hosts, is_this_host, ways_of
+from pytest_dlperf.measure.devices import detect
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_dlperf.core.hosts import Host
+    from pytest_dlperf.measure.devices import Devices
+    from pytest_dlperf.session.settings import Settings
+
+
+def hosts_of(settings: Settings) -> tuple[Host, ...]:
+    """Return the hosts that are named, else those of the Slurm allocation this process is in.
+
+    None where this session starts nothing by itself. Raises ``pytest.UsageError``.
+    """
+    if settings.hosts:
+        return settings.hosts
+    by_others = settings.place.share is not None or settings.scheduling is not None
+    if settings.runs_nothing or by_others:
+        return ()
+    try:
+        return allocated_hosts()
+    except UsageError as error:
+        raise pytest.UsageError(f"pytest-dlperf: {error}") from error
+
+
+def make_nodes(settings: Settings, hosts: tuple[Host, ...], folder: Path) -> Nodes:
+    """Return the nodes of a session whose folder is ``folder``; raises ``pytest.UsageError``."""
+    travelling = {name: os.environ[name] for name in settings.travelling if name in os.environ}
+    missing = sorted(set(settings.travelling) - set(travelling))
+    if missing:
+        raise pytest.UsageError(
+            f"pytest-dlperf: --dlperf-env names {', '.join(missing)}, not set in this environment"
+        )
+    return Nodes(
+        hosts=hosts,
+        ways=ways_of(
+            ssh=settings.ssh,
+            python=settings.place.python,
+            slurm_job="" if settings.hosts else os.environ.get("SLURM_JOB_ID", ""),
+        ),
+        rendezvous=settings.rendezvous,
+        package_folder=folder / "package",
+        prefix=settings.place.prefix,
+        pinned=settings.machine_class is not None,
+        travelling=travelling,
+    )
+
+
+def devices_of(nodes: Nodes | None) -> Devices:
+    """Return the devices of the first node, which is asked where it is not this host.
+
+    Raises ``pytest.UsageError`` if it cannot be.
+    """
+    if nodes is None or is_this_host(nodes.hosts[0].name):
+        return detect()
+    first = nodes.hosts[:1]
+    try:
+        copy_package(nodes.package_folder)
+        with keep(
+            [nodes.ways.to(first[0].name)],
+            "collection",
+            package_folder=nodes.package_folder,
+            leases=False,
+            on_wait=lambda _: None,
+        ):
+            return nodes.reports(first)[first[0].name].devices
+    except DlperfError as error:
+        raise pytest.UsageError(f"pytest-dlperf: {error}") from error

@@ -1,0 +1,88 @@
+"""The jobs of a session, where a scheduler runs its cases: made of what pytest was given."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from pytest_dlperf.core.scheduling import OPTIONS as SCHEDULING
+from pytest_dlperf.flow.scheduled import Jobs
+from pytest_dlperf.launch.schedulers.exported import exported_names
+from pytest_dlperf.session.options import FLAGS
+from pytest_dlperf.session.repeat_options import NOT_REPEATED, own_options
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from pytest_dlperf.flow.watcher import Watcher
+    from pytest_dlperf.session.settings import Settings
+
+#: What a job's own pytest is told otherwise, or not at all.
+_NOT_FOR_JOBS: Final = NOT_REPEATED | {
+    f"--dlperf-{name}" for name in ("scheduler", *SCHEDULING, "workdir", "list", "dry-run")
+}
+
+
+def make_jobs(config: pytest.Config, settings: Settings, folder: Path, watcher: Watcher) -> Jobs:
+    """Return the jobs of a session, which are cancelled when pytest ends; none is submitted yet.
+
+    ``folder`` is the session's.
+    """
+    assert settings.scheduling is not None
+    jobs = Jobs(
+        scheduling=settings.scheduling,
+        folder=folder,
+        workdir=settings.workdir,
+        rootdir=settings.rootdir,
+        cwd=config.invocation_params.dir,
+        python=_python_of_a_job(settings),
+        options=_options_of_a_job(config),
+        exported=(*exported_names(os.environ), *settings.travelling),
+        share_host=settings.share_host,
+        frameworks_asked=settings.frameworks or (),
+        against=settings.against is not None,
+        behind_prefix=bool(settings.place.prefix),
+        runs_nothing=settings.runs_nothing or config.option.collectonly,
+        watcher=watcher,
+    )
+    config.add_cleanup(lambda: _close(jobs))
+    _end_in_order_on_sigterm()
+    return jobs
+
+
+def _options_of_a_job(config: pytest.Config) -> tuple[str, ...]:
+    """Return what the pytest of a job is given of this one's arguments."""
+    ini = () if config.inipath is None else ("-c", str(config.inipath))
+    arguments = config.invocation_params.args
+    return (*ini, *own_options(arguments, dict(FLAGS), without=_NOT_FOR_JOBS))
+
+
+def _python_of_a_job(settings: Settings) -> str:
+    """Return the interpreter of a job's pytest."""
+    if settings.place.prefix:
+        return sys.executable  # the named one is that behind the prefix
+    of_image = settings.scheduling is not None and settings.scheduling.name == "kubernetes"
+    return "python3" if of_image and not settings.place.foreign else settings.place.python
+
+
+def _close(jobs: Jobs) -> None:
+    failed = jobs.close()
+    if failed:
+        sys.stderr.write(f"pytest-dlperf: {failed}\n")
+
+
+def _end_in_order_on_sigterm() -> None:
+    """Let SIGTERM end pytest as Ctrl-C does: the jobs are cancelled at its end."""
+    here = threading.current_thread() is threading.main_thread()
+    if here and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _interrupt)
+
+
+def _interrupt(number: int, _frame: object) -> NoReturn:
+    # pytest's own Exit is an Exception, which whoever is interrupted may take for one of theirs.
+    raise KeyboardInterrupt(f"ended by signal {number}")

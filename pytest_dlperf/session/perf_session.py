@@ -1,0 +1,276 @@
+"""One perf session: settings and bench for one pytest run, and the ``dlperf`` fixture."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_dlperf.core.errors import DlperfError, UpdateRefusedError, UsageError
+from pytest_dlperf.core.verdict import KnownState, Verdict
+from pytest_dlperf.flow.bench import Bench
+from pytest_dlperf.flow.budget import Budget
+from pytest_dlperf.flow.busy_gpus import GpuUse
+from pytest_dlperf.flow.pipeline import judge_again, run_case
+from pytest_dlperf.judge import common_shift
+from pytest_dlperf.judge.stats.family import family_size
+from pytest_dlperf.launch.arms.make import Arms
+from pytest_dlperf.launch.process.execute import execute
+from pytest_dlperf.measure.devices import detect
+from pytest_dlperf.measure.environment import commit_of
+from pytest_dlperf.session import notes, usage
+from pytest_dlperf.session.folder import folder_of
+from pytest_dlperf.session.hosts import devices_of, hosts_of, make_nodes
+from pytest_dlperf.session.settings import Settings
+from pytest_dlperf.session.terminal.progress import Live, Quiet
+from pytest_dlperf.store.baseline import update
+from pytest_dlperf.store.baseline.store import BaselineStore
+from pytest_dlperf.store.history.session_runs import SessionRuns
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_dlperf.core.baseline import Baseline
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.hosts import Host
+    from pytest_dlperf.core.outcome import Outcome
+    from pytest_dlperf.core.verdict import Comparison
+    from pytest_dlperf.flow.nodes import Nodes
+    from pytest_dlperf.flow.offline.from_logs import LogFolder
+    from pytest_dlperf.flow.scheduled import Jobs
+    from pytest_dlperf.measure.devices import Devices
+
+
+class PerfSession:
+    """What all perf cases of one pytest process share; made when the first is collected."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        try:
+            self.settings = Settings.from_config(config)
+            usage.check_together(self.settings, processes=_processes(config))
+        except UsageError as error:
+            raise pytest.UsageError(f"pytest-dlperf: {error}") from error
+        self._config = config
+        #: Sentences of what was left out at collection, for the summary.
+        self.left_out: dict[str, str] = {}
+        self.header_shown = False
+        #: What was judged so far, by node, in the order of the session.
+        self._judged_on: dict[str, list[Comparison]] = {}
+        #: The cases that this session runs, once it has collected.
+        self.selected: list[Case] = []
+
+    def check_usage(self, config: pytest.Config) -> None:
+        """Raise ``pytest.UsageError`` for settings that cannot do what they are for."""
+        try:
+            usage.check_at_start(self.settings, processes=_processes(config))
+        except UsageError as error:
+            raise pytest.UsageError(f"pytest-dlperf: {error}") from error
+
+    @cached_property
+    def devices(self) -> Devices:
+        """The devices of this host; of the target's nodes, where a scheduler chooses them."""
+        if self.jobs is not None:
+            return self.jobs.devices
+        return detect() if self.settings.runs_nothing else devices_of(self.nodes)
+
+    @cached_property
+    def jobs(self) -> Jobs | None:
+        """The jobs that run the cases; None where this session runs them."""
+        if self.settings.scheduling is None:
+            return None
+        from pytest_dlperf.session.jobs import make_jobs
+
+        return make_jobs(self._config, self.settings, self._folder, self.watcher)
+
+    @cached_property
+    def store(self) -> BaselineStore:
+        """The baselines."""
+        return BaselineStore(self.settings.baselines)
+
+    @cached_property
+    def commit(self) -> tuple[str, bool]:
+        """The commit of the rootdir, and whether it was modified beside the baselines."""
+        return commit_of(self.settings.rootdir, outside=self.settings.baselines)
+
+    @cached_property
+    def hosts(self) -> tuple[Host, ...]:
+        """The hosts of several nodes; none for this host alone."""
+        return hosts_of(self.settings)
+
+    @cached_property
+    def nodes(self) -> Nodes | None:
+        """Those hosts, and how they are reached; None for this host alone."""
+        return make_nodes(self.settings, self.hosts, self._folder) if self.hosts else None
+
+    @cached_property
+    def logs(self) -> LogFolder | None:
+        """The logs to judge in place of training."""
+        folder = self.settings.from_logs
+        if folder is None:
+            return None
+        from pytest_dlperf.flow.offline.from_logs import LogFolder
+
+        return LogFolder(folder)
+
+    @cached_property
+    def bench(self) -> Bench:
+        """What the session gives to every case."""
+        settings = self.settings
+        folder = self._folder
+        budget = None if settings.budget_s is None else Budget.starting_now(settings.budget_s)
+        return Bench(
+            devices=self.devices,
+            store=self.store,
+            rule=settings.rule,
+            runs=SessionRuns(folder),
+            watcher=self.watcher,
+            folder=folder,
+            rootdir=settings.rootdir,
+            workdir=settings.workdir,
+            place=settings.place,
+            nodes=self.nodes,
+            shared=settings.workdir / (settings.place.share.name if settings.place.share else ""),
+            runs_nothing=settings.runs_nothing,
+            pinned_machine_class=settings.machine_class,
+            share_host=settings.share_host,
+            published=settings.published,
+            logs=self.logs,
+            data=settings.data,
+            frameworks_asked=settings.frameworks or (),
+            inject=settings.inject,
+            budget=budget,
+            gpu_use=GpuUse(
+                wish=settings.busy_gpus,
+                names=tuple(gpu.name for gpu in self.devices.gpus),
+                prefix=settings.place.prefix,
+                budget=budget,
+            ),
+            against=settings.against,
+            arms=self._arms(),
+        )
+
+    def _arms(self) -> Arms:
+        settings = self.settings
+        return Arms(
+            folder=settings.workdir / "arms",
+            rootdir=settings.rootdir,
+            python=settings.place.python,
+            setup=settings.arm_setup,
+            links=settings.arm_links,
+            execute=execute,
+        )
+
+    @cached_property
+    def watcher(self) -> Quiet:
+        """What shows how cases go on."""
+        config = self._config
+        has_terminal = config.pluginmanager.has_plugin("terminalreporter")
+        is_quiet = config.get_verbosity() < 0 or hasattr(config, "workerinput")
+        return Live(config) if has_terminal and not is_quiet else Quiet(config)
+
+    @cached_property
+    def _folder(self) -> Path:
+        """The session's folder, the same in all its xdist workers; making it drops the oldest."""
+        folder, self._folder_lock = folder_of(self._config, self.settings)
+        return folder
+
+    def run(self, case: Case, item: pytest.Item, *, misfit: str = "") -> Outcome:
+        """Run ``case`` as the body of ``item``; return its outcome, failed or not.
+
+        ``misfit`` says why it cannot run although it was asked for.
+        """
+        bench = self.bench
+        rule = bench.rule
+        if not self.settings.family_given:
+            rule = replace(rule, family=self._family(case))
+        if self.jobs is not None:
+            outcome = self.jobs.outcome(case)
+        else:
+            with self.watcher.watched(case):
+                outcome = run_case(
+                    case,
+                    replace(bench, rule=rule),
+                    workload_folder=str(item.path.parent),
+                    misfit=misfit,
+                )
+        commit, dirty = self.commit
+        outcome = replace(outcome, node_id=item.nodeid, commit=commit, dirty=dirty)
+        if outcome.share_done:
+            return outcome
+        outcome = self._with_common_shift(outcome)
+        if self.logs is None:
+            parent = case.parent()
+            of_parent = [run for run, _ in bench.runs.load(parent)] if parent else []
+            notes.note(self.settings.workdir, outcome, of_parent)
+        if self.settings.update:
+            return self._update(outcome, replace(bench, rule=rule))
+        return replace(outcome, failed=self._fails(outcome))
+
+    def _family(self, case: Case) -> int:
+        """Return how many cases alpha is split over: pairs need no stored ones."""
+        if self.settings.against is not None:
+            return max(1, len(self.selected))
+        return family_size(self._stored(self.bench.machine_class(case)))
+
+    def _with_common_shift(self, outcome: Outcome) -> Outcome:
+        """Return ``outcome``, incomparable if all cases before it on its node share its shift."""
+        if not outcome.baseline_sessions or outcome.environment is None or self.logs is not None:
+            return outcome
+        if outcome.measurement is None or outcome.measurement.inject:
+            return outcome
+        node = outcome.environment.node
+        so_far = self._judged_on.setdefault(node, [])
+        judgement = common_shift.checked(outcome.judgement, so_far, node)
+        is_judged = judgement is outcome.judgement and judgement.throughput.change is not None
+        # A slowdown that is known has a cause of its own, and fails nothing
+        if is_judged and judgement.known is not KnownState.KNOWN:
+            so_far.append(judgement.throughput)
+        return replace(outcome, judgement=judgement)
+
+    def _stored(self, machine_class: str) -> list[Baseline]:
+        """Return the baselines of a machine class that can be read; warn of those that cannot."""
+        entries, broken = self.store.readable()
+        for error in broken:
+            warnings.warn(f"pytest-dlperf: {error}", pytest.PytestWarning, stacklevel=1)
+        return [e.baseline for e in entries if e.baseline.machine_class == machine_class]
+
+    def _fails(self, outcome: Outcome) -> bool:
+        judgement = outcome.judgement
+        if outcome.against is not None and outcome.against.unaffected:
+            return False
+        if self.settings.observe:
+            return judgement.verdict is Verdict.ERROR
+        return self.settings.gate_fails(judgement)
+
+    def _update(self, outcome: Outcome, bench: Bench) -> Outcome:
+        """Write the baseline of ``outcome``, or say in its judgement why it was refused."""
+        judgement = outcome.judgement
+        if judgement.verdict is Verdict.NOT_RUN:
+            # There is nothing to store, so nothing is refused: its own verdict says why
+            return replace(outcome, failed=self._fails(outcome))
+        try:
+            rule = bench.rule_for(outcome.case)
+            change = update.write(
+                self.store,
+                outcome,
+                reason=self.settings.reason,
+                judge_again=lambda found, baseline: judge_again(found, baseline, rule),
+                observe=self.settings.observe,
+            )
+        except DlperfError as error:
+            reason = f"{judgement.reason}\nthe baseline was not written: {error}"
+            is_refusal = isinstance(error, UpdateRefusedError)
+            fails = self._fails(outcome) or not (self.settings.observe and is_refusal)
+            return replace(outcome, judgement=replace(judgement, reason=reason), failed=fails)
+        reason = f"{judgement.reason}\n{change.text}"
+        if judgement.verdict is Verdict.NO_BASELINE:
+            judgement, reason = replace(judgement, verdict=Verdict.PASSED), change.text
+        return replace(outcome, judgement=replace(judgement, reason=reason), update=change.what)
+
+
+def _processes(config: pytest.Config) -> object:
+    """Return how many processes of pytest-xdist there are to be; None without it."""
+    return config.getoption("numprocesses", None)

@@ -1,0 +1,280 @@
+"""``--dlperf-selftest``: stores, measures again, makes steps longer; says what the gate sees."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.verdict import Verdict
+from pytest_dlperf.judge.screen import looks
+from pytest_dlperf.judge.stats import priors
+from pytest_dlperf.report import json_
+from pytest_dlperf.report.selftest import TRIES, Asked, Try, exit_code, lines, pages
+from pytest_dlperf.session import selftest_options as options
+from pytest_dlperf.session.estimate import span
+from pytest_dlperf.session.selftest_process import Sessions
+from pytest_dlperf.session.settings import Settings
+from pytest_dlperf.session.terminal.github_actions import shown
+from pytest_dlperf.store.history.session_folder import make_session_folder, make_work_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from pathlib import Path
+
+    from pytest_dlperf.core.outcome import Outcome
+
+#: Options of pytest that only show something.
+_SHOW: Final = (
+    "help", "version", "markers", "cacheshow", "showfixtures", "show_fixtures_per_test",
+    "collectonly", "setupplan",
+)  # fmt: skip
+
+
+def run(config: pytest.Config) -> int | None:
+    """Run the self-test; return its exit code, None where there is none to run.
+
+    Raises ``pytest.UsageError`` for options that contradict it.
+    """
+    text = config.option.dlperf_selftest
+    if text == options.OFF or any(getattr(config.option, name, None) for name in _SHOW):
+        return None
+    try:
+        share = options.parse(text)
+        options.check(_get(config), [str(word) for word in config.invocation_params.args])
+        settings = Settings.from_config(config)
+    except UsageError as error:
+        raise pytest.UsageError(f"pytest-dlperf: {error}") from error
+    sessions = Sessions(config.invocation_params.dir)
+    with sessions.forwarding():
+        folder, lock = _folder(settings.workdir)
+        try:
+            return _SelfTest(config, settings, sessions, folder=folder, share=share).run()
+        finally:
+            _remove(folder / "baselines")
+            os.close(lock)
+
+
+class _EndedEarly(Exception):
+    """A session ended without results."""
+
+    def __init__(self, code: int, why: str) -> None:
+        super().__init__(why)
+        self.code = code
+
+
+class _SelfTest:
+    """The three steps, and what they found so far."""
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        settings: Settings,
+        sessions: Sessions,
+        *,
+        folder: Path,
+        share: float,
+    ) -> None:
+        self._config = config
+        self._settings = settings
+        self._sessions = sessions
+        self._folder = folder
+        self._share = share
+        self._asked: dict[str, _Tries] = {}
+
+    def run(self) -> int:
+        """Run the steps and tell what they found; return the exit code."""
+        try:
+            self._steps()
+        except _EndedEarly as ended:
+            _tell(f"dlperf self-test: {ended}", f"results so far: {self._path(self._folder)}")
+            return ended.code
+        found = [tries.asked() for tries in self._asked.values()]
+        _tell(_rule("dlperf self-test"), *lines(found, self._share))
+        _tell(*(f"page: {self._path(page)}" for page in pages(found)))
+        _tell(f"results: {self._path(self._folder)}")
+        return exit_code(found, self._settings.fail_on)
+
+    def _steps(self) -> None:
+        began_s = time.monotonic()
+        where = self._path(self._folder / "baselines")
+        self._ask(
+            "store",
+            f"1/3: measures, and stores a baseline of its own in {where}; yours stays as it is",
+            lambda asked: asked.is_stored,
+            options.store(),
+        )
+        if not self._asked:
+            raise _EndedEarly(1, "no case was measured, so there is nothing to ask")
+        estimate = self._estimate(time.monotonic() - began_s)
+        self._ask(
+            "unchanged",
+            f"2/3: measures the same again, which must pass; {estimate}",
+            lambda asked: not asked.is_stored or asked.passed_unchanged,
+            options.judged(),
+        )
+        longer = f"{100 * self._share:.4g} %"
+        self._ask(
+            "slower",
+            f"3/3: makes each step {longer} longer for real, which must be found",
+            lambda asked: not asked.is_stored or asked.is_settled or asked.cries_wolf,
+            options.judged(share=self._share),
+        )
+
+    def _ask(
+        self, step: str, title: str, is_answered: Callable[[Asked], bool], ours: Sequence[str]
+    ) -> None:
+        """Run sessions until every case is answered, at most three, and none after an error."""
+        for number in range(1, TRIES + 1):
+            still = self._open(is_answered)
+            if self._asked and (not still or self._has_error):
+                return
+            name, told = step, title
+            if number > 1:
+                name = f"{step}-{number}"
+                told = f"{title[:3]}, try {number} of {TRIES}: {_cases(len(still))} open"
+            if step == "store":
+                self._forget(still)
+            without = [
+                f"--deselect={tries.node_id}"
+                for case_id, tries in self._asked.items()
+                if case_id not in still
+            ]
+            for outcome in self._session(name, told, [*ours, *without]):
+                tries = self._asked.setdefault(outcome.case.id, _Tries(outcome.node_id))
+                page = self._folder / f"{name}.html"
+                getattr(tries, step).append(Try(outcome=outcome, page=page))
+
+    def _forget(self, case_ids: Collection[str]) -> None:
+        """Remove what a disturbed session stored: it would make everything after it look fast."""
+        for path in (self._folder / "baselines").glob("*/*/*.json"):
+            if path.stem in case_ids:
+                path.unlink()
+
+    def _open(self, is_answered: Callable[[Asked], bool]) -> set[str]:
+        """Return the ids of the cases that are asked and not answered."""
+        asked = {case_id: tries.asked() for case_id, tries in self._asked.items()}
+        return {i for i, one in asked.items() if one.is_asked and not is_answered(one)}
+
+    @property
+    def _has_error(self) -> bool:
+        return any(
+            one.verdict is Verdict.ERROR
+            for tries in self._asked.values()
+            for one in (*tries.store, *tries.unchanged, *tries.slower)
+        )
+
+    def _session(self, name: str, title: str, ours: Sequence[str]) -> tuple[Outcome, ...]:
+        """Run one session, and return its outcomes; raise ``_EndedEarly`` if it has none."""
+        self._end_if_interrupted()
+        _tell("", f"dlperf self-test {title}")
+        option = self._config.option
+        words = [*options.common(self._folder, name, _get(self._config), option.markexpr), *ours]
+        if self._config.pluginmanager.has_plugin("cacheprovider"):
+            # What fails here on purpose is not what --lf is to run
+            words.append(f"--override-ini=cache_dir={self._folder / 'cache'}")
+        if getattr(option, "xmlpath", None):
+            words.append(f"--junitxml={self._folder / name}.xml")
+        typed = [str(word) for word in self._config.invocation_params.args]
+        code = self._sessions.run(options.with_ours(typed, words))
+        self._end_if_interrupted(code)
+        if code == pytest.ExitCode.NO_TESTS_COLLECTED:
+            raise _EndedEarly(code, "no test with the marker dlperf was selected")
+        if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            why = f"this session ended with exit code {code}; see its output above"
+            raise _EndedEarly(code if code > 0 else pytest.ExitCode.INTERNAL_ERROR, why)
+        path = self._folder / f"{name}.json"
+        if not path.exists():
+            raise _EndedEarly(pytest.ExitCode.TESTS_FAILED, "this session measured no case")
+        return json_.read(path)
+
+    def _end_if_interrupted(self, code: int = 0) -> None:
+        if self._sessions.interrupted:
+            raise _EndedEarly(pytest.ExitCode.INTERRUPTED, "interrupted; nothing is stored")
+        if code == pytest.ExitCode.INTERRUPTED:
+            why = "this session was interrupted, or could not collect; see its output above"
+            raise _EndedEarly(code, why)
+
+    def _estimate(self, took_s: float) -> str:
+        """Return how long the two steps to come take, where the first one took so long."""
+        done, fewest, most = 0, 0, 0
+        for tries in self._asked.values():
+            for one in tries.store:
+                if (measured := one.outcome.measurement) is not None:
+                    done += len(measured.runs) + len(measured.disturbed_runs)
+            if not tries.asked().is_stored:
+                continue
+            outcome = tries.store[-1].outcome
+            prior = priors.of_throughput(outcome.case, self._settings.rule)
+            counts = looks(outcome.case.protocol, prior)
+            fewest, most = fewest + counts[0], most + counts[-1]
+        run_s = took_s / max(1, done)
+        both = 2 + self._share
+        took = span(run_s * fewest * both, run_s * most * both)
+        return f"this and the next take {took}, if one try each is enough"
+
+    def _path(self, path: Path) -> str:
+        """Return a path as it is typed here."""
+        here = self._config.invocation_params.dir
+        return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+class _Tries:
+    """What is known of one case so far."""
+
+    def __init__(self, node_id: str) -> None:
+        self.node_id = node_id
+        self.store: list[Try] = []
+        self.unchanged: list[Try] = []
+        self.slower: list[Try] = []
+
+    def asked(self) -> Asked:
+        return Asked(
+            store=tuple(self.store), unchanged=tuple(self.unchanged), slower=tuple(self.slower)
+        )
+
+
+def _get(config: pytest.Config) -> Callable[[str], Any]:
+    return lambda name: config.getoption(f"dlperf_{name.replace('-', '_')}")
+
+
+def _folder(workdir: Path) -> tuple[Path, int]:
+    """Return a new folder below the session's work folder, which git ignores, and its lock."""
+    try:
+        make_work_folder(workdir)
+        name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+        return make_session_folder(workdir / "selftest", name)
+    except OSError as error:
+        raise pytest.UsageError(
+            f"pytest-dlperf: --dlperf-selftest cannot write to {workdir}: {error.strerror}; name "
+            "another folder with --dlperf-workdir"
+        ) from error
+
+
+def _remove(folder: Path) -> None:
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        pass  # nothing came to be stored
+    except OSError as error:
+        _tell(f"dlperf self-test: {folder} could not be removed: {error.strerror}")
+
+
+def _cases(count: int) -> str:
+    return f"{count} {'case is' if count == 1 else 'cases are'}"
+
+
+def _rule(title: str) -> str:
+    width = shutil.get_terminal_size().columns
+    return f" {title} ".center(width, "=")
+
+
+def _tell(*told: str) -> None:
+    for line in told:
+        sys.stdout.write(f"{shown(line)}\n")
+    sys.stdout.flush()

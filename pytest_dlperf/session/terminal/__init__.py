@@ -1,0 +1,1 @@
+"""What a session prints: header, progress, dry run, summary."""

@@ -1,0 +1,179 @@
+"""What a session would do, without doing it: ``--dlperf-list`` and ``--dlperf-dry-run``."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_dlperf.core.errors import DlperfError
+from pytest_dlperf.core.hosts import hosts_of
+from pytest_dlperf.launch.plan import make_plan
+from pytest_dlperf.launch.remote.on_hosts import commands_on
+from pytest_dlperf.report import figures, json_, listing
+from pytest_dlperf.session import cpu_bf16
+from pytest_dlperf.session.collection import machine_of, selected_of
+from pytest_dlperf.store.baseline.commands import published_text, state_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pytest
+
+    from pytest_dlperf.cases.selection import Selected
+    from pytest_dlperf.core.baseline import Baseline
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.launch.base import Target
+    from pytest_dlperf.session.perf_session import PerfSession
+
+_ORPHAN = "no collected test declares it (dlperf baselines prune looks at all of them)"
+
+
+def tell(items: Sequence[pytest.Item], session: PerfSession, config: pytest.Config) -> None:
+    """Print the list of cases, or the commands, in place of running anything."""
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    if session.settings.list_only:
+        rows = list_rows(items, session)
+        lines = [*listing.render(rows), "", f"{len(rows)} rows; nothing was run"]
+        path = session.settings.reports.get("json")
+        if path is not None:
+            json_.write_text(path, json.dumps(listing.to_json(rows)))
+    else:
+        lines = dry_run(items, session)
+    for line in lines:
+        if reporter is None:  # -p no:terminal
+            sys.stdout.write(f"{line}\n")
+        else:
+            reporter.write_line(line)
+
+
+def list_rows(items: Sequence[pytest.Item], session: PerfSession) -> list[listing.ListRow]:
+    """Return a row for every case that is declared, and for every stored number without one."""
+    by_item = {item: selected.case for item in items if (selected := selected_of(item))}
+    cases = list(by_item.values())
+    rows = [_list_row(item, case, session) for item, case in by_item.items()]
+    families = {case.family for case in cases}
+    known = {case.id for case in cases}
+    entries, broken = session.store.readable()
+    rows += [
+        listing.ListRow(
+            case_id=str(error).partition(": ")[0].rpartition("/")[2],
+            runs_here="unknown",
+            baseline=f"broken: {error}",
+            published=figures.ABSENT,
+            declared=False,
+        )
+        for error in broken
+    ]
+    for entry in entries:
+        baseline = entry.baseline
+        published = baseline.source.kind == "published"
+        # --gpus replaces layouts: a measured number belongs to a case of its family.
+        has_case = baseline.case_id in known or (
+            not published and baseline.case_id.rpartition("-")[0] in families
+        )
+        if not has_case:
+            rows.append(
+                listing.ListRow(
+                    case_id=baseline.case_id,
+                    runs_here="no case declares it" if published else _ORPHAN,
+                    baseline="none" if published else state_text(baseline),
+                    published=published_text([baseline]) if published else figures.ABSENT,
+                    accuracy_percent=_published_fact([baseline], "accuracy_percent"),
+                    time_to_train_s=_published_fact([baseline], "time_to_train_s"),
+                    declared=False,
+                )
+            )
+    return rows
+
+
+def _list_row(item: pytest.Item, case: Case, session: PerfSession) -> listing.ListRow:
+    bench = session.bench
+    try:
+        asked = session.jobs is None or session.settings.machine_class is not None
+        found_baseline = session.store.find(bench.machine_class(case), case.suite, case.id)
+        baseline = state_text(found_baseline) if asked else "unknown: no node was asked"
+    except DlperfError as error:
+        baseline = f"broken: {error}"
+    found: Sequence[Baseline] = ()
+    try:
+        found = session.store.published(case.id, case.suite, case.workload)
+        published = published_text(found)
+    except DlperfError as error:
+        published = f"broken: {error}"
+    return listing.ListRow(
+        case_id=case.id,
+        runs_here=_runs_here(item, case, session),
+        baseline=baseline,
+        published=published,
+        accuracy_percent=_published_fact(found, "accuracy_percent"),
+        time_to_train_s=_published_fact(found, "time_to_train_s"),
+        tolerance=case.tolerance,
+    )
+
+
+def _runs_here(item: pytest.Item, case: Case, session: PerfSession) -> str:
+    place = session.settings.place
+    if session.jobs is not None:
+        return f"as a job of {session.jobs.scheduling.name}"
+    try:
+        session.bench.check(case)
+    except DlperfError as error:
+        return str(error).removeprefix(f"{case.id}: ").partition(";")[0]
+    if left_out := cpu_bf16.left_out(item, case, session, machine_of(session)):
+        return left_out
+    return f"if {case.framework} is {place.words}" if place.foreign else "yes"
+
+
+def _published_fact(published: Sequence[Baseline], name: str) -> float | None:
+    """Return the number that the first document which has it states beside its throughput."""
+    facts = (baseline.facts.get(name) for baseline in published)
+    return next((fact for fact in facts if isinstance(fact, int | float)), None)
+
+
+def dry_run(items: Sequence[pytest.Item], session: PerfSession) -> list[str]:
+    """Return the lines of ``--dlperf-dry-run``: command and environment of every case."""
+    if session.jobs is not None:
+        from pytest_dlperf.session.terminal.job_preview import preview
+
+        return [*preview(session.jobs), "", "nothing was submitted"]
+    lines = []
+    against = session.settings.against
+    if against is not None:
+        lines += ["", f"# each as often with {against.name}, in turns; that arm is not made here"]
+    for item in items:
+        selected = selected_of(item)
+        if selected is None:
+            continue
+        case = selected.case
+        target = session.bench.target(case, str(item.path.parent))
+        lines += ["", case.id, *_dry_run_case(selected, target, session)]
+    return [*lines, "", "nothing was run"]
+
+
+def _dry_run_case(selected: Selected, target: Target, session: PerfSession) -> list[str]:
+    case, bench, hosts = selected.case, session.bench, session.settings.hosts
+    several = bool(hosts) and case.layout.nodes > 1
+    target = replace(target, hosts=())  # the commands are shown, not the channels
+    lines = []
+    if not several:
+        try:
+            bench.check(case, selected.error)
+        except DlperfError as error:
+            lines.append(f"  # not here: {str(error).removeprefix(f'{case.id}: ')}")
+    try:
+        plan = make_plan(case, target, bench.folder / case.id / "run1")
+        chosen = hosts_of(case.layout, hosts) if several else ()
+    except DlperfError as error:
+        return [*lines, f"  # no command: {error}"]
+    environment = [f"  {k}={shlex.quote(value)} \\" for k, value in sorted(plan.env.items())]
+    if plan.cwd:
+        lines.append(f"  cd {shlex.quote(plan.cwd)}")
+    if not several:
+        return [*lines, *environment, f"  {shlex.join(plan.argv)}"]
+    lines.append("  # threads per rank as this machine's cores allow, not those of the hosts")
+    for host, argv in commands_on(chosen, plan):
+        lines += [f"  # on {host.name}", *environment, f"  {shlex.join(argv)}"]
+    return lines

@@ -1,0 +1,170 @@
+"""What a session says at its start: how it runs, and what was left out and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_dlperf.core.case_id import CaseId
+from pytest_dlperf.core.errors import DlperfError
+from pytest_dlperf.session.collection import selected_of
+from pytest_dlperf.session.estimate import Forecast, alike, span
+from pytest_dlperf.store.history import run_times
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import pytest
+
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.verdict import Rule
+    from pytest_dlperf.flow.scheduled import Jobs
+    from pytest_dlperf.session.perf_session import PerfSession
+
+
+def header(config: pytest.Config, session: PerfSession, owned: Sequence[str]) -> list[str]:
+    """Return the lines that say how this session runs."""
+    session.header_shown = True
+    if session.jobs is not None:
+        return _of_jobs(session.jobs, session)
+    settings, devices = session.settings, session.devices
+    classes = [f"{len(devices.gpus)} GPUs"] if devices.gpus else []
+    if devices.gpu_problem:
+        classes.append(f"unusable GPU ({devices.gpu_problem})")
+    pinned = (
+        f", machine class pinned to {settings.machine_class}" if settings.machine_class else ""
+    )
+    machine_class = devices.machine_class("gpu" if devices.gpus else "cpu")
+    lines = [
+        f"dlperf: {settings.machine_class or machine_class}"
+        f"{pinned}, {' '.join(classes) or 'no GPU'}, {_cores(devices.visible_cores)}; "
+        f"{_chosen(session)}; baselines: {relative(settings.baselines, config)}"
+    ]
+    place = settings.place
+    if place.foreign:
+        lines.append(f"dlperf: ranks start {place.words}")
+    if place.share is not None:
+        lines.append(
+            f"dlperf: share of node {place.share.node_rank}, which meets the others at "
+            f"{place.share.master_addr}:{place.share.master_port}; node 0 judges, by what all "
+            f"ranks write to {settings.workdir}"
+        )
+    if settings.against is not None:
+        lines.append(
+            f"dlperf: every run has a partner with {settings.against.name}; no baseline is read"
+        )
+    if settings.observe:
+        lines.append("dlperf: mode observe: nothing fails but errors")
+    if owned:
+        lines.append(
+            f"dlperf: {', '.join(owned)} belongs to another plugin or conftest; use --dlperf-"
+            f"{owned[0].removeprefix('--')} for this one"
+        )
+    return lines
+
+
+def collected(
+    config: pytest.Config,
+    session: PerfSession,
+    owned: Sequence[str],
+    items: Sequence[pytest.Item],
+) -> list[str]:
+    """Return what to say after collection: how cases run, what was left out and why, how long."""
+    if config.get_verbosity() < 0:
+        return []  # the summary's line is all
+    lines = [] if session.header_shown else header(config, session, owned)
+    if session.jobs is not None:
+        lines += _target(session.jobs)
+    reasons = Counter(session.left_out.values())
+    lines += [
+        f"dlperf: {count} {'case' if count == 1 else 'cases'} left out: {reason}"
+        for reason, count in sorted(reasons.items())
+    ]
+    measures = session.jobs is None and session.logs is None and not session.settings.runs_nothing
+    cases = [selected.case for item in items if (selected := selected_of(item))]
+    if measures and cases and not config.option.collectonly:
+        lines.append(f"dlperf: {_estimate(cases, session)}")
+    return lines
+
+
+def _estimate(cases: Sequence[Case], session: PerfSession) -> str:
+    """Return how long the session may take, and let its live view know."""
+    settings = session.settings
+    known = run_times.read(settings.workdir)
+
+    def machine_class(case: Case) -> str:
+        return settings.machine_class or session.devices.machine_class(case.layout.device)
+
+    def rule_for(case: Case) -> Rule:
+        try:
+            noise = session.store.noise(machine_class(case))
+        except DlperfError:
+            return settings.rule  # the case itself tells of it, as its error
+        return replace(settings.rule, prior=noise.prior(case.world_size) if noise else None)
+
+    forecast = Forecast.of(
+        cases,
+        rule_for,
+        lambda case: known.get(run_times.key(case, machine_class(case))),
+        about=lambda case: alike(
+            CaseId.of(case), run_times.of_others(known, case, machine_class(case))
+        ),
+        pairs=settings.against is not None,
+    )
+    session.watcher.expect(forecast)
+    budget = ""
+    if settings.budget_s is not None:
+        budget = f"; --dlperf-budget ends it after {span(settings.budget_s, settings.budget_s)}"
+    return f"{forecast.words()}{budget}"
+
+
+def _of_jobs(jobs: Jobs, session: PerfSession) -> list[str]:
+    scheduling = jobs.scheduling
+    lines = [
+        f"dlperf: each case is a job of {scheduling.name}, at most {scheduling.jobs} in flight; "
+        f"logs: {jobs.folder}"
+    ]
+    if session.settings.place.prefix:
+        lines.append(f"dlperf: in a job ranks start {session.settings.place.words}")
+    if session.settings.observe:
+        lines.append("dlperf: mode observe: nothing fails but errors")
+    return lines
+
+
+def _cores(count: int) -> str:
+    return f"{count} {'core' if count == 1 else 'cores'}"
+
+
+def _target(jobs: Jobs) -> list[str]:
+    """Return what the probe job told of the nodes; nothing where it was not asked."""
+    if not (jobs.was_asked and jobs.knows_target):
+        return []
+    devices = jobs.devices
+    machine_class = devices.machine_class("gpu" if devices.gpus else "cpu")
+    gpus = f"{len(devices.gpus)} GPUs" if devices.gpus else "no GPU"
+    problem = f" ({devices.gpu_problem})" if devices.gpu_problem else ""
+    return [f"dlperf: nodes: {machine_class}, {gpus}{problem}, {_cores(devices.visible_cores)}"]
+
+
+def _chosen(session: PerfSession) -> str:
+    settings, devices = session.settings, session.devices
+    if settings.from_logs is not None:
+        return f"judging logs in {settings.from_logs}, starting nothing"
+    if settings.gpus or settings.cpus:
+        asked = [f"{n} GPUs" for n in settings.gpus or ()]
+        asked += [f"{n} CPU processes" for n in settings.cpus or ()]
+        return "asked for " + ", ".join(asked)
+    if devices.visible_gpus or devices.gpu_problem:
+        return "on the GPUs that there are, at size " + (settings.size or "full")
+    return "on CPU processes, at size " + (settings.size or "tiny where a suite has it")
+
+
+def relative(path: Path, config: pytest.Config) -> str:
+    """Return a path as people read it, from the root of the session where it lies there."""
+    return (
+        str(path.relative_to(config.rootpath))
+        if path.is_relative_to(config.rootpath)
+        else str(path)
+    )

@@ -1,0 +1,221 @@
+"""Shows how a case goes on: one line that moves on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from pytest_dlperf.measure.records import read_progress
+from pytest_dlperf.report import figures
+from pytest_dlperf.report.printable import clipped, columns, shortened
+from pytest_dlperf.session.terminal.github_actions import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pytest
+
+    from pytest_dlperf.core.case import Case
+    from pytest_dlperf.core.run import RunSummary
+    from pytest_dlperf.session.estimate import Forecast
+
+#: Columns that an id keeps on a narrow terminal.
+_ID: Final = 16
+
+
+class Quiet:
+    """Says only what holds a case up: for xdist workers, and for ``-q``.
+
+    To pytest's terminal, past its capture of output; where a process has none, as xdist workers
+    have not, to the standard error that it shares with the process that started it.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        plugins = config.pluginmanager
+        worker: dict[str, str] = getattr(config, "workerinput", {})
+        # A worker has one as well, which writes to nowhere.
+        self._reporter: Any = None if worker else plugins.get_plugin("terminalreporter")
+        self._capture: Any = plugins.get_plugin("capturemanager")
+        self._who = f"[{worker['workerid']}] " if worker else ""
+
+    def tell(self, case: Case, what: str) -> None:
+        """Say it."""
+        self._line(f"{self._who}{case.id}: {what}")
+
+    def expect(self, forecast: Forecast) -> None:
+        """Do nothing."""
+
+    @contextlib.contextmanager
+    def watched(self, case: Case) -> Iterator[None]:
+        """Do nothing."""
+        yield
+
+    def run_starts(self, case: Case, number: int, of: int) -> None:
+        """Do nothing."""
+
+    def tick(self, case: Case, workdir: Path) -> None:
+        """Do nothing."""
+
+    def run_ended(self, case: Case, run: RunSummary) -> None:
+        """Do nothing."""
+
+    @contextlib.contextmanager
+    def _uncaptured(self) -> Iterator[None]:
+        if self._capture is None:
+            yield
+            return
+        with self._capture.global_and_fixture_disabled():
+            yield
+
+    def queued(self, name: str, words: str) -> None:
+        """Do nothing."""
+
+    def _line(self, text: str) -> None:
+        with self._uncaptured():
+            if self._reporter is None:
+                # Begins a line: the process that has the terminal may be in the midst of one.
+                sys.stderr.write(f"\n{shown(text)}\n")
+                sys.stderr.flush()
+                return
+            self._reporter.ensure_newline()
+            self._reporter.write_line(shown(text))
+            self._reporter.flush()
+
+
+class Live(Quiet):
+    """Shows on pytest's terminal how a case goes on."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        super().__init__(config)
+        self._moving = bool(self._reporter.isatty)
+        self._number, self._of = 0, 0
+        self._started_s = 0.0
+        self._run_s: float | None = None
+        self._place = (0, 0.0)
+        #: The last rate and time left, as they are shown until there are others.
+        self._rate = ""
+        self._queued = ""
+        self._forecast: Forecast | None = None
+        self._case_number, self._cases = 0, 0
+        #: The case whose test runs, also while its one-device parent does.
+        self._case_id = ""
+        #: Whether the terminal's line is ours: what pytest has written on it stays.
+        self._has_line = False
+
+    def expect(self, forecast: Forecast) -> None:
+        """Take what the session is to measure."""
+        self._forecast, self._cases = forecast, forecast.count
+
+    @contextlib.contextmanager
+    def watched(self, case: Case) -> Iterator[None]:
+        """Count ``case`` while its test runs it."""
+        self._case_number += 1
+        self._case_id = case.id
+        self._run_s = None
+        try:
+            yield
+        finally:
+            self._leave_line()
+            if self._forecast is not None:
+                self._forecast.ended(case.id)
+
+    def run_starts(self, case: Case, number: int, of: int) -> None:
+        """Remember which run this is."""
+        self._number, self._of = number, max(number, of)
+        self._started_s = time.monotonic()
+        self._place, self._rate = (0, 0.0), ""
+        if self._moving:
+            self._move(case, "starting")
+
+    def tick(self, case: Case, workdir: Path) -> None:
+        """Show iteration, rate and time left."""
+        if not self._moving:
+            return
+        iterations = min((p.iterations for p in read_progress(workdir)), default=-1)
+        if iterations < 0:
+            self._move(case, "starting")
+            return
+        before, at_s = self._place
+        now_s = time.monotonic()
+        if iterations > before and at_s:
+            step_s = (now_s - at_s) / (iterations - before)
+            self._rate = (
+                f" {figures.rate(case.global_batch_size / step_s)} {case.unit}/s"
+                f"{self._time_left(case, iterations, step_s)}"
+            )
+        if iterations != before:
+            self._place = (iterations, now_s)
+        self._move(case, f"{iterations}/{case.protocol.iterations}{self._rate}")
+
+    def run_ended(self, case: Case, run: RunSummary) -> None:
+        """Say what a run measured."""
+        self._run_s = time.monotonic() - self._started_s
+        is_news = self._forecast is not None and self._forecast.learn(case.id, self._run_s)
+        self._tell_run(case, run)
+        left = self._forecast.left() if is_news and self._forecast is not None else ""
+        if left:
+            self._leave_line()
+            self._line(f"dlperf: {left}")
+
+    def _tell_run(self, case: Case, run: RunSummary) -> None:
+        if self._moving:
+            self._move(case, f"{figures.rate(run.throughput)} {case.unit}/s")
+            return
+        disturbed = f"; does not count: {run.disturbed}" if run.disturbed else ""
+        place, run_number = self._title()
+        self._line(
+            f"{place}{case.id} {run_number}: {figures.rate(run.throughput)} {case.unit}/s "
+            f"in {figures.duration(run.elapsed_s)}{disturbed}"
+        )
+
+    def queued(self, name: str, words: str) -> None:
+        """Say how a job stands, when that has changed."""
+        text = f"{name}: {words}"
+        if text != self._queued:
+            self._queued = text
+            (self._rewrite if self._moving else self._line)(text)
+
+    def _title(self) -> tuple[str, str]:
+        """Return what stands before a case's id, and after it."""
+        place = f"[{self._case_number}/{self._cases}] " if self._cases > 1 else ""
+        return place, f"run {self._number}/{self._of}"
+
+    def _move(self, case: Case, words: str) -> None:
+        """Show ``words`` of the run; a long id gives way to them."""
+        place, number = self._title()
+        room = self._width - len(place) - len(number) - columns(words) - 2
+        self._rewrite(f"{place}{clipped(case.id, max(room, _ID))} {number} {words}")
+
+    def _time_left(self, case: Case, iterations: int, step_s: float) -> str:
+        left_s = (case.protocol.iterations - iterations) * step_s
+        if self._run_s is not None:
+            left_s += (self._of - self._number) * self._run_s
+        others_s = None if self._forecast is None else self._forecast.left_s(self._case_id)
+        session = (
+            "" if not others_s else f", session {figures.duration(left_s + others_s)} at least"
+        )
+        return f", {figures.duration(left_s)} left{session}"
+
+    @property
+    def _width(self) -> int:
+        """The columns of a line that does not wrap, as one that did could not be rewritten."""
+        width: int = self._reporter.config.get_terminal_writer().fullwidth - 1
+        return width
+
+    def _leave_line(self) -> None:
+        """End the line, so that what pytest writes next stands on its own."""
+        if self._has_line:
+            with self._uncaptured():
+                self._reporter.write("\n", flush=True)
+            self._has_line = False
+
+    def _rewrite(self, text: str) -> None:
+        with self._uncaptured():
+            if not self._has_line:
+                self._reporter.ensure_newline()
+                self._has_line = True
+            self._reporter.rewrite(shortened(shown(text), self._width), erase=True)
+            self._reporter.flush()

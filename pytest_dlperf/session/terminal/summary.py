@@ -1,0 +1,255 @@
+"""What pytest prints and writes of outcomes: report, JUnit, summary, list, dry run."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_dlperf.core.errors import DlperfError
+from pytest_dlperf.core.outcome_json import outcome_from_json, outcome_to_json
+from pytest_dlperf.flow.learn_noise import learn_noise
+from pytest_dlperf.report import terminal
+from pytest_dlperf.report.sort_order import Standing, standing
+from pytest_dlperf.session.collection import selected_of
+from pytest_dlperf.session.options import FLAGS
+from pytest_dlperf.session.repeat_options import own_options
+from pytest_dlperf.session.report_files import SessionReports
+from pytest_dlperf.session.terminal import github_actions
+from pytest_dlperf.session.terminal.github_actions import shown
+from pytest_dlperf.session.to_history import SessionHistory
+
+if TYPE_CHECKING:
+    from pytest_dlperf.core.outcome import Outcome
+    from pytest_dlperf.session.fixture import Dlperf
+    from pytest_dlperf.session.perf_session import PerfSession
+    from pytest_dlperf.session.settings import Settings
+
+#: Attributes of test reports, in plain JSON types: they cross xdist. The id of the case that
+#: an item runs, and its outcome once it ran.
+CASE, ATTRIBUTE = "dlperf_case", "dlperf_outcome"
+
+
+def mark_report(report: pytest.TestReport, item: pytest.Item, dlperf: Dlperf | None) -> None:
+    """Put the outcome of a perf test onto its report, with the verdict's place in JUnit.
+
+    Reports of other tests stay as they are.
+    """
+    selected = selected_of(item)
+    if selected is None:
+        return
+    setattr(report, CASE, selected.case.id)
+    if report.when != "call" or dlperf is None:
+        return
+    outcome = dlperf.outcome
+    if outcome is None:
+        if report.passed:
+            report.outcome = "failed"
+            report.longrepr = (
+                f"{item.nodeid}: the test never called dlperf.run(), so {dlperf.case.id} was not "
+                "measured"
+            )
+        return
+    setattr(report, ATTRIBUTE, outcome_to_json(outcome))
+    # The report's own copy is what other plugins see; JUnit reads that of the teardown's report,
+    # which is made of the item's.
+    properties = _properties(outcome)
+    item.user_properties += properties
+    report.user_properties += properties
+    if report.passed and outcome.failed:
+        report.outcome = "failed"
+        report.longrepr = (
+            f"{outcome.judgement.verdict}: {shown(outcome.judgement.reason)}\n"
+            "(the test went on after dlperf.run() had failed)"
+        )
+    elif report.passed and standing(outcome) is Standing.APART:
+        path, line, _ = item.location
+        report.outcome = "skipped"
+        report.longrepr = (
+            str(path),
+            line or 0,
+            f"Skipped: {outcome.judgement.verdict}: {shown(outcome.judgement.reason)}",
+        )
+
+
+def _properties(outcome: Outcome) -> list[tuple[str, object]]:
+    """Return scalars for JUnit: more would put megabytes into each test case."""
+    measurement, judgement = outcome.measurement, outcome.judgement
+    values: dict[str, object] = {
+        "dlperf_case": outcome.case.id,
+        "dlperf_verdict": judgement.verdict.value,
+        "dlperf_reason": judgement.reason,
+        "dlperf_change": judgement.throughput.change,
+        "dlperf_baseline": judgement.throughput.before,
+        "dlperf_sees": judgement.throughput.sees,
+        "dlperf_tolerance": judgement.throughput.tolerance,
+    }
+    if judgement.throughput.interval is not None:
+        low, high = judgement.throughput.interval
+        values |= {"dlperf_interval_low": low, "dlperf_interval_high": high}
+    if outcome.against is not None:
+        values["dlperf_against"] = outcome.against.name
+    if measurement is not None:
+        values |= {
+            "dlperf_throughput": outcome.judged_throughput,
+            "dlperf_unit": f"{measurement.unit}/s",
+            "dlperf_runs": len(measurement.runs),
+            "dlperf_speedup": measurement.speedup,
+            "dlperf_peak_memory_bytes": measurement.peak_memory_bytes,
+        }
+    return [(name, value) for name, value in values.items() if value is not None]
+
+
+def status_of(report: pytest.TestReport) -> tuple[str, str, Any] | None:
+    """Return the category of a verdict that was neither passed nor failed; else None."""
+    values: Any = getattr(report, ATTRIBUTE, None)
+    if values is None or report.when != "call" or not report.skipped:
+        return None
+    judgement = values["judgement"]
+    verdict = str(judgement.get("known") or judgement["verdict"])
+    return verdict, verdict[0].upper(), (verdict.upper(), {"yellow": True})
+
+
+class Collector:
+    """Gathers outcomes in the process that prints the summary."""
+
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+        self._config = config
+        self._history = SessionHistory(settings)
+        self.outcomes: list[Outcome] = []
+        #: Ids of the cases that were to run, whether they came to it or not.
+        self.selected: set[str] = set()
+        self._reports = SessionReports()
+        self._not_learnt = ""
+        self._no_step_summary = ""
+        #: Of the tests in their files, from 1, by node id.
+        self._lines: dict[str, int] = {}
+
+    def take(self, report: pytest.TestReport) -> None:
+        """Take what a report of a perf test says."""
+        self.selected.add(getattr(report, CASE))
+        values = getattr(report, ATTRIBUTE, None)
+        if values is not None:
+            outcome = outcome_from_json(values)
+            outcome = replace(outcome, command=self._reproduce(outcome))
+            self.outcomes.append(outcome)
+            self._lines[outcome.node_id] = (report.location[1] or 0) + 1
+            self._config.hook.pytest_dlperf_outcome(outcome=outcome)
+            self._history.take(outcome)
+            path = self._config.option.dlperf_json
+            if path is not None:
+                self._reports.write_so_far(
+                    self._config.invocation_params.dir / path, self.outcomes
+                )
+
+    def _reproduce(self, outcome: Outcome) -> str:
+        """Return the command, typed where this one was, that runs just this case again."""
+        config = self._config
+        if config.option.dlperf_selftest is not None:
+            return ""  # the baseline that it was judged against goes with the self-test
+        path, _, name = outcome.node_id.partition("::")
+        here = config.invocation_params.dir
+        node_id = f"{os.path.relpath(config.rootpath / path, here)}::{name}"
+        return shlex.join(
+            [
+                "pytest",
+                node_id,
+                *own_options(config.invocation_params.args, dict(FLAGS), for_people=True),
+            ]
+        )
+
+    @property
+    def measured_nothing(self) -> bool:
+        """Whether cases were to run, or logs to be judged, and nothing was measured."""
+        measured = any(o.measurement is not None or o.share_done for o in self.outcomes)
+        asked = bool(self.selected) or bool(self._config.option.dlperf_from_logs)
+        return asked and not measured
+
+    def finish(self, session: PerfSession, pytest_session: pytest.Session) -> None:
+        """Write the session's reports; fail the session if nothing at all was measured."""
+        if not self._reports.write(session.settings.reports, self.outcomes):
+            pytest_session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
+        if github_actions.is_on(self._config) and self.outcomes:
+            self._no_step_summary = github_actions.write_summary(self.outcomes)
+        self._add_to_history(pytest_session)
+        self._learn_noise(session)
+        fine = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+        failed = self.measured_nothing or self._not_learnt
+        if failed and pytest_session.exitstatus in fine:
+            pytest_session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _add_to_history(self, pytest_session: pytest.Session) -> None:
+        added = self._history.finish()
+        if added is None:
+            return
+        strict = added.waits and self._config.option.dlperf_strict
+        if added.lost:
+            pytest_session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
+        elif strict and pytest_session.exitstatus == pytest.ExitCode.OK:
+            pytest_session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        self._reports.lines.append(added.line + (": exit code 1" if strict else ""))
+
+    def _learn_noise(self, session: PerfSession) -> None:
+        """Learn from what was stored, now that every process of the session has judged."""
+        written = {
+            o.environment.machine_class for o in self.outcomes if o.update and o.environment
+        }
+        for machine_class in sorted(written):
+            try:
+                learn_noise(session.store, machine_class)
+            except DlperfError as error:
+                self._not_learnt = f"the noise of {machine_class} was NOT learnt: {error}"
+
+    def write_summary(self, reporter: pytest.TerminalReporter, session: PerfSession) -> None:
+        """Print the table, the sentences, and what was not judged."""
+        if not self.selected and not self.measured_nothing:
+            return
+        verbosity = self._config.get_verbosity()
+        if verbosity >= 0:
+            reporter.section("dlperf", sep="=")
+        else:
+            reporter.write("dlperf: ")
+        lines = terminal.render(
+            self.outcomes,
+            width=self._config.get_terminal_writer().fullwidth,
+            verbosity=verbosity,
+        )
+        for line in lines:
+            reporter.write(shown(line.text))
+            reporter.write_line(line.tail, **{line.colour: True} if line.colour else {})
+        for text in self._remarks(session, verbosity):
+            reporter.write_line(shown(text))
+        if github_actions.is_on(self._config):
+            for command in github_actions.commands(self._config, self.outcomes, self._lines):
+                reporter.write_line(command)
+
+    def _remarks(self, session: PerfSession, verbosity: int) -> list[str]:
+        """Return what is to be said beside the outcomes."""
+        remarks = terminal.never_ran(
+            sorted(self.selected - {outcome.case.id for outcome in self.outcomes}),
+            verbosity=verbosity,
+        )
+        if self.measured_nothing:
+            remarks.append(
+                f"nothing was measured of {len(self.selected)} selected cases: exit code 1"
+                if self.selected
+                else f"no case has a log under {session.settings.from_logs}: exit code 1"
+            )
+        if self._not_learnt:
+            remarks.append(f"{self._not_learnt}: exit code 1")
+        if session.settings.observe and verbosity >= 0:
+            remarks.append(self._observed(session))
+        remarks += [line for line in self._reports.lines if verbosity >= 0 or " NOT " in line]
+        return remarks + ([self._no_step_summary] if self._no_step_summary else [])
+
+    def _observed(self, session: PerfSession) -> str:
+        """Return what gate mode would have done."""
+        fails = sum(session.settings.gate_fails(one.judgement) for one in self.outcomes)
+        count = len(self.outcomes)
+        return (
+            "mode observe: only errors fail; gate mode would have failed "
+            f"{fails} of {count} {'test' if count == 1 else 'tests'}"
+        )

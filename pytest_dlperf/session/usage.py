@@ -1,0 +1,52 @@
+"""What a session's settings cannot do beside processes of pytest-xdist, or with what is there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.session import to_history
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pytest_dlperf.session.settings import Settings
+
+
+def check_together(settings: Settings, *, processes: object) -> None:
+    """Raise ``UsageError`` for settings that go neither together nor with ``-n``.
+
+    ``processes`` is true if pytest-xdist was asked for.
+    """
+    to_history.check_usage(settings)
+    if settings.place.share is not None and processes:
+        raise UsageError(
+            "--dlperf-node-rank runs the cases of all nodes in one order, and the processes of "
+            "pytest-xdist have none; leave -n out"
+        )
+    if settings.scheduling is not None and processes:
+        raise UsageError(
+            "--dlperf-scheduler runs --dlperf-jobs at once by itself; leave -n of pytest-xdist out"
+        )
+
+
+def check_at_start(settings: Settings, *, processes: object) -> None:
+    """Raise ``UsageError`` for settings that cannot do what they are for."""
+    if settings.runs_nothing and processes:
+        raise UsageError(
+            "--dlperf-list and --dlperf-dry-run show what this process collects; leave -n out"
+        )
+    if settings.baselines.exists() and not settings.baselines.is_dir():
+        raise UsageError(f"--dlperf-baselines={settings.baselines} is no folder")
+    _check_reports(settings.reports)
+
+
+def _check_reports(reports: Mapping[str, Path]) -> None:
+    """Raise ``UsageError`` for a path that can be no file, or is that of two reports."""
+    for name, path in reports.items():
+        same = [f"--dlperf-{other}" for other in reports if reports[other] == path]
+        if len(same) > 1:
+            raise UsageError(f"{' and '.join(same)} name one file, {path}; give each its own")
+        if path.is_dir() or any(parent.is_file() for parent in path.parents):
+            raise UsageError(f"--dlperf-{name}={path} cannot be written; name a file in a folder")

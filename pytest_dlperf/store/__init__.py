@@ -1,0 +1,1 @@
+"""All that is kept: baselines in git, and the history of sessions."""

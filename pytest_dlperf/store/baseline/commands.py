@@ -1,0 +1,194 @@
+"""``dlperf baselines list | show | accept | prune``, without the command line."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Final
+
+from pytest_dlperf.core.codec import encode
+from pytest_dlperf.core.errors import DlperfError, UsageError
+from pytest_dlperf.store.baseline import describe, file_format, update
+from pytest_dlperf.store.baseline.describe import published_text, state_text
+from pytest_dlperf.store.baseline.key import PUBLISHED
+from pytest_dlperf.store.baseline.update import Change
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from pytest_dlperf.core.baseline import Baseline
+    from pytest_dlperf.core.outcome import Outcome
+    from pytest_dlperf.store.baseline.store import BaselineStore
+
+__all__ = [
+    "Change",
+    "accept",
+    "changes_to_json",
+    "list_rows",
+    "prune",
+    "published_text",
+    "render_list",
+    "render_show",
+    "show",
+    "state_text",
+]
+#: Version of the JSON of ``show`` and ``accept``. 1: the first.
+_JSON_FORMAT: Final = 1
+_HEADINGS: Final = (
+    "case",
+    "machine class",
+    "throughput",
+    "runs",
+    "accuracy",
+    "time to train",
+    "source",
+)
+_RIGHT_ALIGNED: Final = frozenset({"throughput", "accuracy", "time to train"})
+
+
+def list_rows(store: BaselineStore) -> list[dict[str, Any]]:
+    """Return every stored baseline as a row in plain JSON types; what is unknown is None.
+
+    ``throughput`` is global, in ``unit`` per second: the median of the last session.
+    """
+    return [_row(entry.baseline) for entry in store.all()]
+
+
+def _row(baseline: Baseline) -> dict[str, Any]:
+    session = baseline.level[-1]
+    return {
+        "case_id": baseline.case_id,
+        "suite": baseline.suite,
+        "machine_class": baseline.machine_class,
+        "throughput": describe.level(baseline),
+        "unit": baseline.unit,
+        "speedup": session.speedup,
+        "runs": len(session.runs),
+        "sessions": len(baseline.level),
+        "levels_replaced": len(baseline.history),
+        "time": session.time or None,
+        "source": encode(baseline.source),
+        "accuracy_percent": baseline.facts.get("accuracy_percent"),
+        "time_to_train_s": baseline.facts.get("time_to_train_s"),
+    }
+
+
+def render_list(rows: Sequence[dict[str, Any]]) -> str:
+    """Return ``rows`` as a table."""
+    if not rows:
+        return "no baselines are stored"
+    cells = [_HEADINGS, *(_cells(row) for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(_HEADINGS))]
+    return "\n".join(_line(row, widths) for row in cells)
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    published = row["source"]["kind"] == PUBLISHED
+    form = describe.exact if published else describe.figure
+    runs = describe.counted(row["runs"], "run")
+    accuracy, seconds = row["accuracy_percent"], row["time_to_train_s"]
+    return (
+        row["case_id"],
+        row["machine_class"],
+        f"{form(row['throughput'])} {row['unit']}/s",
+        runs if row["sessions"] == 1 else f"{runs}, {row['sessions']} sessions",
+        describe.ABSENT if accuracy is None else f"{_two_decimals(accuracy)} %",
+        describe.ABSENT if seconds is None else f"{describe.exact(seconds)} s",
+        f"published: {row['source']['document']}; {row['source']['table']}"
+        if published
+        else f"measured {row['time'][:10]}",
+    )
+
+
+def _two_decimals(value: float) -> str:
+    """Return an accuracy with two decimals at least, as the reports print it: ``71.00``."""
+    text = describe.exact(value)
+    return f"{value:.2f}" if len(text.partition(".")[2]) < 2 else text
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = (
+        cell.rjust(width) if heading in _RIGHT_ALIGNED else cell.ljust(width)
+        for cell, width, heading in zip(row, widths, _HEADINGS, strict=True)
+    )
+    return "  ".join(cells).rstrip()
+
+
+def show(store: BaselineStore, pattern: str) -> dict[str, Any]:
+    """Return whole the baselines whose case id is ``pattern``, or fits it (``*``, ``?``).
+
+    Raises ``UsageError`` if none does.
+    """
+    found = [e for e in store.all() if fnmatchcase(e.baseline.case_id, pattern)]
+    if not found:
+        raise UsageError(
+            f"{store.root}: no baseline of {pattern!r}; dlperf baselines list shows what is stored"
+        )
+    entries = [{"path": str(e.path), **encode(e.baseline)} for e in found]
+    return {"format": _JSON_FORMAT, "baselines": entries}
+
+
+def render_show(found: dict[str, Any]) -> str:
+    """Return what ``show`` found, each under its path and as its file has it."""
+    parts = []
+    for entry in found["baselines"]:
+        values = {key: value for key, value in entry.items() if key != "path"}
+        parts.append(f"{entry['path']}\n{file_format.json_text(values)}")
+    return "\n\n".join(parts)
+
+
+def accept(
+    store: BaselineStore,
+    outcomes: Iterable[Outcome],
+    *,
+    pattern: str | None,
+    reason: str,
+    judge_again: update.JudgeAgain,
+    anchor: bool = False,
+) -> list[Change]:
+    """Store the ``outcomes`` whose case id holds or fits ``pattern``, or all; return what changed.
+
+    ``anchor``: later sessions are held to the level of these, however slowly they leave it.
+
+    A refusal stops none of the others: it is a change that is ``refused``, with the sentence.
+    """
+    return [
+        _accept(store, outcome, reason, judge_again, anchor)
+        for outcome in outcomes
+        if pattern is None or pattern in outcome.case.id or fnmatchcase(outcome.case.id, pattern)
+    ]
+
+
+def _accept(
+    store: BaselineStore,
+    outcome: Outcome,
+    reason: str,
+    judge_again: update.JudgeAgain,
+    anchor: bool,
+) -> Change:
+    try:
+        return update.write(store, outcome, reason=reason, judge_again=judge_again, anchor=anchor)
+    except DlperfError as error:
+        return Change(case_id=outcome.case.id, what="refused", text=f"refused   {error}")
+
+
+def changes_to_json(changes: Iterable[Change]) -> dict[str, Any]:
+    """Return ``changes`` in plain JSON types."""
+    return {"format": _JSON_FORMAT, "changes": [encode(change) for change in changes]}
+
+
+def prune(store: BaselineStore, known_case_ids: set[str], *, dry_run: bool) -> list[Path]:
+    """Remove the measured baselines of cases that are not known; return their paths.
+
+    Published numbers stay. With ``dry_run`` nothing is removed.
+    """
+    gone = [
+        entry
+        for entry in store.all()
+        if entry.baseline.source.kind != PUBLISHED and entry.baseline.case_id not in known_case_ids
+    ]
+    if not dry_run:
+        for entry in gone:
+            baseline = entry.baseline
+            store.delete(baseline.machine_class, baseline.suite, baseline.case_id)
+    return [entry.path for entry in gone]

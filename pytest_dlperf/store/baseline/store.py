@@ -1,0 +1,198 @@
+"""The folder of baselines: ``<machine class>/<suite>/<case id>.json``.
+
+Published numbers lie beside the measured ones, in ``<case id>.published.json``; no update
+writes those, and nothing removes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.core.codec import DecodeError
+from pytest_dlperf.core.errors import BaselineError
+from pytest_dlperf.store.baseline import file_format, noise_file
+from pytest_dlperf.store.baseline.key import PUBLISHED, Key, is_name
+from pytest_dlperf.store.baseline.replace_file import locked, remove_file, replace_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_dlperf.core.baseline import Baseline
+    from pytest_dlperf.core.noise import MachineNoise
+
+
+#: The suites that a wheel holds, and the published numbers beside them.
+_SUITES: Final = "pytest_dlperf.suites."
+_SHIPPED: Final = Path(__file__).parents[2] / "suites/baselines"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredBaseline:
+    """A baseline, and the file that it was read from."""
+
+    path: Path
+    baseline: Baseline
+
+
+class BaselineStore:
+    """Reads and writes the baselines below ``root``, which need not exist yet.
+
+    Every method raises ``BaselineError`` for a file that is not what it claims to be, naming
+    file and field, and for a folder that cannot be read or written.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._noise: dict[str, MachineNoise | None] = {}
+
+    def find(self, machine_class: str, suite: str, case_id: str) -> Baseline | None:
+        """Return the measured baseline of a case; None if there is none."""
+        key = Key(machine_class=machine_class, suite=suite, case_id=case_id)
+        return _read(key.path(self.root), key)
+
+    def published(self, case_id: str, suite: str, workload: str = "") -> tuple[Baseline, ...]:
+        """Return the published numbers of a case, sorted by machine class.
+
+        Those of the suites in the wheel are in the wheel as well, where ``root`` has none.
+        """
+        return _published(self.root, case_id, suite) or (
+            _published(_SHIPPED, case_id, suite) if workload.startswith(_SUITES) else ()
+        )
+
+    def noise(self, machine_class: str) -> MachineNoise | None:
+        """Return the noise that a machine class has shown; None if none was learnt.
+
+        As it was when this store was first asked: no case of a session is judged by what others
+        told meanwhile.
+        """
+        if machine_class not in self._noise:
+            self._noise[machine_class] = noise_file.read(self.root, machine_class)
+        return self._noise[machine_class]
+
+    def all(self) -> Iterator[StoredBaseline]:
+        """Yield every stored baseline, measured and published, sorted by path."""
+        found, broken = self.readable()
+        yield from found
+        if broken:
+            raise broken[0]
+
+    def readable(self) -> tuple[list[StoredBaseline], list[BaselineError]]:
+        """Return what ``all`` yields, and the errors of the files that cannot be read."""
+        found: list[StoredBaseline] = []
+        broken: list[BaselineError] = []
+        for machine_class in _folders(self.root):
+            for suite in _folders(machine_class):
+                for path in _files(suite):
+                    try:
+                        baseline = _read(path, Key.of_path(path))
+                    except BaselineError as error:
+                        broken.append(error)
+                        continue
+                    if baseline is not None:  # removed since the folder was read
+                        found.append(StoredBaseline(path=path, baseline=baseline))
+        return found, broken
+
+    def write(self, baseline: Baseline) -> None:
+        """Write ``baseline`` over what is stored of its case; published ones are written too."""
+        key = Key.of(baseline)
+        path = key.path(self.root)
+        with locked(path):
+            _replace(path, key, baseline)
+
+    def update(
+        self,
+        machine_class: str,
+        suite: str,
+        case_id: str,
+        change: Callable[[Baseline | None], Baseline],
+    ) -> Baseline:
+        """Replace the measured baseline of a case by what ``change`` makes of it; return that.
+
+        Other writers of the same case wait meanwhile. Nothing is written if ``change`` raises,
+        or returns what it was given.
+        """
+        key = Key(machine_class=machine_class, suite=suite, case_id=case_id)
+        path = key.path(self.root)
+        with locked(path):
+            before = _read(path, key)
+            after = change(before)
+            if after is not before:
+                _replace(path, key, after)
+        return after
+
+    def delete(self, machine_class: str, suite: str, case_id: str) -> Path:
+        """Remove the measured baseline of a case, if it is there; return its path."""
+        path = Key(machine_class=machine_class, suite=suite, case_id=case_id).path(self.root)
+        with locked(path):
+            remove_file(path)
+        return path
+
+
+def _published(root: Path, case_id: str, suite: str) -> tuple[Baseline, ...]:
+    keys = (
+        Key(machine_class=folder.name, suite=suite, case_id=case_id, kind=PUBLISHED)
+        for folder in _folders(root)
+        if is_name(folder.name)
+    )
+    found = (_read(key.path(root), key) for key in keys)
+    return tuple(baseline for baseline in found if baseline is not None)
+
+
+def _read(path: Path, key: Key) -> Baseline | None:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise BaselineError(
+            f"{path}: cannot be read ({error.strerror}); make it readable, or name another "
+            "folder of baselines"
+        ) from error
+    try:
+        return file_format.from_bytes(content, key)
+    except DecodeError as error:
+        remedy = (
+            "restore the file from version control"
+            if key.kind == PUBLISHED
+            else "restore the file from version control, or remove it and measure anew with "
+            "--update-baselines"
+        )
+        if str(error).startswith("format: "):
+            remedy = f"use the version of pytest-dlperf that wrote it, or {remedy}"
+        raise BaselineError(f"{path}: {error}; {remedy}") from error
+
+
+def _replace(path: Path, key: Key, baseline: Baseline) -> None:
+    """Write ``baseline``, unless what is written could not be read again."""
+    content = file_format.to_bytes(baseline)
+    try:
+        file_format.from_bytes(content, key)
+    except DecodeError as error:
+        raise BaselineError(
+            f"{path}: not written: {error}; this comes from the measurement, so look at the "
+            "records of its runs"
+        ) from error
+    replace_file(path, content)
+
+
+def _folders(folder: Path) -> list[Path]:
+    return [path for path in _children(folder) if path.is_dir()]
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in _children(folder) if path.suffix == ".json" and path.is_file()]
+
+
+def _children(folder: Path) -> list[Path]:
+    """Return what lies in ``folder``, sorted; hidden files are writers' temporaries."""
+    try:
+        return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise BaselineError(
+            f"{folder}: cannot be read ({error.strerror}); name the folder of baselines with "
+            "--dlperf-baselines"
+        ) from error

@@ -1,0 +1,205 @@
+"""From an outcome to a baseline: what it becomes, unless it is refused.
+
+``--update-baselines`` and ``dlperf baselines accept`` both come here, and give the same bytes
+for the same outcomes: every time is the outcome's, none is that of the clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.core.baseline import OBSERVED_KNOWN, Baseline, Level
+from pytest_dlperf.core.errors import UpdateRefusedError
+from pytest_dlperf.core.verdict import KnownState, Verdict
+from pytest_dlperf.store.baseline.describe import describe
+from pytest_dlperf.store.baseline.refusal import OBSERVED, conditions_changed, refusal
+from pytest_dlperf.store.baseline.stored_session import session_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import TypeAlias
+
+    from pytest_dlperf.core.baseline import Session
+    from pytest_dlperf.core.measurement import Measurement
+    from pytest_dlperf.core.outcome import Outcome
+    from pytest_dlperf.core.verdict import Judgement
+    from pytest_dlperf.store.baseline.store import BaselineStore
+
+    #: Judges a measured outcome against a baseline that it was not judged against.
+    JudgeAgain: TypeAlias = Callable[[Outcome, Baseline], Judgement]
+
+__all__ = [
+    "KEPT_SESSIONS",
+    "Change",
+    "JudgeAgain",
+    "apply",
+    "describe",
+    "refusal",
+    "session_of",
+    "write",
+]
+#: Sessions of one level that are kept.
+KEPT_SESSIONS: Final = 10
+_NEW_LEVEL: Final = frozenset({Verdict.IMPROVED, Verdict.REGRESSED, Verdict.INCOMPARABLE})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """What became of one outcome."""
+
+    case_id: str
+    #: ``created``, ``appended``, ``replaced``, ``unchanged`` (stored already), ``refused``.
+    what: str
+    #: One line for people.
+    text: str
+
+    @property
+    def refused(self) -> bool:
+        """Whether nothing was written although it was asked for."""
+        return self.what == "refused"
+
+
+def write(
+    store: BaselineStore,
+    outcome: Outcome,
+    *,
+    reason: str,
+    judge_again: JudgeAgain,
+    anchor: bool = False,
+    observe: bool = False,
+) -> Change:
+    """Store ``outcome`` and return what changed; ``anchor``: hold later sessions to its level.
+
+    Where the file no longer holds what the outcome was judged against, it is judged again. With
+    ``observe`` and no reason, what looks slower or faster is stored beside the others.
+    Raises ``UpdateRefusedError`` with the sentence why, and ``BaselineError`` if the file
+    cannot be read or written; then nothing is changed.
+    """
+    _refuse(outcome, reason, observe=observe)
+    measurement, machine_class = _measured(outcome)
+    told: list[tuple[Baseline | None, str]] = []
+
+    def change(before: Baseline | None) -> Baseline:
+        held = None if before is None else _held(before, outcome)
+        if before is not None and held is not None:
+            if observe or not held.is_set_aside or held not in before.sessions:
+                told.append((before, "unchanged"))
+                return with_anchor(before, outcome) if anchor else before
+            # Observe mode only noted it; now it is to be a level
+            others = tuple(one for one in before.sessions if one is not held)
+            before = replace(before, sessions=others)
+        sentence = conditions_changed(before, measurement, outcome.case.id)
+        if sentence and not reason.strip():
+            raise UpdateRefusedError(sentence)
+        judged = outcome
+        if before is not None and before.sessions != outcome.baseline_sessions:
+            judged = replace(outcome, judgement=judge_again(outcome, before))
+            _refuse(judged, reason, observe=observe)
+        after, what = apply(before, judged, reason=reason, today=outcome.time, observe=observe)
+        told.append((before, what))
+        return with_anchor(after, outcome) if anchor else after
+
+    after = store.update(machine_class, outcome.case.suite, outcome.case.id, change)
+    before, what = told[-1]
+    return Change(case_id=outcome.case.id, what=what, text=describe(before, after, what))
+
+
+def _refuse(outcome: Outcome, reason: str, *, observe: bool) -> None:
+    protocol = outcome.case.protocol
+    sentence = refusal(
+        outcome,
+        reason=reason,
+        dirty=outcome.dirty,
+        protocol_window=protocol.declared_window or protocol.window,
+        observe=observe,
+    )
+    if sentence is not None:
+        raise UpdateRefusedError(sentence)
+
+
+def apply(
+    baseline: Baseline | None,
+    outcome: Outcome,
+    *,
+    reason: str,
+    today: str,
+    observe: bool = False,
+) -> tuple[Baseline, str]:
+    """Return the baseline with ``outcome`` in it, and ``created``, ``appended`` or ``replaced``.
+
+    A changed level or changed conditions replace the sessions; the old ones go to the history,
+    dated ``today`` (ISO 8601). Else the session is appended, and the last ten stay. With
+    ``observe`` a level changes for a reason only, and what is slower or faster is set aside: the
+    last ten of those stay as well, and push no other out.
+    """
+    measurement, machine_class = _measured(outcome)
+    verdict = outcome.judgement.verdict
+    is_observed = observe and baseline is not None and not reason.strip() and verdict in OBSERVED
+    session = session_of(outcome, reason=_observed(outcome) if is_observed else reason)
+    if baseline is None:
+        created = Baseline(
+            case_id=outcome.case.id,
+            machine_class=machine_class,
+            suite=outcome.case.suite,
+            unit=measurement.unit,
+            sessions=(session,),
+            conditions=measurement.conditions,
+            anchor=session,
+        )
+        return created, "created"
+    is_new_level = verdict in _NEW_LEVEL and not is_observed
+    if is_new_level or measurement.conditions != baseline.conditions:
+        old = Level(replaced=today, reason=reason, unit=baseline.unit, sessions=baseline.sessions)
+        replaced = replace(
+            baseline,
+            unit=measurement.unit,
+            conditions=measurement.conditions,
+            sessions=(session,),
+            history=(*baseline.history, old),
+            anchor=session,
+        )
+        return replaced, "replaced"
+    sessions = _kept((*baseline.sessions, session))
+    anchor = baseline.anchor or baseline.level[0]
+    return replace(baseline, sessions=sessions, anchor=anchor), "appended"
+
+
+def _observed(outcome: Outcome) -> str:
+    """Return the reason of a session that gate mode would not have put beside the others."""
+    judgement = outcome.judgement
+    if judgement.known is KnownState.KNOWN:
+        return OBSERVED_KNOWN
+    return f"observed: {judgement.verdict}"
+
+
+def _kept(sessions: Sequence[Session]) -> tuple[Session, ...]:
+    """Return the last sessions of the level, and the last of those that are set aside."""
+    aside = [one for one in sessions if one.is_set_aside][-KEPT_SESSIONS:]
+    level = [one for one in sessions if not one.is_set_aside][-KEPT_SESSIONS:]
+    return tuple(one for one in sessions if one in (aside if one.is_set_aside else level))
+
+
+def with_anchor(baseline: Baseline, outcome: Outcome) -> Baseline:
+    """Return the baseline anchored at the session of ``outcome``, which must be stored in it."""
+    session = session_of(outcome, reason="")
+    stored = next(
+        (one for one in baseline.sessions if (one.time, one.runs) == (session.time, session.runs)),
+        None,
+    )
+    return baseline if stored is None else replace(baseline, anchor=stored)
+
+
+def _measured(outcome: Outcome) -> tuple[Measurement, str]:
+    """Return the measurement and the machine class."""
+    if outcome.measurement is None or not outcome.measurement.runs or outcome.environment is None:
+        raise UpdateRefusedError(f"{outcome.case.id}: nothing was measured, so nothing is stored")
+    return outcome.measurement, outcome.environment.machine_class
+
+
+def _held(baseline: Baseline, outcome: Outcome) -> Session | None:
+    """Return the session if it is stored already: twice, it would look like less noise."""
+    session = session_of(outcome, reason="")
+    stored = [*baseline.sessions, *(one for old in baseline.history for one in old.sessions)]
+    same = (one for one in stored if (one.time, one.runs) == (session.time, session.runs))
+    return next(same, None)

@@ -1,0 +1,27 @@
+"""When each case was last certified here: what has gone longest without goes first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.store.history import notes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_FILE: Final = "certificates.json"
+
+
+def read(workdir: Path) -> Mapping[str, str]:
+    """Return the time (ISO 8601, UTC) of the last certificate of each case id.
+
+    Nothing where there is no file, or one that cannot be read: it only sets the order.
+    """
+    values = notes.read(workdir / _FILE)
+    return {key: value for key, value in values.items() if isinstance(value, str)}
+
+
+def note(workdir: Path, case_id: str, time: str) -> None:
+    """Remember that a case was certified; raise ``DlperfError`` if that cannot be written."""
+    notes.note(workdir / _FILE, case_id, time)

@@ -1,0 +1,183 @@
+"""Reads a history: its cases, the series of a case, whole outcomes."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from pytest_dlperf.core.errors import HistoryError
+from pytest_dlperf.core.history import Point, Series, StoredCase
+from pytest_dlperf.store.history.database import batches
+from pytest_dlperf.store.history.record import outcome_of
+from pytest_dlperf.store.history.tables import OUTCOMES, POINT_COLUMNS, SERIES, SOFTWARE, WHOLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pytest_dlperf.core.outcome import Outcome
+
+
+def stored_cases(connection: sa.Connection) -> tuple[StoredCase, ...]:
+    """Return every case of the history with where it ran, by name."""
+    query = (
+        sa.select(
+            SERIES.c.case_id,
+            SERIES.c.machine_class,
+            SERIES.c.node,
+            sa.func.sum(SERIES.c.outcomes).label("outcomes"),
+            sa.func.min(SERIES.c.first).label("first"),
+            sa.func.max(SERIES.c.last).label("last"),
+        )
+        .group_by(SERIES.c.case_id, SERIES.c.machine_class, SERIES.c.node)
+        .order_by(SERIES.c.case_id, SERIES.c.machine_class, SERIES.c.node)
+    )
+    return tuple(StoredCase(**row) for row in connection.execute(query).mappings())
+
+
+def series_of(
+    connection: sa.Connection,
+    case_id: str = "",
+    *,
+    machine_class: str = "",
+    node: str = "",
+    since: str = "",
+    dirty: bool = False,
+) -> tuple[Series, ...]:
+    """Return the series of a case, of all cases where none is named.
+
+    Apart by machine class, node, unit and conditions. ``since`` is a time (ISO 8601, UTC) before
+    which nothing is read; ``dirty`` lets outcomes with modified files count for the level.
+    """
+    wanted = {"case_id": case_id, "machine_class": machine_class, "node": node}
+    asked = [SERIES.c[name] == value for name, value in wanted.items() if value]
+    query = sa.select(SERIES).where(*asked).order_by(SERIES.c.id)
+    rows = {row["id"]: row for row in connection.execute(query).mappings()}
+    points = _points(connection, asked, since=since, dirty=dirty)
+    told = _conditions_that_differ(rows.values())
+    found = [
+        Series(
+            case_id=row["case_id"],
+            machine_class=row["machine_class"],
+            node=row["node"],
+            unit=row["unit"],
+            conditions=told[number],
+            points=tuple(points[number]),
+        )
+        for number, row in rows.items()
+        if points[number]
+    ]
+    return tuple(sorted(found, key=_order))
+
+
+def whole_outcomes(connection: sa.Connection, numbers: Sequence[int]) -> tuple[Outcome, ...]:
+    """Return whole outcomes by their numbers, in that order; few, as each is unpacked."""
+    query = sa.select(WHOLE.c.outcome_id, WHOLE.c.json).where(WHOLE.c.outcome_id.in_(numbers))
+    found = {row[0]: row[1] for row in connection.execute(query)}
+    missing = [number for number in numbers if number not in found]
+    if missing:
+        raise HistoryError(f"outcome {missing[0]} is not in this history")
+    return tuple(outcome_of(found[n], where=f"outcome {n} of the history") for n in numbers)
+
+
+def _order(series: Series) -> tuple[str, ...]:
+    key = (series.case_id, series.machine_class, series.node)
+    return (*key, json.dumps(series.conditions, sort_keys=True), series.unit)
+
+
+def _points(
+    connection: sa.Connection,
+    asked: Sequence[sa.ColumnElement[bool]],
+    *,
+    since: str,
+    dirty: bool,
+) -> defaultdict[int, list[Point]]:
+    numbers = sa.select(SERIES.c.id).where(*asked)
+    query = (
+        sa.select(*POINT_COLUMNS)
+        .where(OUTCOMES.c.series_id.in_(numbers), OUTCOMES.c.time >= since)
+        .order_by(OUTCOMES.c.series_id, OUTCOMES.c.time, OUTCOMES.c.id)
+    )
+    rows = connection.execute(query).all()
+    software = _software(connection, sorted({row[1] for row in rows}))
+    found: defaultdict[int, list[Point]] = defaultdict(list)
+    before: dict[int, int] = {}
+    for number, now, *figures in rows:
+        last = before.get(number, now)
+        changes = differences(software[last], software[now]) if last != now else ()
+        found[number].append(_point(figures, changes, dirty=dirty))
+        before[number] = now
+    return found
+
+
+def _point(figures: Sequence[Any], changes: tuple[str, ...], *, dirty: bool) -> Point:
+    """Return the point of a row of ``POINT_COLUMNS``, less its first two numbers."""
+    (
+        number, time, commit, modified, verdict, throughput, change, speedup, memory, runs, mode,
+        against, inject, arm, disturbed,
+    ) = figures  # fmt: skip
+    return Point(
+        number=number,
+        time=time,
+        commit=commit,
+        dirty=modified,
+        verdict=verdict,
+        throughput=throughput,
+        change=change,
+        speedup=speedup,
+        peak_memory_bytes=memory,
+        runs=runs,
+        mode=mode,
+        left_out="not measured"
+        if throughput is None
+        else _left_out(inject, arm, disturbed=disturbed, modified=modified and not dirty),
+        against=against,
+        software_changes=changes,
+    )
+
+
+def _left_out(inject: float, arm: str, *, disturbed: bool, modified: bool) -> str:
+    if inject:
+        return "injected"
+    if arm:
+        return f"measured {arm}"
+    if disturbed:
+        return "disturbed"
+    return "modified files" if modified else ""
+
+
+def _software(connection: sa.Connection, numbers: Sequence[int]) -> dict[int, dict[str, str]]:
+    found: dict[int, dict[str, str]] = {}
+    for some in batches(numbers):
+        query = sa.select(SOFTWARE.c.id, SOFTWARE.c.versions).where(SOFTWARE.c.id.in_(some))
+        found |= {number: json.loads(text) for number, text in connection.execute(query)}
+    return found
+
+
+def differences(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a phrase ``torch: 2.12 -> 2.13`` for each name whose version differs."""
+    return tuple(
+        f"{name}: {before.get(name, 'none')} -> {after.get(name, 'none')}"
+        for name in sorted({*before, *after})
+        if before.get(name) != after.get(name)
+    )
+
+
+def _conditions_that_differ(rows: Iterable[Mapping[str, Any]]) -> dict[int, dict[str, str]]:
+    """Return, by series, the conditions that other series of that case and place have not."""
+    same_place: defaultdict[tuple[str, ...], list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        same_place[row["case_id"], row["machine_class"], row["node"]].append(row)
+    found: dict[int, dict[str, str]] = {}
+    for place in same_place.values():
+        all_of = {row["id"]: json.loads(row["conditions"]) or {} for row in place}
+        measured = [conditions for conditions in all_of.values() if conditions]
+        for number, conditions in all_of.items():
+            found[number] = {
+                name: json.dumps(value)
+                for name, value in sorted(conditions.items())
+                if any(other.get(name) != value for other in measured)
+            }
+    return found

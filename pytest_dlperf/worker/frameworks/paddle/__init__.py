@@ -1,0 +1,1 @@
+"""Paddle in a rank."""

@@ -1,0 +1,212 @@
+"""Paddle in one rank."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING, Any
+
+import paddle
+import paddle.distributed as dist
+
+from pytest_dlperf.worker.failure import WorkerFailure
+from pytest_dlperf.worker.frameworks import on_cpu
+from pytest_dlperf.worker.frameworks.paddle import canary, collectives, timer, watch
+from pytest_dlperf.worker.frameworks.paddle.job import LossScaler, PaddleJob
+from pytest_dlperf.worker.nccl import nccl_of_paddle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from pytest_dlperf.worker.arguments import Arguments
+    from pytest_dlperf.worker.frameworks.base import Timer
+
+
+class Paddle:
+    """Paddle as the loop sees it."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        if arguments.precision == "fp32":
+            # NVIDIA's libraries let convolutions use TF32; a case named fp32 must not, and
+            # Paddle has no switch of its own. They read this when they are loaded, on first use.
+            os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
+        self._on_gpu = arguments.device == "gpu"
+        self._threads = arguments.threads_per_rank
+        paddle.set_device(_device(arguments))
+        self._events = self._on_gpu and timer.events_tell_time()
+        if arguments.world_size > 1:
+            _join(arguments)
+        paddle.seed(arguments.seed)
+        self.job = PaddleJob(
+            rank=arguments.rank,
+            local_rank=arguments.local_rank,
+            world_size=arguments.world_size,
+            device=paddle.get_device(),
+            precision=arguments.precision,
+            batch_size_per_device=arguments.batch_size_per_device,
+            size=arguments.size,
+            seed=arguments.seed,
+            options=arguments.options,
+            data=arguments.data,
+            dtype="float16" if arguments.precision == "pure_fp16" else "float32",
+            scaler=LossScaler() if arguments.precision == "amp" else None,
+        )
+        self._shapes = watch.FirstCall()
+        self._flops = watch.FlopsByDtype()
+
+    def facts(self) -> dict[str, Any]:
+        """Return versions, device and arithmetic defaults."""
+        properties = paddle.device.cuda.get_device_properties() if self._on_gpu else None
+        uuid = getattr(properties, "uuid", None)
+        return {
+            "framework": "paddle",
+            "framework_version": paddle.__version__,
+            "cuda": paddle.version.cuda() if paddle.is_compiled_with_cuda() else None,
+            "cudnn": paddle.version.cudnn() if self._on_gpu else None,
+            "nccl": nccl_of_paddle(paddle.version) if self._on_gpu else None,
+            "backend": dist.get_backend().lower() if dist.is_initialized() else None,
+            "device": self.job.device,
+            "device_name": properties.name if properties else None,
+            "device_id": None if uuid is None else str(uuid),
+            "timing": on_cpu.DEVICE_EVENTS if self._events else on_cpu.HOST_CLOCK,
+            "tf32_default": {"NVIDIA_TF32_OVERRIDE": os.environ.get("NVIDIA_TF32_OVERRIDE")}
+            if self._on_gpu
+            else None,
+            "threads": self._threads,
+        }
+
+    def timer(self) -> Timer:
+        """Return a timer on CUDA events where they tell time, else on the host's clock."""
+        return timer.gpu_timer(events=self._events) if self._on_gpu else on_cpu.CpuTimer()
+
+    def synchronise(self) -> None:
+        """Wait for the GPU; a CPU has nothing to wait for."""
+        if self._on_gpu:
+            paddle.device.synchronize()
+
+    def barrier(self) -> None:
+        """Wait for all ranks."""
+        if dist.is_initialized():
+            dist.all_reduce(paddle.zeros([1]))
+            self.synchronise()
+
+    def keep_loss(self, loss: Any) -> Any:
+        """Return the loss without its graph; on the CPU a number, as in PyTorch.
+
+        Nothing waits for the device.
+        """
+        if isinstance(loss, paddle.Tensor) and loss.size == 1:
+            return self.loss_value(loss) if loss.place.is_cpu_place() else loss.detach()
+        if isinstance(loss, float):
+            return loss
+        raise WorkerFailure(
+            "step-returned-no-loss",
+            f"step() returned {type(loss).__name__}, not the loss of the iteration; return it as "
+            "a tensor of one element",
+        )
+
+    def loss_value(self, kept: Any) -> float:
+        """Return a kept loss as a number."""
+        return kept if isinstance(kept, float) else float(kept.item())
+
+    def watch_shapes(self) -> AbstractContextManager[Any]:
+        """Note the shapes of the first layer call's tensors."""
+        return self._shapes
+
+    def watch_arithmetic(self) -> AbstractContextManager[Any]:
+        """Count floating-point operations by dtype."""
+        return self._flops
+
+    def model(self) -> dict[str, Any]:
+        """Return what was watched, and the number of parameters that data parallelism trains."""
+        layers = self.job.layers or self._shapes.layers
+        trained = [p for layer in layers for p in layer.parameters() if not p.stop_gradient]
+        return {
+            "input_shapes": self._shapes.shapes,
+            "flops_by_dtype": dict(self._flops.flops),
+            "parameter_count": sum(int(p.size) for p in trained),
+        }
+
+    def checksum(self) -> dict[str, Any] | None:
+        """Return a digest of the bytes of the replicated parameters, in order of declaration."""
+        if self.job.declared is None:
+            return None
+        digest = hashlib.blake2b(digest_size=16)
+        for parameter in self.job.declared:
+            digest.update(parameter.numpy().tobytes())
+        return {"digest": digest.hexdigest(), "tensors": len(self.job.declared)}
+
+    def canary(self) -> dict[str, float | None]:
+        """Return the rates of ``paddle_canary``."""
+        return canary.measure(on_gpu=self._on_gpu)
+
+    def mean_over_ranks(self, value: float) -> float:
+        """Return the mean of ``value``, the same number on every rank."""
+        return collectives.mean_over_ranks(value)
+
+    def all_reduce_of(self, size_bytes: int) -> Callable[[], None]:
+        """Return a function that reduces a float32 message over the ranks, and waits for it."""
+        return collectives.all_reduce_of(size_bytes, self.synchronise)
+
+    def sample_collectives(self, step: Callable[[], Any], folder: Path) -> dict[str, Any]:
+        """Return what steps take with and without averaging."""
+        return collectives.sample(self, step, [*self.job.wrapped, *self._shapes.layers])
+
+    def reset_peak_memory(self) -> None:
+        """Begin to look for the GPU's peak, from Paddle 3 on; a process's own cannot be reset."""
+        reset = getattr(paddle.device.cuda, "reset_max_memory_allocated", None)
+        if self._on_gpu and reset is not None:
+            reset()
+
+    def peak_memory(self) -> dict[str, Any]:
+        """Return bytes allocated on the GPU at the peak, or the process's largest resident set."""
+        if self._on_gpu:
+            return {
+                "bytes": paddle.device.cuda.max_memory_allocated(),
+                "reserved_bytes": paddle.device.cuda.max_memory_reserved(),
+                "kind": "gpu-allocated",
+            }
+        return {"bytes": on_cpu.peak_resident_set_bytes(), "kind": "resident-set"}
+
+    def delay(self, share: float, typical_s: float) -> Callable[[float], None]:
+        """Keep the device that trains busy: products on the GPU, or spinning on the CPU."""
+        if self._on_gpu:
+            return timer.gpu_delay(share * typical_s, events=self._events)
+        return lambda step_s: on_cpu.spin(share * step_s)
+
+    def close(self) -> None:
+        """Leave together: gloo aborts a rank whose peer left before it."""
+        self.barrier()
+
+
+def _device(arguments: Arguments) -> str:
+    if arguments.device == "cpu":
+        return "cpu"
+    if not paddle.is_compiled_with_cuda():
+        raise WorkerFailure(
+            "device-unusable",
+            f"paddle {paddle.__version__} is built without CUDA and cannot use a GPU; install "
+            "paddlepaddle-gpu, or name CPU processes with --cpus",
+        )
+    seen = paddle.device.cuda.device_count()
+    # The launcher names each rank's GPU, and may show it that one alone.
+    index = dist.ParallelEnv().device_id
+    if index >= seen:
+        raise WorkerFailure(
+            "device-unusable",
+            f"local rank {arguments.local_rank} has no GPU: paddle {paddle.__version__} (CUDA "
+            f"{paddle.version.cuda()}) sees {seen}; look at CUDA_VISIBLE_DEVICES and the driver",
+        )
+    return f"gpu:{index}"
+
+
+def _join(arguments: Arguments) -> None:
+    dist.init_parallel_env()
+    if dist.get_world_size() != arguments.world_size:
+        raise WorkerFailure(
+            "world-size-mismatch",
+            f"the process group has {dist.get_world_size()} ranks, the case has "
+            f"{arguments.world_size}",
+        )

@@ -1,0 +1,1 @@
+"""TensorFlow in a rank."""

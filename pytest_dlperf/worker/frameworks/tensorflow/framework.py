@@ -1,0 +1,242 @@
+"""TensorFlow in one rank."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, Final
+
+import tensorflow as tf
+
+from pytest_dlperf.worker.failure import WorkerFailure
+from pytest_dlperf.worker.frameworks import on_cpu
+from pytest_dlperf.worker.frameworks.tensorflow import canary, collectives, ranks, watch
+from pytest_dlperf.worker.frameworks.tensorflow.job import TensorflowJob
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from pytest_dlperf.worker.arguments import Arguments
+    from pytest_dlperf.worker.frameworks.base import Timer
+
+_POLICIES: Final = {
+    "fp32": "float32",
+    "tf32": "float32",
+    "amp": "mixed_float16",
+    "bf16": "mixed_bfloat16",
+}
+#: The workload option that this module reads itself, since threads are set before any work.
+INTER_OP_OPTION: Final = "inter_op_parallelism_threads"
+
+
+class Tensorflow:
+    """TensorFlow as the loop sees it."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        _check_keras()
+        self._tf32_default = tf.config.experimental.tensor_float_32_execution_enabled()
+        if arguments.precision in {"fp32", "tf32"}:
+            # TensorFlow lets matrix work use TF32 by default; a case named fp32 must not.
+            tf.config.experimental.enable_tensor_float_32_execution(arguments.precision == "tf32")
+        self._gpu = _gpu(arguments)
+        _set_threads(arguments)
+        self._ranks = ranks.join(arguments)
+        _set_policy(arguments.precision)
+        tf.keras.utils.set_random_seed(arguments.seed)
+        self.job = TensorflowJob(
+            rank=arguments.rank,
+            local_rank=arguments.local_rank,
+            world_size=arguments.world_size,
+            device="/CPU:0" if self._gpu is None else "/GPU:0",
+            precision=arguments.precision,
+            batch_size_per_device=arguments.batch_size_per_device,
+            size=arguments.size,
+            seed=arguments.seed,
+            options=arguments.options,
+            data=arguments.data,
+            dtype=tf.float32,
+            ranks=self._ranks,
+        )
+        self._shapes = watch.FirstCall()
+        self._flops = watch.FlopsByDtype()
+
+    def facts(self) -> dict[str, Any]:
+        """Return versions, device and arithmetic defaults."""
+        build = tf.sysconfig.get_build_info()
+        details = {} if self._gpu is None else tf.config.experimental.get_device_details(self._gpu)
+        return {
+            "framework": "tensorflow",
+            "framework_version": tf.__version__,
+            "cuda": build.get("cuda_version"),
+            "rocm": build.get("rocm_version"),
+            "cudnn": build.get("cudnn_version"),
+            "nccl": None,
+            "backend": self._ranks.backend,
+            **self._ranks.facts(),
+            "device": self.job.device,
+            "device_name": details.get("device_name"),
+            "device_id": None,
+            "timing": on_cpu.HOST_CLOCK,
+            "tf32_default": self._tf32_default,
+            "threads": tf.config.threading.get_intra_op_parallelism_threads(),
+            "inter_op_threads": tf.config.threading.get_inter_op_parallelism_threads(),
+        }
+
+    def timer(self) -> Timer:
+        """Return a timer on the host's clock, which waits for a GPU at each lap.
+
+        TensorFlow shows no events of its streams. The source report's sessions waited as well:
+        they returned the loss of every step.
+        """
+        return on_cpu.CpuTimer() if self._gpu is None else on_cpu.WaitingTimer(self.synchronise)
+
+    def synchronise(self) -> None:
+        """Wait for the GPU; a CPU has nothing to wait for."""
+        if self._gpu is not None:
+            tf.test.experimental.sync_devices()
+
+    def barrier(self) -> None:
+        """Wait for all ranks."""
+        self._ranks.average([tf.zeros(1)])
+        self.synchronise()
+
+    def keep_loss(self, loss: Any) -> Any:
+        """Return the loss; an eager tensor holds no graph. On the CPU a number, as in PyTorch."""
+        if tf.is_tensor(loss) and loss.shape.num_elements() == 1:
+            return self.loss_value(loss) if self._gpu is None else loss
+        if isinstance(loss, float):
+            return loss
+        raise WorkerFailure(
+            "step-returned-no-loss",
+            f"step() returned {type(loss).__name__}, not the loss of the iteration; return it as "
+            "a tensor of one element",
+        )
+
+    def loss_value(self, kept: Any) -> float:
+        """Return a kept loss as a number."""
+        return float(kept.numpy().item() if tf.is_tensor(kept) else kept)
+
+    def watch_shapes(self) -> AbstractContextManager[Any]:
+        """Note the shapes of the first layer call's tensors."""
+        return self._shapes
+
+    def watch_arithmetic(self) -> AbstractContextManager[Any]:
+        """Count floating-point operations by dtype."""
+        return self._flops
+
+    def model(self) -> dict[str, Any]:
+        """Return what was watched, and the number of trainable parameters."""
+        models = self.job.models or self._shapes.models
+        return {
+            "input_shapes": self._shapes.shapes,
+            "flops_by_dtype": dict(self._flops.flops),
+            "parameter_count": sum(
+                variable.shape.num_elements()
+                for model in models
+                for variable in model.trainable_variables
+            ),
+        }
+
+    def checksum(self) -> dict[str, Any] | None:
+        """Return a digest of the bytes of the replicated variables, in order of declaration."""
+        if self.job.declared is None:
+            return None
+        digest = hashlib.blake2b(digest_size=16)
+        for variable in self.job.declared:
+            digest.update(variable.numpy().tobytes())
+        return {"digest": digest.hexdigest(), "tensors": len(self.job.declared)}
+
+    def canary(self) -> dict[str, float | None]:
+        """Return the rates of ``tensorflow_canary``."""
+        return canary.measure(self._ranks, on_gpu=self._gpu is not None)
+
+    def mean_over_ranks(self, value: float) -> float:
+        """Return the mean of ``value``, the same number on every rank."""
+        return float(self._ranks.average([tf.constant(value, tf.float32)])[0].numpy())
+
+    def all_reduce_of(self, size_bytes: int) -> Callable[[], None]:
+        """Return a function that reduces a float32 message over the ranks, and waits for it."""
+        return canary.all_reduce_of(self._ranks, size_bytes)
+
+    def sample_collectives(self, step: Callable[[], Any], folder: Path) -> dict[str, Any]:
+        """Return what Horovod's timeline tells of a few steps."""
+        return collectives.sample(self, step, self._ranks, folder)
+
+    def reset_peak_memory(self) -> None:
+        """Begin to look for the GPU's peak; a process's own cannot be reset."""
+        if self._gpu is not None:
+            tf.config.experimental.reset_memory_stats("GPU:0")
+
+    def peak_memory(self) -> dict[str, Any]:
+        """Return bytes allocated on the GPU at the peak, or the process's largest resident set."""
+        if self._gpu is None:
+            return {"bytes": on_cpu.peak_resident_set_bytes(), "kind": "resident-set"}
+        peak = tf.config.experimental.get_memory_info("GPU:0")["peak"]
+        return {"bytes": peak, "kind": "gpu-allocated"}
+
+    def delay(self, share: float, typical_s: float) -> Callable[[float], None]:
+        """Spin on the CPU, after the GPU is done: TensorFlow has no kernel that waits."""
+        if self._gpu is None:
+            return lambda step_s: on_cpu.spin(share * step_s)
+
+        def after_the_gpu(_step_s: float) -> None:
+            self.synchronise()
+            on_cpu.spin(share * typical_s)
+
+        return after_the_gpu
+
+    def close(self) -> None:
+        """Leave together: a rank whose peer left before it sees an error."""
+        self.barrier()
+        self._ranks.close()
+
+
+def _check_keras() -> None:
+    # Keras 2 within TensorFlow does not tell its version.
+    version = getattr(tf.keras, "__version__", "2")
+    if int(version.partition(".")[0]) >= 3:
+        raise WorkerFailure(
+            "framework-too-new",
+            f"TensorFlow {tf.__version__} brings Keras {version}, whose variables "
+            "Horovod cannot average; pip install tf_keras, and set TF_USE_LEGACY_KERAS=1",
+        )
+
+
+def _gpu(arguments: Arguments) -> Any:
+    """Make this rank's GPU the only one that it sees; None for a case on CPUs."""
+    if arguments.device == "cpu":
+        tf.config.set_visible_devices([], "GPU")
+        return None
+    gpus = tf.config.list_physical_devices("GPU")
+    if arguments.local_rank >= len(gpus):
+        built = "with" if tf.test.is_built_with_gpu_support() else "without"
+        raise WorkerFailure(
+            "device-unusable",
+            f"local rank {arguments.local_rank} has no GPU: tensorflow {tf.__version__} (built "
+            f"{built} GPU support) sees {len(gpus)}; install a build for this driver, or name "
+            "CPU processes with --cpus",
+        )
+    gpu = gpus[arguments.local_rank]
+    tf.config.set_visible_devices(gpu, "GPU")
+    # Else the first rank to look takes all of the memory.
+    tf.config.experimental.set_memory_growth(gpu, True)
+    return gpu
+
+
+def _set_threads(arguments: Arguments) -> None:
+    tf.config.threading.set_intra_op_parallelism_threads(arguments.threads_per_rank)
+    # On a CPU a rank has its share of the cores and no more; TensorFlow takes all by default.
+    default = 0 if arguments.device == "gpu" else 1
+    inter_op = int(arguments.options.get(INTER_OP_OPTION, default))
+    tf.config.threading.set_inter_op_parallelism_threads(inter_op)
+
+
+def _set_policy(precision: str) -> None:
+    if precision not in _POLICIES:
+        raise WorkerFailure(
+            "precision-unsupported",
+            f"precision {precision} is not there for tensorflow; use one of "
+            f"{', '.join(_POLICIES)}",
+        )
+    tf.keras.mixed_precision.set_global_policy(_POLICIES[precision])

@@ -1,0 +1,265 @@
+"""PyTorch in one rank."""
+
+from __future__ import annotations
+
+import ctypes
+import datetime
+import hashlib
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+
+from pytest_dlperf.worker.failure import WorkerFailure
+from pytest_dlperf.worker.frameworks import on_cpu
+from pytest_dlperf.worker.frameworks.torch import canary, collectives, watch
+from pytest_dlperf.worker.frameworks.torch.job import TorchJob
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from pytest_dlperf.worker.arguments import Arguments
+    from pytest_dlperf.worker.frameworks.base import Timer
+
+
+class Torch:
+    """PyTorch as the loop sees it."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._tf32_defaults = {
+            "matmul": torch.backends.cuda.matmul.allow_tf32,
+            "cudnn": torch.backends.cudnn.allow_tf32,
+        }
+        if arguments.precision in {"fp32", "tf32"}:
+            # PyTorch lets convolutions use TF32 by default; a case named fp32 must not.
+            torch.backends.cuda.matmul.allow_tf32 = arguments.precision == "tf32"
+            torch.backends.cudnn.allow_tf32 = arguments.precision == "tf32"
+        torch.set_num_threads(arguments.threads_per_rank)
+        self._device = _device(arguments)
+        if arguments.world_size > 1:
+            self._join(arguments)
+        torch.manual_seed(arguments.seed)
+        self.job = TorchJob(
+            rank=arguments.rank,
+            local_rank=arguments.local_rank,
+            world_size=arguments.world_size,
+            device=self._device,
+            precision=arguments.precision,
+            batch_size_per_device=arguments.batch_size_per_device,
+            size=arguments.size,
+            seed=arguments.seed,
+            options=arguments.options,
+            data=arguments.data,
+            dtype=torch.float16 if arguments.precision == "pure_fp16" else torch.float32,
+            scaler=torch.amp.GradScaler(self._device.type)
+            if arguments.precision == "amp"
+            else None,
+        )
+        self._shapes = watch.FirstCall()
+        self._flops = watch.FlopsByDtype()
+
+    def _join(self, arguments: Arguments) -> None:
+        backend = "nccl" if self._device.type == "cuda" else "gloo"
+        dist.init_process_group(
+            backend, timeout=datetime.timedelta(seconds=arguments.collective_timeout_s)
+        )
+        if dist.get_world_size() != arguments.world_size:
+            raise WorkerFailure(
+                "world-size-mismatch",
+                f"the process group has {dist.get_world_size()} ranks, the case has "
+                f"{arguments.world_size}",
+            )
+
+    @property
+    def _on_gpu(self) -> bool:
+        return str(self._device.type) == "cuda"
+
+    def facts(self) -> dict[str, Any]:
+        """Return versions, device and arithmetic defaults."""
+        nccl = torch.cuda.nccl.version() if self._on_gpu else None
+        return {
+            "framework": "torch",
+            "framework_version": torch.__version__,
+            "cuda": torch.version.cuda,
+            "rocm": torch.version.hip,
+            "cudnn": torch.backends.cudnn.version() if self._on_gpu else None,
+            "nccl": ".".join(map(str, nccl)) if nccl else None,
+            "backend": dist.get_backend() if dist.is_initialized() else None,
+            "device": str(self._device),
+            "device_name": torch.cuda.get_device_name(self._device) if self._on_gpu else None,
+            "device_id": _device_uuid(self._device) if self._on_gpu else None,
+            "timing": on_cpu.DEVICE_EVENTS if self._on_gpu else on_cpu.HOST_CLOCK,
+            "tf32_default": self._tf32_defaults,
+            "threads": torch.get_num_threads(),
+        }
+
+    def timer(self) -> Timer:
+        """Return a timer on CUDA events, or on the host's clock."""
+        return _CudaTimer() if self._on_gpu else on_cpu.CpuTimer()
+
+    def synchronise(self) -> None:
+        """Wait for the GPU; a CPU has nothing to wait for."""
+        if self._on_gpu:
+            torch.cuda.synchronize(self._device)
+
+    def barrier(self) -> None:
+        """Wait for all ranks."""
+        if dist.is_initialized():
+            dist.all_reduce(torch.zeros(1, device=self._device))
+            self.synchronise()
+
+    def keep_loss(self, loss: Any) -> Any:
+        """Return the loss without its graph; nothing waits for the device.
+
+        A number where it lies on the CPU: a tensor kept there for each iteration lies between
+        the training's own in the heap, whose holes then fit no more, and the process grows.
+        """
+        if isinstance(loss, torch.Tensor) and loss.numel() == 1:
+            return self.loss_value(loss) if loss.device.type == "cpu" else loss.detach()
+        if isinstance(loss, float):
+            return loss
+        raise WorkerFailure(
+            "step-returned-no-loss",
+            f"step() returned {type(loss).__name__}, not the loss of the iteration; return it as "
+            "a tensor of one element",
+        )
+
+    def loss_value(self, kept: Any) -> float:
+        """Return a kept loss as a number."""
+        return float(kept.detach() if isinstance(kept, torch.Tensor) else kept)
+
+    def watch_shapes(self) -> AbstractContextManager[Any]:
+        """Note the shapes of the first module call's tensors."""
+        return self._shapes
+
+    def watch_arithmetic(self) -> AbstractContextManager[Any]:
+        """Count floating-point operations by dtype."""
+        return self._flops
+
+    def model(self) -> dict[str, Any]:
+        """Return what was watched, and the number of parameters that data parallelism holds."""
+        modules = self.job.modules or self._shapes.modules
+        return {
+            "input_shapes": self._shapes.shapes,
+            "flops_by_dtype": dict(self._flops.flops),
+            "parameter_count": sum(p.numel() for module in modules for p in module.parameters()),
+        }
+
+    def checksum(self) -> dict[str, Any] | None:
+        """Return a digest of the bytes of the replicated parameters, in order of declaration."""
+        if self.job.declared is None:
+            return None
+        digest = hashlib.blake2b(digest_size=16)
+        for tensor in self.job.declared:
+            host = tensor.detach().cpu().contiguous()
+            digest.update(ctypes.string_at(host.data_ptr(), host.numel() * host.element_size()))
+        return {"digest": digest.hexdigest(), "tensors": len(self.job.declared)}
+
+    def canary(self) -> dict[str, float | None]:
+        """Return the rates of ``torch_canary``."""
+        return canary.measure(self._device)
+
+    def mean_over_ranks(self, value: float) -> float:
+        """Return the mean of ``value``, the same number on every rank."""
+        return collectives.mean_over_ranks(value, self._device)
+
+    def all_reduce_of(self, size_bytes: int) -> Callable[[], None]:
+        """Return a function that reduces a float32 message over the ranks, and waits for it."""
+        return collectives.all_reduce_of(size_bytes, self._device)
+
+    def sample_collectives(self, step: Callable[[], Any], folder: Path) -> dict[str, Any]:
+        """Return what steps take with and without averaging."""
+        return collectives.sample(self, step, [*self.job.wrapped, *self._shapes.modules])
+
+    def reset_peak_memory(self) -> None:
+        """Begin to look for the GPU's peak; a process's own cannot be reset."""
+        if self._on_gpu:
+            torch.cuda.reset_peak_memory_stats(self._device)
+
+    def peak_memory(self) -> dict[str, Any]:
+        """Return bytes allocated on the GPU at the peak, or the process's largest resident set."""
+        if self._on_gpu:
+            return {
+                "bytes": torch.cuda.max_memory_allocated(self._device),
+                "reserved_bytes": torch.cuda.max_memory_reserved(self._device),
+                "kind": "gpu-allocated",
+            }
+        return {"bytes": on_cpu.peak_resident_set_bytes(), "kind": "resident-set"}
+
+    def delay(self, share: float, typical_s: float) -> Callable[[float], None]:
+        """Spin on the device that trains: a GPU kernel of calibrated length, or the CPU."""
+        if not self._on_gpu:
+            return lambda step_s: on_cpu.spin(share * step_s)
+        cycles = int(share * typical_s * _gpu_cycles_per_s(self._device))
+        sleep = torch.cuda._sleep
+        return lambda _step_s: sleep(cycles)
+
+    def close(self) -> None:
+        """Leave the process group, together: gloo aborts a rank whose peer left before it."""
+        if dist.is_initialized():
+            self.barrier()
+            dist.destroy_process_group()
+
+
+class _CudaTimer:
+    """Laps on the GPU's clock: events in the stream, read when all is done."""
+
+    def __init__(self) -> None:
+        self._laps: list[tuple[Any, Any, float]] = []
+
+    def start(self) -> None:
+        self._event, self._cpu_s = _event(), time.process_time()
+
+    def lap(self) -> None:
+        event, cpu_s = _event(), time.process_time()
+        self._laps.append((self._event, event, cpu_s - self._cpu_s))
+        self._event, self._cpu_s = event, cpu_s
+
+    def read(self) -> list[tuple[float, float]]:
+        torch.cuda.synchronize()
+        return [(begin.elapsed_time(end) / 1000, cpu_s) for begin, end, cpu_s in self._laps]
+
+
+def _event() -> Any:
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event
+
+
+def _device(arguments: Arguments) -> torch.device:
+    if arguments.device == "cpu":
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        built = "without CUDA" if torch.version.cuda is None else f"for CUDA {torch.version.cuda}"
+        raise WorkerFailure(
+            "device-unusable",
+            f"torch {torch.__version__} (built {built}) cannot use a GPU here; install a build "
+            "for this driver, or name CPU processes with --cpus",
+        )
+    if arguments.local_rank >= torch.cuda.device_count():
+        raise WorkerFailure(
+            "device-unusable",
+            f"local rank {arguments.local_rank} has no GPU: torch sees "
+            f"{torch.cuda.device_count()}; look at CUDA_VISIBLE_DEVICES",
+        )
+    device = torch.device("cuda", arguments.local_rank)
+    torch.cuda.set_device(device)
+    return device
+
+
+def _device_uuid(device: torch.device) -> str | None:
+    uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
+    return None if uuid is None else str(uuid)
+
+
+def _gpu_cycles_per_s(device: torch.device) -> float:
+    cycles = 50_000_000
+    torch.cuda._sleep(cycles // 10)
+    begin = _event()
+    torch.cuda._sleep(cycles)
+    end = _event()
+    torch.cuda.synchronize(device)
+    return float(cycles / (begin.elapsed_time(end) / 1000))

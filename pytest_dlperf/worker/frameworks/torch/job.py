@@ -1,0 +1,91 @@
+"""A rank of a PyTorch training, as its workload sees it."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from pytest_dlperf.worker.frameworks.torch import data
+from pytest_dlperf.worker.job import Job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from contextlib import AbstractContextManager
+
+    from pytest_dlperf.worker.feed import Dataset
+
+_AUTOCAST = {"amp": torch.float16, "bf16": torch.bfloat16}
+
+
+@dataclass(kw_only=True)
+class TorchJob(Job):
+    """A rank of a PyTorch training."""
+
+    modules: list[torch.nn.Module] = field(default_factory=list)
+    #: Those of ``modules`` whose gradients are averaged over ranks, in their wrappers.
+    wrapped: list[torch.nn.Module] = field(default_factory=list)
+    declared: list[torch.Tensor] | None = None
+
+    def generator(self) -> torch.Generator:
+        """Return a generator on the device; ranks draw different numbers."""
+        return torch.Generator(device=self.device).manual_seed(self.seed * 100_003 + self.rank)
+
+    def data_parallel(self, module: torch.nn.Module, **options: Any) -> torch.nn.Module:
+        """Return ``module`` moved, and under DistributedDataParallel if there are ranks."""
+        module = module.to(device=self.device, dtype=self.dtype)
+        self.modules.append(module)
+        self.replicated(module.parameters())
+        if self.world_size == 1:
+            return module
+        device_ids = [self.local_rank] if self.device.type == "cuda" else None
+        wrapped = DistributedDataParallel(module, device_ids=device_ids, **options)
+        self.wrapped.append(wrapped)
+        return wrapped
+
+    def replicated(self, parameters: Iterable[torch.Tensor]) -> None:
+        """Declare parameters that must be equal on all ranks at the end."""
+        self.declared = [*(self.declared or []), *parameters]
+
+    def loader(self, dataset: Dataset) -> Iterable[Any]:
+        """Return a ``DataLoader`` over ``dataset`` with a ``DistributedSampler``; see ``batches``.
+
+        A sample is a tuple of NumPy arrays or tensors; batches are tensors on the host.
+        """
+        made: Iterable[Any] = data.loader(self, dataset)
+        return made
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Return ``torch.autocast`` in float16 for amp, bfloat16 for bf16; else nothing."""
+        if self.precision not in _AUTOCAST:
+            return contextlib.nullcontext()
+        context: AbstractContextManager[Any] = torch.autocast(
+            self.device.type, dtype=_AUTOCAST[self.precision]
+        )
+        return context
+
+    def backward(
+        self,
+        loss: torch.Tensor,
+        optimizer: torch.optim.Optimizer,
+        *,
+        clip_norm: float | None = None,
+        parameters: Iterable[torch.Tensor] | None = None,
+    ) -> None:
+        """Clear, go backward, unscale and clip if asked, step; scaled where there is a scaler."""
+        optimizer.zero_grad(set_to_none=True)
+        (loss if self.scaler is None else self.scaler.scale(loss)).backward()
+        if clip_norm is not None:
+            if parameters is None:
+                raise ValueError("backward(clip_norm=...) needs parameters=...")
+            if self.scaler is not None:
+                self.scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(parameters, clip_norm)
+        if self.scaler is None:
+            optimizer.step()
+        else:
+            self.scaler.step(optimizer)
+            self.scaler.update()
