@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_dlperf.cases.matrix import expand
+from pytest_dlperf.cases.marker import expand
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.plan import make_plan
 from pytest_dlperf.launch.process.execute import execute

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from pytest_dlperf.cases.matrix import expand
+    from pytest_dlperf.cases.marker import expand
     from pytest_dlperf.core.case import Case, Protocol
     from pytest_dlperf.core.layout import Layout
     from pytest_dlperf.core.log_pattern import pattern
@@ -28,7 +28,7 @@ _HOMES = {
     "Outcome": "pytest_dlperf.core.outcome",
     "Protocol": "pytest_dlperf.core.case",
     "Verdict": "pytest_dlperf.core.verdict",
-    "expand": "pytest_dlperf.cases.matrix",
+    "expand": "pytest_dlperf.cases.marker",
     "pattern": "pytest_dlperf.core.log_pattern",
 }
 

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Final
 
 from dlperf_reference.markdown import code, table
-from pytest_dlperf.cases.matrix import _DEFAULTS, AXES, KEYS
+from pytest_dlperf.cases.marker import _DEFAULTS, AXES, KEYS
 from pytest_dlperf.core.case import (
     FRAMEWORKS,
     PLACEHOLDERS,

@@ -2,20 +2,171 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import shutil
 import sys
-from typing import Any
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from pytest_dlperf.cases.possible import DISTRIBUTIONS, framework_version, legacy_keras
-from pytest_dlperf.cases.versions import check_version
-from pytest_dlperf.cli.doctor_hosts import render_hosts
+from pytest_dlperf.cases.possible import (
+    DISTRIBUTIONS,
+    check_version,
+    framework_version,
+    legacy_keras,
+)
 from pytest_dlperf.core import runtime_folder
 from pytest_dlperf.core.case import GPU_PRECISIONS
-from pytest_dlperf.core.errors import NotRunError
+from pytest_dlperf.core.codec import encode
+from pytest_dlperf.core.errors import CaseError, NotRunError
+from pytest_dlperf.flow.nodes import ask_nodes, clocks_apart, too_small, unlike
 from pytest_dlperf.launch.base import find_program
 from pytest_dlperf.launch.process.lease import lease_holder
+from pytest_dlperf.launch.remote.keepers import keep
+from pytest_dlperf.launch.remote.package_copy import copy_package
+from pytest_dlperf.launch.remote.transport import ways_of
 from pytest_dlperf.measure.devices import detect
-from pytest_dlperf.measure.memory_limits import memory_limits, size_text
 from pytest_dlperf.measure.nvml import open_nvml
+from pytest_dlperf.session.option_values import named_hosts
+
+if TYPE_CHECKING:
+    from pytest_dlperf.core.hosts import Host
+    from pytest_dlperf.flow.nodes import Asked
+
+
+def examine_hosts(text: str, *, ssh: str | None, python: str) -> dict[str, Any]:
+    """Return what each host has, and what is wrong with them, in plain JSON types.
+
+    Raises ``UsageError`` for what names no hosts.
+    """
+    hosts = named_hosts(text, Path())
+    ways = ways_of(ssh=ssh, python=python, slurm_job="")
+    folder = Path(tempfile.mkdtemp(prefix="dlperf-doctor-"))
+    found: dict[str, Asked] = {}
+    problems: list[str] = []
+    try:
+        package = folder / "package"
+        copy_package(package)
+        for host in hosts:
+            try:
+                with keep(
+                    [ways.to(host.name)],
+                    "doctor",
+                    package_folder=package,
+                    leases=False,
+                    on_wait=lambda _: None,
+                ):
+                    found |= ask_nodes([host], ways, package_folder=package)
+            except CaseError as error:
+                problems.append(str(error))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return {
+        "hosts": {
+            name: {**encode(one.report), "clock_ahead_s": one.clock_ahead_s}
+            for name, one in found.items()
+        },
+        "hosts_problems": [*problems, *_disagreements(hosts, found)],
+    }
+
+
+def _disagreements(hosts: tuple[Host, ...], found: dict[str, Asked]) -> list[str]:
+    reached = [host for host in hosts if host.name in found]
+    if not reached:
+        return []
+    first = reached[0]
+    words = []
+    for host in reached:
+        report = found[host.name].report
+        kind = "gpu" if report.devices.gpus else "cpu"
+        words += [
+            unlike(first.name, found[first.name].report, host.name, report),
+            too_small(host, report.devices, kind, host.devices),
+        ]
+    words.append(clocks_apart({name: one.clock_ahead_s for name, one in found.items()}))
+    return [one for one in words if one]
+
+
+def render_hosts(facts: dict[str, Any]) -> list[str]:
+    """Return the lines of what ``examine_hosts`` found of each host."""
+    lines = []
+    for name, host in facts.get("hosts", {}).items():
+        frameworks = ", ".join(f"{k} {v}" for k, v in host["installed"]["frameworks"].items())
+        devices = host["devices"]
+        lines.append(
+            f"host            {name}: Python {host['python']}, {frameworks or 'no framework'}; "
+            f"{devices['visible_gpus']} GPUs, {devices['visible_cores']} cores; clock "
+            f"{host['clock_ahead_s']:+.1f} s"
+        )
+    return lines
+
+
+# Shared memory and locked memory that a process may use here, and what fails for want of them.
+#
+# A container starts with 64 MiB of shared memory and few locked pages, whatever its host has;
+# NCCL's manual and the source reports give it ``--shm-size=1g --ulimit memlock=-1``.
+
+_SHARED_MEMORY: Final = Path("/dev/shm")
+_ENOUGH_SHARED_BYTES: Final = 2**30
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemoryLimits:
+    """Sizes in bytes; None where the system does not tell."""
+
+    shared_bytes: int | None
+    #: The soft limit of locked memory.
+    locked_bytes: int | None
+    locked_unlimited: bool
+
+    def missing(self, *, gpus: int) -> list[str]:
+        """Return a sentence for each limit that cases would run into."""
+        lines = []
+        if self.shared_bytes is not None and self.shared_bytes < _ENOUGH_SHARED_BYTES:
+            several = "layouts of several GPUs on a node (NCCL), and " if gpus > 1 else ""
+            lines.append(
+                f"shared memory ({_SHARED_MEMORY}) has {size_text(self.shared_bytes)}: {several}"
+                "cases whose data workers hand batches over in it, fail with a bus error or "
+                "'no space left'; give a container --shm-size=1g or --ipc=host"
+            )
+        if gpus and self.locked_bytes is not None and not self.locked_unlimited:
+            lines.append(
+                f"locked memory (memlock) is limited to {size_text(self.locked_bytes)}: layouts "
+                "of several nodes over InfiniBand cannot register their buffers; give a "
+                "container --ulimit memlock=-1, elsewhere raise it in limits.conf"
+            )
+        return lines
+
+
+def memory_limits() -> MemoryLimits:
+    """Return this process's limits; what it starts inherits them."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    unlimited = limit == resource.RLIM_INFINITY
+    return MemoryLimits(
+        shared_bytes=_size_of(_SHARED_MEMORY),
+        locked_bytes=None if unlimited else limit,
+        locked_unlimited=unlimited,
+    )
+
+
+def _size_of(folder: Path) -> int | None:
+    try:
+        status = os.statvfs(folder)
+    except OSError:
+        return None  # no such folder: macOS
+    return status.f_frsize * status.f_blocks
+
+
+def size_text(size_bytes: int) -> str:
+    """Return a size for people: ``64 MiB``, ``1.5 GiB``."""
+    if size_bytes >= 2**30:
+        return f"{size_bytes / 2**30:.3g} GiB"
+    if size_bytes >= 2**20:
+        return f"{size_bytes / 2**20:.3g} MiB"
+    return f"{size_bytes / 2**10:.3g} KiB"
+
 
 #: Programs that start ranks or jobs, and what needs them.
 _PROGRAMS = {

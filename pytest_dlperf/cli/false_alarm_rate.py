@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING
 
 from pytest_dlperf.cli.declared_cases import marker_tolerance
 from pytest_dlperf.core.baseline import OBSERVED_KNOWN, OBSERVED_REGRESSED, level_of
-from pytest_dlperf.core.case_id import CaseId
+from pytest_dlperf.core.case import CaseId
 from pytest_dlperf.core.checked import Alarm, Checked, CheckedCase, CheckedMetric
 from pytest_dlperf.core.verdict import GOOD, Rule, Verdict
 from pytest_dlperf.judge.stats.family import family_size
 from pytest_dlperf.judge.stats.leave_one_out import (
     FEWEST,
+    Stamp,
     against_level,
     alarms_in,
     can_be_certified,
     gated_metrics,
     leave_one_out,
     observed_rate,
+    suite_sessions,
     tolerance_of,
 )
-from pytest_dlperf.judge.stats.suite_sessions import Stamp, suite_sessions
 from pytest_dlperf.judge.stats.totals import totals_of
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pytest_dlperf.cli import check, compare, extract, history, judge, nodes
 from pytest_dlperf.cli import (
     report as report_command,
 )
-from pytest_dlperf.cli.source_reports import audit
+from pytest_dlperf.cli.source_reports import audit_fit
 from pytest_dlperf.cli.stdout import say
 from pytest_dlperf.core.errors import DlperfError, UsageError
 
@@ -90,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     report.set_defaults(run=_report)
     extract.add_to(commands)
     judge.add_to(commands)
-    audit.add_to(commands)
+    audit_fit.add_to(commands)
     compare.add_to(commands)
     nodes.add_to(commands)
     history.add_to(commands)
@@ -208,7 +208,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
     facts = doctor.examine()
     if arguments.hosts:
-        from pytest_dlperf.cli.doctor_hosts import examine_hosts
+        from pytest_dlperf.cli.doctor import examine_hosts
 
         facts |= examine_hosts(arguments.hosts, ssh=arguments.ssh, python=arguments.python)
         facts["problems"] += facts["hosts_problems"]

@@ -3,18 +3,174 @@
 from __future__ import annotations
 
 import json
+import math
+import statistics
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.cli.stdout import say
+from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.verdict import Rule
+from pytest_dlperf.judge.stats.node_effects import Observation, node_effects
+from pytest_dlperf.report import figures
+from pytest_dlperf.store.baseline.stored_session import session_of
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from pytest_dlperf.core.baseline import Baseline
+    from pytest_dlperf.core.baseline import Baseline, Session
+    from pytest_dlperf.core.measurement import Conditions
+    from pytest_dlperf.core.node_effect import NodeEffect, NodeEffects
+    from pytest_dlperf.core.outcome import Outcome
+
+
+def compare_nodes(
+    baselines: Iterable[Baseline], outcomes: Iterable[Outcome], *, alpha: float
+) -> NodeEffects:
+    """Return how fast each node is over the measured sessions of both.
+
+    A session that is stored and in a results file as well counts once.
+    """
+    measured: dict[tuple[str, str, tuple[float, ...]], tuple[str, Session]] = {}
+    for case, session in (*_stored(baselines), *_of_results(outcomes)):
+        measured.setdefault((case, session.time, session.runs), (case, session))
+    observed = [
+        Observation(
+            case=case,
+            node=session.node,
+            log_throughput=math.log(statistics.median(session.runs)),
+            time=session.time,
+            commit=session.commit,
+        )
+        for case, session in measured.values()
+        if session.node
+    ]
+    return node_effects(observed, alpha=alpha, without_node=len(measured) - len(observed))
+
+
+def _stored(baselines: Iterable[Baseline]) -> Iterator[tuple[str, Session]]:
+    for baseline in baselines:
+        if baseline.source.kind != "measured":
+            continue
+        name = _case(baseline.machine_class, baseline.case_id, baseline.conditions)
+        yield from ((name, session) for session in baseline.sessions)
+        for level in baseline.history:
+            # Of other conditions, or of the same at another level: either way a case of its own.
+            old = f"{name} until {level.replaced}"
+            yield from ((old, session) for session in level.sessions)
+
+
+def _of_results(outcomes: Iterable[Outcome]) -> Iterator[tuple[str, Session]]:
+    for outcome in outcomes:
+        measurement, environment = outcome.measurement, outcome.environment
+        if measurement is None or not measurement.runs or measurement.inject:
+            continue
+        machine_class = environment.machine_class if environment else ""
+        session = session_of(outcome, reason="")
+        first = next((run.ranks[0].node for run in measurement.runs if run.ranks), "")
+        yield (
+            _case(machine_class, outcome.case.id, measurement.conditions),
+            replace(session, node=first or session.node),
+        )
+
+
+def _case(machine_class: str, case_id: str, conditions: Conditions | None) -> str:
+    same = json.dumps(encode(conditions), sort_keys=True)
+    return f"{machine_class} {case_id} {same}"
+
+
+_HEADINGS: Final = (
+    "node",
+    "against the mean",
+    "standard error",
+    "p",
+    "p (Holm)",
+    "cases",
+    "sessions",
+    "of the suite",
+)
+
+
+def render(found: NodeEffects) -> str:
+    """Return the table of nodes, and what follows from it in sentences."""
+    lines = [*_table(found.nodes), ""] if found.nodes else []
+    return "\n".join([*lines, *_sentences(found)])
+
+
+def _table(nodes: Sequence[NodeEffect]) -> list[str]:
+    rows = [_HEADINGS, *(_row(one) for one in nodes)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADINGS))]
+    return [
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
+        for row in rows
+    ]
+
+
+def _row(one: NodeEffect) -> tuple[str, ...]:
+    effect = None if one.effect is None else math.expm1(one.effect)
+    return (
+        one.node,
+        figures.percent(effect),
+        figures.percent(one.effect_se, sign=False),
+        _p(one.p),
+        _p(one.p_corrected),
+        str(one.cases),
+        str(one.sessions),
+        str(one.suite_sessions),
+    )
+
+
+def _p(value: float | None) -> str:
+    if value is None:
+        return figures.ABSENT
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _sentences(found: NodeEffects) -> Iterator[str]:
+    if found.without_node:
+        yield f"{figures.counted(found.without_node, 'session')} without a node: left out"
+    groups: dict[int, list[NodeEffect]] = {}
+    for one in found.nodes:
+        groups.setdefault(one.group, []).append(one)
+    for one in found.slow:
+        p = _p(one.p_corrected)
+        yield (
+            f"{one.node} is {figures.percent(-(one.change or 0.0), sign=False)} slower than the "
+            f"others over {figures.counted(one.cases, 'case')} "
+            f"(p {p if p[0] == '<' else f'= {p}'}){_doubt(one)}"
+        )
+    if not found.slow and any(one.effect is not None for one in found.nodes):
+        yield "no node is slower than the others for certain"
+    for members in groups.values():
+        if len(members) > 1 and members[0].effect is None:
+            yield (
+                f"{_names(members)}: with so few sessions nothing tells noise from a slow node; "
+                "measure a case twice on one of them"
+            )
+    if len(groups) > 1:
+        told = " | ".join(_names(members) for members in groups.values())
+        yield f"cannot be compared, for they have no case in common: {told}"
+    if len(found.nodes) < 2:
+        yield (
+            f"all sessions ran on {found.nodes[0].node}: there is no other node to compare it with"
+            if found.nodes
+            else "no session tells on which node it ran"
+        )
+
+
+def _doubt(one: NodeEffect) -> str:
+    if one.suite_sessions > 1:
+        return ""
+    return "; all of it in one session of the suite, so it may have been that day alone"
+
+
+def _names(members: Sequence[NodeEffect]) -> str:
+    return ", ".join(sorted(one.node for one in members))
+
 
 #: Where baselines are looked for if no folder is named.
 _BASELINES: Final = Path("baselines")
@@ -37,9 +193,8 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def _nodes(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.cli.node_rates import compare_nodes
     from pytest_dlperf.core.codec import encode
-    from pytest_dlperf.report import json_, nodes_text
+    from pytest_dlperf.report import json_
     from pytest_dlperf.report.nodes_schema import FORMAT
 
     alpha = Rule(alpha=parse_share(arguments.alpha, what="--alpha")).alpha
@@ -49,7 +204,7 @@ def _nodes(arguments: argparse.Namespace) -> int:
         values = {"format": FORMAT, **encode(found)}
         text = json.dumps(values, indent=1, sort_keys=True, allow_nan=False)
     else:
-        text = nodes_text.render(found)
+        text = render(found)
     say(text)
     return 0
 

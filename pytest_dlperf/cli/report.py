@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.report import json_, markdown, pull_request, text
-from pytest_dlperf.report.comparison import compare
-from pytest_dlperf.report.comparison_document import comparison_document
+from pytest_dlperf.report.comparison_document import compare, comparison_document
 from pytest_dlperf.report.environment_section import environment_blocks
 from pytest_dlperf.report.scaling import scaling_grid
 from pytest_dlperf.store.baseline.key import PUBLISHED

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from pytest_dlperf.core.commit import short_commit
+from pytest_dlperf.core.environment import short_commit
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.masking import MASK
+from pytest_dlperf.core.place import MASK
 
 ArmKind = Literal["here", "ref", "requirement", "interpreter", "settings"]
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(?!=)(.*)", re.S)

@@ -2,6 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+T = TypeVar("T")
+
+
+def lookup(kind: str, name: str, table: Mapping[str, T]) -> T:
+    """Return ``table[name]``; raise ``UnknownNameError`` that lists what is known."""
+    if name not in table:
+        raise UnknownNameError(kind, name, tuple(table))
+    return table[name]
+
 
 class DlperfError(Exception):
     """Base of every error that this package raises on purpose."""

@@ -141,7 +141,7 @@ class RunSummary:
     peak_memory_bytes: int | None
     #: None if the log of a program does not tell.
     time_to_first_step_s: float | None
-    #: Rates of fixed work, the slowest rank's; see ``worker/frameworks/torch/canary.py``.
+    #: Rates of fixed work, the slowest rank's; see ``worker/frameworks/torch/framework.py``.
     canary: Mapping[str, float]
     #: CPU seconds of everybody else over the CPU seconds that the host had; None if unknown.
     others_cpu_share: float | None

@@ -7,15 +7,15 @@ import random
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_dlperf.core.against import Against
 from pytest_dlperf.core.arm import Reported
 from pytest_dlperf.core.errors import BudgetSpentError, CaseError, DlperfError
+from pytest_dlperf.core.outcome import Against
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.flow.ab_imports import TwoTrees
 from pytest_dlperf.flow.runner import Runner, stays_disturbed
-from pytest_dlperf.judge.cut_short import cut_short
 from pytest_dlperf.judge.interleaved import judge_interleaved
+from pytest_dlperf.judge.refusals import cut_short
 from pytest_dlperf.judge.screen import more_runs
 
 if TYPE_CHECKING:

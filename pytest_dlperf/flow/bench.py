@@ -13,11 +13,9 @@ from pytest_dlperf.cases.possible import check_data, check_possible
 from pytest_dlperf.cases.selection import ASK_FOR_LESS, Machine, fits
 from pytest_dlperf.core.arm import HereArm, Reported
 from pytest_dlperf.core.errors import CaseError, NotRunError
-from pytest_dlperf.flow.busy_gpus import GpuUse
-from pytest_dlperf.flow.conditions import conditions_of
-from pytest_dlperf.flow.holding import hold_host, hold_hosts
+from pytest_dlperf.flow.conditions import check_probed, conditions_of
+from pytest_dlperf.flow.holding import GpuUse, hold_host, hold_hosts
 from pytest_dlperf.flow.stored_numbers import baseline_of_any_machine, published_value
-from pytest_dlperf.flow.target_check import check_probed
 from pytest_dlperf.launch.arms.apply import armed
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.node_part import SharedFolder
@@ -25,8 +23,7 @@ from pytest_dlperf.launch.probe import Probes
 from pytest_dlperf.launch.program import brings_own_interpreter
 from pytest_dlperf.launch.programs import check_program
 from pytest_dlperf.launch.remote.package_copy import copy_package
-from pytest_dlperf.measure.environment import collect
-from pytest_dlperf.measure.target import with_target
+from pytest_dlperf.measure.environment import collect, with_target
 from pytest_dlperf.store.history.session_runs import SessionRuns
 
 if TYPE_CHECKING:

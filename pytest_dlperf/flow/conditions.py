@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from pytest_dlperf.cases.possible import check_version
+from pytest_dlperf.core.errors import CaseError, NotRunError
 from pytest_dlperf.core.measurement import Conditions
 from pytest_dlperf.launch.plan import launcher_name
 
@@ -13,6 +15,26 @@ if TYPE_CHECKING:
 
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.launch.base import Target
+
+
+def check_probed(case: Case, facts: Mapping[str, Any], where: str) -> None:
+    """Raise ``NotRunError`` or ``CaseError`` if the target lacks what ``case`` needs.
+
+    ``facts`` is the probe's answer; ``where`` names the target, for people.
+    """
+    version = facts["framework_version"]
+    if version is None:
+        raise NotRunError(f"{case.framework} is not installed {where} ({facts['executable']})")
+    if not case.command:
+        keras_2 = facts.get("keras", "3").startswith("2")
+        check_version(case.framework, version, where=where, keras_2=keras_2)
+    needed = case.layout.devices_per_node
+    if case.layout.device == "gpu" and facts["gpus"] < needed:
+        raise CaseError(
+            f"{case.id}: {case.framework} {version} {where} sees {facts['gpus']} GPUs, "
+            f"{case.layout} needs {needed}; a container is given them by --gpus all, and a build "
+            "without CUDA sees none"
+        )
 
 
 def conditions_of(

@@ -3,17 +3,230 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+import os
+import pwd
+import re
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.core.errors import BudgetSpentError, CaseError
 from pytest_dlperf.launch.process.lease import host_lease
+from pytest_dlperf.measure import nvml
+from pytest_dlperf.measure.nvml import counts_our_processes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pytest_dlperf.core.case import Case
-    from pytest_dlperf.flow.busy_gpus import GpuUse
+    from pytest_dlperf.flow.budget import Budget
     from pytest_dlperf.flow.nodes import Nodes
     from pytest_dlperf.flow.watcher import Watcher
+    from pytest_dlperf.measure.nvml import GpuProcesses
+
+
+# Sees, before a case's first run, whether other processes use the GPUs that it will use.
+#
+# The host is held by then, so that no rank of any session of this user lives: whatever process
+# has a context on a GPU is somebody else's.
+
+_POLL_S: Final = 2.0
+#: The driver shows a process that has ended for a moment, such as the ranks of the case before.
+_SETTLE_S: Final = 3.0
+#: Between two sentences about those that are waited for.
+_AGAIN_S: Final = 600.0
+#: In a prefix: a container is given GPUs of its own, numbered anew.
+_OWN_NUMBERS: Final = re.compile(r"VISIBLE_DEVICES=|device=|^--gpus=?[\"']?\d")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuUse:
+    """What is done where others use the GPUs of a case; one for a session."""
+
+    #: ``wait``, ``refuse`` or ``ignore``; None if the user said nothing, which is to wait.
+    wish: str | None = None
+    #: Model of each GPU of the host, in the order of the bus.
+    names: Sequence[str] = ()
+    prefix: Sequence[str] = ()
+    budget: Budget | None = None
+    #: Processes that a case of this session has waited for to no avail.
+    in_vain: set[int] = field(default_factory=set)
+    #: Why nothing told of others, as far as it was said.
+    unseen: set[str] = field(default_factory=set)
+
+    def await_others(self, case: Case, say: Callable[[str], None]) -> None:
+        """Return once no other process uses the GPUs of ``case``, or as wished.
+
+        Raises ``CaseError`` if others use them and that is refused, or was waited for in vain as
+        long as the case's timeout; and if one that was named cannot be done, since nothing
+        tells who uses them. Unless it was named that is only said.
+        """
+        is_here = case.layout.nodes == 1
+        if case.layout.device != "gpu" or self.wish == "ignore" or not is_here:
+            return
+        begin_s = time.monotonic()
+        last_said_s = -_AGAIN_S
+        while True:
+            others = self._others(case)
+            if isinstance(others, str):
+                self._not_seen(case, others, say)
+                return
+            waited_s = time.monotonic() - begin_s
+            if not others:
+                return
+            if waited_s >= _SETTLE_S:
+                self._check_patience(case, others, waited_s)
+                if waited_s - last_said_s >= _AGAIN_S:
+                    last_said_s = waited_s
+                    left_s = case.protocol.timeout_s - waited_s
+                    say(f"waiting up to {left_s:.0f} s for {_words(others)}")
+            time.sleep(_POLL_S if waited_s >= _SETTLE_S else _SETTLE_S / 6)
+
+    def _check_patience(
+        self, case: Case, others: Mapping[int, list[GpuProcesses]], waited_s: float
+    ) -> None:
+        """Raise if ``others`` are not waited for any longer."""
+        remedy = (
+            "end it, name other GPUs with CUDA_VISIBLE_DEVICES, or measure beside it with "
+            "--dlperf-busy-gpus=ignore"
+        )
+        if self.wish == "refuse":
+            raise CaseError(f"{case.id}: not measured, because of {_words(others)}; {remedy}")
+        if waited_s >= case.protocol.timeout_s:
+            self.in_vain.update(others)
+            raise CaseError(
+                f"{case.id}: not measured: waited {waited_s:.0f} s, the timeout of a run, for "
+                f"{_words(others)}; {remedy}"
+            )
+        if set(others) <= self.in_vain:
+            raise CaseError(
+                f"{case.id}: not measured: a case before it has waited in vain for "
+                f"{_words(others)}; {remedy}"
+            )
+        if self.budget is not None and not self.budget.allows(0):
+            raise BudgetSpentError(case.id)
+
+    def _not_seen(self, case: Case, why: str, say: Callable[[str], None]) -> None:
+        if self.wish is not None:
+            raise CaseError(
+                f"{case.id}: --dlperf-busy-gpus={self.wish} asks whether others use its GPUs, and "
+                f"that cannot be seen: {why}; or leave the option out"
+            )
+        if why not in self.unseen:
+            self.unseen.add(why)
+            say(f"whether others use its GPUs cannot be seen: {why}")
+
+    def _others(self, case: Case) -> dict[int, list[GpuProcesses]] | str:
+        """Return the GPUs of ``case`` that each foreign process uses, or why nothing tells."""
+        driver = nvml.open_nvml()
+        if isinstance(driver, str):
+            return driver
+        if any(_OWN_NUMBERS.search(word) for word in self.prefix):
+            return "the prefix chooses GPUs itself"
+        gpus = driver.processes()
+        numbers = gpus_of(case.layout.devices_per_node, gpus, self.names, os.environ)
+        if isinstance(numbers, str):
+            return numbers
+        ours = siblings() if nvml.counts_our_processes() else set()
+        found: dict[int, list[GpuProcesses]] = {}
+        for gpu in (gpus[number] for number in numbers):
+            if gpu.memory_by_process is None:
+                return f"the driver does not tell the processes of GPU {gpu.index}"
+            for pid in gpu.memory_by_process.keys() - ours:
+                found.setdefault(pid, []).append(gpu)
+        return found
+
+
+def gpus_of(
+    count: int, gpus: Sequence[GpuProcesses], names: Sequence[str], environ: Mapping[str, str]
+) -> list[int] | str:
+    """Return the numbers of the first ``count`` GPUs that ranks see, or why they are not known.
+
+    As CUDA reads CUDA_VISIBLE_DEVICES: entries after the first that names no GPU do not count.
+    """
+    value = environ.get("CUDA_VISIBLE_DEVICES")
+    entries = [str(gpu.index) for gpu in gpus] if value is None else value.split(",")
+    found: list[int] = []
+    by_number = False
+    for entry in (entry.strip() for entry in entries[:count]):
+        if entry.startswith("MIG-"):
+            return f"CUDA_VISIBLE_DEVICES={value} names partitions (MIG)"
+        if entry.isdigit() and int(entry) < len(gpus):
+            found.append(int(entry))
+            by_number = True
+            continue
+        named = [g.index for g in gpus if entry.startswith("GPU-") and g.uuid.startswith(entry)]
+        if len(named) != 1:
+            break
+        found += named
+    is_sorted = environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
+    if by_number and len(set(names)) > 1 and not is_sorted and len(found) < len(gpus):
+        return (
+            "this host has GPUs of several models, and CUDA numbers the fastest first; set "
+            "CUDA_DEVICE_ORDER=PCI_BUS_ID"
+        )
+    return found
+
+
+def _words(others: Mapping[int, list[GpuProcesses]]) -> str:
+    told = []
+    for pid, gpus in sorted(others.items()):
+        sizes = [(gpu.memory_by_process or {}).get(pid) for gpu in gpus]
+        known = [size for size in sizes if size is not None]
+        memory = f", {sum(known) / 2**30:.1f} GiB" if known else ""
+        which = ", ".join(str(gpu.index) for gpu in gpus)
+        noun = "GPU" if len(gpus) == 1 else "GPUs"
+        told.append(f"{process_words(pid)} on {noun} {which}{memory}")
+    return "; ".join(told)
+
+
+def process_words(pid: int) -> str:
+    """Return ``pid 123 (user: program script)``, with what is not known left out.
+
+    Of its command line the program and what it runs alone: arguments may be secret.
+    """
+    if not counts_our_processes():
+        return f"pid {pid} of the host, which this container cannot look at,"
+    folder = Path(f"/proc/{pid}")
+    try:
+        uid = folder.stat().st_uid
+        words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return f"pid {pid}"
+    return f"pid {pid} ({_user(uid)}: {_command(words) or 'command not known'})"
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
+
+
+def _command(words: list[str]) -> str:
+    program, *rest = [Path(word).name for word in words if word] or [""]
+    is_script = bool(rest) and program.startswith("python") and rest[0].endswith(".py")
+    return f"{program} {rest[0]}" if is_script else program
+
+
+def siblings() -> set[int]:
+    """Return this process, and under pytest-xdist the other processes of its session.
+
+    What they have on a GPU is the tests' own doing, and nothing to wait for.
+    """
+    found = {os.getpid()}
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return found
+    parent = os.getppid()
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (entry / "stat").read_text(encoding="ascii", errors="replace")
+        except OSError:
+            continue  # it ended while we looked
+        if int(fields.rpartition(")")[2].split()[1]) == parent:
+            found.add(int(entry.name))
+    return found | {parent}
 
 
 @contextlib.contextmanager

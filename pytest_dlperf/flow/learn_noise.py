@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_dlperf.core.case_id import CaseId
+from pytest_dlperf.core.case import CaseId
 from pytest_dlperf.core.noise import LearntNoise, MachineNoise
 from pytest_dlperf.judge.stats.learn import learn
 from pytest_dlperf.judge.stats.priors import PAIRS, THROUGHPUT

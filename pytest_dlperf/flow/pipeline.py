@@ -13,9 +13,9 @@ from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.flow.ab import compare_arms, unmeasured
 from pytest_dlperf.flow.offline.from_logs import judge_by_logs
 from pytest_dlperf.flow.runner import Runner, stays_disturbed
-from pytest_dlperf.judge.cut_short import cut_short, never_measured, with_note
 from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.expected import with_known
+from pytest_dlperf.judge.refusals import cut_short, never_measured, with_note
 from pytest_dlperf.judge.screen import more_runs
 from pytest_dlperf.measure.exhausted import file_words
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.verdict import Comparison, Verdict
 from pytest_dlperf.judge.stats.family import alarm_alpha
-from pytest_dlperf.judge.stats.margins import change_of, margin, share_of
+from pytest_dlperf.judge.stats.levels import change_of, margin, share_of
 from pytest_dlperf.judge.stats.runs_needed import stored_runs_needed
 from pytest_dlperf.judge.stats.stored import contrast, expected_spread
 

@@ -11,7 +11,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.core.slow_stretch import most_different
+from pytest_dlperf.core.scaling import most_different
 from pytest_dlperf.core.verdict import GOOD, Judgement, Verdict
 from pytest_dlperf.judge import sentences
 from pytest_dlperf.judge.verdict import judge as judge_by_time

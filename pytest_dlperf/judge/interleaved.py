@@ -8,21 +8,14 @@ from typing import TYPE_CHECKING
 
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.core.skew import stored_scaling
+from pytest_dlperf.core.scaling import stored_scaling
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Verdict
-from pytest_dlperf.judge import (
-    convergence,
-    interleaved_words,
-    metrics,
-    pair_values,
-    refusals,
-    scaling,
-)
+from pytest_dlperf.judge import convergence, interleaved_words, metrics, refusals, scaling
 from pytest_dlperf.judge.compare import comparison_of, slower_for_sure
 from pytest_dlperf.judge.screen import spending
 from pytest_dlperf.judge.stats import family, priors
 from pytest_dlperf.judge.stats.paired import TOLERANCE, by_pairs, contrast_of, pairs_of
-from pytest_dlperf.judge.stats.pairs_needed import pairs_needed
+from pytest_dlperf.judge.stats.runs_needed import pairs_needed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -30,8 +23,34 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.case import Case, Protocol
     from pytest_dlperf.core.measurement import Measurement
     from pytest_dlperf.core.noise import Prior
+    from pytest_dlperf.core.run import RunSummary
     from pytest_dlperf.core.verdict import Rule
     from pytest_dlperf.judge.stats.levels import Contrast
+
+
+def medians(runs: Sequence[RunSummary]) -> tuple[float, ...]:
+    """Return the rate of each run by its median iteration, which others' stalls hardly move.
+
+    Empty where a run does not tell it.
+    """
+    rates = tuple(run.estimates.get("median_step", 0.0) for run in runs)
+    return rates if all(math.isfinite(rate) and rate > 0 for rate in rates) else ()
+
+
+def cpu_seconds(case: Case, runs: Sequence[RunSummary]) -> tuple[float, ...]:
+    """Return the CPU seconds that all ranks took for an iteration; empty where one is unknown."""
+    first, end = case.protocol.window
+    values = []
+    for run in runs:
+        known = [rank.cpu_seconds for rank in run.ranks if rank.cpu_seconds is not None]
+        values.append(sum(known) / (end - first) if len(known) == len(run.ranks) else 0.0)
+    return tuple(values) if all(value > 0 for value in values) else ()
+
+
+def peaks(runs: Sequence[RunSummary]) -> tuple[float, ...]:
+    """Return the peak memory of each run in bytes; empty where one is unknown."""
+    values = tuple(float(run.peak_memory_bytes or 0) for run in runs)
+    return values if min(values) > 0 else ()
 
 
 def judge_interleaved(
@@ -65,7 +84,7 @@ def judge_interleaved(
     # The looks are those of ``more_runs``.
     looks = priors.of_throughput(case, rule)
     pairs = _Pairs(tolerance, rule, case.protocol, looks, len(now.runs))
-    by_median = pair_values.medians(now.runs), pair_values.medians(before.runs)
+    by_median = medians(now.runs), medians(before.runs)
     rates = by_median if all(by_median) else (now.throughputs, before.throughputs)
     found, evidence = pairs.compare(*rates, prior, is_throughput=True)
     others = _metrics(pairs, case, now, before, prior)
@@ -214,16 +233,16 @@ def _metrics(
     """Return the other gated metrics, where every run of both arms has them."""
     device = case.layout.device
     found: dict[str, Comparison] = {}
-    if pair_values.medians(now.runs) and pair_values.medians(before.runs):
+    if medians(now.runs) and medians(before.runs):
         of_window = pairs.rule.prior or priors.PAIRS[device]
         found["whole_window"], _ = pairs.compare(now.throughputs, before.throughputs, of_window)
     mine, theirs = (
-        pair_values.cpu_seconds(case, now.runs),
-        pair_values.cpu_seconds(case, before.runs),
+        cpu_seconds(case, now.runs),
+        cpu_seconds(case, before.runs),
     )
     if device == "cpu" and mine and theirs:
         found["cpu_seconds"], _ = pairs.compare(mine, theirs, priors.PAIRS[device], sign=-1)
-    mine, theirs = pair_values.peaks(now.runs), pair_values.peaks(before.runs)
+    mine, theirs = peaks(now.runs), peaks(before.runs)
     if mine and theirs:
         found["peak_memory"], _ = pairs.compare(
             mine, theirs, priors.MEMORY[device], sign=-1, floor=metrics.MEMORY_FLOOR

@@ -16,11 +16,10 @@ from pytest_dlperf.judge import sentences
 from pytest_dlperf.judge.compare import comparison_of, learnt_tolerance
 from pytest_dlperf.judge.metrics import Metric, check_rates, level
 from pytest_dlperf.judge.screen import ONE_LOOK
-from pytest_dlperf.judge.stats.margins import margin
+from pytest_dlperf.judge.stats.levels import margin
 from pytest_dlperf.judge.stats.paired import TOLERANCE, by_pairs, contrast_of, pairs_of
-from pytest_dlperf.judge.stats.pairs_needed import pairs_needed
 from pytest_dlperf.judge.stats.priors import PAIRS, THROUGHPUT
-from pytest_dlperf.judge.stats.runs_needed import stored_runs_needed
+from pytest_dlperf.judge.stats.runs_needed import pairs_needed, stored_runs_needed
 from pytest_dlperf.judge.stats.stored import contrast
 
 if TYPE_CHECKING:

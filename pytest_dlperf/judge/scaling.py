@@ -9,7 +9,7 @@ import math
 import statistics
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.core.skew import CPU_SECONDS, own_seconds, skews
+from pytest_dlperf.core.scaling import CPU_SECONDS, own_seconds, skews
 from pytest_dlperf.judge.stats.levels import quantile
 
 if TYPE_CHECKING:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Verdict
-from pytest_dlperf.judge import anchor, convergence, metrics, refusals, scaling, sentences
+from pytest_dlperf.judge import convergence, metrics, refusals, scaling, sentences
 from pytest_dlperf.judge.compare import compare, learnt_tolerance, slower_for_sure
+from pytest_dlperf.judge.metrics import level
 from pytest_dlperf.judge.screen import spending
 from pytest_dlperf.judge.stats import family
-from pytest_dlperf.judge.stats.margins import margin
+from pytest_dlperf.judge.stats.levels import margin
 from pytest_dlperf.judge.stats.stored import contrast
 
 if TYPE_CHECKING:
@@ -23,7 +24,31 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.measurement import Measurement
     from pytest_dlperf.core.verdict import Rule
     from pytest_dlperf.judge.canary import Shift
+    from pytest_dlperf.judge.metrics import Metric
     from pytest_dlperf.judge.screen import Spending
+
+
+# The anchor: a level that later sessions are held to, however slowly they leave it.
+#
+# Each session that passes is appended, and the level of the stored sessions follows it: many small
+# steps down, each within the tolerance, would never be called. Against the anchor they add up.
+
+
+def comparison(
+    metric: Metric, baseline: Baseline, given: float | None, rule: Rule, spent: Spending
+) -> Comparison | None:
+    """Return the throughput against the anchor; None while it is all that is stored.
+
+    ``regressed`` only where it is beyond the tolerance for certain: up to that a case may go.
+    Where none is ``given``, it is learnt from the anchor and the prior: the spread of sessions
+    that have drifted since would grow with the drift that it is to bound.
+    """
+    anchor = baseline.anchor
+    if anchor is None or (len(baseline.sessions) == 1 and baseline.sessions[0] == anchor):
+        return None
+    against = replace(metric, stored=(level(anchor.runs, node=anchor.node),))
+    tolerance = learnt_tolerance(against, rule, spent) if given is None else given
+    return compare(against, tolerance, replace(rule, min_effect=tolerance), spent)
 
 
 def judge(
@@ -110,7 +135,7 @@ def _judge_against(
         )
         if other is not None
     }
-    drifted = anchor.comparison(metric, baseline, given, family.of_other(rule), spent)
+    drifted = comparison(metric, baseline, given, family.of_other(rule), spent)
     if drifted is not None:
         others["anchor"] = drifted
     reason = sentences.throughput(

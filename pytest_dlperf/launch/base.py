@@ -22,6 +22,20 @@ if TYPE_CHECKING:
     from pytest_dlperf.launch.remote.transport import Ways
 
 
+def behind(
+    prefix: tuple[str, ...], argv: tuple[str, ...], env: Mapping[str, str], *, keep: str
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the command and the environment of ``argv`` started behind ``prefix``.
+
+    The environment travels in the command, by ``env``: a container starts with its image's
+    own. ``keep`` is set outside as well: by it the prefix's own processes are found again.
+    """
+    if not prefix:
+        return argv, dict(env)
+    assignments = (f"{name}={value}" for name, value in sorted(env.items()))
+    return (*prefix, "env", *assignments, *argv), {keep: env[keep]}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
     """Where ranks run: the interpreter, its path, and the share of the host of each."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.lookup import lookup
+from pytest_dlperf.core.errors import UsageError, lookup
 from pytest_dlperf.core.run import LaunchPlan
 from pytest_dlperf.launch.arms.apply import arm_env, inherited_path
-from pytest_dlperf.launch.base import join_timeout_s
+from pytest_dlperf.launch.base import behind, join_timeout_s
 from pytest_dlperf.launch.launchers.horovodrun import HorovodrunLauncher
 from pytest_dlperf.launch.launchers.local import LocalLauncher
 from pytest_dlperf.launch.launchers.mpirun import MpirunLauncher
@@ -17,7 +16,6 @@ from pytest_dlperf.launch.launchers.paddle_launch import PaddleLauncher
 from pytest_dlperf.launch.launchers.tf_multiworker import TfMultiworkerLauncher
 from pytest_dlperf.launch.launchers.torchrun import TorchrunLauncher
 from pytest_dlperf.launch.node_part import fill_in
-from pytest_dlperf.launch.prefix import behind
 from pytest_dlperf.launch.process.orphans import RUN_VARIABLE
 from pytest_dlperf.launch.program import NoLauncher, program_env
 from pytest_dlperf.launch.remote.over_hosts import over_hosts

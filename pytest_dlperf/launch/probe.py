@@ -11,7 +11,7 @@ from filelock import FileLock
 from pytest_dlperf.core import runtime_folder
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.run import LaunchPlan
-from pytest_dlperf.launch.prefix import behind
+from pytest_dlperf.launch.base import behind
 from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.launch.process.orphans import RUN_VARIABLE
 from pytest_dlperf.launch.remote.package_copy import copy_package

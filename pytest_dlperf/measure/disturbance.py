@@ -2,13 +2,128 @@
 
 from __future__ import annotations
 
+import json
 import math
+import statistics
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from pytest_dlperf.measure.gpu_watch import FILE
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_dlperf.measure.records import RankRecords
+
+    Line = dict[str, Any]
+
+
+#: Bits of ``nvmlClocksEventReason*`` that slow a GPU down from outside of the training.
+THROTTLED: Final = {
+    0x08: "hardware slowdown",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "power brake",
+}
+#: Many boards reach their power limit in every training: told, and no disturbance.
+POWER_CAP: Final = 0x04
+#: Share of a GPU's time that others may have.
+_OTHERS: Final = 0.05
+#: Share of the samples that may be throttled.
+_SAMPLES: Final = 0.10
+
+
+def gpu_disturbance(folder: str, device_ids: Sequence[str | None]) -> tuple[dict[str, float], str]:
+    """Return figures of the GPUs that the run in ``folder`` used, and why it does not count.
+
+    Nothing where no samples are. ``device_ids`` are the UUIDs that ranks told, with or without
+    ``GPU-``; where one is unknown, all GPUs of the node count.
+    """
+    path = Path(folder) / FILE
+    if not path.exists():
+        return {}, ""
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    if None not in device_ids:
+        used = {_plain(uuid) for uuid in device_ids if uuid}
+        lines = [line for line in lines if _plain(line["uuid"]) in used]
+    gpus: dict[int, list[Line]] = {}
+    for line in lines:
+        gpus.setdefault(line["index"], []).append(line)
+    reasons = [_others(i, one) or _throttled(i, one) for i, one in sorted(gpus.items())]
+    return _figures(list(gpus.values())), next(filter(None, reasons), "")
+
+
+def _plain(uuid: str) -> str:
+    return uuid.lower().removeprefix("gpu-")
+
+
+def _known(lines: Iterable[Line], name: str) -> list[float]:
+    return [line[name] for line in lines if line[name] is not None]
+
+
+def _window(lines: Sequence[Line]) -> list[Line]:
+    return [line for line in lines if line["when"] == "window"]
+
+
+def _share(lines: Sequence[Line], bits: int) -> float | None:
+    known = _known(_window(lines), "clock_reasons")
+    return sum(bool(int(reasons) & bits) for reasons in known) / len(known) if known else None
+
+
+def _clock_share(lines: Sequence[Line]) -> float | None:
+    known = [
+        line["sm_clock_mhz"] / line["max_sm_clock_mhz"]
+        for line in _window(lines)
+        if line["sm_clock_mhz"] is not None and line["max_sm_clock_mhz"]
+    ]
+    return statistics.median(known) if known else None
+
+
+def _figures(gpus: Sequence[Sequence[Line]]) -> dict[str, float]:
+    """Return the worst GPU's: lowest clocks, highest of all else."""
+    everything = [line for lines in gpus for line in lines]
+    window = _window(everything)
+    clocks = [_known(_window(lines), "sm_clock_mhz") for lines in gpus]
+    found: dict[str, Sequence[float | None]] = {
+        "gpu_sm_clock_mhz": [-statistics.median(known) for known in clocks if known],
+        "gpu_sm_clock_share": [-share for lines in gpus if (share := _clock_share(lines))],
+        "gpu_temperature_c": _known(window, "temperature_c"),
+        "gpu_power_capped_share": [_share(lines, POWER_CAP) for lines in gpus],
+        "gpu_throttled_share": [_share(lines, sum(THROTTLED)) for lines in gpus],
+        "gpu_others_memory_bytes": _known(everything, "others_memory_bytes"),
+        "gpu_others_utilisation": _known(everything, "others_utilisation"),
+    }
+    known = {name: [v for v in values if v is not None] for name, values in found.items()}
+    return {name: abs(float(max(values))) for name, values in known.items() if values}
+
+
+def _others(index: int, lines: Sequence[Line]) -> str:
+    """Return the sentence of a GPU that others used; what only holds memory slows nothing."""
+    window = _known(_window(lines), "others_utilisation")
+    before = _known([line for line in lines if line["when"] == "before"], "others_utilisation")
+    share = statistics.fmean(window) if window else max(before, default=0.0)
+    if share <= _OTHERS:
+        return ""
+    memory = max(_known(lines, "others_memory_bytes"), default=0)
+    when = "while it was measured" if window else "before the ranks did"
+    return f"others used GPU {index} ({share:.0%} of its time, {memory / 2**30:.1f} GiB) {when}"
+
+
+def _throttled(index: int, lines: Sequence[Line]) -> str:
+    share = _share(lines, sum(THROTTLED))
+    if share is None or share <= _SAMPLES:
+        return ""
+    window = _window(lines)
+    names = [name for bit, name in THROTTLED.items() if _share(lines, bit)]
+    figures = [f"{max(values):.0f} °C" for values in [_known(window, "temperature_c")] if values]
+    clocks, most = _known(window, "sm_clock_mhz"), _known(window, "max_sm_clock_mhz")
+    if clocks and most:
+        figures.append(f"SM clock {statistics.median(clocks):.0f} of {max(most):.0f} MHz")
+    told = f" ({', '.join(figures)})" if figures else ""
+    return (
+        f"GPU {index} was throttled by {' and '.join(names)} in {share:.0%} of the samples{told}"
+    )
+
 
 #: Others' share of the host's CPU seconds above which a run does not count. Of 50 recorded
 #: runs of 8 s on 2 cores, each of the five that others had hit lost more than 1 CPU s (6 %).

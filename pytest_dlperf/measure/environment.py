@@ -4,18 +4,91 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.environment import Environment
-from pytest_dlperf.measure.container import container_kind, image_name
 from pytest_dlperf.measure.nvml import INSTALL, nvml_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_dlperf.measure.devices import Devices
+
+
+def with_target(
+    environment: Environment, probed: Mapping[str, Any], *, prefix: str
+) -> Environment:
+    """Return ``environment`` as it is where ranks start, behind ``prefix``.
+
+    What ranks reported counts before what the probe told; image and operating system are the
+    probe's to tell, as the pytest side sees its own only.
+    """
+    told = {
+        str(probed.get("framework")): probed.get("framework_version"),
+        **{name: probed.get(name) for name in ("python", "cuda", "cudnn", "nccl")},
+    }
+    own = {
+        "prefix": prefix or None,
+        "image": probed.get("image"),
+        "os of the ranks": probed.get("os"),
+    }
+    software = {**_known(told), **environment.software, **_known(own)}
+    if probed and not own["image"]:
+        software.pop("image", None)  # that of the pytest side
+    return replace(environment, software=software)
+
+
+def _known(facts: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(value) for name, value in facts.items() if value is not None}
+
+
+#: Variables that hold an image's name or path: the user's own word first, then GitLab's runner,
+#: Apptainer and Singularity.
+_NAMES: Final = ("DLPERF_IMAGE", "CI_JOB_IMAGE", "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
+#: NGC's images say product and version, not their name.
+_NGC_VERSION: Final = re.compile(r"NVIDIA_(PYTORCH|TENSORFLOW|PADDLEPADDLE)_VERSION")
+#: Written by podman into its containers.
+_PODMAN_IMAGE: Final = re.compile(r'^image="([^"]+)"$', re.MULTILINE)
+
+
+def image_name(environ: Mapping[str, str], root: Path = Path("/")) -> str | None:
+    """Return the image's name; None outside of containers, and where nothing tells it.
+
+    Docker tells its containers nothing: there ``DLPERF_IMAGE`` is the way to record it.
+    """
+    for name in _NAMES:
+        if environ.get(name):
+            return environ[name]
+    for name in sorted(environ):
+        match = _NGC_VERSION.fullmatch(name)
+        if match and environ[name]:
+            return f"NGC {match[1].lower()} {environ[name]}"
+    match = _PODMAN_IMAGE.search(_read(root / "run/.containerenv"))
+    return match[1] if match else None
+
+
+def container_kind(environ: Mapping[str, str], root: Path = Path("/")) -> str | None:
+    """Return what kind of container this is; None outside, or if it is not told."""
+    if (root / ".dockerenv").exists():
+        return "docker"
+    if (root / "run/.containerenv").exists():
+        return "podman"
+    if environ.get("APPTAINER_NAME") or environ.get("SINGULARITY_NAME"):
+        return "apptainer"
+    if environ.get("KUBERNETES_SERVICE_HOST"):
+        return "kubernetes"
+    return environ.get("container") or None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def collect(

@@ -8,7 +8,7 @@ import statistics
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.run import Problem
-from pytest_dlperf.core.slow_stretch import most_different
+from pytest_dlperf.core.scaling import most_different
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.run import Problem, RankSummary, RunSummary
-from pytest_dlperf.measure.compiling import compile_extras, recompiled
-from pytest_dlperf.measure.disturbance import disturbance, others_alone
+from pytest_dlperf.core.scaling import RankScaling, Scaling
+from pytest_dlperf.measure.disturbance import disturbance, gpu_disturbance, others_alone
 from pytest_dlperf.measure.failure import failure_of
-from pytest_dlperf.measure.gpu_disturbance import gpu_disturbance
 from pytest_dlperf.measure.records import RECORDS_FORMAT, read_records
-from pytest_dlperf.measure.scaling import scaling_of, unsampled
 from pytest_dlperf.measure.steadiness import drift
 
 if TYPE_CHECKING:
@@ -22,6 +20,98 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.run import Run, Span
     from pytest_dlperf.measure.records import RankRecords
+
+
+def compile_extras(records: Sequence[RankRecords]) -> dict[str, float]:
+    """Return figures of the rank that compiled longest; empty if none compiled."""
+    found = [rank.by_kind["compile"] for rank in records if "compile" in rank.by_kind]
+    if not any(record["frames"] for record in found):
+        return {}
+    return {
+        "compile_seconds": max(record["seconds"] for record in found),
+        "compiled_frames": float(max(record["frames"] for record in found)),
+        "compile_seconds_in_window": max(record["seconds_in_window"] for record in found),
+        "recompiles_in_window": float(max(record["frames_in_window"] for record in found)),
+    }
+
+
+def recompiled(records: Sequence[RankRecords]) -> list[Problem]:
+    """Return the problem ``recompiled`` if a rank compiled within the measured window."""
+    found = {
+        rank.rank: rank.by_kind["compile"]
+        for rank in records
+        if rank.by_kind.get("compile", {}).get("frames_in_window")
+    }
+    if not found:
+        return []
+    rank, record = max(found.items(), key=lambda item: float(item[1]["seconds_in_window"]))
+    count = record["frames_in_window"]
+    message = (
+        f"torch.compile compiled {count} {'frame' if count == 1 else 'frames'} within the "
+        f"measured window, which took rank {rank} {record['seconds_in_window']:.2g} s of it; warm "
+        "up longer, or keep shapes and Python values the same from step to step "
+        "(TORCH_LOGS=recompiles names what changed)"
+    )
+    return [Problem(code="recompiled", message=message)]
+
+
+def scaling_of(records: Sequence[RankRecords]) -> Scaling | None:
+    """Return what the ranks told of scaling; None for one rank, and for a user's own program."""
+    told = [rank for rank in records if "collectives" in rank.by_kind]
+    if len(told) != len(records) or not told:
+        return None
+    ranks = tuple(_rank(rank) for rank in told if "problem" not in rank.by_kind["collectives"])
+    return Scaling(
+        method=next((rank.by_kind["collectives"].get("method", "") for rank in told), ""),
+        collective=next(
+            (rank.by_kind["collectives"].get("collective", "all-reduce") for rank in told), ""
+        ),
+        ranks=ranks,
+        collectives_share=_share(ranks) if len(ranks) == len(records) else None,
+        all_reduce_gb_per_s=_slowest([rank.by_kind["all_reduce"]["gb_per_s"] for rank in told]),
+    )
+
+
+def unsampled(records: Sequence[RankRecords]) -> list[Problem]:
+    """Return the problem of a training that could not be asked for a few more iterations."""
+    for rank in records:
+        if problem := rank.by_kind.get("collectives", {}).get("problem"):
+            message = (
+                "the share of collectives is not known, as the workload could do no iteration "
+                f"beyond the case's own (rank {rank.rank}: {problem})"
+            )
+            return [Problem(code="collectives-unknown", message=message)]
+    return []
+
+
+def _rank(records: RankRecords) -> RankScaling:
+    told = records.by_kind["collectives"]
+    return RankScaling(
+        rank=records.rank,
+        node=records.by_kind["start"]["node"],
+        step_seconds=told["step_seconds"],
+        own_seconds=told["own_seconds"],
+        collective_seconds=told["collective_seconds"],
+    )
+
+
+def _share(ranks: Sequence[RankScaling]) -> float | None:
+    """Return the share of the rank that waits least: with its wait, others' slowness is in it.
+
+    Of a timeline, that of the one rank that tells.
+    """
+    shares = [
+        rank.collective_seconds / rank.step_seconds
+        for rank in ranks
+        if rank.collective_seconds is not None
+    ]
+    return min(1.0, *shares) if shares else None
+
+
+def _slowest(rates: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    sizes = set.intersection(*(set(one) for one in rates))
+    return {size: min(one[size] for one in rates) for size in sorted(sizes, key=int)}
+
 
 _HOROVOD_ON_THE_HOST: Final = frozenset({"horovod-gloo", "horovod-mpi"})
 #: Share of waiting above which a run measures its data more than its training.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.core.commit import short_commit
+from pytest_dlperf.core.environment import short_commit
 from pytest_dlperf.report import figures
 
 if TYPE_CHECKING:

@@ -3,19 +3,86 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from pytest_dlperf.core.case import CaseId
+from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.report import figures
+from pytest_dlperf.report.comparison_table import Table, TableKey, TableMaker, table_key
 from pytest_dlperf.report.document import Document, Facts, Grid, Mark
-from pytest_dlperf.report.footnotes import Footnotes
+from pytest_dlperf.report.environment_section import field_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from pytest_dlperf.core.baseline import Baseline
+    from pytest_dlperf.core.outcome import Outcome
     from pytest_dlperf.report.compared_cell import Cell, Published
-    from pytest_dlperf.report.comparison import ComparisonTables
-    from pytest_dlperf.report.comparison_table import Row, Table
+    from pytest_dlperf.report.comparison_table import Row
     from pytest_dlperf.report.environment_section import EnvironmentBlock
+
+
+class Footnotes:
+    """Gives numbers to texts; the same text has the same number wherever it is needed."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def mark(self, text: str, notes: Iterable[str]) -> Mark:
+        """Return ``text`` with the numbers of ``notes``, new ones where they are new."""
+        numbers = self._numbers
+        found = [numbers.setdefault(note, len(numbers) + 1) for note in notes]
+        return Mark(text=text, notes=tuple(dict.fromkeys(found)))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All texts, by number."""
+        return tuple(self._numbers)
+
+
+# The tables that the source reports have: outcomes and published numbers, side by side.
+#
+# Rows are layouts with their batch size, columns the values of one field. What was not measured,
+# or differs from the other cells by more than that field, has a footnote.
+
+REDUCER: Final = "median over the runs of the work of all ranks over the time of the slowest rank"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ComparisonTables:
+    """All tables of one comparison."""
+
+    field: str
+    reducer: str
+    tables: tuple[Table, ...]
+
+
+def compare(
+    outcomes: Sequence[Outcome], published: Iterable[Baseline], field: str = "framework"
+) -> ComparisonTables:
+    """Return the tables of ``outcomes``, whose columns are the values of ``field``.
+
+    Published numbers stand beside the outcomes of their suite, size and precision. Raises
+    ``UsageError`` if no outcome records ``field``.
+    """
+    known = field_names(outcomes)
+    if field not in known:
+        raise UsageError(f"no outcome records {field!r}; they record: {', '.join(known)}")
+    made: dict[TableKey, TableMaker] = {}
+    for outcome in outcomes:
+        key = table_key(CaseId.of(outcome.case), field)
+        made.setdefault(key, TableMaker(field)).add(outcome)
+    for baseline in published:
+        case_id = CaseId.parse(baseline.case_id)
+        if maker := made.get(table_key(case_id, field)):
+            maker.add_published(case_id, baseline)
+    return ComparisonTables(
+        field=field,
+        reducer=REDUCER,
+        tables=tuple(maker.table(key) for key, maker in made.items()),
+    )
+
 
 #: A figure of a cell with its footnotes.
 _Figure: TypeAlias = "tuple[str, tuple[str, ...]]"

@@ -12,13 +12,13 @@ from pytest_dlperf.report.compared_cell import (
     measured_cell,
     parent_cell,
     published_cell,
+    usual_conditions,
 )
-from pytest_dlperf.report.recorded_field import UNKNOWN, fields_of
-from pytest_dlperf.report.table_conditions import usual_conditions
+from pytest_dlperf.report.environment_section import UNKNOWN, fields_of
 
 if TYPE_CHECKING:
     from pytest_dlperf.core.baseline import Baseline
-    from pytest_dlperf.core.case_id import CaseId
+    from pytest_dlperf.core.case import CaseId
     from pytest_dlperf.core.layout import Layout
     from pytest_dlperf.core.outcome import Outcome
 

@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.outcome_json import results_from_json, results_to_json
+from pytest_dlperf.core.outcome import results_from_json, results_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.core.commit import short_commit
+from pytest_dlperf.core.environment import short_commit
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.markdown import block, inline, row
 from pytest_dlperf.report.sort_order import Standing, headline, standing, worst_first

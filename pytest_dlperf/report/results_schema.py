@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_dlperf.core.layout import Layout
-from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.outcome_json import DERIVED, RESULTS_FORMAT
+from pytest_dlperf.core.outcome import DERIVED, RESULTS_FORMAT, Outcome
 
 FILE: Final = Path(__file__).with_name("outcomes.schema.json")
 _SCALARS: Final[Mapping[Any, str]] = {

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_dlperf.cases.marker import cases_of
-from pytest_dlperf.cases.selection import Machine, Selected, Wish, fits, select
+from pytest_dlperf.cases.selection import Machine, Selected, Wish, fits, select, without_bf16
 from pytest_dlperf.core.errors import DlperfError, UsageError
 from pytest_dlperf.launch.plan import LAUNCHERS
 from pytest_dlperf.measure.logs import registry as log_formats
-from pytest_dlperf.session import cpu_bf16
+from pytest_dlperf.session.pytest_private import is_matched
 from pytest_dlperf.store.history import certificates
 
 if TYPE_CHECKING:
@@ -22,6 +22,48 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.session.perf_session import PerfSession
     from pytest_dlperf.session.settings import Settings
+
+
+def left_out(item: pytest.Item, case: Case, session: PerfSession, machine: Machine) -> str:
+    """Return why ``case``, which ``item`` runs, is left out on ``machine``; empty if it is not.
+
+    It is wanted where it was asked for by name, and where a baseline of it is stored.
+    """
+    reason = without_bf16(case, machine)
+    if not reason or is_asked_for(item, case, session) or _is_stored(case, session):
+        return ""
+    return reason
+
+
+def is_asked_for(item: pytest.Item, case: Case, session: PerfSession) -> bool:
+    """Return whether the precision of ``case`` was named: by an option, ``-k`` or a node id.
+
+    ``-k`` names it where the test is selected by that word alone: neither ``-k tsm`` nor
+    ``-k "not (tsm and bf16)"`` does.
+    """
+    if case.precision in (session.settings.precisions or ()):
+        return True
+    config = item.config
+    name = item.nodeid.partition("::")[2]
+    # A folder may be written in many ways, and the rest has the case's id, which is one test's.
+    if case.id in name and any(a.partition("::")[2] == name for a in map(str, config.args)):
+        return True
+    expression = config.option.keyword.strip()
+    return (
+        bool(expression)
+        and is_matched(item, expression)
+        and not is_matched(item, expression, without=case.precision)
+    )
+
+
+def _is_stored(case: Case, session: PerfSession) -> bool:
+    """Return whether this machine class has a measured baseline of ``case``."""
+    machine_class = session.settings.machine_class or session.devices.machine_class("cpu")
+    try:
+        return session.store.find(machine_class, case.suite, case.id) is not None
+    except DlperfError:
+        return True  # a broken file is still a baseline; the error is told when it is used
+
 
 #: The marker, and the fixture that runs its case.
 NAME = "dlperf"
@@ -197,7 +239,7 @@ def _left_out(item: pytest.Item, selected: Selected, session: PerfSession) -> st
     known = selected.left_out or selected.error
     if known or session.logs is not None or session.settings.list_only:
         return selected.left_out
-    return cpu_bf16.left_out(item, selected.case, session, machine_of(session))
+    return left_out(item, selected.case, session, machine_of(session))
 
 
 def _longest_without_a_certificate_first(

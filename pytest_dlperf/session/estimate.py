@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.core.case_id import CaseId
+from pytest_dlperf.core.case import CaseId
 from pytest_dlperf.judge.screen import looks
 from pytest_dlperf.judge.stats import priors
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from pytest_dlperf.core.scheduling import OPTIONS as SCHEDULING
 from pytest_dlperf.flow.scheduled import Jobs
-from pytest_dlperf.launch.schedulers.exported import exported_names
+from pytest_dlperf.launch.remote.travelling import exported_names
 from pytest_dlperf.session.options import FLAGS
 from pytest_dlperf.session.repeat_options import NOT_REPEATED, own_options
 

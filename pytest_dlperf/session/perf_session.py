@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import datetime
+import os
+import statistics
 import warnings
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_dlperf.core.errors import DlperfError, UpdateRefusedError, UsageError
-from pytest_dlperf.core.verdict import KnownState, Verdict
+from pytest_dlperf.core.verdict import GOOD, KnownState, Verdict
 from pytest_dlperf.flow.bench import Bench
 from pytest_dlperf.flow.budget import Budget
-from pytest_dlperf.flow.busy_gpus import GpuUse
+from pytest_dlperf.flow.holding import GpuUse
 from pytest_dlperf.flow.pipeline import judge_again, run_case
 from pytest_dlperf.judge import common_shift
 from pytest_dlperf.judge.stats.family import family_size
@@ -21,27 +24,76 @@ from pytest_dlperf.launch.arms.make import Arms
 from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.measure.devices import detect
 from pytest_dlperf.measure.environment import commit_of
-from pytest_dlperf.session import notes, usage
-from pytest_dlperf.session.folder import folder_of
+from pytest_dlperf.session import usage
 from pytest_dlperf.session.hosts import devices_of, hosts_of, make_nodes
 from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.session.terminal.progress import Live, Quiet
 from pytest_dlperf.store.baseline import update
 from pytest_dlperf.store.baseline.store import BaselineStore
-from pytest_dlperf.store.history.session_runs import SessionRuns
+from pytest_dlperf.store.history import certificates, run_times
+from pytest_dlperf.store.history.session_runs import SessionRuns, make_session_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from pytest_dlperf.core.baseline import Baseline
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.hosts import Host
     from pytest_dlperf.core.outcome import Outcome
+    from pytest_dlperf.core.run import RunSummary
     from pytest_dlperf.core.verdict import Comparison
     from pytest_dlperf.flow.nodes import Nodes
     from pytest_dlperf.flow.offline.from_logs import LogFolder
     from pytest_dlperf.flow.scheduled import Jobs
     from pytest_dlperf.measure.devices import Devices
+
+
+def note(workdir: Path, outcome: Outcome, of_parent: Sequence[RunSummary]) -> None:
+    """Note what ``outcome`` and the runs of its one-device parent tell.
+
+    Warns where that cannot be written.
+    """
+    measurement = outcome.measurement
+    if measurement is None or measurement.inject:
+        return
+    try:
+        if outcome.environment is not None:
+            machine_class = outcome.environment.machine_class
+            for case, runs in (
+                (outcome.case, measurement.runs),
+                (outcome.case.parent(), of_parent),
+            ):
+                took = [run.elapsed_s for run in runs if run.elapsed_s > 0]
+                if case is not None and took:
+                    run_times.note(workdir, case, machine_class, statistics.median(took))
+        if outcome.judgement.verdict in GOOD:
+            certificates.note(workdir, outcome.case.id, outcome.time)
+    except DlperfError as error:
+        warnings.warn(f"pytest-dlperf: {error}", pytest.PytestWarning, stacklevel=1)
+
+
+def folder_of(config: pytest.Config, settings: Settings) -> tuple[Path, Any]:
+    """Return the folder, the same in all xdist workers of a session, and what keeps it.
+
+    Making it drops the oldest. Raises ``pytest.UsageError`` if it cannot be made.
+    """
+    worker = getattr(config, "workerinput", None)
+    base = settings.workdir
+    if settings.runs_nothing:
+        return base / "session", None
+    try:
+        name = (
+            str(worker["testrunuid"])
+            if worker
+            else f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}"
+        )
+        return make_session_folder(base, name)
+    except OSError as error:
+        raise pytest.UsageError(
+            f"pytest-dlperf: cannot write logs to {base}: {error.strerror}; name another folder "
+            "with --dlperf-workdir"
+        ) from error
 
 
 class PerfSession:
@@ -204,7 +256,7 @@ class PerfSession:
         if self.logs is None:
             parent = case.parent()
             of_parent = [run for run, _ in bench.runs.load(parent)] if parent else []
-            notes.note(self.settings.workdir, outcome, of_parent)
+            note(self.settings.workdir, outcome, of_parent)
         if self.settings.update:
             return self._update(outcome, replace(bench, rule=rule))
         return replace(outcome, failed=self._fails(outcome))

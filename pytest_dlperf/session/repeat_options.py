@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.core.masking import masked
+from pytest_dlperf.core.place import masked
 from pytest_dlperf.session.option_values import REPORTS
 
 if TYPE_CHECKING:

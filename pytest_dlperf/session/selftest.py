@@ -21,7 +21,7 @@ from pytest_dlperf.session.estimate import span
 from pytest_dlperf.session.selftest_process import Sessions
 from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.session.terminal.github_actions import shown
-from pytest_dlperf.store.history.session_folder import make_session_folder, make_work_folder
+from pytest_dlperf.store.history.session_runs import make_session_folder, make_work_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

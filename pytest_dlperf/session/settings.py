@@ -13,7 +13,7 @@ from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.scheduling import IN_JOB, Scheduling
 from pytest_dlperf.core.verdict import BAD, GOOD, NOT_JUDGED, KnownState, Rule, Verdict
 from pytest_dlperf.session import option_groups
-from pytest_dlperf.session.history_option import HistoryWish, history_wish
+from pytest_dlperf.session.option_groups import HistoryWish, history_wish
 from pytest_dlperf.session.option_values import (
     BUSY_GPUS,
     counts,

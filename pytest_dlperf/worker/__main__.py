@@ -16,9 +16,8 @@ from pytest_dlperf.worker import frameworks, host, stack
 from pytest_dlperf.worker.checks import check_batch, check_data, check_precision
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.imports import imported
-from pytest_dlperf.worker.loop import Window, check_loss, run_loop, write_canary
+from pytest_dlperf.worker.loop import Window, check_loss, run_loop, write_canary, write_scaling
 from pytest_dlperf.worker.records import RECORDS_FORMAT, ProgressCounter, RecordWriter
-from pytest_dlperf.worker.scaling import write_scaling
 
 if TYPE_CHECKING:
     from collections.abc import Callable

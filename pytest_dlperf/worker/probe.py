@@ -13,12 +13,81 @@ import json
 import os
 import platform
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_dlperf.worker import probe_frameworks
+from pytest_dlperf.worker.frameworks.base import nccl_of_paddle, nccl_version
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+
+class Probed(NamedTuple):
+    """How to ask a framework: its module, and the function that asks."""
+
+    module: str
+    facts: Callable[[], dict[str, Any]]
+
+
+def _torch() -> dict[str, Any]:
+    import torch
+
+    nccl = None
+    if torch.cuda.is_available() and torch.distributed.is_nccl_available():
+        nccl = ".".join(map(str, torch.cuda.nccl.version()))
+    return {
+        "framework_version": torch.__version__,
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
+        "nccl": nccl,
+        "gpus": torch.cuda.device_count(),
+    }
+
+
+def _paddle() -> dict[str, Any]:
+    import paddle
+
+    with_cuda = paddle.device.is_compiled_with_cuda()
+    return {
+        "framework_version": paddle.__version__,
+        # The CPU build answers "False" where others answer a version.
+        "cuda": paddle.version.cuda() if with_cuda else None,
+        "cudnn": paddle.version.cudnn() if with_cuda else None,
+        "nccl": nccl_of_paddle(paddle.version) if with_cuda else None,
+        "gpus": paddle.device.cuda.device_count() if with_cuda else 0,
+    }
+
+
+def _tensorflow() -> dict[str, Any]:
+    import tensorflow
+
+    build = tensorflow.sysconfig.get_build_info()
+    return {
+        "framework_version": tensorflow.__version__,
+        "cuda": build.get("cuda_version"),
+        "cudnn": build.get("cudnn_version"),
+        "nccl": _nccl_of_horovod(),
+        # Without __version__ it is Keras 2, within TensorFlow.
+        "keras": getattr(tensorflow.keras, "__version__", "2"),
+        "gpus": len(tensorflow.config.list_physical_devices("GPU")),
+    }
+
+
+def _nccl_of_horovod() -> str | None:
+    # TensorFlow does not tell its own.
+    try:
+        import horovod.tensorflow as hvd
+    except Exception:  # noqa: BLE001 - a rank that needs it says what is wrong with it
+        return None
+    return nccl_version(hvd.nccl_built())
+
+
+#: Frameworks by their name in ``Case.framework``.
+FRAMEWORKS: Mapping[str, Probed] = {
+    "torch": Probed("torch", _torch),
+    "paddle": Probed("paddle", _paddle),
+    "tensorflow": Probed("tensorflow", _tensorflow),
+}
+
 
 #: Begins the line; ``launch/probe.py`` looks for it.
 MARK = "dlperf-probe: "
@@ -29,7 +98,7 @@ _IMAGE_VARIABLES = ("DLPERF_IMAGE", "NVIDIA_PRODUCT_NAME")
 def main(argv: Sequence[str] | None = None) -> None:
     """Print what is here."""
     parser = argparse.ArgumentParser(prog="python -m pytest_dlperf.worker.probe")
-    parser.add_argument("--framework", choices=sorted(probe_frameworks.FRAMEWORKS))
+    parser.add_argument("--framework", choices=sorted(FRAMEWORKS))
     arguments = parser.parse_args(argv)
     facts = host_facts()
     if arguments.framework:
@@ -54,11 +123,11 @@ def host_facts() -> dict[str, Any]:
 
 def framework_facts(framework: str) -> dict[str, Any]:
     """Return the framework's version and what it sees; ``problem`` if it cannot be imported."""
-    module = probe_frameworks.FRAMEWORKS[framework].module
+    module = FRAMEWORKS[framework].module
     facts: dict[str, Any] = {"framework": framework, "framework_version": None, "problem": ""}
     try:
         importlib.import_module(module)
-        facts.update(probe_frameworks.FRAMEWORKS[framework].facts())
+        facts.update(FRAMEWORKS[framework].facts())
     except ModuleNotFoundError as error:
         if error.name != module:
             facts["problem"] = f"{type(error).__name__}: {error}"

@@ -9,7 +9,7 @@ import pytest
 from dlperf_reference import COMMENT, TABLES, environment, marker, problems, schemas, source
 
 import pytest_dlperf
-from pytest_dlperf.cases.matrix import expand
+from pytest_dlperf.cases.marker import expand
 from pytest_dlperf.cli.main import main
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.verdict import KnownState, Verdict

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pytest_dlperf.cases.matrix import expand
+from pytest_dlperf.cases.marker import expand
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.run import LaunchPlan, Run
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.cli.history import bisect_step
-from pytest_dlperf.core.against import Against
-from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.outcome import Against, Outcome
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from tests.helpers.history_builders import outcome
 

@@ -8,15 +8,14 @@ import pytest
 
 from pytest_dlperf.store.history.address import Address
 from pytest_dlperf.store.history.append import append
-from pytest_dlperf.store.history.changes import changes_of, with_causes
+from pytest_dlperf.store.history.changes import changes_of, split_range, with_causes
 from pytest_dlperf.store.history.database import reading
 from pytest_dlperf.store.history.query import series_of
-from pytest_dlperf.store.history.split_range import split_range
 from tests.helpers.history_builders import commit, days, outcome, with_canary
 
 pytest.importorskip("otava", reason="Apache Otava is not installed (tox env outputs)")
 
-from pytest_dlperf.store.history.change_points import P_MAX, change_points
+from pytest_dlperf.store.history.changes import P_MAX, change_points
 
 
 def noisy(*levels: tuple[int, float], seed: int = 1) -> list[float]:

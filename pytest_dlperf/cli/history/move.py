@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.cli.history.opened import address_in
 from pytest_dlperf.cli.history.show import (
@@ -21,6 +23,51 @@ from pytest_dlperf.report.printable import printable
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterable
+
+    from pytest_dlperf.core.history import Series
+
+
+_OF_SERIES: Final = ("case_id", "machine_class", "node", "unit")
+_OF_POINT: Final = (
+    "number",
+    "time",
+    "commit",
+    "dirty",
+    "verdict",
+    "throughput",
+    "change",
+    "speedup",
+    "peak_memory_bytes",
+    "runs",
+    "mode",
+    "left_out",
+    "against",
+)
+#: Begin a formula in a spreadsheet, which text from outside must not become.
+_FORMULA: Final = ("=", "+", "-", "@")
+
+
+def render(series: Iterable[Series]) -> str:
+    """Return the text of a CSV file with a heading; what was not measured is empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow((*_OF_SERIES, "conditions", *_OF_POINT, "software_changes"))
+    for one in series:
+        of_series = [_plain(getattr(one, name)) for name in _OF_SERIES]
+        conditions = "; ".join(f"{name}={value}" for name, value in one.conditions.items())
+        for point in one.points:
+            cells = [getattr(point, name) for name in _OF_POINT]
+            told = "; ".join(point.software_changes)
+            writer.writerow([*of_series, _plain(conditions), *map(_plain, cells), _plain(told)])
+    return text.getvalue()
+
+
+def _plain(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    text = printable(value).replace("\n", "\\n").replace("\t", "\\t")
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def add_to(
@@ -52,7 +99,7 @@ def add_to(
 
 
 def _send(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.store.history.send import send_unsent
+    from pytest_dlperf.store.history.unsent import send_unsent
 
     address = address_in(arguments)
     sent = send_unsent(arguments.workdir, address)
@@ -83,7 +130,7 @@ def _import(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.report import history_csv, json_
+    from pytest_dlperf.report import json_
     from pytest_dlperf.report.page.history_page import render_history
 
     if arguments.html:
@@ -92,7 +139,7 @@ def _export(arguments: argparse.Namespace) -> int:
         file, text = arguments.html, render_history(found, note=note)
     else:
         found = found_in(arguments, with_changes=False)
-        file, text = arguments.csv, history_csv.render(found.series)
+        file, text = arguments.csv, render(found.series)
     if file == "-":
         say(text.removesuffix("\n"))
         return 0

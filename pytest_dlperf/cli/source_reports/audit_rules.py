@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.core.synonyms import same_precision
+from pytest_dlperf.core.quantity import same_precision
 from pytest_dlperf.measure.logs import rules
 from pytest_dlperf.measure.logs.layout_summary import Place
-from pytest_dlperf.measure.logs.naming import name_of
+from pytest_dlperf.measure.logs.path_words import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

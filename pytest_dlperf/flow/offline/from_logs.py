@@ -11,19 +11,17 @@ from typing import TYPE_CHECKING, Final
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.log_pattern import LogPattern
 from pytest_dlperf.core.measurement import Conditions, Measurement
-from pytest_dlperf.core.synonyms import precisions, same_precision, same_unit
+from pytest_dlperf.core.quantity import precisions, same_precision, same_unit
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.flow.offline.rates import arm_of, arm_of_logs
 from pytest_dlperf.flow.user_program import format_of, log_run_summary
 from pytest_dlperf.judge.log_verdict import judge_logs
 from pytest_dlperf.measure.logs.clean import blocks
-from pytest_dlperf.measure.logs.declared import MISMATCHES
 from pytest_dlperf.measure.logs.extract import LogResult, Question, extract
-from pytest_dlperf.measure.logs.frameworks import framework_of
 from pytest_dlperf.measure.logs.layout_summary import Place
 from pytest_dlperf.measure.logs.problems import LOSS_LOST
-from pytest_dlperf.measure.logs.registry import SAMPLES
-from pytest_dlperf.measure.logs.sniff import sniff
+from pytest_dlperf.measure.logs.registry import SAMPLES, sniff
+from pytest_dlperf.measure.logs.sizes import MISMATCHES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +30,46 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.baseline import Baseline
     from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.verdict import Rule
+
+
+#: Formats that several frameworks write are left out: insightface's, MLPerf's, our own.
+_FRAMEWORKS: Final = {
+    "deepspeed": "torch",
+    "deepspeed2021": "torch",
+    "huggingface": "torch",
+    "imagenet": "torch",
+    "lightning": "torch",
+    "megatron": "torch",
+    "mmcv-json": "torch",
+    "mmseg": "torch",
+    "ngc-mxnet": "mxnet",
+    "ngc-nvlog": "tensorflow",
+    "ngc-pytorch": "torch",
+    "ngc-pytorch-bert": "torch",
+    "ngc-tensorflow": "tensorflow",
+    "ngc-tensorflow-bert": "tensorflow",
+    "ngc-transformer": "torch",
+    "paddleclas": "paddle",
+    "paddleclas2020": "paddle",
+    "paddleclas2021": "paddle",
+    "paddlenlp-bert": "paddle",
+    "paddlenlp-trainer": "paddle",
+    "paddlenlp-transformer": "paddle",
+    "paddleseg": "paddle",
+    "paddlevideo": "paddle",
+    "plsc": "paddle",
+    "plsc2022": "paddle",
+    "tf2-timehistory": "tensorflow",
+    "torchtitan": "torch",
+    "torchvision": "torch",
+    "tsm": "torch",
+}
+
+
+def framework_of(name: str | None) -> str | None:
+    """Return the framework whose programs write the format ``name``; None where none is sure."""
+    return _FRAMEWORKS.get(name or "")
+
 
 #: Problems of a log that is not the training of the case, or came to nothing.
 _REFUSED: Final = MISMATCHES | {LOSS_LOST}

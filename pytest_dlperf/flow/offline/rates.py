@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_dlperf.core.baseline import Baseline
-from pytest_dlperf.core.case_id import CaseId
+from pytest_dlperf.core.case import CaseId
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import Problem
-from pytest_dlperf.judge.log_sides import LogArm, LogRun
+from pytest_dlperf.judge.log_verdict import LogArm, LogRun
 from pytest_dlperf.judge.numbers import Numbers
 
 if TYPE_CHECKING:

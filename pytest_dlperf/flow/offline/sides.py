@@ -15,18 +15,15 @@ from typing import TYPE_CHECKING, Any, Final
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.codec import DecodeError, decode
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.outcome_json import results_from_json
+from pytest_dlperf.core.outcome import Outcome, results_from_json
 from pytest_dlperf.core.run import Problem
-from pytest_dlperf.flow.offline.numbers import numbers_of
 from pytest_dlperf.flow.offline.rates import Training, arm_of, arm_of_logs, numbers_of_arm
-from pytest_dlperf.judge.log_sides import LogArm
-from pytest_dlperf.judge.log_verdict import judge_logs
+from pytest_dlperf.judge.log_verdict import LogArm, judge_logs
 from pytest_dlperf.judge.numbers import Numbers, judge_numbers, judge_pairs
 from pytest_dlperf.judge.verdict import judge
 from pytest_dlperf.measure.logs.extract import LogResult, extract
 from pytest_dlperf.measure.logs.layout_summary import Place
-from pytest_dlperf.measure.logs.naming import key_of, name_of
+from pytest_dlperf.measure.logs.path_words import key_of, name_of
 from pytest_dlperf.measure.logs.problems import implausible
 from pytest_dlperf.report.json_ import read_shards
 from pytest_dlperf.store.baseline.stored_session import session_of
@@ -36,6 +33,49 @@ if TYPE_CHECKING:
 
     from pytest_dlperf.core.verdict import Judgement, Rule
     from pytest_dlperf.measure.logs.extract import Question
+
+
+def numbers_of(values: dict[str, Any], path: Path) -> Numbers:
+    """Return the numbers of ``{"unit": "samples/s", "sessions": [{"runs": [512.1, …]}, …]}``.
+
+    Raises ``UsageError`` that names the field for anything else; rates that can be none are left
+    to the judge.
+    """
+    unit, sessions = values.get("unit", ""), values["sessions"]
+    if not isinstance(unit, str):
+        raise UsageError(f"{path}: unit: {unit!r} is no text, such as samples/s")
+    if not isinstance(sessions, list) or not sessions:
+        raise UsageError(f"{path}: sessions: not a list with a session in it")
+    return Numbers(
+        name=path.name,
+        unit=unit,
+        sessions=tuple(
+            _runs(one, unit, f"{path}: sessions[{i}]") for i, one in enumerate(sessions)
+        ),
+    )
+
+
+def _runs(session: Any, unit: str, where: str) -> tuple[float, ...]:
+    runs = session.get("runs") if isinstance(session, dict) else None
+    if not isinstance(runs, list) or not runs:
+        raise UsageError(f"{where}.runs: not a list with a rate in it")
+    own = session.get("unit", unit)
+    if own != unit:
+        raise UsageError(
+            f"{where}.unit: {own!r}, but the file counts {unit!r}; bring all sessions to one unit"
+        )
+    for i, rate in enumerate(runs):
+        if isinstance(rate, bool) or not isinstance(rate, int | float):
+            raise UsageError(f"{where}.runs[{i}]: {rate!r} is no number")
+    return tuple(_float(rate) for rate in runs)
+
+
+def _float(rate: float) -> float:
+    try:
+        return float(rate)
+    except OverflowError:
+        return float("inf")  # a whole number of 400 digits
+
 
 _JSON_BYTES: Final = 64
 _MAGIC: Final = "*?["

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.checked import Rate
@@ -13,7 +14,7 @@ from pytest_dlperf.judge import metrics
 from pytest_dlperf.judge.compare import comparison_of, tolerance_for
 from pytest_dlperf.judge.screen import ONE_LOOK
 from pytest_dlperf.judge.stats import family, priors
-from pytest_dlperf.judge.stats.margins import margin
+from pytest_dlperf.judge.stats.levels import margin
 from pytest_dlperf.judge.stats.stored import contrast_with, expected_spread_with
 from pytest_dlperf.judge.stats.totals import each_left_out, totals_of
 
@@ -26,6 +27,52 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.verdict import Rule
     from pytest_dlperf.judge.stats.levels import Level
     from pytest_dlperf.judge.stats.totals import Totals
+
+
+#: From one case to the next a session of pytest hardly takes longer.
+_LONGEST_CASE: Final = timedelta(hours=2)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stamp:
+    """When and where a session of one case was measured."""
+
+    case: str
+    #: ISO 8601; UTC where no zone is named.
+    time: str
+    #: What is equal throughout a session of pytest: machine class, node, commit.
+    place: tuple[str, ...]
+
+    @property
+    def at(self) -> datetime:
+        """The time, as one that can be compared."""
+        # Python 3.10 does not read the Z
+        found = datetime.fromisoformat(self.time.replace("Z", "+00:00"))
+        return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
+
+
+def suite_sessions(stamps: Sequence[Stamp]) -> tuple[int, ...]:
+    """Return for each stamp the number of its session of the suite, from 0 on.
+
+    A session goes on while place and commit stay the same, each case ends within two hours of
+    the one before, and no case comes twice: pytest runs each once.
+    """
+    numbers = [0] * len(stamps)
+    order = sorted(range(len(stamps)), key=lambda i: (stamps[i].place, stamps[i].at))
+    number, before, cases = -1, None, set[str]()
+    for i in order:
+        stamp = stamps[i]
+        if (
+            before is None
+            or stamp.place != before.place
+            or stamp.at - before.at > _LONGEST_CASE
+            or stamp.case in cases
+        ):
+            number, cases = number + 1, set()
+        cases.add(stamp.case)
+        numbers[i], before = number, stamp
+    return tuple(numbers)
+
 
 #: Against a single other session every comparison is provisional.
 FEWEST: Final = 3

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +15,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytest_dlperf.core.noise import Prior
+
+
+#: The largest log of a number.
+_LARGEST: Final = math.log(sys.float_info.max)
+
+
+def margin(share: float, sign: int = 1) -> float:
+    """Return the log distance of a change for the worse by ``share``; infinite from 100 % on."""
+    if sign * share >= 1:
+        return math.inf
+    return -sign * math.log1p(-sign * share)
+
+
+def change_of(shift: float) -> float:
+    """Return now / before - 1 of a difference of logs; the largest number where that is beyond."""
+    return math.expm1(min(shift, _LARGEST))
+
+
+def share_of(distance: float, sign: int = 1) -> float:
+    """Return the change for the worse that a log distance is: the inverse of ``margin``."""
+    return -sign * change_of(-sign * distance)
+
 
 #: Variance of a median over that of a mean of as many normal values, from 1 on, by simulation;
 #: it tends to pi/2, and medians of an even number come nearer to the mean.

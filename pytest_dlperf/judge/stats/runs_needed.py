@@ -2,18 +2,85 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.judge.stats.family import alarm_alpha
-from pytest_dlperf.judge.stats.levels import median_cost
-from pytest_dlperf.judge.stats.margins import margin
+from pytest_dlperf.judge.stats.levels import Spread, margin, median_cost, quantile
+from pytest_dlperf.judge.stats.paired import contrast_of, likely_variance
 from pytest_dlperf.judge.stats.stored import expected_alarm
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_dlperf.core.noise import Prior
     from pytest_dlperf.core.verdict import Rule
     from pytest_dlperf.judge.metrics import Metric
     from pytest_dlperf.judge.screen import Spending
-    from pytest_dlperf.judge.stats.levels import Contrast, Spread
+    from pytest_dlperf.judge.stats.levels import Contrast
+    from pytest_dlperf.judge.stats.paired import Pairs
+
+
+#: How surely that many pairs would do.
+_PAIRS_POWER: Final = 0.8
+#: Nobody launches more pairs than this.
+_PAIRS_MOST: Final = 1000
+
+
+def pairs_needed(
+    pairs: Pairs, prior: Prior, tolerance: float, rule: Rule, spent: Spending, *, sign: int = 1
+) -> int | None:
+    """Return how many pairs in all would decide it four times in five; None where no number would.
+
+    Were the shift the true one, and pairs as noisy as they are likely to be. ``spent`` is what
+    the look at that many pairs may spend.
+    """
+    likely = replace(pairs, variance=likely_variance(pairs, prior))
+    alarm = alarm_alpha(rule, spent)
+    effect, certify = margin(rule.min_effect, sign), rule.alpha * spent.certify
+    better = margin(rule.min_effect, -sign)
+
+    def decides(count: int) -> bool:
+        found = contrast_of(replace(likely, count=count), prior)
+        moderated = Spread(se=found.se, df=found.df)
+        certified = _power(
+            found.shift + margin(tolerance, sign), certify, (moderated, found.own_certificate)
+        )
+        both = (moderated, found.own_alarm)
+        slower = _power(-effect - found.shift, alarm, both)
+        faster = _power(found.shift - better, alarm, both)
+        return max(certified, slower, faster) >= _PAIRS_POWER
+
+    if not decides(_PAIRS_MOST):
+        return None
+    low, high = pairs.count, _PAIRS_MOST
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if decides(middle) else (middle, high)
+    return high
+
+
+def _power(distance: float, alpha: float, spreads: Sequence[Spread | None]) -> float:
+    """Return how often a distance is beyond the reach of all spreads, each drawn from its own df.
+
+    That of Student's t about a distance (Johnson and Welch 1940): the spread of few pairs is often
+    far from the true one.
+    """
+    from scipy.special import ndtr
+
+    found = 1.0
+    for spread in spreads:
+        if spread is None:
+            continue
+        if not 0 < spread.se < math.inf:
+            found = min(found, float(spread.se == 0 and distance > 0))
+            continue
+        t, df = quantile(alpha, spread.df), spread.df
+        off = distance / spread.se - t * (1 - 1 / (4 * df))
+        found = min(found, float(ndtr(off / math.sqrt(1 + t**2 / (2 * df)))))
+    return found
+
 
 #: Normal quantile of 80 %: how surely that many runs would do.
 _POWER: Final = 0.842

@@ -5,14 +5,31 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
-
-from pytest_dlperf.launch.arms.sources import is_native, is_source
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Set
 
     from pytest_dlperf.core.arm import ReadyArm
+
+
+_PYTHON: Final = frozenset({".py", ".so", ".pyd"})
+_NATIVE: Final = frozenset(
+    {
+        *(".c", ".cc", ".cpp", ".cxx", ".cu", ".f", ".f90", ".rs", ".pyx", ".pxd", ".pxi"),
+        *(".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl"),
+    }
+)
+
+
+def is_native(path: str) -> bool:
+    """Return whether ``path`` is what a module is compiled from."""
+    return PurePosixPath(path).suffix.lower() in _NATIVE
+
+
+def is_source(path: str) -> bool:
+    """Return whether ``path`` is a module, or what one is compiled from."""
+    return PurePosixPath(path).suffix.lower() in _PYTHON or is_native(path)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,7 +42,6 @@ _SENT: Final = (
     "core.errors",
     "core.runtime_folder",
     "launch.remote.carried",
-    "launch.remote.far_pipe",
     "launch.process.orphans",
     "launch.process.lease",
     "launch.remote.network",

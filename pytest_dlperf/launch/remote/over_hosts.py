@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytest_dlperf.core.run import NodePlan
 from pytest_dlperf.launch.remote import conductor
-from pytest_dlperf.launch.remote.on_hosts import commands_on
 from pytest_dlperf.launch.remote.rsh_agent import SHELL
 from pytest_dlperf.launch.remote.travelling import ENVIRONMENT_FILE
 
@@ -23,6 +22,41 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.hosts import Host
     from pytest_dlperf.core.run import LaunchPlan
     from pytest_dlperf.launch.remote.transport import Ways
+
+
+#: Where the ranks meet on the first node, unless the launcher finds a port itself.
+_DEFAULT_PORT: Final = 29500
+
+
+def commands_on(
+    hosts: Sequence[Host], plan: LaunchPlan, *, fill_port: bool = True
+) -> list[tuple[Host, tuple[str, ...]]]:
+    """Return each command with the host that it is typed on.
+
+    Without ``fill_port`` the port where ranks meet is left open: the first node names a free one.
+
+    A launcher of one node's ranks is started on every host, with its number; one that starts
+    ranks everywhere on the first host alone.
+    """
+    names = ",".join(f"{host.name}:{host.devices}" for host in hosts)
+    found = []
+    for rank, host in enumerate(hosts[:1] if plan.starts_all_nodes else hosts):
+        values = {
+            "${NODE_RANK}": str(rank),
+            "${MASTER_ADDR}": hosts[0].name,
+            "${HOSTS}": names,
+            **(
+                {"${MASTER_PORT}": str(_DEFAULT_PORT), "${NETWORK}": "0.0.0.0/0"}
+                if fill_port
+                else {}
+            ),
+        }
+        words = plan.argv
+        for placeholder, value in values.items():
+            words = tuple(word.replace(placeholder, value) for word in words)
+        found.append((host, words))
+    return found
+
 
 #: Until every node has answered.
 CONNECT_TIMEOUT_S: Final = 30.0

@@ -6,6 +6,7 @@ Each node of a case is a pod that runs pytest for just this case. Nothing is sub
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import re
 from dataclasses import dataclass
@@ -17,6 +18,37 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_dlperf.core.case import Case
+
+
+# Plain values as YAML, without a library: this package writes a little of it and reads none.
+#
+# Every text is written as JSON writes it, which YAML reads as the same text; so that none is taken
+# for a number, a date or a boolean.
+
+
+def yaml_text(value: Any) -> str:
+    """Return mappings, lists, texts, numbers and booleans as a YAML document."""
+    return "\n".join(["---", *_lines(value)]) + "\n"
+
+
+def _lines(value: Any) -> list[str]:
+    if isinstance(value, dict) and value:
+        return [line for key, item in value.items() for line in _entry(f"{key}:", item)]
+    if isinstance(value, list) and value:
+        return [line for item in value for line in _item(item)]
+    return [json.dumps(value)]
+
+
+def _entry(key: str, value: Any) -> list[str]:
+    if isinstance(value, dict | list) and value:
+        return [key, *(f"  {line}" for line in _lines(value))]
+    return [f"{key} {json.dumps(value)}"]
+
+
+def _item(value: Any) -> list[str]:
+    first, *others = _lines(value)
+    return [f"- {first}", *(f"  {line}" for line in others)]
+
 
 #: Stands where ``--dlperf-image`` names none.
 NO_IMAGE: Final = "IMAGE-WITH-PYTEST-DLPERF"

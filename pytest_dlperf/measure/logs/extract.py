@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.run import Problem
-from pytest_dlperf.measure.logs import declared, facts, problems, refusals, rules, sizes, spans
-from pytest_dlperf.measure.logs.clean import Sieve, blocks, lines_with
+from pytest_dlperf.measure.logs import facts, problems, rules, sizes, spans
+from pytest_dlperf.measure.logs.clean import Sieve, blocks, lines_with, stamp
 from pytest_dlperf.measure.logs.records import Reader
-from pytest_dlperf.measure.logs.sniff import sniff
-from pytest_dlperf.measure.logs.stamp import stamp
+from pytest_dlperf.measure.logs.registry import sniff
 from pytest_dlperf.measure.logs.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -219,7 +218,7 @@ def _result(
     if timeline.bars.is_unsure:
         refusal: tuple[Problem, ...] = (_TWO_BARS,)
     elif sure:
-        refusal = refusals.refusal(
+        refusal = problems.refusal(
             timeline, form, size, selection, stretches, skip=question.skip, until=until
         )
     else:
@@ -227,7 +226,7 @@ def _result(
     found = (
         *problems.of_facts(said, named, size.world_size),
         *size.problems,
-        *declared.of_question(said, size.batch_by_words, question),
+        *sizes.of_question(said, size.batch_by_words, question),
         *problems.of_timeline(timeline, form, said),
     )
     lost = tuple(problems.of_loss(timeline.loss_last))

@@ -6,14 +6,53 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.core.lookup import lookup
+from pytest_dlperf.core.errors import lookup
 from pytest_dlperf.measure.logs import third_party
+from pytest_dlperf.measure.logs.clean import lines_with
+from pytest_dlperf.measure.logs.third_party import BrokenFormatError, warn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_dlperf.measure.logs.declare import Format
-    from pytest_dlperf.measure.logs.third_party import BrokenFormatError
+
+
+#: So many records of one format decide.
+_ENOUGH = 20
+
+
+def sniff(block: bytes) -> Format | None:
+    """Return the format that reads the most lines of a block, or None where none reads one."""
+    best: Format | None = None
+    broken: BrokenFormatError | None = None
+    most = 0
+    for candidate in sorted(formats().values(), key=lambda form: form.last_resort):
+        if best is not None and candidate.last_resort:
+            break
+        try:
+            count = _count(block, candidate)
+        except BrokenFormatError as error:
+            broken = error
+            continue
+        if count > most:
+            best, most = candidate, count
+    if broken is not None:
+        warn(broken)
+    return best
+
+
+def _count(block: bytes, candidate: Format) -> int:
+    count = 0
+    for line in lines_with(block, candidate.anchors):
+        reading = candidate.parse(line.text)
+        if reading is None:
+            continue
+        values = (reading.rate, reading.seconds, reading.whole_run)
+        count += any(value is not None for value in values)
+        if count >= _ENOUGH:
+            break
+    return count
+
 
 #: What is counted where nobody says.
 SAMPLES: Final = "samples"

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from pytest_dlperf.core.lookup import lookup
+from pytest_dlperf.core.errors import lookup
 from pytest_dlperf.measure.logs import spans
 from pytest_dlperf.measure.logs.spans import Stretches
 

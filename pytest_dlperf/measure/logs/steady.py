@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pytest_dlperf.measure.logs.declare import LEAST, MOST
-from pytest_dlperf.measure.logs.running import ROUNDING, RunningState
-from pytest_dlperf.measure.logs.usual_work import of_usual_work
+from pytest_dlperf.measure.logs.running import ROUNDING, RunningState, of_usual_work
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.measure.logs.declare import NOT_FINITE, NUMBER, Format, Reading
+from pytest_dlperf.measure.logs.records import DIGITS_TO_0
 from pytest_dlperf.measure.logs.registry import SAMPLES
-from pytest_dlperf.measure.logs.shapes import DIGITS_TO_0
 
 if TYPE_CHECKING:
     from pytest_dlperf.core.log_pattern import LogPattern

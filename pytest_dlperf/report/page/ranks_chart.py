@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_dlperf.core.skew import CPU_SECONDS
+from pytest_dlperf.core.scaling import CPU_SECONDS
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.page.figure import Drawn
 from pytest_dlperf.report.page.table import Column, TableRow, cell, number, table

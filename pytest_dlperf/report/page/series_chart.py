@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_dlperf.core.commit import short_commit
+from pytest_dlperf.core.environment import short_commit
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.history_text import commit_range
 from pytest_dlperf.report.page.figure import Drawn

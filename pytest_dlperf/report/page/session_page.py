@@ -4,26 +4,120 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.core.commit import short_commit
-from pytest_dlperf.report.comparison import compare
-from pytest_dlperf.report.comparison_document import comparison_document
+from pytest_dlperf.core.environment import short_commit
+from pytest_dlperf.report import figures
+from pytest_dlperf.report.comparison_document import compare, comparison_document
 from pytest_dlperf.report.environment_section import environment_blocks
 from pytest_dlperf.report.page.attention import attention, counted
 from pytest_dlperf.report.page.case_section import case_section
-from pytest_dlperf.report.page.case_table import case_table
-from pytest_dlperf.report.page.comparison_section import comparison_section
 from pytest_dlperf.report.page.figure import ChartBook
-from pytest_dlperf.report.page.markup import Html, joined, name, paragraph, text
+from pytest_dlperf.report.page.markup import Html, facts, joined, name, paragraph, text
 from pytest_dlperf.report.page.page_shell import render_page
 from pytest_dlperf.report.page.scaling_chart import family_of, scaling_charts
-from pytest_dlperf.report.page.verdicts import importance
+from pytest_dlperf.report.page.table import (
+    Column,
+    TableCell,
+    TableRow,
+    filters,
+    number,
+    table,
+)
+from pytest_dlperf.report.page.verdicts import badge, badge_of, counts, importance
 from pytest_dlperf.report.scaling import scaling_grid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pytest_dlperf.core.outcome import Outcome
-    from pytest_dlperf.report.document import Document
+    from pytest_dlperf.report.document import Document, Grid, Mark
+
+
+def comparison_section(document: Document) -> Html:
+    """Return the markup of ``document``; its title is a heading of the second level."""
+    parts = [f"<h2>{text(document.title)}</h2>"]
+    parts += [_grid(grid) for grid in document.grids]
+    if document.footnotes:
+        notes = (
+            f'<li id="note{number}" dir="auto">{text(note)}</li>'
+            for number, note in enumerate(document.footnotes, 1)
+        )
+        parts.append(joined(['<ol class="notes">', *notes, "</ol>"]))
+    for block in document.environments:
+        parts += [f"<h3>{text(block.heading)}</h3>", facts(block.facts)]
+    return joined(parts)
+
+
+def _grid(grid: Grid) -> Html:
+    first, *others = grid.headings
+    columns = [Column(heading=first), *(Column(heading=one, kind="number") for one in others)]
+    rows = [TableRow(cells=tuple(_cell(mark) for mark in row)) for row in grid.rows]
+    return joined([f"<h3>{text(grid.heading)}</h3>", table(grid.remark, columns, rows)])
+
+
+def _cell(mark: Mark) -> TableCell:
+    notes = ", ".join(f'<a href="#note{number}">{number}</a>' for number in mark.notes)
+    above = f"<sup>{notes}</sup>" if notes else ""
+    return TableCell(shown=Html(f"{text(mark.text)}{above}"))
+
+
+_KEY: Final = "cases"
+_COLUMNS: Final = (
+    Column(heading="case"),
+    Column(heading="verdict"),
+    Column(heading="rate", kind="number"),
+    Column(heading="before", kind="number"),
+    Column(heading="change", kind="number"),
+    Column(heading="90 % interval", kind="number"),
+    Column(heading="sees", kind="number"),
+    Column(heading="speedup", kind="number"),
+    Column(heading="memory", kind="number"),
+    Column(heading="runs", kind="number"),
+)
+
+
+def case_table(outcomes: Sequence[Outcome], links: Mapping[int, str]) -> Html:
+    """Return the cases with what filters them; ``links`` has the id of each case's section."""
+    buttons = {
+        verdict.value: Html(f"{badge(verdict)} {count}")
+        for verdict, count in counts(outcomes).items()
+    }
+    rows = [_row(index, outcome, links.get(index, "")) for index, outcome in enumerate(outcomes)]
+    return joined(
+        [
+            filters(_KEY, noun="cases", facets={"verdict": buttons}),
+            table("Cases, by what needs attention", _COLUMNS, rows, key=_KEY, sortable=True),
+        ]
+    )
+
+
+def _row(index: int, outcome: Outcome, link: str) -> TableRow:
+    case_id = name(outcome.case.id)
+    shown = Html(f'<a href="#{link}">{case_id}</a>') if link else case_id
+    verdict = outcome.judgement.verdict
+    comparison, measurement = outcome.judgement.throughput, outcome.measurement
+    rate = outcome.judged_throughput
+    speedup = None if measurement is None else measurement.speedup
+    memory = None if measurement is None else measurement.peak_memory_bytes
+    runs = 0 if measurement is None else len(measurement.runs)
+    unit = "" if measurement is None else f" {measurement.unit}/s"
+    low = None if comparison.interval is None else comparison.interval[0]
+    return TableRow(
+        key=str(index),
+        facets={"verdict": verdict.value},
+        cells=(
+            TableCell(shown=shown, sort=outcome.case.id),
+            TableCell(shown=badge_of(outcome), sort=verdict.value),
+            number(f"{figures.rate(rate)}{unit}", rate),
+            number(figures.rate(comparison.before), comparison.before),
+            number(figures.percent(comparison.change), comparison.change),
+            number(figures.interval(comparison), low),
+            number(figures.percent(comparison.sees, sign=False), comparison.sees),
+            number(figures.ABSENT if speedup is None else f"{speedup:.2f}", speedup),
+            number(figures.memory(memory), memory),
+            number(str(runs) if runs else figures.ABSENT, runs or None),
+        ),
+    )
+
 
 #: Cases with a section of their own, and with the trace of their iterations: a page of more is
 #: too large to open. Those that need attention come first.

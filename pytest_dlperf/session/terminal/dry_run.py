@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.hosts import hosts_of
-from pytest_dlperf.launch.plan import make_plan
-from pytest_dlperf.launch.remote.on_hosts import commands_on
-from pytest_dlperf.report import figures, json_, listing
-from pytest_dlperf.session import cpu_bf16
+from pytest_dlperf.launch.plan import launcher_name, make_plan
+from pytest_dlperf.launch.remote.over_hosts import commands_on
+from pytest_dlperf.launch.remote.travelling import tuning_names
+from pytest_dlperf.launch.schedulers.kubernetes import PodRequest, manifest, yaml_text
+from pytest_dlperf.launch.schedulers.slurm_job import sbatch_words, script_text
+from pytest_dlperf.report import figures, json_
+from pytest_dlperf.session import collection
 from pytest_dlperf.session.collection import machine_of, selected_of
 from pytest_dlperf.store.baseline.commands import published_text, state_text
 
@@ -25,8 +29,104 @@ if TYPE_CHECKING:
     from pytest_dlperf.cases.selection import Selected
     from pytest_dlperf.core.baseline import Baseline
     from pytest_dlperf.core.case import Case
+    from pytest_dlperf.flow.scheduled import Jobs, Planned
     from pytest_dlperf.launch.base import Target
     from pytest_dlperf.session.perf_session import PerfSession
+
+
+_HEADINGS: Final = ("case", "baseline", "published", "accuracy", "time to train", "runs here")
+#: Why no run of this tool can check a published accuracy or time.
+_NEEDS: Final = "needs full training"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListRow:
+    """One case: whether it runs here, its baseline, and the published number."""
+
+    case_id: str
+    #: ``yes``, or why not.
+    runs_here: str
+    baseline: str
+    published: str = figures.ABSENT
+    #: As published: a short run cannot tell them.
+    accuracy_percent: float | None = None
+    time_to_train_s: float | None = None
+    #: The slowdown up to which the marker lets it pass; None where it does not say.
+    tolerance: float | None = None
+    #: False for a stored number that no test declares.
+    declared: bool = True
+
+
+def to_json(rows: Sequence[ListRow]) -> dict[str, Any]:
+    """Return the rows in plain JSON types."""
+    return {
+        "format": 1,
+        "cases": [
+            {
+                "id": row.case_id,
+                "declared": row.declared,
+                "runs_here": row.runs_here,
+                "baseline": row.baseline,
+                "published": row.published,
+                "accuracy_percent": row.accuracy_percent,
+                "time_to_train_s": row.time_to_train_s,
+                "tolerance": row.tolerance,
+            }
+            for row in rows
+        ],
+    }
+
+
+def render(rows: Sequence[ListRow]) -> list[str]:
+    """Return the lines of a table; the reason why a case does not run stands last."""
+    cells = [_HEADINGS, *(_cells(row) for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(_HEADINGS) - 1)]
+    return [
+        "  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[-1]]).rstrip()
+        for row in cells
+    ]
+
+
+def _cells(row: ListRow) -> tuple[str, ...]:
+    accuracy, seconds = row.accuracy_percent, row.time_to_train_s
+    return (
+        row.case_id,
+        row.baseline,
+        row.published,
+        figures.ABSENT if accuracy is None else f"{figures.accuracy(accuracy)}, {_NEEDS}",
+        figures.ABSENT if seconds is None else f"{figures.exact(seconds)} s, {_NEEDS}",
+        row.runs_here,
+    )
+
+
+def preview(jobs: Jobs) -> list[str]:
+    """Return the lines of what would be submitted for every case; nothing is."""
+    show = _manifest if jobs.scheduling.name == "kubernetes" else _batch_job
+    return [line for planned in jobs.planned for line in show(planned, jobs)]
+
+
+def _batch_job(planned: Planned, jobs: Jobs) -> list[str]:
+    request = jobs.request(planned)
+    script = [f"    {line}" for line in script_text(request).splitlines()]
+    return ["", planned.case.id, f"  {shlex.join(sbatch_words(request))}", *script]
+
+
+def _manifest(planned: Planned, jobs: Jobs) -> list[str]:
+    case, workdir = planned.case, str(jobs.workdir)
+    request = PodRequest(
+        case=case,
+        launcher=launcher_name(case),
+        command=(*jobs.pytest_words(planned), f"--dlperf-workdir={workdir}"),
+        image=jobs.scheduling.image,
+        env={name: os.environ[name] for name in tuning_names(os.environ)},
+        workdir=workdir,
+        time_s=jobs.time_s(case),
+    )
+    try:
+        return yaml_text(manifest(request)).splitlines()
+    except DlperfError as error:
+        return ["---", f"# {error}"]
+
 
 _ORPHAN = "no collected test declares it (dlperf baselines prune looks at all of them)"
 
@@ -36,10 +136,10 @@ def tell(items: Sequence[pytest.Item], session: PerfSession, config: pytest.Conf
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
     if session.settings.list_only:
         rows = list_rows(items, session)
-        lines = [*listing.render(rows), "", f"{len(rows)} rows; nothing was run"]
+        lines = [*render(rows), "", f"{len(rows)} rows; nothing was run"]
         path = session.settings.reports.get("json")
         if path is not None:
-            json_.write_text(path, json.dumps(listing.to_json(rows)))
+            json_.write_text(path, json.dumps(to_json(rows)))
     else:
         lines = dry_run(items, session)
     for line in lines:
@@ -49,7 +149,7 @@ def tell(items: Sequence[pytest.Item], session: PerfSession, config: pytest.Conf
             reporter.write_line(line)
 
 
-def list_rows(items: Sequence[pytest.Item], session: PerfSession) -> list[listing.ListRow]:
+def list_rows(items: Sequence[pytest.Item], session: PerfSession) -> list[ListRow]:
     """Return a row for every case that is declared, and for every stored number without one."""
     by_item = {item: selected.case for item in items if (selected := selected_of(item))}
     cases = list(by_item.values())
@@ -58,7 +158,7 @@ def list_rows(items: Sequence[pytest.Item], session: PerfSession) -> list[listin
     known = {case.id for case in cases}
     entries, broken = session.store.readable()
     rows += [
-        listing.ListRow(
+        ListRow(
             case_id=str(error).partition(": ")[0].rpartition("/")[2],
             runs_here="unknown",
             baseline=f"broken: {error}",
@@ -76,7 +176,7 @@ def list_rows(items: Sequence[pytest.Item], session: PerfSession) -> list[listin
         )
         if not has_case:
             rows.append(
-                listing.ListRow(
+                ListRow(
                     case_id=baseline.case_id,
                     runs_here="no case declares it" if published else _ORPHAN,
                     baseline="none" if published else state_text(baseline),
@@ -89,7 +189,7 @@ def list_rows(items: Sequence[pytest.Item], session: PerfSession) -> list[listin
     return rows
 
 
-def _list_row(item: pytest.Item, case: Case, session: PerfSession) -> listing.ListRow:
+def _list_row(item: pytest.Item, case: Case, session: PerfSession) -> ListRow:
     bench = session.bench
     try:
         asked = session.jobs is None or session.settings.machine_class is not None
@@ -103,7 +203,7 @@ def _list_row(item: pytest.Item, case: Case, session: PerfSession) -> listing.Li
         published = published_text(found)
     except DlperfError as error:
         published = f"broken: {error}"
-    return listing.ListRow(
+    return ListRow(
         case_id=case.id,
         runs_here=_runs_here(item, case, session),
         baseline=baseline,
@@ -122,7 +222,7 @@ def _runs_here(item: pytest.Item, case: Case, session: PerfSession) -> str:
         session.bench.check(case)
     except DlperfError as error:
         return str(error).removeprefix(f"{case.id}: ").partition(";")[0]
-    if left_out := cpu_bf16.left_out(item, case, session, machine_of(session)):
+    if left_out := collection.left_out(item, case, session, machine_of(session)):
         return left_out
     return f"if {case.framework} is {place.words}" if place.foreign else "yes"
 
@@ -136,8 +236,6 @@ def _published_fact(published: Sequence[Baseline], name: str) -> float | None:
 def dry_run(items: Sequence[pytest.Item], session: PerfSession) -> list[str]:
     """Return the lines of ``--dlperf-dry-run``: command and environment of every case."""
     if session.jobs is not None:
-        from pytest_dlperf.session.terminal.job_preview import preview
-
         return [*preview(session.jobs), "", "nothing was submitted"]
     lines = []
     against = session.settings.against

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_dlperf.core.case_id import CaseId
+from pytest_dlperf.core.case import CaseId
 from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.session.collection import selected_of
 from pytest_dlperf.session.estimate import Forecast, alike, span

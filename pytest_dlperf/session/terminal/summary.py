@@ -2,31 +2,87 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
 import shlex
+import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from pytest_dlperf.core.errors import DlperfError
-from pytest_dlperf.core.outcome_json import outcome_from_json, outcome_to_json
+from pytest_dlperf.core.outcome import outcome_from_json, outcome_to_json
 from pytest_dlperf.flow.learn_noise import learn_noise
-from pytest_dlperf.report import terminal
+from pytest_dlperf.report import json_, terminal
 from pytest_dlperf.report.sort_order import Standing, standing
 from pytest_dlperf.session.collection import selected_of
 from pytest_dlperf.session.options import FLAGS
 from pytest_dlperf.session.repeat_options import own_options
-from pytest_dlperf.session.report_files import SessionReports
 from pytest_dlperf.session.terminal import github_actions
 from pytest_dlperf.session.terminal.github_actions import shown
 from pytest_dlperf.session.to_history import SessionHistory
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
     from pytest_dlperf.core.outcome import Outcome
     from pytest_dlperf.session.fixture import Dlperf
     from pytest_dlperf.session.perf_session import PerfSession
     from pytest_dlperf.session.settings import Settings
+
+
+#: What the summary calls each report, and the module whose ``render(outcomes)`` is its text, and
+#: whose ``remark(outcomes)``, if it has one, says what is not in it; imported where it was asked
+#: for.
+_RENDERERS: Final = {
+    "json": ("results", "pytest_dlperf.report.json_"),
+    "html": ("page", "pytest_dlperf.report.page.session_page"),
+    "md": ("comment", "pytest_dlperf.report.pull_request"),
+    "benchmark-json": ("pytest-benchmark", "pytest_dlperf.report.benchmark_json"),
+    "metrics": ("metrics", "pytest_dlperf.report.open_metrics"),
+}
+
+
+class SessionReports:
+    """Writes the reports of one session, and tells of them in its summary."""
+
+    def __init__(self) -> None:
+        self._write_next_s = 0.0
+        #: A line for each report that was asked for: where it lies, or why it does not.
+        self.lines: list[str] = []
+
+    def write_so_far(self, path: Path, outcomes: Sequence[Outcome]) -> None:
+        """Write the results so far: the session may be killed before its end.
+
+        Not so often that it would take more than a tenth of the time.
+        """
+        began_s = time.monotonic()
+        if began_s < self._write_next_s:
+            return
+        # Where it cannot be written, the session's end says so.
+        with contextlib.suppress(OSError):
+            json_.write(path, outcomes)
+        self._write_next_s = time.monotonic() + 10 * (time.monotonic() - began_s)
+
+    def write(self, reports: Mapping[str, Path], outcomes: Sequence[Outcome]) -> bool:
+        """Write ``reports``, paths by kind; return whether all of them could be."""
+        whole = True
+        for name, path in reports.items():
+            title, module = _RENDERERS[name]
+            renderer = importlib.import_module(module)
+            text = renderer.render(outcomes)
+            remark = renderer.remark(outcomes) if hasattr(renderer, "remark") else ""
+            try:
+                json_.write_text(path, text)
+                self.lines.append(f"{title}: {path}" + (f" ({remark})" if remark else ""))
+            except OSError as error:
+                self.lines.append(f"{title} NOT written: {path}: {error.strerror}")
+                whole = False
+        return whole
+
 
 #: Attributes of test reports, in plain JSON types: they cross xdist. The id of the case that
 #: an item runs, and its outcome once it ran.

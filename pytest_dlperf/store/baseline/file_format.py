@@ -7,15 +7,164 @@ one line.
 from __future__ import annotations
 
 import json
+import math
 import re
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.codec import DecodeError, decode, encode
-from pytest_dlperf.store.baseline.validate import find_nonsense
+from pytest_dlperf.store.baseline.key import MEASURED, PUBLISHED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pytest_dlperf.core.baseline import Session
+    from pytest_dlperf.core.measurement import Conditions
     from pytest_dlperf.store.baseline.key import Key
+
+
+def find_nonsense(baseline: Baseline, key: Key) -> str:
+    """Return the first field that makes no sense, and why; nothing if all is well.
+
+    ``key`` is what the path of the file says.
+    """
+    return next(_problems(baseline, key), "")
+
+
+def _problems(baseline: Baseline, key: Key) -> Iterator[str]:
+    yield from _names(baseline, key)
+    if not baseline.unit.strip():
+        yield "unit: empty; name what is counted, such as samples or images"
+    yield from _conditions(baseline)
+    if baseline.tolerance is not None and not 0 <= baseline.tolerance < 1:
+        yield f"tolerance: {baseline.tolerance} is no share from 0 up to 1"
+    published = baseline.source.kind == PUBLISHED
+    yield from _sessions(baseline.sessions, "sessions", published=published)
+    if baseline.anchor is not None:
+        yield from _session(baseline.anchor, "anchor", published=published)
+    for i, level in enumerate(baseline.history):
+        yield from _time(level.replaced, f"history[{i}].replaced", may_be_empty=False)
+        yield from _sessions(level.sessions, f"history[{i}].sessions", published=published)
+
+
+def _names(baseline: Baseline, key: Key) -> Iterator[str]:
+    for field, found, in_path in (
+        ("case_id", baseline.case_id, key.case_id),
+        ("suite", baseline.suite, key.suite),
+        ("machine_class", baseline.machine_class, key.machine_class),
+        ("source.kind", baseline.source.kind, key.kind),
+    ):
+        if found != in_path:
+            yield f"{field}: {found!r}, but the path of the file says {in_path!r}"
+    # tsm.tiny-torch-fp32-bs2-1n2c is of the suite tsm
+    if baseline.case_id.partition("-")[0].partition(".")[0] != baseline.suite:
+        yield f"case_id: {baseline.case_id!r} is no case of the suite {baseline.suite!r}"
+
+
+def _conditions(baseline: Baseline) -> Iterator[str]:
+    conditions = baseline.conditions
+    if conditions is None:
+        if baseline.source.kind == MEASURED:
+            yield "conditions: null, which only published numbers may have"
+        return
+    if conditions.unit != baseline.unit:
+        yield f"conditions.unit: {conditions.unit!r}, but unit is {baseline.unit!r}"
+    yield from _counts(conditions)
+
+
+def _counts(conditions: Conditions) -> Iterator[str]:
+    first, end = conditions.window
+    if not 0 <= first < end:
+        yield f"conditions.window: {first} to {end} holds no iteration"
+    for name in ("world_size", "batch_size_per_device"):
+        if getattr(conditions, name) < 1:
+            yield f"conditions.{name}: {getattr(conditions, name)} is below 1"
+
+
+def _sessions(sessions: Sequence[Session], where: str, *, published: bool) -> Iterator[str]:
+    if not sessions:
+        yield f"{where}: empty, so nothing was measured"
+    elif all(session.is_set_aside for session in sessions):
+        yield (
+            f"{where}: observe mode set all of them aside, so no level is left; empty the reason "
+            "of those that are one"
+        )
+    for i, session in enumerate(sessions):
+        yield from _session(session, f"{where}[{i}]", published=published)
+
+
+def _session(session: Session, where: str, *, published: bool) -> Iterator[str]:
+    yield from _time(session.time, f"{where}.time", may_be_empty=published)
+    if not session.runs:
+        yield f"{where}.runs: empty, so nothing was measured"
+    yield from _positive(enumerate(session.runs), f"{where}.runs")
+    yield from _positive(enumerate(session.parent_runs), f"{where}.parent_runs")
+    yield from _positive(enumerate(session.peak_memory_bytes), f"{where}.peak_memory_bytes")
+    yield from _positive(session.canary.items(), f"{where}.canary")
+    for node, canary in session.canary_by_node.items():
+        yield from _positive(canary.items(), f"{where}.canary_by_node.{node}")
+    yield from _estimates(session, where)
+    if session.speedup is not None and not _is_positive(session.speedup):
+        yield f"{where}.speedup: {session.speedup} is no speedup; it must be above 0"
+    yield from _scaling(session, where)
+    yield from _shape(session, where, published=published)
+
+
+def _scaling(session: Session, where: str) -> Iterator[str]:
+    if session.scaling is None:
+        return
+    field = f"{where}.scaling"
+    for i, share in enumerate(session.scaling.collectives_shares):
+        if not 0 <= share <= 1:
+            yield f"{field}.collectives_shares[{i}]: {share} is no share from 0 to 1"
+    for i, skew in enumerate(session.scaling.skews):
+        if not -1 < skew < math.inf:
+            yield f"{field}.skews[{i}]: {skew} is no share by which a time is above another"
+    yield from _positive(
+        session.scaling.all_reduce_gb_per_s.items(), f"{field}.all_reduce_gb_per_s"
+    )
+
+
+def _estimates(session: Session, where: str) -> Iterator[str]:
+    for name, rates in session.estimates.items():
+        if len(rates) != len(session.runs):
+            yield f"{where}.estimates.{name}: {len(rates)} values for {len(session.runs)} runs"
+        yield from _positive(enumerate(rates), f"{where}.estimates.{name}")
+
+
+def _shape(session: Session, where: str, *, published: bool) -> Iterator[str]:
+    """Check that the parts of a session fit: one value a run, parents to a speedup."""
+    memory, runs = len(session.peak_memory_bytes), len(session.runs)
+    if memory not in {0, runs}:
+        yield f"{where}.peak_memory_bytes: {memory} values for {runs} runs"
+    if published:
+        return
+    if session.parent_runs and session.speedup is None:
+        yield f"{where}.speedup: null, although parent_runs are there"
+    if session.speedup is not None and not session.parent_runs:
+        yield f"{where}.parent_runs: empty, although a speedup is there"
+
+
+def _positive(values: Iterable[tuple[int | str, float]], where: str) -> Iterator[str]:
+    for name, value in values:
+        if not _is_positive(value):
+            yield f"{where}[{name}]: {value} must be finite and above 0; leave out what is unknown"
+
+
+def _is_positive(value: float) -> bool:
+    return math.isfinite(value) and value > 0
+
+
+def _time(text: str, where: str, *, may_be_empty: bool) -> Iterator[str]:
+    if not text and may_be_empty:
+        return
+    try:
+        # Python 3.10 does not read the Z
+        datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        yield f"{where}: {text!r} is no time; write it as 2026-11-21T04:02:00Z"
+
 
 #: Version of baseline files. 1: the first.
 FILE_FORMAT: Final = 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.errors import UpdateRefusedError
-from pytest_dlperf.core.skew import stored_scaling
+from pytest_dlperf.core.scaling import stored_scaling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import HistoryError, UsageError
-from pytest_dlperf.core.outcome_json import outcome_from_json, outcome_to_json
+from pytest_dlperf.core.outcome import outcome_from_json, outcome_to_json
 
 if TYPE_CHECKING:
     from pytest_dlperf.core.outcome import Outcome

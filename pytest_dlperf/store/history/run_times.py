@@ -6,7 +6,7 @@ import contextlib
 import math
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.core.case_id import CaseId
+from pytest_dlperf.core.case import CaseId
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.store.history import notes
 

@@ -113,7 +113,7 @@ WHOLE: Final = sa.Table(
     "dlperf_outcome_json",
     METADATA,
     sa.Column("outcome_id", sa.Integer, primary_key=True, autoincrement=False),
-    #: JSON of ``core/outcome_json.py``, UTF-8, compressed by zlib.
+    #: JSON of ``core/outcome.py``, UTF-8, compressed by zlib.
     sa.Column("json", sa.LargeBinary, nullable=False),
 )
 

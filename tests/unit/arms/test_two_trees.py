@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_dlperf.cases.matrix import expand
+from pytest_dlperf.cases.marker import expand
 from pytest_dlperf.core.arm import HereArm, parse_arm
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.flow.ab_imports import TwoTrees

@@ -11,8 +11,8 @@ from pytest_dlperf.core.case import Protocol
 from pytest_dlperf.core.errors import UpdateRefusedError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Judgement, Verdict
-from pytest_dlperf.store.baseline.refusal import conditions_changed, refusal
 from pytest_dlperf.store.baseline.store import BaselineStore
+from pytest_dlperf.store.baseline.update import conditions_changed, refusal
 from tests.helpers.baseline_builders import (
     CASE,
     CASE_ID,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_dlperf.cases.matrix import expand
+from pytest_dlperf.cases.marker import expand
 from pytest_dlperf.core.place import Place
 from pytest_dlperf.flow.bench import Bench
 from pytest_dlperf.launch.base import Target

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_dlperf.cases.matrix import expand
-from pytest_dlperf.cases.possible import check_possible
-from pytest_dlperf.cases.versions import BOUNDS, check_version, requirement
+from pytest_dlperf.cases.marker import expand
+from pytest_dlperf.cases.possible import BOUNDS, check_possible, check_version, requirement
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import NotRunError
 

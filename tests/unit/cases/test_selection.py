@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_dlperf.cases.marker import cases_of
-from pytest_dlperf.cases.matrix import expand
+from pytest_dlperf.cases.marker import cases_of, expand
 from pytest_dlperf.cases.selection import Machine, Wish, fits, layout_of, select, without_bf16
 from pytest_dlperf.core.errors import UsageError
 

@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_dlperf.cases.marker import cases_of
-from pytest_dlperf.cases.matrix import expand
-from pytest_dlperf.core.case import Case, Protocol
-from pytest_dlperf.core.case_id import CaseId
+from pytest_dlperf.cases.marker import cases_of, expand
+from pytest_dlperf.core.case import Case, CaseId, Protocol
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.quantity import parse_share

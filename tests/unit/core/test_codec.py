@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_dlperf.core.against import Against
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.case import FRAMEWORKS, PRECISIONS, Case, Protocol
 from pytest_dlperf.core.codec import DecodeError, decode, encode
@@ -23,8 +22,13 @@ from pytest_dlperf.core.environment import Environment
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.measurement import Conditions, Measurement
-from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.outcome_json import outcome_from_json, outcome_to_json, results_from_json
+from pytest_dlperf.core.outcome import (
+    Against,
+    Outcome,
+    outcome_from_json,
+    outcome_to_json,
+    results_from_json,
+)
 from pytest_dlperf.core.run import Problem, RankSummary, RunSummary
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.report import json_, results_schema

@@ -8,7 +8,7 @@ from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.hosts import Host, hosts_of, parse_hostfile, parse_hosts
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.run import LaunchPlan
-from pytest_dlperf.launch.remote.on_hosts import commands_on
+from pytest_dlperf.launch.remote.over_hosts import commands_on
 
 TWO = (Host(name="n1", devices=8), Host(name="10.0.0.2", devices=8))
 

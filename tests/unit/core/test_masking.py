@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_dlperf.core.masking import masked
+from pytest_dlperf.core.place import masked
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_dlperf.store.history.session_folder import make_session_folder
+from pytest_dlperf.store.history.session_runs import make_session_folder
 
 
 def make(base: str, name: str, go: object) -> None:

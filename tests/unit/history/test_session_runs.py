@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_dlperf.cases.matrix import expand
+from pytest_dlperf.cases.marker import expand
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.store.history.session_runs import SessionRuns
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from pytest_dlperf.cli.nodes import render
 from pytest_dlperf.core.node_effect import NodeEffect, NodeEffects
 from pytest_dlperf.judge.stats.node_effects import Observation, node_effects
-from pytest_dlperf.report.nodes_text import render
 
 
 def observed(

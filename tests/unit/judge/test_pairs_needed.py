@@ -13,8 +13,8 @@ from pytest_dlperf.judge.compare import verdict_of
 from pytest_dlperf.judge.numbers import Numbers, judge_pairs
 from pytest_dlperf.judge.screen import ONE_LOOK, Spending
 from pytest_dlperf.judge.stats.paired import pairs_of
-from pytest_dlperf.judge.stats.pairs_needed import pairs_needed
 from pytest_dlperf.judge.stats.priors import PAIRS
+from pytest_dlperf.judge.stats.runs_needed import pairs_needed
 from tests.helpers.judge_builders import paired_contrast
 
 LAST_OF_THREE = Spending(certify=1 / 3, alarm=0.8)

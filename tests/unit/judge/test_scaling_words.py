@@ -10,8 +10,7 @@ import pytest
 
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.run import RankSummary, RunSummary
-from pytest_dlperf.core.scaling import RankScaling, Scaling, StoredScaling
-from pytest_dlperf.core.skew import stored_scaling
+from pytest_dlperf.core.scaling import RankScaling, Scaling, StoredScaling, stored_scaling
 from pytest_dlperf.core.verdict import Rule, Verdict
 from pytest_dlperf.judge import judge
 from pytest_dlperf.judge.interleaved import judge_interleaved

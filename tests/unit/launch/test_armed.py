@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_dlperf.cases.matrix import expand
+from pytest_dlperf.cases.marker import expand
 from pytest_dlperf.core.arm import ReadyArm, Reported, Tree
 from pytest_dlperf.launch.arms.apply import armed
 from pytest_dlperf.launch.base import Target

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_dlperf.cases.matrix import expand
+from pytest_dlperf.cases.marker import expand
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import UnknownNameError, UsageError
 from pytest_dlperf.core.place import Share

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_dlperf.cases.matrix import expand
+from pytest_dlperf.cases.marker import expand
 from pytest_dlperf.core.errors import NotRunError
 from pytest_dlperf.launch.programs import check_program
 

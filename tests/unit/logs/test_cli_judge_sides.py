@@ -12,8 +12,7 @@ from pytest_dlperf.cli import main
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.measurement import Conditions, Measurement
-from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.outcome_json import results_to_json
+from pytest_dlperf.core.outcome import Outcome, results_to_json
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.report import judged_schema, results_schema

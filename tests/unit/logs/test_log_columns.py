@@ -14,9 +14,8 @@ import pytest
 from pytest_dlperf.measure.logs.clean import plain
 from pytest_dlperf.measure.logs.declare import Reading
 from pytest_dlperf.measure.logs.extract import LogResult, Question, extract
-from pytest_dlperf.measure.logs.records import Reader
+from pytest_dlperf.measure.logs.records import Reader, Shape, shape_of
 from pytest_dlperf.measure.logs.registry import named
-from pytest_dlperf.measure.logs.shapes import Shape, shape_of
 from pytest_dlperf.measure.logs.steady import Stride, stride
 from tests.helpers.log_lines import WRITERS
 from tests.helpers.log_writer import BATCH, Writer

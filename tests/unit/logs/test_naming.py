@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_dlperf.core.synonyms import same_precision, same_unit
-from pytest_dlperf.measure.logs.naming import name_of
+from pytest_dlperf.core.quantity import same_precision, same_unit
+from pytest_dlperf.measure.logs.path_words import name_of
 
 
 @pytest.mark.parametrize(

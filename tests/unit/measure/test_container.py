@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_dlperf.measure.container import container_kind, image_name
+from pytest_dlperf.measure.environment import container_kind, image_name
 
 
 @pytest.mark.parametrize(

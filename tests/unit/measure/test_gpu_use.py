@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.flow import busy_gpus, foreign_process
-from pytest_dlperf.flow.busy_gpus import GpuUse, gpus_of
+from pytest_dlperf.flow import holding
+from pytest_dlperf.flow.holding import GpuUse, gpus_of
 from pytest_dlperf.measure import nvml
 from pytest_dlperf.measure.nvml import GpuProcesses
 from tests.helpers.record_files import case
@@ -60,7 +60,7 @@ def test_gpus_that_cannot_be_told():
 def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("FAKE_NVML", str(tmp_path / "nvml.json"))
     monkeypatch.syspath_prepend(str(FAKES))
-    monkeypatch.setattr(busy_gpus, "_SETTLE_S", 0.0)
+    monkeypatch.setattr(holding, "_SETTLE_S", 0.0)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     nvml.open_nvml.cache_clear()
     yield tmp_path / "nvml.json"
@@ -106,7 +106,7 @@ def test_a_prefix_that_chooses_gpus_leaves_them_unknown(driver: Path, prefix: tu
 def test_what_the_session_itself_has_on_a_gpu_is_not_waited_for(
     driver: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(busy_gpus.nvml, "counts_our_processes", lambda: True)
+    monkeypatch.setattr(holding.nvml, "counts_our_processes", lambda: True)
     driver.write_text(gpus([[os.getpid(), 5]]))
     assert refuse("1n1g") == []
 
@@ -126,7 +126,7 @@ def test_a_driver_that_tells_no_processes_is_no_free_gpu(driver: Path):
 
 
 def test_a_process_is_named_without_its_arguments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr(foreign_process, "counts_our_processes", lambda: True)
+    monkeypatch.setattr(holding, "counts_our_processes", lambda: True)
     script = tmp_path / "train.py"
     script.write_text("print(flush=True)\ninput()\n")
     process = subprocess.Popen(
@@ -136,11 +136,11 @@ def test_a_process_is_named_without_its_arguments(monkeypatch: pytest.MonkeyPatc
     )
     assert process.stdout is not None
     process.stdout.readline()
-    words = foreign_process.process_words(process.pid)
+    words = holding.process_words(process.pid)
     process.communicate(b"\n")
     assert words.startswith(f"pid {process.pid} (")
     assert words.endswith(" train.py)")
     assert "secret" not in words
-    assert foreign_process.process_words(process.pid) == f"pid {process.pid}"
-    monkeypatch.setattr(foreign_process, "counts_our_processes", lambda: False)
-    assert "of the host, which this container cannot look at" in foreign_process.process_words(7)
+    assert holding.process_words(process.pid) == f"pid {process.pid}"
+    monkeypatch.setattr(holding, "counts_our_processes", lambda: False)
+    assert "of the host, which this container cannot look at" in holding.process_words(7)

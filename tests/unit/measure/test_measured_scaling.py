@@ -9,7 +9,7 @@ import pytest
 
 from pytest_dlperf.core.codec import decode, encode
 from pytest_dlperf.core.run import RunSummary
-from pytest_dlperf.core.skew import own_seconds, skews, stored_scaling
+from pytest_dlperf.core.scaling import own_seconds, skews, stored_scaling
 from pytest_dlperf.measure.summary import summarise
 from tests.helpers.record_files import case, changed, rank_records, write
 

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_dlperf.measure import memory_limits
-from pytest_dlperf.measure.memory_limits import MemoryLimits, size_text
+from pytest_dlperf.cli import doctor
+from pytest_dlperf.cli.doctor import MemoryLimits, size_text
 
 DOCKER = MemoryLimits(shared_bytes=64 * 2**20, locked_bytes=64 * 2**10, locked_unlimited=False)
 
@@ -35,9 +35,9 @@ def test_nothing_is_missing_where_the_reports_flags_were_given():
 def test_the_limits_of_this_process(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (4096, resource.RLIM_INFINITY))
     monkeypatch.setattr(
-        memory_limits.os, "statvfs", lambda _: SimpleNamespace(f_frsize=4096, f_blocks=16384)
+        doctor.os, "statvfs", lambda _: SimpleNamespace(f_frsize=4096, f_blocks=16384)
     )
-    found = memory_limits.memory_limits()
+    found = doctor.memory_limits()
     assert found == MemoryLimits(
         shared_bytes=64 * 2**20, locked_bytes=4096, locked_unlimited=False
     )
@@ -47,8 +47,8 @@ def test_a_system_without_the_folder(monkeypatch: pytest.MonkeyPatch):
     def missing(_: object):
         raise FileNotFoundError
 
-    monkeypatch.setattr(memory_limits.os, "statvfs", missing)
-    assert memory_limits.memory_limits().shared_bytes is None
+    monkeypatch.setattr(doctor.os, "statvfs", missing)
+    assert doctor.memory_limits().shared_bytes is None
 
 
 @pytest.mark.parametrize(

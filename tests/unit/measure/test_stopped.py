@@ -18,8 +18,7 @@ import pytest
 from pytest_dlperf.core.run import Run
 from pytest_dlperf.measure.failure import failure_of
 from pytest_dlperf.measure.records import read_records
-from pytest_dlperf.measure.stacks import read_stacks
-from pytest_dlperf.measure.stopped import pid_namespace
+from pytest_dlperf.measure.stopped import pid_namespace, read_stacks
 from tests.helpers.record_files import case, changed, rank_records, without, write
 
 TORCH = "/env/lib/python3.11/site-packages/torch"

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pytest_dlperf.core.environment import Environment
-from pytest_dlperf.measure.target import with_target
+from pytest_dlperf.measure.environment import with_target
 
 HERE = Environment(
     machine_class="c", hardware="c", node="n", machine={"os": "Host 1"},

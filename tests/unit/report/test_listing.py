@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_dlperf.report.listing import ListRow, render, to_json
+from pytest_dlperf.session.terminal.dry_run import ListRow, render, to_json
 
 FULL = ListRow(
     case_id="tsm-paddle-amp-bs16-1n8g",

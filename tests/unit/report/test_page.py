@@ -12,7 +12,7 @@ from importlib import resources
 import pytest
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.report.page import charts, markup
+from pytest_dlperf.report.page import markup, page_shell
 from pytest_dlperf.report.page.figure import ChartBook, Drawn
 from pytest_dlperf.report.page.markup import Html
 from pytest_dlperf.report.page.page_shell import render_page
@@ -116,7 +116,7 @@ def test_the_same_page_is_made_twice():
 
 def test_vendored_files_are_those_of_the_packages():
     listed = json.loads((VENDOR / "packages.json").read_text(encoding="utf-8"))
-    assert {one["file"].rpartition("/")[2] for one in listed} == set(charts._LIBRARY)
+    assert {one["file"].rpartition("/")[2] for one in listed} == set(page_shell._LIBRARY)
     for one in listed:
         data = (VENDOR / one["file"].rpartition("/")[2]).read_bytes()
         digest = base64.b64encode(hashlib.sha512(data).digest()).decode()
@@ -126,11 +126,11 @@ def test_vendored_files_are_those_of_the_packages():
 
 
 def test_a_missing_library_is_said_with_its_path(monkeypatch):
-    monkeypatch.setattr(charts, "_LIBRARY", ("gone.min.js",))
+    monkeypatch.setattr(page_shell, "_LIBRARY", ("gone.min.js",))
     with pytest.raises(UsageError, match=r"gone\.min\.js: No such file.*install it again"):
         render_page(title="T", body=Html(""), charts={"a": drawn()})
 
 
 def test_another_version_of_the_interpreter_is_said():
     with pytest.raises(UsageError, match="this version is unknown"):
-        charts._as_script("export default 1;")
+        page_shell._as_script("export default 1;")

@@ -8,11 +8,10 @@ import pytest
 
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report import markdown, text
-from pytest_dlperf.report.comparison import compare
-from pytest_dlperf.report.comparison_document import comparison_document
+from pytest_dlperf.report.comparison_document import compare, comparison_document
 from pytest_dlperf.report.document import Document
 from pytest_dlperf.report.environment_section import environment_blocks
-from pytest_dlperf.report.page.comparison_section import comparison_section
+from pytest_dlperf.report.page.session_page import comparison_section
 from tests.helpers.report_builders import case, environment, measured, published, unmeasured
 
 LONG = {"samples_per_epoch": 234_619, "epochs": 50}

@@ -9,7 +9,7 @@ from pytest_dlperf.core.run import RankSummary
 from pytest_dlperf.core.scaling import RankScaling, Scaling
 from pytest_dlperf.report import markdown, terminal, text
 from pytest_dlperf.report.document import Document
-from pytest_dlperf.report.page.comparison_section import comparison_section
+from pytest_dlperf.report.page.session_page import comparison_section
 from pytest_dlperf.report.scaling import scaling_grid
 from tests.helpers.report_builders import case, measured
 

@@ -17,8 +17,7 @@ from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report.page import session_page as session_page_module
 from pytest_dlperf.report.page.figure import Drawn
 from pytest_dlperf.report.page.session_page import render
-from pytest_dlperf.report.page.trace import stalls
-from pytest_dlperf.report.page.trace_chart import trace_chart
+from pytest_dlperf.report.page.trace_chart import stalls, trace_chart
 from tests.helpers import page_outcomes
 from tests.helpers.page_outcomes import case, every_verdict, judged
 from tests.helpers.report_builders import case as plain_case

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_dlperf.core.against import Against
-from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.outcome import Against, Outcome
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.report import terminal
 from pytest_dlperf.report.printable import columns

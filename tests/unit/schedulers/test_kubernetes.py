@@ -20,8 +20,8 @@ from pytest_dlperf.launch.schedulers.kubernetes import (
     PodRequest,
     job_name,
     manifest,
+    yaml_text,
 )
-from pytest_dlperf.launch.schedulers.yaml_text import yaml_text
 
 SCHEMAS = json.loads((Path(__file__).parent / "kubeflow_crds.json").read_text(encoding="utf-8"))
 

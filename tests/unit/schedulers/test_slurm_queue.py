@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.launch.schedulers.slurm_queue import SlurmQueue
-from pytest_dlperf.launch.schedulers.slurm_states import (
+from pytest_dlperf.launch.schedulers.slurm_queue import (
+    SlurmQueue,
     State,
     read_sacct,
     read_scontrol,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_dlperf.worker.frameworks import canary_time
+from pytest_dlperf.worker.frameworks import on_cpu
 
 
 class Work:
@@ -21,7 +21,7 @@ class Work:
 @pytest.fixture
 def on_clock(monkeypatch: pytest.MonkeyPatch):
     def set_clock(work: Work) -> Work:
-        monkeypatch.setattr(canary_time.time, "perf_counter", lambda: work.now_s)
+        monkeypatch.setattr(on_cpu.time, "perf_counter", lambda: work.now_s)
         return work
 
     return set_clock
@@ -29,25 +29,25 @@ def on_clock(monkeypatch: pytest.MonkeyPatch):
 
 def test_short_work_is_repeated_for_its_time_and_the_first_does_not_count(on_clock) -> None:
     work = on_clock(Work(9.0, 0.001))
-    assert canary_time.median_s(work, seconds=0.0499) == pytest.approx(0.001)
+    assert on_cpu.median_s(work, seconds=0.0499) == pytest.approx(0.001)
     assert work.calls == 1 + 50
 
 
 def test_long_work_is_repeated_five_times(on_clock) -> None:
     work = on_clock(Work(9.0, 1.0, 1.0, 5.0, 1.0, 7.0))
-    assert canary_time.median_s(work, seconds=0.05) == 1.0
+    assert on_cpu.median_s(work, seconds=0.05) == 1.0
     assert work.calls == 1 + 5
 
 
 def test_a_collective_is_repeated_as_often_on_every_rank(on_clock) -> None:
     for seconds in (1e-4, 3.0):
         work = on_clock(Work(seconds))
-        assert canary_time.median_of_s(work, repetitions=7) == pytest.approx(seconds)
+        assert on_cpu.median_of_s(work, repetitions=7) == pytest.approx(seconds)
         assert work.calls == 1 + 7
 
 
 def test_a_canary_of_a_gpu_takes_as_long_as_ever_and_one_of_a_cpu_less() -> None:
-    gpu, cpu = (canary_time.canary_time(on_gpu=on_gpu) for on_gpu in (True, False))
+    gpu, cpu = (on_cpu.canary_time(on_gpu=on_gpu) for on_gpu in (True, False))
     assert gpu == (0.12, 0.12, 20)
     assert cpu.matmul_s + cpu.copy_s < 0.1
     assert cpu.all_reduces >= 5

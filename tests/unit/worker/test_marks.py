@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.measure.records import read_conflicts
-from pytest_dlperf.worker.mark_devices import device_of
-from pytest_dlperf.worker.marks import Marks, Settings
+from pytest_dlperf.worker.marks import Marks, Settings, device_of
 
 PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from pytest_dlperf.worker import scaling
-from pytest_dlperf.worker.frameworks import unaveraged
+from pytest_dlperf.worker import loop
+from pytest_dlperf.worker.frameworks import direct_calls
 from pytest_dlperf.worker.frameworks.direct_calls import DirectCalls
-from pytest_dlperf.worker.frameworks.tensorflow import horovod_timeline
+from pytest_dlperf.worker.frameworks.tensorflow import collectives
 
 
 class Clock:
@@ -75,13 +75,13 @@ class Framework:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(scaling.time, "perf_counter", lambda: made.now_s)
+    monkeypatch.setattr(loop.time, "perf_counter", lambda: made.now_s)
     return made
 
 
 def test_a_fast_link_is_measured_at_all_sizes(clock: Clock) -> None:
     framework = Framework(clock, bytes_per_s=1e9)
-    rates = scaling.all_reduce_gb_per_s(framework)
+    rates = loop.all_reduce_gb_per_s(framework)
     assert list(rates) == [2**16, 2**20, 2**22, 2**24]
     assert rates[2**24] == pytest.approx(1.0, rel=0.01)
     assert rates[2**16] < rates[2**24], "latency weighs more in a small message"
@@ -91,7 +91,7 @@ def test_a_fast_link_is_measured_at_all_sizes(clock: Clock) -> None:
 @pytest.mark.parametrize("bytes_per_s", [1e5, 1e6, 12.5e6, 1e9, 1e11])
 def test_a_slow_link_leaves_out_what_takes_too_long(clock: Clock, bytes_per_s: float) -> None:
     framework = Framework(clock, bytes_per_s)
-    rates = scaling.all_reduce_gb_per_s(framework)
+    rates = loop.all_reduce_gb_per_s(framework)
     smallest_s = 2**16 / bytes_per_s
     assert 2**16 in rates, "the smallest is measured however slow the link is"
     assert clock.now_s < max(0.5, 3 * smallest_s)
@@ -133,7 +133,7 @@ def sampled(net: Net, *, wrapped: bool = True) -> dict[str, Any]:
     framework = Framework(net.clock)
     framework.module = net.module
     context: Any = net if wrapped else None
-    return unaveraged.sample(framework, net.step, context, net.calls(framework))
+    return direct_calls.sample(framework, net.step, context, net.calls(framework))
 
 
 def test_averaging_and_collectives_of_the_workload_are_both_counted() -> None:
@@ -206,7 +206,7 @@ def test_a_workload_without_further_steps_is_told_and_ends_nothing(
 
     framework.sample_collectives = sample_collectives
     records: Any = Records()
-    scaling.write_scaling(framework, step, records, tmp_path)
+    loop.write_scaling(framework, step, records, tmp_path)
     assert records.written["collectives"] == {"problem": "ValueError: tried to step 151 times"}
     assert set(records.written["all_reduce"]["gb_per_s"]) == {"65536", "1048576", "4194304",
                                                               "16777216"}  # fmt: skip
@@ -216,7 +216,7 @@ def test_a_single_rank_has_no_collectives(clock: Clock, tmp_path: Path) -> None:
     framework: Any = Framework(clock)
     framework.job = SimpleNamespace(world_size=1)
     records: Any = Records()
-    scaling.write_scaling(framework, lambda: None, records, tmp_path)
+    loop.write_scaling(framework, lambda: None, records, tmp_path)
     assert records.written == {}
 
 
@@ -238,10 +238,10 @@ def test_the_timeline_of_horovod_counts_the_time_in_which_some_all_reduce_went_o
     events = [name, *tensor(1, *nested), *tensor(2, *beside), *tensor(1, *later)]
     path = tmp_path / "timeline.json"
     path.write_text(json.dumps(events), encoding="utf-8")
-    read = horovod_timeline.read(path)
+    read = collectives.read(path)
     # From 100 to 300, and from 1000 to 1100 microseconds.
-    assert horovod_timeline.seconds_in_all_reduce(read) == pytest.approx(300e-6)
+    assert collectives.seconds_in_all_reduce(read) == pytest.approx(300e-6)
 
 
 def test_a_timeline_without_all_reduce_tells_nothing() -> None:
-    assert horovod_timeline.seconds_in_all_reduce([]) is None
+    assert collectives.seconds_in_all_reduce([]) is None

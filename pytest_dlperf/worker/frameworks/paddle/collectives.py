@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import paddle
 import paddle.distributed as dist
 
-from pytest_dlperf.worker.frameworks import unaveraged
+from pytest_dlperf.worker.frameworks import direct_calls
 from pytest_dlperf.worker.frameworks.direct_calls import DirectCalls
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def sample(
         dist, _DIRECT, framework.timer, lambda options: not options.get("sync_op", True)
     )
     alone = _unaveraged(list(wrappers.values())) if wrappers else None
-    return unaveraged.sample(framework, step, alone, calls)
+    return direct_calls.sample(framework, step, alone, calls)
 
 
 @contextlib.contextmanager

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import paddle
+from paddle.io import DataLoader, DistributedBatchSampler
 
-from pytest_dlperf.worker.frameworks.paddle import data
 from pytest_dlperf.worker.job import Job
 
 if TYPE_CHECKING:
@@ -17,6 +17,29 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from pytest_dlperf.worker.feed import Dataset
+
+
+def loader(job: Job, dataset: Dataset) -> DataLoader:
+    """Return this rank's batches of ``dataset``, shuffled anew in each epoch."""
+    guarded = job.feed.guard(dataset, job.world_size, job.batch_size_per_device)
+    sampler = DistributedBatchSampler(
+        guarded,
+        job.batch_size_per_device,
+        num_replicas=job.world_size,
+        rank=job.rank,
+        shuffle=True,
+        drop_last=True,
+    )
+    # It counts an epoch; job.batches sets it back.
+    first = [int(index) for index in next(iter(sampler))]
+    job.feed.note(samples=len(guarded), first_samples=first)
+    return DataLoader(
+        guarded,
+        batch_sampler=sampler,
+        num_workers=job.data_workers,
+        persistent_workers=job.data_workers > 0,
+    )
+
 
 _AUTOCAST = {
     "amp": {"dtype": "float16", "level": "O1"},
@@ -84,7 +107,7 @@ class PaddleJob(Job):
 
         A sample is a tuple of NumPy arrays; batches are tensors on this rank's device.
         """
-        made: Iterable[Any] = data.loader(self, dataset)
+        made: Iterable[Any] = loader(self, dataset)
         return made
 
     def autocast(self) -> AbstractContextManager[Any]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import tensorflow as tf
 
 from pytest_dlperf.worker.failure import WorkerFailure
-from pytest_dlperf.worker.nccl import horovod_operations, nccl_version
+from pytest_dlperf.worker.frameworks.base import horovod_operations, nccl_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from pytest_dlperf.worker.frameworks import unaveraged
+from pytest_dlperf.worker.frameworks import direct_calls
 from pytest_dlperf.worker.frameworks.direct_calls import DirectCalls
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def sample(
         dist, _DIRECT, framework.timer, lambda options: bool(options.get("async_op"))
     )
     alone = _unaveraged(list(wrappers.values())) if wrappers else None
-    return unaveraged.sample(framework, step, alone, calls)
+    return direct_calls.sample(framework, step, alone, calls)
 
 
 @contextlib.contextmanager

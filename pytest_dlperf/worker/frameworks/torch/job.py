@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler
 
-from pytest_dlperf.worker.frameworks.torch import data
 from pytest_dlperf.worker.job import Job
 
 if TYPE_CHECKING:
@@ -17,6 +18,26 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from pytest_dlperf.worker.feed import Dataset
+
+
+def loader(job: Job, dataset: Dataset) -> DataLoader:
+    """Return this rank's batches of ``dataset``, shuffled anew in each epoch."""
+    guarded = job.feed.guard(dataset, job.world_size, job.batch_size_per_device)
+    sampler = DistributedSampler(
+        guarded, num_replicas=job.world_size, rank=job.rank, seed=job.seed, drop_last=True
+    )
+    first = list(itertools.islice(sampler, job.batch_size_per_device))
+    job.feed.note(samples=len(guarded), first_samples=first)
+    return DataLoader(
+        guarded,
+        batch_size=job.batch_size_per_device,
+        sampler=sampler,
+        num_workers=job.data_workers,
+        drop_last=True,
+        pin_memory=job.device.type == "cuda",
+        persistent_workers=job.data_workers > 0,
+    )
+
 
 _AUTOCAST = {"amp": torch.float16, "bf16": torch.bfloat16}
 
@@ -55,7 +76,7 @@ class TorchJob(Job):
 
         A sample is a tuple of NumPy arrays or tensors; batches are tensors on the host.
         """
-        made: Iterable[Any] = data.loader(self, dataset)
+        made: Iterable[Any] = loader(self, dataset)
         return made
 
     def autocast(self) -> AbstractContextManager[Any]:
