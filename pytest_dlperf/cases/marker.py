@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from pytest_dlperf.core.case import PROTOCOLS, Case, Protocol
 from pytest_dlperf.core.errors import UsageError, lookup
 from pytest_dlperf.core.expected import Known
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.quantity import parse_share
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 #: Keys that may be lists; the rest of a case is the same in all of them.
 AXES: Final = ("framework", "size", "precision", "batch_size_per_device", "layout")

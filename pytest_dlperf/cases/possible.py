@@ -8,13 +8,11 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from pytest_dlperf.core.case import GPU_PRECISIONS, Case
 from pytest_dlperf.core.errors import CaseError, NotRunError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Bounds(NamedTuple):

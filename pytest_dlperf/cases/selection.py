@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.hosts import hosts_of
+from pytest_dlperf.core.hosts import Host, hosts_of
 from pytest_dlperf.core.layout import DeviceKind, Layout
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.core.hosts import Host
 
 #: Devices of a node where the machine has no GPU to count: that of the source reports.
 _REPORTS_GPUS_PER_NODE: Final = 8

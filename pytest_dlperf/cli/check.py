@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pytest_dlperf.cli import extract as extract_command
 from pytest_dlperf.cli.stdout import say
@@ -12,12 +14,7 @@ from pytest_dlperf.core.checked import Caseless
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.verdict import Rule
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Mapping, Sequence
-
-    from pytest_dlperf.store.baseline.store import StoredBaseline
+from pytest_dlperf.store.baseline.store import StoredBaseline
 
 #: Where the tests are looked for if none are named.
 _TESTS: Final = "perf_tests"

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_dlperf.cases.selection import Wish, select
 from pytest_dlperf.cli import extract as extract_command
 from pytest_dlperf.cli.stdout import say
-from pytest_dlperf.core.arm import KINDS, HereArm, parse_arm
+from pytest_dlperf.core.arm import KINDS, Arm, HereArm, parse_arm
 from pytest_dlperf.core.case import FRAMEWORKS, PRECISIONS, SIZES, Case, Protocol
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.layout import Layout
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.place import Place
 from pytest_dlperf.core.quantity import parse_share
+from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import BAD, GOOD, Rule, Verdict
 from pytest_dlperf.flow.bench import Bench
+from pytest_dlperf.flow.watcher import Watcher
 from pytest_dlperf.launch.arms.make import Arms
 from pytest_dlperf.launch.plan import LAUNCHERS
 from pytest_dlperf.launch.process.execute import execute
@@ -29,15 +34,6 @@ from pytest_dlperf.measure.devices import detect
 from pytest_dlperf.measure.logs import registry
 from pytest_dlperf.store.baseline.store import BaselineStore
 from pytest_dlperf.store.history.session_runs import SessionRuns, make_session_folder
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
-
-    from pytest_dlperf.core.arm import Arm
-    from pytest_dlperf.core.outcome import Outcome
-    from pytest_dlperf.core.run import RunSummary
-    from pytest_dlperf.flow.watcher import Watcher
 
 
 def bench_of(

@@ -6,15 +6,11 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pytest_dlperf.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from pytest_dlperf.store.baseline.store import StoredBaseline
+from pytest_dlperf.store.baseline.store import StoredBaseline
 
 
 def declared_cases(paths: Sequence[str]) -> dict[str, float | None]:

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pytest_dlperf.cases.possible import (
     DISTRIBUTIONS,
@@ -21,7 +21,8 @@ from pytest_dlperf.core import runtime_folder
 from pytest_dlperf.core.case import GPU_PRECISIONS
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import CaseError, NotRunError
-from pytest_dlperf.flow.nodes import ask_nodes, clocks_apart, too_small, unlike
+from pytest_dlperf.core.hosts import Host
+from pytest_dlperf.flow.nodes import Asked, ask_nodes, clocks_apart, too_small, unlike
 from pytest_dlperf.launch.base import find_program
 from pytest_dlperf.launch.process.lease import lease_holder
 from pytest_dlperf.launch.remote.keepers import keep
@@ -30,10 +31,6 @@ from pytest_dlperf.launch.remote.transport import ways_of
 from pytest_dlperf.measure.devices import detect
 from pytest_dlperf.measure.nvml import open_nvml
 from pytest_dlperf.session.option_values import named_hosts
-
-if TYPE_CHECKING:
-    from pytest_dlperf.core.hosts import Host
-    from pytest_dlperf.flow.nodes import Asked
 
 
 def examine_hosts(text: str, *, ssh: str | None, python: str) -> dict[str, Any]:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from pytest_dlperf.cli.declared_cases import marker_tolerance
-from pytest_dlperf.core.baseline import OBSERVED_KNOWN, OBSERVED_REGRESSED, level_of
+from pytest_dlperf.core.baseline import (
+    OBSERVED_KNOWN,
+    OBSERVED_REGRESSED,
+    Baseline,
+    Session,
+    level_of,
+)
 from pytest_dlperf.core.case import CaseId
-from pytest_dlperf.core.checked import Alarm, Checked, CheckedCase, CheckedMetric
-from pytest_dlperf.core.verdict import GOOD, Rule, Verdict
+from pytest_dlperf.core.checked import Alarm, Caseless, Checked, CheckedCase, CheckedMetric
+from pytest_dlperf.core.verdict import GOOD, Comparison, Rule, Verdict
 from pytest_dlperf.judge.stats.family import family_size
 from pytest_dlperf.judge.stats.leave_one_out import (
     FEWEST,
@@ -26,14 +32,7 @@ from pytest_dlperf.judge.stats.leave_one_out import (
     tolerance_of,
 )
 from pytest_dlperf.judge.stats.totals import totals_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from pytest_dlperf.core.baseline import Baseline, Session
-    from pytest_dlperf.core.checked import Caseless
-    from pytest_dlperf.core.verdict import Comparison
-    from pytest_dlperf.store.baseline.store import BaselineStore
+from pytest_dlperf.store.baseline.store import BaselineStore
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_dlperf.cli import extract as extract_command
 from pytest_dlperf.cli.stdout import say
-from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import CaseError, UsageError
 from pytest_dlperf.core.outcome import Outcome, results_to_json
 from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.verdict import BAD, GOOD, Judgement, Rule, Verdict
+from pytest_dlperf.flow.offline.rates import Training
 from pytest_dlperf.flow.offline.sides import baseline_of, problems_of
 from pytest_dlperf.report.judged_schema import FORMAT
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Mapping
-
-    from pytest_dlperf.core.baseline import Session
-    from pytest_dlperf.flow.offline.rates import Training
 
 
 def judged_to_json(

@@ -9,8 +9,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_dlperf.cli import check, compare, extract, history, judge, nodes
 from pytest_dlperf.cli import (
@@ -19,11 +20,7 @@ from pytest_dlperf.cli import (
 from pytest_dlperf.cli.source_reports import audit_fit
 from pytest_dlperf.cli.stdout import say
 from pytest_dlperf.core.errors import DlperfError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_dlperf.store.baseline.store import BaselineStore
+from pytest_dlperf.store.baseline.store import BaselineStore
 
 
 def main(argv: Sequence[str] | None = None) -> int:

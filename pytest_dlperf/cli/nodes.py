@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import statistics
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pytest_dlperf.cli.stdout import say
+from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.measurement import Conditions
+from pytest_dlperf.core.node_effect import NodeEffect, NodeEffects
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.judge.stats.node_effects import Observation, node_effects
 from pytest_dlperf.report import figures
 from pytest_dlperf.store.baseline.stored_session import session_of
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from pytest_dlperf.core.baseline import Baseline, Session
-    from pytest_dlperf.core.measurement import Conditions
-    from pytest_dlperf.core.node_effect import NodeEffect, NodeEffects
-    from pytest_dlperf.core.outcome import Outcome
 
 
 def compare_nodes(

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.report import json_, markdown, pull_request, text
 from pytest_dlperf.report.comparison_document import compare, comparison_document
 from pytest_dlperf.report.environment_section import environment_blocks
 from pytest_dlperf.report.scaling import scaling_grid
 from pytest_dlperf.store.baseline.key import PUBLISHED
 from pytest_dlperf.store.baseline.store import BaselineStore
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterable
-
-    from pytest_dlperf.core.baseline import Baseline
-    from pytest_dlperf.core.outcome import Outcome
 
 #: Version of the JSON of ``--json``. 1: the first.
 _JSON_FORMAT: Final = 1

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+from collections.abc import Mapping
+from typing import TypeVar
 
 T = TypeVar("T")
 

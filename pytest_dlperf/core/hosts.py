@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pytest_dlperf.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pytest_dlperf.core.layout import Layout
+from pytest_dlperf.core.layout import Layout
 
 #: Letters, digits, dots, dashes: a host name or an IPv4 address, and nothing that a shell reads.
 _NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pytest_dlperf.core.arm import ArmKind
 from pytest_dlperf.core.baseline import Session
@@ -14,10 +14,6 @@ from pytest_dlperf.core.environment import Environment
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.verdict import Judgement
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 # Outcomes as plain JSON types, and back; the shape of results files.
 #

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.quantity import amount
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from pytest_dlperf.core.layout import DeviceKind
     from pytest_dlperf.core.run import RunSummary
 
 

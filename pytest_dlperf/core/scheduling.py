@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.quantity import parse_duration
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SCHEDULERS: Final = ("slurm", "kubernetes")
 #: What a session gives to the pytest inside of a job: it runs its case there, and stores nothing.

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from pytest_dlperf.core.arm import Reported
+from pytest_dlperf.core.arm import ReadyArm, Reported
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.launch.arms.git import difference, known_modules, top_of
+from pytest_dlperf.launch.arms.git import Difference, difference, known_modules, top_of
 from pytest_dlperf.launch.arms.imported import (
     Imported,
     InstalledCopy,
@@ -19,14 +22,6 @@ from pytest_dlperf.launch.arms.imported import (
     secretly_same,
     tree_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from pytest_dlperf.core.arm import ReadyArm
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.launch.arms.git import Difference
 
 #: Refs that name the commit that stands here: then a null was asked for.
 _HEAD = frozenset({"HEAD", "@"})

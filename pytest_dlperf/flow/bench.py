@@ -4,46 +4,42 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_dlperf.cases.possible import check_data, check_possible
 from pytest_dlperf.cases.selection import ASK_FOR_LESS, Machine, fits
-from pytest_dlperf.core.arm import HereArm, Reported
+from pytest_dlperf.core.arm import Arm, HereArm, ReadyArm, Reported
+from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.environment import Environment
 from pytest_dlperf.core.errors import CaseError, NotRunError
+from pytest_dlperf.core.measurement import Conditions
+from pytest_dlperf.core.place import Place, Share
+from pytest_dlperf.core.verdict import Rule
+from pytest_dlperf.flow.budget import Budget
 from pytest_dlperf.flow.conditions import check_probed, conditions_of
 from pytest_dlperf.flow.holding import GpuUse, hold_host, hold_hosts
+from pytest_dlperf.flow.nodes import Nodes
+from pytest_dlperf.flow.offline.from_logs import LogFolder
 from pytest_dlperf.flow.stored_numbers import baseline_of_any_machine, published_value
+from pytest_dlperf.flow.watcher import Watcher
 from pytest_dlperf.launch.arms.apply import armed
+from pytest_dlperf.launch.arms.make import Arms
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.node_part import SharedFolder
 from pytest_dlperf.launch.probe import Probes
 from pytest_dlperf.launch.program import brings_own_interpreter
 from pytest_dlperf.launch.programs import check_program
 from pytest_dlperf.launch.remote.package_copy import copy_package
+from pytest_dlperf.measure.devices import Devices
 from pytest_dlperf.measure.environment import collect, with_target
+from pytest_dlperf.store.baseline.store import BaselineStore
 from pytest_dlperf.store.history.session_runs import SessionRuns
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from contextlib import AbstractContextManager
-
-    from pytest_dlperf.core.arm import Arm, ReadyArm
-    from pytest_dlperf.core.baseline import Baseline
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.core.environment import Environment
-    from pytest_dlperf.core.measurement import Conditions
-    from pytest_dlperf.core.place import Place, Share
-    from pytest_dlperf.core.verdict import Rule
-    from pytest_dlperf.flow.budget import Budget
-    from pytest_dlperf.flow.nodes import Nodes
-    from pytest_dlperf.flow.offline.from_logs import LogFolder
-    from pytest_dlperf.flow.watcher import Watcher
-    from pytest_dlperf.launch.arms.make import Arms
-    from pytest_dlperf.measure.devices import Devices
-    from pytest_dlperf.store.baseline.store import BaselineStore
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from pytest_dlperf.cases.possible import check_version
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError, NotRunError
 from pytest_dlperf.core.measurement import Conditions
+from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.plan import launcher_name
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.launch.base import Target
 
 
 def check_probed(case: Case, facts: Mapping[str, Any], where: str) -> None:

@@ -7,24 +7,19 @@ import os
 import pwd
 import re
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import BudgetSpentError, CaseError
+from pytest_dlperf.flow.budget import Budget
+from pytest_dlperf.flow.nodes import Nodes
+from pytest_dlperf.flow.watcher import Watcher
 from pytest_dlperf.launch.process.lease import host_lease
 from pytest_dlperf.measure import nvml
-from pytest_dlperf.measure.nvml import counts_our_processes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.flow.budget import Budget
-    from pytest_dlperf.flow.nodes import Nodes
-    from pytest_dlperf.flow.watcher import Watcher
-    from pytest_dlperf.measure.nvml import GpuProcesses
-
+from pytest_dlperf.measure.nvml import GpuProcesses, counts_our_processes
 
 # Sees, before a case's first run, whether other processes use the GPUs that it will use.
 #

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.core.case import CaseId
-from pytest_dlperf.core.noise import LearntNoise, MachineNoise
+from pytest_dlperf.core.layout import DeviceKind
+from pytest_dlperf.core.noise import LearntNoise, MachineNoise, Prior
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.judge.stats.learn import learn
 from pytest_dlperf.judge.stats.priors import PAIRS, THROUGHPUT
 from pytest_dlperf.store.baseline import noise_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pytest_dlperf.core.baseline import Baseline, Session
-    from pytest_dlperf.core.layout import DeviceKind
-    from pytest_dlperf.core.noise import Prior
-    from pytest_dlperf.core.outcome import Outcome
-    from pytest_dlperf.store.baseline.store import BaselineStore
+from pytest_dlperf.store.baseline.store import BaselineStore
 
 
 def learn_noise(store: BaselineStore, machine_class: str) -> None:

@@ -7,30 +7,24 @@ import hashlib
 import json
 import os
 import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.codec import decode, encode
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.core.hosts import hosts_of
+from pytest_dlperf.core.hosts import Host, hosts_of
 from pytest_dlperf.flow.target_report import TargetReport, printed_report
+from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.plan import launcher_name
 from pytest_dlperf.launch.process.lease import host_lease
 from pytest_dlperf.launch.programs import PROGRAMS
 from pytest_dlperf.launch.remote.ask import ask
 from pytest_dlperf.launch.remote.keepers import keep
-from pytest_dlperf.launch.remote.transport import is_this_host
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.core.hosts import Host
-    from pytest_dlperf.launch.base import Target
-    from pytest_dlperf.launch.remote.transport import Ways
-    from pytest_dlperf.measure.devices import Devices
-
+from pytest_dlperf.launch.remote.transport import Ways, is_this_host
+from pytest_dlperf.measure.devices import Devices
 
 #: Clocks farther apart than this mislead whoever reads logs of several nodes side by side, and
 #: the order in which ranks are said to have stopped.

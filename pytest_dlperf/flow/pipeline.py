@@ -5,12 +5,17 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from datetime import date, datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import BudgetSpentError, DlperfError, NotRunError
+from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.verdict import Judgement, Verdict
+from pytest_dlperf.core.place import Share
+from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.flow.ab import compare_arms, unmeasured
+from pytest_dlperf.flow.bench import Bench
 from pytest_dlperf.flow.offline.from_logs import judge_by_logs
 from pytest_dlperf.flow.runner import Runner, stays_disturbed
 from pytest_dlperf.judge.estimates import judge
@@ -18,14 +23,6 @@ from pytest_dlperf.judge.expected import with_known
 from pytest_dlperf.judge.refusals import cut_short, never_measured, with_note
 from pytest_dlperf.judge.screen import more_runs
 from pytest_dlperf.measure.exhausted import file_words
-
-if TYPE_CHECKING:
-    from pytest_dlperf.core.baseline import Baseline
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.core.measurement import Measurement
-    from pytest_dlperf.core.place import Share
-    from pytest_dlperf.core.verdict import Rule
-    from pytest_dlperf.flow.bench import Bench
 
 
 def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = "") -> Outcome:

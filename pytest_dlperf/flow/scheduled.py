@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from pytest_dlperf.cases.possible import check_possible
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError, DlperfError, NotRunError
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.scheduling import IN_JOB
+from pytest_dlperf.core.scheduling import IN_JOB, Scheduling
 from pytest_dlperf.core.verdict import Judgement, Verdict
-from pytest_dlperf.flow.target_report import UNKNOWN_DEVICES, read_report
+from pytest_dlperf.flow.target_report import UNKNOWN_DEVICES, TargetReport, read_report
+from pytest_dlperf.flow.watcher import Watcher
 from pytest_dlperf.launch.schedulers.heartbeat import Heartbeat
 from pytest_dlperf.launch.schedulers.slurm_job import JobRequest
-from pytest_dlperf.launch.schedulers.slurm_queue import SlurmQueue
+from pytest_dlperf.launch.schedulers.slurm_queue import Job, SlurmQueue
+from pytest_dlperf.measure.devices import Devices
 from pytest_dlperf.report import json_
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.core.scheduling import Scheduling
-    from pytest_dlperf.flow.target_report import TargetReport
-    from pytest_dlperf.flow.watcher import Watcher
-    from pytest_dlperf.launch.schedulers.slurm_queue import Job
-    from pytest_dlperf.measure.devices import Devices
 
 _PROBE: Final = "probe"
 _PROBE_S: Final = 600.0

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING
 
+from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
-
-if TYPE_CHECKING:
-    from pytest_dlperf.core.baseline import Baseline
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.store.baseline.store import BaselineStore
+from pytest_dlperf.store.baseline.store import BaselineStore
 
 
 def baseline_of_any_machine(store: BaselineStore, case: Case, kind: str) -> Baseline | None:

@@ -13,19 +13,16 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pytest_dlperf.cases.possible import Installed, installed_here
 from pytest_dlperf.core.codec import DecodeError, decode, encode
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.launch.base import find_program
 from pytest_dlperf.measure.devices import Devices, detect
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 #: The package whose versions must be equal here and there.
 _OURS: Final = "pytest-dlperf"

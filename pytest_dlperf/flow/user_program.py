@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import re
 import statistics
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.log_pattern import LogPattern
 from pytest_dlperf.core.run import Run, RunSummary
 from pytest_dlperf.measure.failure import failure_of, last_lines
 from pytest_dlperf.measure.logs import problems, registry, user_pattern
+from pytest_dlperf.measure.logs.declare import Format
 from pytest_dlperf.measure.logs.extract import LogResult, Question, extract
-from pytest_dlperf.measure.records import process_of, read_conflicts, read_progress, read_records
+from pytest_dlperf.measure.records import (
+    RankRecords,
+    process_of,
+    read_conflicts,
+    read_progress,
+    read_records,
+)
 from pytest_dlperf.measure.summary import summarise
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.measure.logs.declare import Format
-    from pytest_dlperf.measure.records import RankRecords
-
 
 #: Shorter steps trained nothing: a mark around nothing takes 2 microseconds, the forward,
 #: backward and update of a single weight about 100 (PyTorch on a CPU).

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.core.run import RunSummary
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.run import RunSummary
 
 
 class Watcher(Protocol):

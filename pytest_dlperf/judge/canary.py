@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pytest_dlperf.core.baseline import Session
-    from pytest_dlperf.core.layout import DeviceKind
-    from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.baseline import Session
+from pytest_dlperf.core.layout import DeviceKind
+from pytest_dlperf.core.measurement import Measurement
 
 #: The canary's name of what crosses the links between devices.
 ALL_REDUCE: Final = "all_reduce_gb_per_s"

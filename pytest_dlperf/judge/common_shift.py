@@ -6,16 +6,12 @@ clock that falls only under long load) still moves every case alike.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pytest_dlperf.core.verdict import GOOD, Judgement, Verdict
+from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Verdict
 from pytest_dlperf.judge import sentences
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_dlperf.core.verdict import Comparison
 
 #: So few cases may be slower alike by chance, or by the change that they share.
 _FEWEST: Final = 2

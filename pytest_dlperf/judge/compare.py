@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pytest_dlperf.core.verdict import Comparison, Verdict
+from pytest_dlperf.core.verdict import Comparison, Rule, Verdict
+from pytest_dlperf.judge.metrics import Metric
+from pytest_dlperf.judge.screen import Spending
 from pytest_dlperf.judge.stats.family import alarm_alpha
-from pytest_dlperf.judge.stats.levels import change_of, margin, share_of
+from pytest_dlperf.judge.stats.levels import Contrast, Spread, change_of, margin, share_of
 from pytest_dlperf.judge.stats.runs_needed import stored_runs_needed
 from pytest_dlperf.judge.stats.stored import contrast, expected_spread
-
-if TYPE_CHECKING:
-    from pytest_dlperf.core.verdict import Rule
-    from pytest_dlperf.judge.metrics import Metric
-    from pytest_dlperf.judge.screen import Spending
-    from pytest_dlperf.judge.stats.levels import Contrast, Spread
 
 #: The interval that is shown has 90 %, whatever alpha is.
 _TAIL: Final = 0.05

@@ -9,17 +9,14 @@ which is rounding and chance, and not whether the training is right.
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pytest_dlperf.core.baseline import Session
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.judge.sentences import percent
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pytest_dlperf.core.baseline import Session
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.core.measurement import Measurement
 
 #: The least half width of the band, as a share of the baseline's fall. A rerun of the same build
 #: on a CPU repeats its losses; another build rounds differently, and then a training goes its own

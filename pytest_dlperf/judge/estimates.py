@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.scaling import most_different
-from pytest_dlperf.core.verdict import GOOD, Judgement, Verdict
+from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import sentences
 from pytest_dlperf.judge.verdict import judge as judge_by_time
-
-if TYPE_CHECKING:
-    from pytest_dlperf.core.baseline import Baseline
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.core.measurement import Measurement
-    from pytest_dlperf.core.run import RunSummary
-    from pytest_dlperf.core.verdict import Comparison, Rule
 
 #: What a rule of rates says matters to the gate.
 _SAYS: Final = {**dict.fromkeys(GOOD, "certified"), Verdict.REGRESSED: "regressed"}

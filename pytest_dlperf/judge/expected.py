@@ -5,14 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from datetime import date
-from typing import TYPE_CHECKING
 
-from pytest_dlperf.core.verdict import GOOD, KnownState, Verdict
+from pytest_dlperf.core.expected import Known
+from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, KnownState, Verdict
 from pytest_dlperf.judge import sentences
-
-if TYPE_CHECKING:
-    from pytest_dlperf.core.expected import Known
-    from pytest_dlperf.core.verdict import Comparison, Judgement
 
 
 def with_known(judgement: Judgement, known: Known | None, today: date) -> Judgement:

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from pytest_dlperf.core.baseline import Session
+from pytest_dlperf.core.case import Case, Protocol
 from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.noise import Prior
+from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.scaling import stored_scaling
-from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Verdict
+from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import convergence, interleaved_words, metrics, refusals, scaling
 from pytest_dlperf.judge.compare import comparison_of, slower_for_sure
 from pytest_dlperf.judge.screen import spending
 from pytest_dlperf.judge.stats import family, priors
+from pytest_dlperf.judge.stats.levels import Contrast
 from pytest_dlperf.judge.stats.paired import TOLERANCE, by_pairs, contrast_of, pairs_of
 from pytest_dlperf.judge.stats.runs_needed import pairs_needed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from pytest_dlperf.core.case import Case, Protocol
-    from pytest_dlperf.core.measurement import Measurement
-    from pytest_dlperf.core.noise import Prior
-    from pytest_dlperf.core.run import RunSummary
-    from pytest_dlperf.core.verdict import Rule
-    from pytest_dlperf.judge.stats.levels import Contrast
 
 
 def medians(runs: Sequence[RunSummary]) -> tuple[float, ...]:

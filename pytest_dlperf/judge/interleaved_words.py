@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from pytest_dlperf.core.case import Protocol
 from pytest_dlperf.core.quantity import amount
-from pytest_dlperf.core.verdict import Verdict
+from pytest_dlperf.core.run import RunSummary
+from pytest_dlperf.core.verdict import Comparison, Rule, Verdict
 from pytest_dlperf.judge import sentences
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_dlperf.core.case import Protocol
-    from pytest_dlperf.core.run import RunSummary
-    from pytest_dlperf.core.verdict import Comparison, Rule
 
 
 def throughput(

@@ -5,25 +5,22 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Mapping  # noqa: TC003 - dataclass field
+from collections.abc import (
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pytest_dlperf.core.noise import Prior
 from pytest_dlperf.core.quantity import same_precision, same_unit
-from pytest_dlperf.core.run import Problem  # noqa: TC001 - dataclass field
-from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
+from pytest_dlperf.core.run import Problem
+from pytest_dlperf.core.verdict import Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import refusals, sentences
 from pytest_dlperf.judge.compare import compare, learnt_tolerance
 from pytest_dlperf.judge.metrics import Metric, check_rates, level
 from pytest_dlperf.judge.screen import ONE_LOOK
 from pytest_dlperf.judge.stats.levels import margin
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_dlperf.core.verdict import Rule
-
 
 #: Problem codes that leave open which training it is that a log measured.
 DOUBTFUL: Final = (

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pytest_dlperf.core.baseline import Session
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.noise import Prior
+from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.judge.stats import priors
 from pytest_dlperf.judge.stats.levels import Level, median_cost
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_dlperf.core.baseline import Session
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.core.measurement import Measurement
-    from pytest_dlperf.core.noise import Prior
-    from pytest_dlperf.core.verdict import Rule
 
 #: A peak memory that grew by less never fails a case.
 MEMORY_FLOOR: Final = 0.02

@@ -7,26 +7,20 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
+from pytest_dlperf.core.verdict import Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import sentences
 from pytest_dlperf.judge.compare import comparison_of, learnt_tolerance
 from pytest_dlperf.judge.metrics import Metric, check_rates, level
 from pytest_dlperf.judge.screen import ONE_LOOK
-from pytest_dlperf.judge.stats.levels import margin
+from pytest_dlperf.judge.stats.levels import Level, margin
 from pytest_dlperf.judge.stats.paired import TOLERANCE, by_pairs, contrast_of, pairs_of
 from pytest_dlperf.judge.stats.priors import PAIRS, THROUGHPUT
 from pytest_dlperf.judge.stats.runs_needed import pairs_needed, stored_runs_needed
 from pytest_dlperf.judge.stats.stored import contrast
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_dlperf.core.verdict import Rule
-    from pytest_dlperf.judge.stats.levels import Level
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pytest_dlperf.core.measurement import CUT_SHORT
+from pytest_dlperf.core.baseline import Baseline, Session
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.measurement import CUT_SHORT, Measurement
 from pytest_dlperf.core.quantity import same_unit
 from pytest_dlperf.core.run import Problem
-from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
+from pytest_dlperf.core.verdict import Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import canary, sentences
 from pytest_dlperf.judge.metrics import speedup_level
 from pytest_dlperf.judge.stats import priors
 from pytest_dlperf.judge.stats.levels import quantile, run_variance
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_dlperf.core.baseline import Baseline, Session
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.core.measurement import Measurement
-    from pytest_dlperf.core.verdict import Rule
 
 
 def with_note(measurement: Measurement, budget: str) -> Measurement:

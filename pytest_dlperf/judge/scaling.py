@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
-from pytest_dlperf.core.scaling import CPU_SECONDS, own_seconds, skews
+from pytest_dlperf.core.layout import DeviceKind
+from pytest_dlperf.core.run import RunSummary
+from pytest_dlperf.core.scaling import CPU_SECONDS, StoredScaling, own_seconds, skews
 from pytest_dlperf.judge.stats.levels import quantile
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pytest_dlperf.core.layout import DeviceKind
-    from pytest_dlperf.core.run import RunSummary
-    from pytest_dlperf.core.scaling import StoredScaling
 
 #: A rank that is slower by less is not named, nor a share that grew by less, in parts of 1.
 _LEAST_SKEW: Final = 0.05

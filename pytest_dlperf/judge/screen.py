@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pytest_dlperf.core.verdict import GOOD, Verdict
+from pytest_dlperf.core.case import Case, Protocol
+from pytest_dlperf.core.noise import Prior
+from pytest_dlperf.core.verdict import GOOD, Judgement, Rule, Verdict
 from pytest_dlperf.judge.stats import priors
-
-if TYPE_CHECKING:
-    from pytest_dlperf.core.case import Case, Protocol
-    from pytest_dlperf.core.noise import Prior
-    from pytest_dlperf.core.verdict import Judgement, Rule
 
 #: Runs of the first look: fewer say too little about their own spread.
 _FIRST: Final = 3

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
+from pytest_dlperf.core.case import Protocol
 from pytest_dlperf.core.quantity import amount
-from pytest_dlperf.core.verdict import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_dlperf.core.case import Protocol
-    from pytest_dlperf.core.run import RunSummary
-    from pytest_dlperf.core.verdict import Comparison, Rule
+from pytest_dlperf.core.run import RunSummary
+from pytest_dlperf.core.verdict import Comparison, Rule, Verdict
 
 ACCEPT: Final = "--update-baselines --dlperf-reason=TEXT"
 ACCEPT_LEVEL: Final = f"accept the new level with {ACCEPT}"

@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from pytest_dlperf.core.baseline import Baseline, Session
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Verdict
+from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import convergence, metrics, refusals, scaling, sentences
+from pytest_dlperf.judge.canary import Shift
 from pytest_dlperf.judge.compare import compare, learnt_tolerance, slower_for_sure
-from pytest_dlperf.judge.metrics import level
-from pytest_dlperf.judge.screen import spending
+from pytest_dlperf.judge.metrics import Metric, level
+from pytest_dlperf.judge.screen import Spending, spending
 from pytest_dlperf.judge.stats import family
 from pytest_dlperf.judge.stats.levels import margin
 from pytest_dlperf.judge.stats.stored import contrast
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_dlperf.core.baseline import Baseline, Session
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.core.measurement import Measurement
-    from pytest_dlperf.core.verdict import Rule
-    from pytest_dlperf.judge.canary import Shift
-    from pytest_dlperf.judge.metrics import Metric
-    from pytest_dlperf.judge.screen import Spending
-
 
 # The anchor: a level that later sessions are held to, however slowly they leave it.
 #

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
-from pytest_dlperf.core.arm import Reported
+from pytest_dlperf.core.arm import Reported, Tree
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.hosts import Host
+from pytest_dlperf.core.place import Share
 from pytest_dlperf.launch.program import program_command
+from pytest_dlperf.launch.remote.transport import Ways
 from pytest_dlperf.launch.remote.travelling import with_travelling
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pytest_dlperf.core.arm import Tree
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.core.hosts import Host
-    from pytest_dlperf.core.place import Share
-    from pytest_dlperf.launch.remote.transport import Ways
 
 
 def behind(

@@ -7,16 +7,13 @@ of them see; where there is none, they learn it from the launcher's own timeouts
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from pytest_dlperf.core.errors import CaseError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from pytest_dlperf.core.place import Share
+from pytest_dlperf.core.place import Share
 
 _NODE_RANK: Final = "${NODE_RANK}"
 

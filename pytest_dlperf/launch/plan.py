@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
 
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import UsageError, lookup
 from pytest_dlperf.core.run import LaunchPlan
 from pytest_dlperf.launch.arms.apply import arm_env, inherited_path
-from pytest_dlperf.launch.base import behind, join_timeout_s
+from pytest_dlperf.launch.base import Launcher, Target, behind, join_timeout_s
 from pytest_dlperf.launch.launchers.horovodrun import HorovodrunLauncher
 from pytest_dlperf.launch.launchers.local import LocalLauncher
 from pytest_dlperf.launch.launchers.mpirun import MpirunLauncher
@@ -20,13 +23,6 @@ from pytest_dlperf.launch.process.orphans import RUN_VARIABLE
 from pytest_dlperf.launch.program import NoLauncher, program_env
 from pytest_dlperf.launch.remote.over_hosts import over_hosts
 from pytest_dlperf.launch.remote.travelling import environment_files, tuning
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.launch.base import Launcher, Target
 
 #: Every built-in launcher, by the name in ``Case.launcher``.
 LAUNCHERS: Final[Mapping[str, type[Launcher]]] = {

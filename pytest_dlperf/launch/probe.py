@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from filelock import FileLock
 
 from pytest_dlperf.core import runtime_folder
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.core.run import LaunchPlan
+from pytest_dlperf.core.place import Place
+from pytest_dlperf.core.run import LaunchPlan, Run
 from pytest_dlperf.launch.base import behind
 from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.launch.process.orphans import RUN_VARIABLE
 from pytest_dlperf.launch.remote.package_copy import copy_package
-
-if TYPE_CHECKING:
-    from pytest_dlperf.core.place import Place
-    from pytest_dlperf.core.run import Run
 
 #: Begins the line that holds the answer: ``worker/probe.py`` writes it.
 _MARK: Final = "dlperf-probe: "

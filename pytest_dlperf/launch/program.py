@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from pytest_dlperf.core.case import Case
 
-    from pytest_dlperf.core.case import Case
+if TYPE_CHECKING:
     from pytest_dlperf.launch.base import Target
 
 #: Tells ``pytest_dlperf.mark`` that it runs inside a case, and of what.

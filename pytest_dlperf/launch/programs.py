@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import NotRunError
 from pytest_dlperf.launch.base import find_program
 from pytest_dlperf.launch.plan import launcher_name
-
-if TYPE_CHECKING:
-    from pytest_dlperf.core.case import Case
 
 #: Launchers that are programs.
 PROGRAMS: Final = ("torchrun", "horovodrun", "mpirun")

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import math
 import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.measure.gpu_watch import FILE
+from pytest_dlperf.measure.records import RankRecords
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from pytest_dlperf.measure.records import RankRecords
-
     Line = dict[str, Any]
 
 

@@ -6,17 +6,14 @@ import os
 import platform
 import re
 import subprocess
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pytest_dlperf.core.environment import Environment
+from pytest_dlperf.measure.devices import Devices
 from pytest_dlperf.measure.nvml import INSTALL, nvml_version
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pytest_dlperf.measure.devices import Devices
 
 
 def with_target(

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.core.run import Run
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.run import Run
 
 #: torch, Paddle ("ResourceExhaustedError: Out of memory error on GPU 0"), TensorFlow.
 _DEVICE_MEMORY: Final = re.compile(

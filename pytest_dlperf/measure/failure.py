@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.core.run import NODES
+from pytest_dlperf.core.run import NODES, Run
 from pytest_dlperf.measure.exhausted import (
     full_disk,
     killed_for_memory,
     out_of_memory,
     tells_of_memory,
 )
+from pytest_dlperf.measure.records import RankRecords
 from pytest_dlperf.measure.stopped import silent_ranks, where_stopped
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.core.run import Run
-    from pytest_dlperf.measure.records import RankRecords
 
 _LAST_LINES = 12
 #: What ranks say when one that they wait for is gone (gloo, NCCL, the store, MPI, Horovod,

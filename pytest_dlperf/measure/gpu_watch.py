@@ -8,15 +8,13 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.run import LaunchPlan
 from pytest_dlperf.measure import nvml
+from pytest_dlperf.measure.nvml import GpuSample
 from pytest_dlperf.measure.records import read_progress
-
-if TYPE_CHECKING:
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.core.run import LaunchPlan
-    from pytest_dlperf.measure.nvml import GpuSample
 
 FILE: Final = "gpus.jsonl"
 _PERIOD_S: Final = 1.0

@@ -8,16 +8,12 @@ killed, and a run that reached its timeout are never repeated.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pytest_dlperf.core.run import NODES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_dlperf.core.run import Run
-    from pytest_dlperf.measure.records import RankRecords
+from pytest_dlperf.core.run import NODES, Run
+from pytest_dlperf.measure.records import RankRecords
 
 #: Code of the problem of a measurement of which a launch was repeated.
 RETRIED: Final = "launch-retried"

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.run import Run
 from pytest_dlperf.measure.failure import failure_of
 from pytest_dlperf.measure.records import read_records
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.core.run import Run
 
 #: A network file system may show another node's files this much later (NFS: up to 60 s for a
 #: folder's entries, by its default ``acdirmax``).

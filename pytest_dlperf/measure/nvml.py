@@ -6,12 +6,10 @@ import functools
 import importlib
 import importlib.metadata
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any, Final
 
 #: The kernel's number of the first pid namespace (PROC_PID_INIT_INO): the driver counts there.
 _FIRST_PID_NAMESPACE: Final = 0xEFFFFFFC

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from pytest_dlperf.core.run import Span
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 #: The version of the records that this reads: ``worker/records.py`` writes it.
 RECORDS_FORMAT: Final = 1

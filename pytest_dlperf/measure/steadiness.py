@@ -5,15 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
+from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.scaling import most_different
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pytest_dlperf.core.layout import DeviceKind
 
 #: Halves of a window whose median steps differ by less are one steady state, as a share. The
 #: smaller bound is an assumption: no recording of GPUs has told yet.

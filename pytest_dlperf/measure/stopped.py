@@ -5,20 +5,15 @@ from __future__ import annotations
 import os
 import re
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.run import Run
 from pytest_dlperf.measure.exhausted import killed_for_memory
-from pytest_dlperf.measure.records import read_progress
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.core.run import Run
-    from pytest_dlperf.measure.records import Progress, RankRecords
-
+from pytest_dlperf.measure.records import Progress, RankRecords, read_progress
 
 #: What faulthandler writes: a head for each thread, then its calls, the innermost first.
 _THREAD: Final = re.compile(r"(?:Current thread|Thread) (0x[0-9a-f]+)")

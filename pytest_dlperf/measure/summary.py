@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.core.run import Problem, RankSummary, RunSummary
+from pytest_dlperf.core.run import Problem, RankSummary, Run, RunSummary, Span
 from pytest_dlperf.core.scaling import RankScaling, Scaling
 from pytest_dlperf.measure.disturbance import disturbance, gpu_disturbance, others_alone
 from pytest_dlperf.measure.failure import failure_of
-from pytest_dlperf.measure.records import RECORDS_FORMAT, read_records
+from pytest_dlperf.measure.records import RECORDS_FORMAT, RankRecords, read_records
 from pytest_dlperf.measure.steadiness import drift
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.core.run import Run, Span
-    from pytest_dlperf.measure.records import RankRecords
 
 
 def compile_extras(records: Sequence[RankRecords]) -> dict[str, float]:

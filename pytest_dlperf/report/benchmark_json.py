@@ -10,14 +10,12 @@ from __future__ import annotations
 import json
 import statistics
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_dlperf.core.environment import Environment
-    from pytest_dlperf.core.measurement import Measurement
-    from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.environment import Environment
+from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.outcome import Outcome
 
 #: Of pytest-benchmark; readers use the fields and do not check it.
 _VERSION: Final = "5.3.1"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
+from pytest_dlperf.core.checked import Alarm, Checked, CheckedCase, CheckedMetric, Rate
 from pytest_dlperf.core.environment import short_commit
 from pytest_dlperf.report import figures
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pytest_dlperf.core.checked import Alarm, Checked, CheckedCase, CheckedMetric, Rate
 
 _HEADINGS: Final = (
     "case",

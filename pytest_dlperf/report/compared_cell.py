@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.environment_section import fields_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_dlperf.core.baseline import Baseline
-    from pytest_dlperf.core.outcome import Outcome
-
 
 #: Fields of ``Conditions`` and of the software, and how a footnote names them. Batch size and
 #: devices are the row; versions and images differ by framework, and stand with the environments.

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
+from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import CaseId
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.report import figures
-from pytest_dlperf.report.comparison_table import Table, TableKey, TableMaker, table_key
+from pytest_dlperf.report.compared_cell import Cell, Published
+from pytest_dlperf.report.comparison_table import Row, Table, TableKey, TableMaker, table_key
 from pytest_dlperf.report.document import Document, Facts, Grid, Mark
-from pytest_dlperf.report.environment_section import field_names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from pytest_dlperf.core.baseline import Baseline
-    from pytest_dlperf.core.outcome import Outcome
-    from pytest_dlperf.report.compared_cell import Cell, Published
-    from pytest_dlperf.report.comparison_table import Row
-    from pytest_dlperf.report.environment_section import EnvironmentBlock
+from pytest_dlperf.report.environment_section import EnvironmentBlock, field_names
 
 
 class Footnotes:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
+from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.case import CaseId
+from pytest_dlperf.core.layout import Layout
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.report.compared_cell import (
     Cell,
     Published,
@@ -15,12 +19,6 @@ from pytest_dlperf.report.compared_cell import (
     usual_conditions,
 )
 from pytest_dlperf.report.environment_section import UNKNOWN, fields_of
-
-if TYPE_CHECKING:
-    from pytest_dlperf.core.baseline import Baseline
-    from pytest_dlperf.core.case import CaseId
-    from pytest_dlperf.core.layout import Layout
-    from pytest_dlperf.core.outcome import Outcome
 
 #: Cases that differ in one of these stand in tables of their own, unless it is the one compared.
 TABLE_FIELDS: Final = ("suite", "size", "framework", "precision")

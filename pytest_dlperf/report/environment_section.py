@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pytest_dlperf.core.codec import encode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from pytest_dlperf.core.environment import Environment
-    from pytest_dlperf.core.outcome import Outcome
-
+from pytest_dlperf.core.environment import Environment
+from pytest_dlperf.core.outcome import Outcome
 
 #: What stands for a value that was not recorded.
 UNKNOWN: Final = "unknown"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from pytest_dlperf.core.verdict import Comparison
+from pytest_dlperf.core.verdict import Comparison
 
 #: What stands where nothing was measured.
 ABSENT: Final = "--"

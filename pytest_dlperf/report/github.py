@@ -6,15 +6,12 @@ well in a property (actions/toolkit, packages/core/src/command.ts).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.report.printable import one_line, printable
 from pytest_dlperf.report.sort_order import Standing, standing, worst_first
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from pytest_dlperf.core.outcome import Outcome
 
 #: GitHub shows no more of a type for one step.
 _SHOWN: Final = 10

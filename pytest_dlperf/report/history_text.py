@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from pytest_dlperf.core.environment import short_commit
-from pytest_dlperf.core.history import changes_within
+from pytest_dlperf.core.history import (
+    Change,
+    HistoryFound,
+    Point,
+    Series,
+    StoredCase,
+    changes_within,
+)
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.printable import columns, one_line, padded, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-from pytest_dlperf.core.history import Change, HistoryFound, Point, Series, StoredCase
 
 _CASES: Final = ("case", "machine class", "node", "outcomes", "first", "last")
 _POINTS: Final = ("time", "commit", "rate", "change", "memory", "verdict", "remarks")

@@ -5,16 +5,11 @@ from __future__ import annotations
 import glob
 import json
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.outcome import results_from_json, results_to_json
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.outcome import Outcome, results_from_json, results_to_json
 
 
 def render(outcomes: Sequence[Outcome]) -> str:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
+from pytest_dlperf.report.document import Document, Grid, Mark
 from pytest_dlperf.report.printable import one_line, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pytest_dlperf.report.document import Document, Grid, Mark
 
 #: What Markdown, HTML or a table would read as its own.
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>|~&#$])")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.report.printable import printable
 from pytest_dlperf.report.sort_order import Standing, standing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from pytest_dlperf.core.outcome import Outcome
 
 #: Digits that are told: GitLab compares texts, and shows each that differs.
 _DIGITS: Final = 4

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from pytest_dlperf.core.environment import short_commit
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.markdown import block, inline, row
 from pytest_dlperf.report.sort_order import Standing, headline, standing, worst_first
 from pytest_dlperf.report.terminal import by_sentence
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_dlperf.core.outcome import Outcome
 
 #: GitHub refuses a comment of more than 65,536 characters; a character has a byte or more.
 COMMENT_BYTES: Final = 65_000

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.scaling import CPU_SECONDS, own_seconds, skews, stored_scaling
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.document import Grid, Mark
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pytest_dlperf.core.outcome import Outcome
 
 #: Runs from which a slow rank is named.
 _FEWEST_RUNS: Final = 2

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import GOOD, Verdict
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.printable import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-    from pathlib import Path
-
-    from pytest_dlperf.core.outcome import Outcome
 
 #: How often each question is asked, since a machine that people share disturbs single sessions.
 TRIES: Final = 3

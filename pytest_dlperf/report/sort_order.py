@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import NOT_JUDGED, KnownState, Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from pytest_dlperf.core.outcome import Outcome
 
 
 class Standing(IntEnum):

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.run import Problem, RunSummary
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report import figures, scaling
 from pytest_dlperf.report.printable import columns, one_line, padded, printable
 from pytest_dlperf.report.sort_order import Standing, headline, standing, worst_first
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pytest_dlperf.core.outcome import Outcome
-    from pytest_dlperf.core.run import Problem, RunSummary
-
 
 _CASE: Final = "case"
 _VERDICT: Final = "verdict"

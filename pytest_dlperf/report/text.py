@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from pytest_dlperf.report.document import Document, Facts, Grid, Mark
 from pytest_dlperf.report.printable import columns, one_line, padded
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_dlperf.report.document import Document, Facts, Grid, Mark
 
 
 def render(document: Document) -> str:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_dlperf.cases.marker import cases_of
 from pytest_dlperf.cases.selection import Machine, Selected, Wish, fits, select, without_bf16
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import DlperfError, UsageError
 from pytest_dlperf.launch.plan import LAUNCHERS
 from pytest_dlperf.measure.logs import registry as log_formats
+from pytest_dlperf.session.perf_session import PerfSession
 from pytest_dlperf.session.pytest_private import is_matched
+from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.store.history import certificates
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.session.perf_session import PerfSession
-    from pytest_dlperf.session.settings import Settings
 
 
 def left_out(item: pytest.Item, case: Case, session: PerfSession, machine: Machine) -> str:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pytest_dlperf.core.case import CaseId
+from pytest_dlperf.core.case import Case, CaseId
+from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.judge.screen import looks
 from pytest_dlperf.judge.stats import priors
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.core.verdict import Rule
 
 #: From so many seconds on, time is told in minutes; from so many, in hours.
 _MINUTES_FROM: Final = 120

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from pytest_dlperf.core.errors import DlperfError, UsageError
+from pytest_dlperf.core.hosts import Host
 from pytest_dlperf.flow.nodes import Nodes
 from pytest_dlperf.launch.remote.keepers import keep
 from pytest_dlperf.launch.remote.package_copy import copy_package
 from pytest_dlperf.launch.remote.transport import allocated_hosts, is_this_host, ways_of
-from pytest_dlperf.measure.devices import detect
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pytest_dlperf.core.hosts import Host
-    from pytest_dlperf.measure.devices import Devices
-    from pytest_dlperf.session.settings import Settings
+from pytest_dlperf.measure.devices import Devices, detect
+from pytest_dlperf.session.settings import Settings
 
 
 def hosts_of(settings: Settings) -> tuple[Host, ...]:

@@ -6,21 +6,19 @@ import os
 import signal
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from pytest_dlperf.core.scheduling import OPTIONS as SCHEDULING
 from pytest_dlperf.flow.scheduled import Jobs
+from pytest_dlperf.flow.watcher import Watcher
 from pytest_dlperf.launch.remote.travelling import exported_names
 from pytest_dlperf.session.options import FLAGS
 from pytest_dlperf.session.repeat_options import NOT_REPEATED, own_options
+from pytest_dlperf.session.settings import Settings
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pytest
-
-    from pytest_dlperf.flow.watcher import Watcher
-    from pytest_dlperf.session.settings import Settings
 
 #: What a job's own pytest is told otherwise, or not at all.
 _NOT_FOR_JOBS: Final = NOT_REPEATED | {

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from pytest_dlperf.core.arm import parse_arm
+from pytest_dlperf.core.arm import Arm, parse_arm
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.hosts import Host
 from pytest_dlperf.core.place import Place, Share
 from pytest_dlperf.core.quantity import parse_duration
 from pytest_dlperf.core.scheduling import IN_JOB
 from pytest_dlperf.session.option_values import named_hosts, seconds, whole
-from pytest_dlperf.store.history.name import check_file, database_of, is_url
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pytest_dlperf.core.arm import Arm
-    from pytest_dlperf.core.hosts import Host
-    from pytest_dlperf.store.history.name import Database
-
+from pytest_dlperf.store.history.name import Database, check_file, database_of, is_url
 
 _OFF: Final = "off"
 #: The modules that reach each database, and the extra with each.

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.hosts import parse_hostfile, parse_hosts
+from pytest_dlperf.core.hosts import Host, parse_hostfile, parse_hosts
 from pytest_dlperf.core.quantity import parse_share
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from pytest_dlperf.core.hosts import Host
 
 #: What can be wished where others use the GPUs of a case.
 BUSY_GPUS: Final = ("wait", "refuse", "ignore")

@@ -6,23 +6,33 @@ import datetime
 import os
 import statistics
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import DlperfError, UpdateRefusedError, UsageError
-from pytest_dlperf.core.verdict import GOOD, KnownState, Verdict
+from pytest_dlperf.core.hosts import Host
+from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.run import RunSummary
+from pytest_dlperf.core.verdict import GOOD, Comparison, KnownState, Verdict
 from pytest_dlperf.flow.bench import Bench
 from pytest_dlperf.flow.budget import Budget
 from pytest_dlperf.flow.holding import GpuUse
+from pytest_dlperf.flow.nodes import Nodes
+from pytest_dlperf.flow.offline.from_logs import LogFolder
 from pytest_dlperf.flow.pipeline import judge_again, run_case
+from pytest_dlperf.flow.scheduled import Jobs
 from pytest_dlperf.judge import common_shift
 from pytest_dlperf.judge.stats.family import family_size
 from pytest_dlperf.launch.arms.make import Arms
 from pytest_dlperf.launch.process.execute import execute
-from pytest_dlperf.measure.devices import detect
+from pytest_dlperf.measure.devices import Devices, detect
 from pytest_dlperf.measure.environment import commit_of
 from pytest_dlperf.session import usage
 from pytest_dlperf.session.hosts import devices_of, hosts_of, make_nodes
@@ -32,21 +42,6 @@ from pytest_dlperf.store.baseline import update
 from pytest_dlperf.store.baseline.store import BaselineStore
 from pytest_dlperf.store.history import certificates, run_times
 from pytest_dlperf.store.history.session_runs import SessionRuns, make_session_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from pytest_dlperf.core.baseline import Baseline
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.core.hosts import Host
-    from pytest_dlperf.core.outcome import Outcome
-    from pytest_dlperf.core.run import RunSummary
-    from pytest_dlperf.core.verdict import Comparison
-    from pytest_dlperf.flow.nodes import Nodes
-    from pytest_dlperf.flow.offline.from_logs import LogFolder
-    from pytest_dlperf.flow.scheduled import Jobs
-    from pytest_dlperf.measure.devices import Devices
 
 
 def note(workdir: Path, outcome: Outcome, of_parent: Sequence[RunSummary]) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import os
+from collections.abc import Collection, Iterable
+from typing import Final
 
 from pytest_dlperf.core.place import masked
 from pytest_dlperf.session.option_values import REPORTS
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Collection, Iterable
 
 #: Options that say what becomes of a result, not how it is reached.
 NOT_REPEATED: Final = frozenset(

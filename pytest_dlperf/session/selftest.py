@@ -6,11 +6,14 @@ import os
 import shutil
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.judge.screen import looks
 from pytest_dlperf.judge.stats import priors
@@ -22,12 +25,6 @@ from pytest_dlperf.session.selftest_process import Sessions
 from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.session.terminal.github_actions import shown
 from pytest_dlperf.store.history.session_runs import make_session_folder, make_work_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-    from pathlib import Path
-
-    from pytest_dlperf.core.outcome import Outcome
 
 #: Options of pytest that only show something.
 _SHOW: Final = (

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.session.option_values import REPORTS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 #: The value that switches the self-test off, whatever ini and environment say.
 OFF: Final = "off"

@@ -9,11 +9,9 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 _PR_SET_PDEATHSIG: Final = 1  # prctl(2)
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_dlperf.core.case import FRAMEWORKS, PRECISIONS, SIZES
+from pytest_dlperf.core.arm import Arm
+from pytest_dlperf.core.case import FRAMEWORKS, PRECISIONS, SIZES, Protocol
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.hosts import Host
+from pytest_dlperf.core.place import Place
 from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.scheduling import IN_JOB, Scheduling
-from pytest_dlperf.core.verdict import BAD, GOOD, NOT_JUDGED, KnownState, Rule, Verdict
+from pytest_dlperf.core.verdict import BAD, GOOD, NOT_JUDGED, Judgement, KnownState, Rule, Verdict
 from pytest_dlperf.session import option_groups
-from pytest_dlperf.session.option_groups import HistoryWish, history_wish
+from pytest_dlperf.session.option_groups import Get, HistoryWish, history_wish
 from pytest_dlperf.session.option_values import (
     BUSY_GPUS,
     counts,
@@ -26,17 +31,7 @@ from pytest_dlperf.session.option_values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     import pytest
-
-    from pytest_dlperf.core.arm import Arm
-    from pytest_dlperf.core.case import Protocol
-    from pytest_dlperf.core.hosts import Host
-    from pytest_dlperf.core.place import Place
-    from pytest_dlperf.core.verdict import Judgement
-    from pytest_dlperf.session.option_groups import Get
 
 
 @dataclass(frozen=True, kw_only=True)

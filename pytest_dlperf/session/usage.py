@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.session import to_history
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from pytest_dlperf.session.settings import Settings
+from pytest_dlperf.session.settings import Settings
 
 
 def check_together(settings: Settings, *, processes: object) -> None:

@@ -9,21 +9,18 @@ import socket
 import sys
 import time
 import traceback
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 from pytest_dlperf.worker import arguments as command_line
 from pytest_dlperf.worker import frameworks, host, stack
+from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.checks import check_batch, check_data, check_precision
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.imports import imported
+from pytest_dlperf.worker.job import Job
 from pytest_dlperf.worker.loop import Window, check_loss, run_loop, write_canary, write_scaling
 from pytest_dlperf.worker.records import RECORDS_FORMAT, ProgressCounter, RecordWriter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_dlperf.worker.arguments import Arguments
-    from pytest_dlperf.worker.job import Job
 
 
 def main() -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from pytest_dlperf.worker.failure import WorkerFailure
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 #: The dtype in which most of a precision's matrix work is done.
 EXPECTED_DTYPE: Final = {

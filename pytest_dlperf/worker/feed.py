@@ -6,13 +6,11 @@ import itertools
 import multiprocessing
 import time
 import traceback
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterable, Iterator
+from multiprocessing.queues import SimpleQueue
+from typing import Any, Protocol
 
 from pytest_dlperf.worker.failure import WorkerFailure
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from multiprocessing.queues import SimpleQueue
 
 
 class Dataset(Protocol):

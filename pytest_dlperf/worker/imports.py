@@ -6,11 +6,9 @@ import hashlib
 import os
 import sys
 import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Any, Final
 
 #: Names the trees, where somebody wants to know: the launch plan of an interleaved A/B.
 TREES_VARIABLE: Final = "DLPERF_TREES"

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pytest_dlperf.worker.feed import Feed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from contextlib import AbstractContextManager
 
 #: The workload option for the number of processes or threads that read data for a rank.
 DATA_WORKERS_OPTION: Final = "data_workers"

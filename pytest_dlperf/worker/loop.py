@@ -6,18 +6,14 @@ import contextlib
 import math
 import statistics
 import time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from pytest_dlperf.worker import compiling, host
 from pytest_dlperf.worker.failure import WorkerFailure
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from pytest_dlperf.worker.frameworks.base import Framework
-    from pytest_dlperf.worker.records import ProgressCounter, RecordWriter
-
+from pytest_dlperf.worker.frameworks.base import Framework
+from pytest_dlperf.worker.records import ProgressCounter, RecordWriter
 
 # What is measured after the window: the share of collectives in a step, all-reduce by size.
 #

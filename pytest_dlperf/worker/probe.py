@@ -13,12 +13,10 @@ import json
 import os
 import platform
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from pytest_dlperf.worker.frameworks.base import nccl_of_paddle, nccl_version
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 
 class Probed(NamedTuple):

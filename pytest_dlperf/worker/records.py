@@ -12,10 +12,8 @@ import os
 import socket
 import struct
 import time
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Any, Final
 
 #: Version of the records; the pytest side refuses another.
 RECORDS_FORMAT: Final = 1

@@ -10,10 +10,8 @@ import faulthandler
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING, TextIO
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import TextIO
 
 #: The file must stay open; a signal's handler writes to it.
 _FILES: list[TextIO] = []

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any, NoReturn
 
 from pytest_dlperf.cli.history import bisect_step, move, show
-
-if TYPE_CHECKING:
-    from typing import NoReturn
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pytest_dlperf.core.arm import RefArm, parse_arm
 from pytest_dlperf.core.errors import DlperfError, UsageError
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.quantity import parse_share
-from pytest_dlperf.core.verdict import GOOD, Verdict
+from pytest_dlperf.core.verdict import GOOD, Judgement, Verdict
 from pytest_dlperf.launch.arms.git import commit_of, top_of
-
-if TYPE_CHECKING:
-    import argparse
-
-    from pytest_dlperf.core.outcome import Outcome
-    from pytest_dlperf.core.verdict import Judgement
 
 NAME: Final = "bisect-step"
 #: Exit codes as ``git bisect run`` reads them: the old state, the new one, cannot be tested, and

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import hashlib
 import io
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pytest_dlperf.cli.history.opened import address_in
 from pytest_dlperf.cli.history.show import (
@@ -18,15 +20,9 @@ from pytest_dlperf.cli.history.show import (
 )
 from pytest_dlperf.cli.stdout import say
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.history import Series
 from pytest_dlperf.report.figures import counted
 from pytest_dlperf.report.printable import printable
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterable
-
-    from pytest_dlperf.core.history import Series
-
 
 _OF_SERIES: Final = ("case_id", "machine_class", "node", "unit")
 _OF_POINT: Final = (

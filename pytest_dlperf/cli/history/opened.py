@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pytest_dlperf.cli.history.pytest_root import root_of
 from pytest_dlperf.core.errors import UsageError
-
-if TYPE_CHECKING:
-    import argparse
-
-    from pytest_dlperf.store.history.address import Address
+from pytest_dlperf.store.history.address import Address
 
 #: Where pytest sessions leave it, if no other was named.
 _DEFAULT: Final = Path(".dlperf/history.sqlite")

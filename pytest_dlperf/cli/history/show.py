@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import fnmatch
 import json
 import shlex
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,19 +18,14 @@ from pytest_dlperf.cli.stdout import say
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.environment import short_commit
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.history import Bisection, HistoryFound
+from pytest_dlperf.core.history import Bisection, Change, HistoryFound, Series
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.quantity import parse_share, parse_time
 from pytest_dlperf.report.figures import counted
 from pytest_dlperf.session.option_values import whole
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterable, Sequence
-
     import sqlalchemy as sa
-
-    from pytest_dlperf.core.history import Change, Series
-    from pytest_dlperf.core.outcome import Outcome
 
 
 def bisection_of(

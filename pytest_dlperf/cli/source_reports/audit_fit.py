@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pytest_dlperf.cli import extract as extract_command
-from pytest_dlperf.cli.source_reports.audit_rules import LOSS, groups_of, rules_of
-from pytest_dlperf.cli.source_reports.audit_table import cells_of
+from pytest_dlperf.cli.source_reports.audit_rules import (
+    LOSS,
+    Found,
+    Group,
+    Rule,
+    groups_of,
+    rules_of,
+)
+from pytest_dlperf.cli.source_reports.audit_table import Cell, cells_of
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.measure.logs.extract import LogResult
 from pytest_dlperf.report import figures
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from pytest_dlperf.cli.source_reports.audit_rules import Found, Group, Rule
-    from pytest_dlperf.cli.source_reports.audit_table import Cell
-    from pytest_dlperf.measure.logs.extract import LogResult
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

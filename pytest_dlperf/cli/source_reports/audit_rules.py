@@ -6,20 +6,17 @@ import itertools
 import os
 import statistics
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pytest_dlperf.cli.source_reports.audit_table import Cell
 from pytest_dlperf.core.quantity import same_precision
 from pytest_dlperf.measure.logs import rules
+from pytest_dlperf.measure.logs.extract import LogResult
 from pytest_dlperf.measure.logs.layout_summary import Place
 from pytest_dlperf.measure.logs.path_words import name_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from pytest_dlperf.cli.source_reports.audit_table import Cell
-    from pytest_dlperf.measure.logs.extract import LogResult
 
 #: The rule of columns of losses, and of no others.
 LOSS: Final = "the last loss"

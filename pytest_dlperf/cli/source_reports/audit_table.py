@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from typing import Final, Literal
 
 Kind = Literal["rate", "speedup", "loss"]
 _NUMBER: Final = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?")

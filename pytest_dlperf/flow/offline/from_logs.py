@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
+from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.log_pattern import LogPattern
 from pytest_dlperf.core.measurement import Conditions, Measurement
 from pytest_dlperf.core.quantity import precisions, same_precision, same_unit
-from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
+from pytest_dlperf.core.verdict import Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.flow.offline.rates import arm_of, arm_of_logs
 from pytest_dlperf.flow.user_program import format_of, log_run_summary
 from pytest_dlperf.judge.log_verdict import judge_logs
@@ -22,15 +26,6 @@ from pytest_dlperf.measure.logs.layout_summary import Place
 from pytest_dlperf.measure.logs.problems import LOSS_LOST
 from pytest_dlperf.measure.logs.registry import SAMPLES, sniff
 from pytest_dlperf.measure.logs.sizes import MISMATCHES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from pytest_dlperf.core.baseline import Baseline
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.core.verdict import Rule
-
 
 #: Formats that several frameworks write are left out: insightface's, MLPerf's, our own.
 _FRAMEWORKS: Final = {

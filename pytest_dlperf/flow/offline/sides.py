@@ -8,31 +8,27 @@ import json
 import os
 import statistics
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.codec import DecodeError, decode
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome, results_from_json
 from pytest_dlperf.core.run import Problem
+from pytest_dlperf.core.verdict import Judgement, Rule
 from pytest_dlperf.flow.offline.rates import Training, arm_of, arm_of_logs, numbers_of_arm
 from pytest_dlperf.judge.log_verdict import LogArm, judge_logs
 from pytest_dlperf.judge.numbers import Numbers, judge_numbers, judge_pairs
 from pytest_dlperf.judge.verdict import judge
-from pytest_dlperf.measure.logs.extract import LogResult, extract
+from pytest_dlperf.measure.logs.extract import LogResult, Question, extract
 from pytest_dlperf.measure.logs.layout_summary import Place
 from pytest_dlperf.measure.logs.path_words import key_of, name_of
 from pytest_dlperf.measure.logs.problems import implausible
 from pytest_dlperf.report.json_ import read_shards
 from pytest_dlperf.store.baseline.stored_session import session_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pytest_dlperf.core.verdict import Judgement, Rule
-    from pytest_dlperf.measure.logs.extract import Question
 
 
 def numbers_of(values: dict[str, Any], path: Path) -> Numbers:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pytest_dlperf.core.baseline import level_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pytest_dlperf.core.baseline import Baseline
-    from pytest_dlperf.core.verdict import Rule
-    from pytest_dlperf.judge.screen import Spending
+from pytest_dlperf.core.baseline import Baseline, level_of
+from pytest_dlperf.core.verdict import Rule
+from pytest_dlperf.judge.screen import Spending
 
 #: The throughput's part of what a case may spend: it is what most slowdowns show in.
 _THROUGHPUT: Final = 0.8

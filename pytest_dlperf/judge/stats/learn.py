@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pytest_dlperf.core.baseline import level_of
+from pytest_dlperf.core.baseline import Session, level_of
 from pytest_dlperf.core.noise import LearntNoise, Prior
 from pytest_dlperf.judge.stats.levels import MEDIAN_DEVIATION, median_cost, undisturbed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from pytest_dlperf.core.baseline import Session
 
 #: The built-in prior counts as so many degrees of freedom among those that were stored.
 _BUILT_IN_DF: Final = 2.0

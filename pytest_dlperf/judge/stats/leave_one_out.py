@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.checked import Rate
-from pytest_dlperf.core.verdict import GOOD, Comparison, Verdict
+from pytest_dlperf.core.layout import DeviceKind
+from pytest_dlperf.core.noise import Prior
+from pytest_dlperf.core.verdict import GOOD, Comparison, Rule, Verdict
 from pytest_dlperf.judge import metrics
 from pytest_dlperf.judge.compare import comparison_of, tolerance_for
 from pytest_dlperf.judge.screen import ONE_LOOK
 from pytest_dlperf.judge.stats import family, priors
-from pytest_dlperf.judge.stats.levels import margin
+from pytest_dlperf.judge.stats.levels import Level, margin
 from pytest_dlperf.judge.stats.stored import contrast_with, expected_spread_with
-from pytest_dlperf.judge.stats.totals import each_left_out, totals_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from pytest_dlperf.core.baseline import Session
-    from pytest_dlperf.core.layout import DeviceKind
-    from pytest_dlperf.core.noise import Prior
-    from pytest_dlperf.core.verdict import Rule
-    from pytest_dlperf.judge.stats.levels import Level
-    from pytest_dlperf.judge.stats.totals import Totals
-
+from pytest_dlperf.judge.stats.totals import Totals, each_left_out, totals_of
 
 #: From one case to the next a session of pytest hardly takes longer.
 _LONGEST_CASE: Final = timedelta(hours=2)

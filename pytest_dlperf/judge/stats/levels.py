@@ -8,14 +8,11 @@ from __future__ import annotations
 import math
 import statistics
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from pytest_dlperf.core.noise import Prior
-
+from pytest_dlperf.core.noise import Prior
 
 #: The largest log of a number.
 _LARGEST: Final = math.log(sys.float_info.max)

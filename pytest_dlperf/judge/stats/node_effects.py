@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -15,8 +16,6 @@ from pytest_dlperf.core.node_effect import NodeEffect, NodeEffects
 from pytest_dlperf.judge.stats.leave_one_out import Stamp, suite_sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
-
     from numpy import float64
     from numpy.typing import NDArray
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pytest_dlperf.core.noise import Prior
+from pytest_dlperf.core.verdict import Comparison
 from pytest_dlperf.judge.stats.levels import (
     MEDIAN_DEVIATION,
     Contrast,
@@ -19,12 +22,6 @@ from pytest_dlperf.judge.stats.levels import (
     moderated,
     never_wider,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_dlperf.core.noise import Prior
-    from pytest_dlperf.core.verdict import Comparison
 
 #: Of interleaved pairs, where none is given.
 TOLERANCE: Final = 0.03

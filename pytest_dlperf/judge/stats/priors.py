@@ -7,17 +7,14 @@ itself has shown goes before them (``learn.py``).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.noise import Prior
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.core.layout import DeviceKind
-    from pytest_dlperf.core.verdict import Rule
+from pytest_dlperf.core.verdict import Rule
 
 THROUGHPUT: Final[Mapping[DeviceKind, Prior]] = {
     "cpu": Prior(run_sd=0.03, session_sd=0.03),

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pytest_dlperf.core.noise import Prior
+from pytest_dlperf.core.verdict import Rule
+from pytest_dlperf.judge.metrics import Metric
+from pytest_dlperf.judge.screen import Spending
 from pytest_dlperf.judge.stats.family import alarm_alpha
-from pytest_dlperf.judge.stats.levels import Spread, margin, median_cost, quantile
-from pytest_dlperf.judge.stats.paired import contrast_of, likely_variance
+from pytest_dlperf.judge.stats.levels import Contrast, Spread, margin, median_cost, quantile
+from pytest_dlperf.judge.stats.paired import Pairs, contrast_of, likely_variance
 from pytest_dlperf.judge.stats.stored import expected_alarm
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_dlperf.core.noise import Prior
-    from pytest_dlperf.core.verdict import Rule
-    from pytest_dlperf.judge.metrics import Metric
-    from pytest_dlperf.judge.screen import Spending
-    from pytest_dlperf.judge.stats.levels import Contrast
-    from pytest_dlperf.judge.stats.paired import Pairs
-
 
 #: How surely that many pairs would do.
 _PAIRS_POWER: Final = 0.8

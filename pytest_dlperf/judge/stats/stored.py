@@ -7,25 +7,21 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pytest_dlperf.core.noise import Prior
 from pytest_dlperf.judge.stats.levels import (
     Contrast,
+    Level,
     Spread,
     is_noisier,
     moderated,
     pooled_run_variance,
     squares,
 )
-from pytest_dlperf.judge.stats.totals import totals_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_dlperf.core.noise import Prior
-    from pytest_dlperf.judge.stats.levels import Level
-    from pytest_dlperf.judge.stats.totals import Totals
+from pytest_dlperf.judge.stats.totals import Totals, totals_of
 
 #: However quiet the runs, so much of the variance that is believed of sessions stays.
 _QUIETEST: Final = 0.25

@@ -5,18 +5,13 @@ from __future__ import annotations
 import statistics
 from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
-from typing import TYPE_CHECKING
 
-from pytest_dlperf.judge.stats.levels import far_off, squares, squares_of_runs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pytest_dlperf.core.noise import Prior
-    from pytest_dlperf.judge.stats.levels import Level
+from pytest_dlperf.core.noise import Prior
+from pytest_dlperf.judge.stats.levels import Level, far_off, squares, squares_of_runs
 
 
 class Runs:

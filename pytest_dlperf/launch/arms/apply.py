@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pytest_dlperf.core.arm import ReadyArm, Reported
-    from pytest_dlperf.launch.base import Target
+from pytest_dlperf.core.arm import ReadyArm, Reported
+from pytest_dlperf.launch.base import Target
 
 #: ``worker/imports.py`` reads them.
 _TREES = "DLPERF_TREES"

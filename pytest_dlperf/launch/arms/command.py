@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.run import LaunchPlan, Run
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 #: Runs a plan to its end: ``launch/process/execute.py``.
 Execute = Callable[[LaunchPlan], Run]

@@ -6,12 +6,9 @@ import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pytest_dlperf.core.arm import RefArm
 from pytest_dlperf.core.errors import CaseError
-
-if TYPE_CHECKING:
-    from pytest_dlperf.core.arm import RefArm
 
 
 def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

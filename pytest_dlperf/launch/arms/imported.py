@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Set
-
-    from pytest_dlperf.core.arm import ReadyArm
-
+from pytest_dlperf.core.arm import ReadyArm
 
 _PYTHON: Final = frozenset({".py", ".so", ".pyd"})
 _NATIVE: Final = frozenset(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from filelock import FileLock
 
 from pytest_dlperf.core.arm import (
+    Arm,
     InterpreterArm,
     ReadyArm,
     RefArm,
@@ -20,16 +22,10 @@ from pytest_dlperf.core.arm import (
 )
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.launch.arms import worktree
+from pytest_dlperf.launch.arms.command import Execute
 from pytest_dlperf.launch.arms.git import commit_of, top_of
 from pytest_dlperf.launch.arms.overlay import Installer
 from pytest_dlperf.launch.arms.resolved import local_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from pytest_dlperf.core.arm import Arm
-    from pytest_dlperf.launch.arms.command import Execute
-
 
 #: Folders of one kind that are kept, beside those that a living session uses.
 _KEPT: Final = 3

@@ -8,20 +8,22 @@ import re
 import shutil
 import subprocess
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from filelock import FileLock
 
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.launch.arms.command import last_lines, run_command
-from pytest_dlperf.launch.arms.resolved import content_of, local_path, of_pins, of_report, words_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_dlperf.launch.arms.command import Execute
-    from pytest_dlperf.launch.arms.resolved import Resolved
+from pytest_dlperf.launch.arms.command import Execute, last_lines, run_command
+from pytest_dlperf.launch.arms.resolved import (
+    Resolved,
+    content_of,
+    local_path,
+    of_pins,
+    of_report,
+    words_of,
+)
 
 #: The first pip that tells what it would install.
 _PIP: Final = (22, 2)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from pytest_dlperf.core.errors import CaseError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 _FILE_URL: Final = re.compile(r"(?:@\s*|^)file://(?:localhost)?(/[^;#\s]*)")
 _EXTRAS: Final = re.compile(r"\[[^\]]*\]$")

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from pathlib import PurePath
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path, PurePath
 
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.launch.arms.command import last_lines, run_command
+from pytest_dlperf.launch.arms.command import Execute, last_lines, run_command
 from pytest_dlperf.launch.arms.git import git
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from pytest_dlperf.launch.arms.command import Execute
 
 
 def folder_name(commit: str, setup: str, links: Sequence[str]) -> str:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import TYPE_CHECKING, ClassVar, Final
+from pathlib import Path
+from typing import ClassVar, Final
 
-from pytest_dlperf.launch.base import program_beside, rank_command
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.launch.base import Target, program_beside, rank_command
 from pytest_dlperf.launch.program import MARK_VARIABLE
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.launch.base import Target
 
 _LIBRARIES: Final = "LD_LIBRARY_PATH"
 #: What ranks on other hosts need of the plan's environment, and of the user's.

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from pathlib import Path
+from typing import ClassVar
 
-from pytest_dlperf.launch.base import find_program, join_timeout_s, program_beside, rank_command
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.launch.base import Target
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.launch.base import (
+    Target,
+    find_program,
+    join_timeout_s,
+    program_beside,
+    rank_command,
+)
 
 
 class TorchrunLauncher:

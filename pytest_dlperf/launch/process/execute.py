@@ -8,10 +8,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from pytest_dlperf.core.run import NODES, Run
+from pytest_dlperf.core.run import NODES, LaunchPlan, Run
 from pytest_dlperf.launch.process import supervisor as supervisor_program
 from pytest_dlperf.launch.process.orphans import RUN_VARIABLE, end_left_over
 from pytest_dlperf.launch.process.run_logs import absorb_logs
@@ -22,11 +23,6 @@ from pytest_dlperf.launch.remote.over_hosts import (
     how_nodes_ended,
     remove_settings,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_dlperf.core.run import LaunchPlan
 
 _POLL_S: Final = 0.25
 

@@ -11,14 +11,12 @@ import fcntl
 import json
 import os
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pytest_dlperf.core import runtime_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _POLL_S: Final = 0.2
 #: Between two sentences about who holds the lease: on a busy host holders change all the time.

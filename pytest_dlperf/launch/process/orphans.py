@@ -9,11 +9,9 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Final
 
 #: Tells the processes of one run from all others, also after their parents are gone.
 RUN_VARIABLE: Final = "DLPERF_RUN"

@@ -6,13 +6,11 @@ Standard library only, and nothing of this package: the supervisor is run by its
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import shutil
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    import io
-    from pathlib import Path
+from pathlib import Path
+from typing import Final
 
 #: Of ``output.log``; the logs of single ranks have as much again, shared out among them.
 LOG_BYTES: Final = 64 * 2**20

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
 
+from pytest_dlperf.core.hosts import Reach
 from pytest_dlperf.launch.remote.channel import Channel, pump
 from pytest_dlperf.launch.remote.over_hosts import CONNECT_TIMEOUT_S, nonce_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from pytest_dlperf.core.hosts import Reach
 
 _POLL_S: Final = 0.2
 

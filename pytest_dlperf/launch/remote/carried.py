@@ -10,11 +10,9 @@ import io
 import os
 import shutil
 import tarfile
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
 
 _CHUNK: Final = 1 << 16
 

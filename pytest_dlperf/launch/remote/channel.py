@@ -27,14 +27,12 @@ import shlex
 import subprocess
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 from pytest_dlperf.core.hosts import Reach
 from pytest_dlperf.launch.remote.far_side import BEGIN
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
 #: What the far end consists of, each after what it imports.

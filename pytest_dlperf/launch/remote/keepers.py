@@ -9,18 +9,15 @@ import json
 import tarfile
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.hosts import Reach
 from pytest_dlperf.launch.remote.channel import Channel, pump
 from pytest_dlperf.launch.remote.network import identity
 from pytest_dlperf.launch.remote.over_hosts import CONNECT_TIMEOUT_S, nonce_of, write_nonce
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from pytest_dlperf.core.hosts import Reach
 
 _POLL_S: Final = 0.2
 _BEAT_S: Final = 2.0

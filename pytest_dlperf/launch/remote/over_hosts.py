@@ -7,22 +7,17 @@ import os
 import secrets
 import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from pytest_dlperf.core.run import NodePlan
+from pytest_dlperf.core.hosts import Host
+from pytest_dlperf.core.run import LaunchPlan, NodePlan
 from pytest_dlperf.launch.remote import conductor
 from pytest_dlperf.launch.remote.rsh_agent import SHELL
+from pytest_dlperf.launch.remote.transport import Ways
 from pytest_dlperf.launch.remote.travelling import ENVIRONMENT_FILE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pytest_dlperf.core.hosts import Host
-    from pytest_dlperf.core.run import LaunchPlan
-    from pytest_dlperf.launch.remote.transport import Ways
-
 
 #: Where the ranks meet on the first node, unless the launcher finds a port itself.
 _DEFAULT_PORT: Final = 29500

@@ -6,15 +6,13 @@ import os
 import shlex
 import socket
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.hosts import Host, Reach, parse_hosts
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 #: After the user's own words, which win: ssh takes the first value of an option. A cut link is
 #: noticed after 15 s; nobody is there to type a password.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
     from pytest_dlperf.launch.base import Target
 
 

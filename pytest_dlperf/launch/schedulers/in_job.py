@@ -12,11 +12,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Any
 
 _POLL_S = 0.5
 #: Seconds between a request to end and the end by force; below Slurm's own default of 30.

@@ -9,16 +9,12 @@ import hashlib
 import json
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pytest_dlperf.core.case import Case
-
 
 # Plain values as YAML, without a library: this package writes a little of it and reads none.
 #

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
+from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.launch.schedulers.heartbeat import LOST_S
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pytest_dlperf.core.layout import Layout
 
 #: Exit code of a job whose node lacks a folder or a program.
 MISPLACED: Final = 78

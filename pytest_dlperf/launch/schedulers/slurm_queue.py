@@ -11,17 +11,14 @@ import re
 import shutil
 import subprocess
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.launch.schedulers import in_job
 from pytest_dlperf.launch.schedulers.slurm_job import JobRequest, sbatch_words, script_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
 
 #: States in which a job is still to come, or goes on. All others are ends.
 _WAITING: Final = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SUSPENDED"})

@@ -7,10 +7,9 @@ run may come at its end. So the place of a word alone says little.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from pytest_dlperf.measure.logs.declare import Format, Reading
+from pytest_dlperf.measure.logs.declare import Format, Reading
 
 #: So many bars are told apart.
 _MOST_BARS: Final = 64

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timezone
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import BinaryIO
-
+from typing import BinaryIO, Final, NamedTuple
 
 _DATE: Final = re.compile(
     rb"(\d{4})[-/](\d\d)[-/](\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?"

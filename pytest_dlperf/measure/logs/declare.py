@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable  # noqa: TC003 - dataclass field
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from pytest_dlperf.core.log_pattern import Averaging, Scope  # noqa: TC001 - dataclass fields
+from pytest_dlperf.core.log_pattern import Averaging, Scope
 
 #: Between these a rate or a time may be: what is printed beyond them is no measurement.
 LEAST: Final = 1e-9

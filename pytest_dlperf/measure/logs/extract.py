@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.run import Problem
+from pytest_dlperf.core.run import Problem, Span
 from pytest_dlperf.measure.logs import facts, problems, rules, sizes, spans
 from pytest_dlperf.measure.logs.clean import Sieve, blocks, lines_with, stamp
+from pytest_dlperf.measure.logs.declare import Format
+from pytest_dlperf.measure.logs.facts import Facts
 from pytest_dlperf.measure.logs.records import Reader
 from pytest_dlperf.measure.logs.registry import sniff
 from pytest_dlperf.measure.logs.timeline import Timeline
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from pytest_dlperf.core.run import Span
-    from pytest_dlperf.measure.logs.declare import Format
-    from pytest_dlperf.measure.logs.facts import Facts
-
 
 _UNSURE: Final = Problem(
     code="unknown-format",

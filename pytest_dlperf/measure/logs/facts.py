@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from pytest_dlperf.measure.logs import path_words
 from pytest_dlperf.measure.logs.clean import untagged
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Restarts:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 import statistics
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
+from pytest_dlperf.core.run import Problem
 from pytest_dlperf.measure.logs import problems
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pytest_dlperf.core.run import Problem
     from pytest_dlperf.measure.logs.extract import LogResult
 
 _LAYOUT: Final = re.compile(r"(\d{1,4})n(\d{1,4})[gc]")

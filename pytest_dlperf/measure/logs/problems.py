@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from pytest_dlperf.core.run import Problem
+from pytest_dlperf.measure.logs.declare import Format
+from pytest_dlperf.measure.logs.rules import Selection
+from pytest_dlperf.measure.logs.spans import Stretches
+from pytest_dlperf.measure.logs.timeline import Timeline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from pytest_dlperf.measure.logs.declare import Format
     from pytest_dlperf.measure.logs.facts import Facts
-    from pytest_dlperf.measure.logs.rules import Selection
     from pytest_dlperf.measure.logs.sizes import Sizes
-    from pytest_dlperf.measure.logs.spans import Stretches
-    from pytest_dlperf.measure.logs.timeline import Timeline
 
 
 def refusal(

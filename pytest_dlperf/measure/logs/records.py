@@ -6,6 +6,7 @@ import math
 import random
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -14,19 +15,13 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from pytest_dlperf.measure.logs.clean import LINE_BYTES, untagged
-from pytest_dlperf.measure.logs.declare import Reading
+from pytest_dlperf.measure.logs.declare import Format, Reading
 from pytest_dlperf.measure.logs.third_party import BrokenFormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
-    from pytest_dlperf.measure.logs.declare import Format
-
     Places = NDArray[np.intp]
-    from collections.abc import Iterable
-
     Floats = NDArray[np.float64]
 
 

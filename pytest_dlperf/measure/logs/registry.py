@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pytest_dlperf.core.errors import lookup
 from pytest_dlperf.measure.logs import third_party
 from pytest_dlperf.measure.logs.clean import lines_with
+from pytest_dlperf.measure.logs.declare import Format
 from pytest_dlperf.measure.logs.third_party import BrokenFormatError, warn
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pytest_dlperf.measure.logs.declare import Format
-
 
 #: So many records of one format decide.
 _ENOUGH = 20

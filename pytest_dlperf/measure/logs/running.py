@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from pytest_dlperf.measure.logs.declare import Format
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from pytest_dlperf.measure.logs.declare import Format
 
     Floats = NDArray[np.float64]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -9,15 +10,13 @@ import numpy as np
 
 from pytest_dlperf.core.quantity import same_precision
 from pytest_dlperf.core.run import Problem
+from pytest_dlperf.measure.logs.declare import Format
+from pytest_dlperf.measure.logs.facts import Facts
 from pytest_dlperf.measure.logs.path_words import is_laid_out
+from pytest_dlperf.measure.logs.windows import Windows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pytest_dlperf.measure.logs.declare import Format
     from pytest_dlperf.measure.logs.extract import Question
-    from pytest_dlperf.measure.logs.facts import Facts
-    from pytest_dlperf.measure.logs.windows import Windows
 
 
 #: Codes of a log that is of another training than was declared, or than its path says.

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pytest_dlperf.core.log_pattern import Scope
 from pytest_dlperf.core.run import Span
 from pytest_dlperf.measure.logs.declare import LEAST, MOST
+from pytest_dlperf.measure.logs.windows import Windows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from pytest_dlperf.core.log_pattern import Scope
-    from pytest_dlperf.measure.logs.windows import Windows
 
     Floats = NDArray[np.float64]
     Flags = NDArray[np.bool_]

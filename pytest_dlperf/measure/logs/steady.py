@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pytest_dlperf.measure.logs.declare import LEAST, MOST
+from pytest_dlperf.measure.logs.declare import LEAST, MOST, Format
+from pytest_dlperf.measure.logs.records import Columns
 from pytest_dlperf.measure.logs.running import ROUNDING, RunningState, of_usual_work
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from pytest_dlperf.measure.logs.declare import Format
-    from pytest_dlperf.measure.logs.records import Columns
 
     Floats = NDArray[np.float64]
     Flags = NDArray[np.bool_]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Final
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.measure.logs.declare import Format, Reading
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from importlib.metadata import EntryPoint
 
 ENTRY_POINTS: Final = "pytest_dlperf.log_formats"
 

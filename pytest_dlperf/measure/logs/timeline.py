@@ -9,20 +9,16 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from pytest_dlperf.measure.logs.bars import Bars
-from pytest_dlperf.measure.logs.declare import measured, waited
+from pytest_dlperf.measure.logs.declare import Format, Reading, measured, waited
+from pytest_dlperf.measure.logs.records import Columns
 from pytest_dlperf.measure.logs.running import RunningMean, UsualWork, rest_of_epoch
 from pytest_dlperf.measure.logs.steady import Before, stride
 from pytest_dlperf.measure.logs.windows import Window, Windows
-
-if TYPE_CHECKING:
-    from pytest_dlperf.measure.logs.declare import Format, Reading
-    from pytest_dlperf.measure.logs.records import Columns
-
 
 #: Ranks print a step at about the same time: only the last two steps can come again.
 _RECENT: Final = 2

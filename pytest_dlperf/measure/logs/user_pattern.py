@@ -10,15 +10,13 @@ from __future__ import annotations
 import math
 import re
 import time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.log_pattern import LogPattern
 from pytest_dlperf.measure.logs.declare import NOT_FINITE, NUMBER, Format, Reading
 from pytest_dlperf.measure.logs.records import DIGITS_TO_0
 from pytest_dlperf.measure.logs.registry import SAMPLES
-
-if TYPE_CHECKING:
-    from pytest_dlperf.core.log_pattern import LogPattern
 
 #: More processor time than this for one line, or a part of it, is too much.
 _SECONDS: Final = 0.25

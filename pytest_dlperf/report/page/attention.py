@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import BAD, NOT_JUDGED, Verdict
 from pytest_dlperf.report.page.markup import Html, code, joined, name, paragraph, text
 from pytest_dlperf.report.page.verdicts import badge, counts, sentence
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pytest_dlperf.core.outcome import Outcome
 
 #: More sentences than anyone reads; the table has all of them.
 _SENTENCES_MAX: Final = 40

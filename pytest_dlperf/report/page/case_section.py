@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
 
 from pytest_dlperf.core.baseline import level_of
+from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.run import RunSummary
+from pytest_dlperf.core.verdict import Comparison
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.page.attention import command_of
+from pytest_dlperf.report.page.figure import ChartBook, Drawn
 from pytest_dlperf.report.page.markup import Html, code, facts, joined, name, paragraph, text
 from pytest_dlperf.report.page.ranks_chart import memory_chart, skew_chart
 from pytest_dlperf.report.page.runs_chart import runs_chart
@@ -14,14 +19,6 @@ from pytest_dlperf.report.page.table import Column, TableCell, TableRow, cell, n
 from pytest_dlperf.report.page.trace_chart import trace_chart
 from pytest_dlperf.report.page.verdicts import badge, badge_of, sentence
 from pytest_dlperf.report.scaling import scaling_figures
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from pytest_dlperf.core.outcome import Outcome
-    from pytest_dlperf.core.run import RunSummary
-    from pytest_dlperf.core.verdict import Comparison
-    from pytest_dlperf.report.page.figure import ChartBook, Drawn
 
 
 class Change(NamedTuple):

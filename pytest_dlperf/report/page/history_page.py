@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
-from pytest_dlperf.core.history import changes_within
+from pytest_dlperf.core.history import Change, HistoryFound, Series, changes_within
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.history_text import commit_range, commits_of
 from pytest_dlperf.report.page.figure import ChartBook
@@ -20,11 +21,6 @@ from pytest_dlperf.report.page.table import (
     number,
     table,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_dlperf.core.history import Change, HistoryFound, Series
 
 #: Of a time, its date.
 _DATE: Final = 10

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from html import escape
-from typing import TYPE_CHECKING, Final, NewType
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from typing import Final, NewType
 
 #: What may stand in a page as it is; mypy tells it from text that was not escaped.
 Html = NewType("Html", str)

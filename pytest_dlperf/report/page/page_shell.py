@@ -7,17 +7,13 @@ import gzip
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from importlib import resources
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.report.page.figure import Drawn
 from pytest_dlperf.report.page.markup import Html, text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pytest_dlperf.report.page.figure import Drawn
-
 
 # The charting library of a page, and its charts, packed so that they can be no markup.
 #

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.scaling import CPU_SECONDS
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.page.figure import Drawn
 from pytest_dlperf.report.page.table import Column, TableRow, cell, number, table
 from pytest_dlperf.report.scaling import rank_skews
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pytest_dlperf.core.outcome import Outcome
 
 _HEIGHT: Final = 160
 _MIB: Final = 2**20

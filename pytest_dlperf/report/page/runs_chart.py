@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 from pytest_dlperf.core.baseline import level_of
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.page.figure import Drawn
 from pytest_dlperf.report.page.markup import text
 from pytest_dlperf.report.page.table import Column, TableRow, cell, number, table
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_dlperf.core.outcome import Outcome
 
 _HEIGHT: Final = 220
 #: Of more stored sessions only the last ones are drawn.

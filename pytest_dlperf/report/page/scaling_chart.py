@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
 
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.compared_cell import counts
 from pytest_dlperf.report.page.figure import Drawn
 from pytest_dlperf.report.page.table import Column, TableRow, cell, number, table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from pytest_dlperf.core.outcome import Outcome
 
 _HEIGHT: Final = 240
 #: Where device counts differ so many times, both axes are logarithmic.

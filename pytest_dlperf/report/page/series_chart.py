@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from pytest_dlperf.core.environment import short_commit
+from pytest_dlperf.core.history import Change, Point, Series
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.history_text import commit_range
 from pytest_dlperf.report.page.figure import Drawn
+from pytest_dlperf.report.page.markup import Html
 from pytest_dlperf.report.page.table import Column, TableRow, cell, number, table
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_dlperf.core.history import Change, Point, Series
-    from pytest_dlperf.report.page.markup import Html
 
 _HEIGHT: Final = 240
 #: Of a longer series the newest outcomes are drawn.

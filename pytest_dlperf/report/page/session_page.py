@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from pytest_dlperf.core.environment import short_commit
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.comparison_document import compare, comparison_document
+from pytest_dlperf.report.document import Document, Grid, Mark
 from pytest_dlperf.report.environment_section import environment_blocks
 from pytest_dlperf.report.page.attention import attention, counted
 from pytest_dlperf.report.page.case_section import case_section
@@ -24,12 +27,6 @@ from pytest_dlperf.report.page.table import (
 )
 from pytest_dlperf.report.page.verdicts import badge, badge_of, counts, importance
 from pytest_dlperf.report.scaling import scaling_grid
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pytest_dlperf.core.outcome import Outcome
-    from pytest_dlperf.report.document import Document, Grid, Mark
 
 
 def comparison_section(document: Document) -> Html:

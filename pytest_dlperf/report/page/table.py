@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pytest_dlperf.report.page.markup import Html, joined, text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
+from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.page.figure import Drawn
+from pytest_dlperf.report.page.markup import Html
 from pytest_dlperf.report.page.table import Column, TableRow, cell, number, table
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_dlperf.core.measurement import Measurement
-    from pytest_dlperf.core.outcome import Outcome
-    from pytest_dlperf.core.run import RunSummary
-    from pytest_dlperf.report.page.markup import Html
-
 
 #: A measured iteration that took so many times the median one is marked as a stall.
 STALL: Final = 2.0

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import NOT_JUDGED, Verdict
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.page.markup import Html, joined, paragraph, preformatted, text
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_dlperf.core.outcome import Outcome
 
 #: A sign beside the word, for those to whom colours say nothing.
 _SIGNS: Final = {

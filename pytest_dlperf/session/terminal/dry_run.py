@@ -6,11 +6,17 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from pytest_dlperf.cases.selection import Selected
+from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.hosts import hosts_of
+from pytest_dlperf.flow.scheduled import Jobs, Planned
+from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.plan import launcher_name, make_plan
 from pytest_dlperf.launch.remote.over_hosts import commands_on
 from pytest_dlperf.launch.remote.travelling import tuning_names
@@ -19,19 +25,11 @@ from pytest_dlperf.launch.schedulers.slurm_job import sbatch_words, script_text
 from pytest_dlperf.report import figures, json_
 from pytest_dlperf.session import collection
 from pytest_dlperf.session.collection import machine_of, selected_of
+from pytest_dlperf.session.perf_session import PerfSession
 from pytest_dlperf.store.baseline.commands import published_text, state_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pytest
-
-    from pytest_dlperf.cases.selection import Selected
-    from pytest_dlperf.core.baseline import Baseline
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.flow.scheduled import Jobs, Planned
-    from pytest_dlperf.launch.base import Target
-    from pytest_dlperf.session.perf_session import PerfSession
 
 
 _HEADINGS: Final = ("case", "baseline", "published", "accuracy", "time to train", "runs here")

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.scheduling import IN_JOB
 from pytest_dlperf.report import github, pull_request
 from pytest_dlperf.report.printable import printable, without_commands
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     import pytest
-
-    from pytest_dlperf.core.outcome import Outcome
 
 #: GitHub drops the summary of a step that is larger.
 _SUMMARY_BYTES: Final = 2**20

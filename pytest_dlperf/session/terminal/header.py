@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_dlperf.core.case import CaseId
+from pytest_dlperf.core.case import Case, CaseId
 from pytest_dlperf.core.errors import DlperfError
+from pytest_dlperf.core.verdict import Rule
+from pytest_dlperf.flow.scheduled import Jobs
 from pytest_dlperf.session.collection import selected_of
 from pytest_dlperf.session.estimate import Forecast, alike, span
+from pytest_dlperf.session.perf_session import PerfSession
 from pytest_dlperf.store.history import run_times
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     import pytest
-
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.core.verdict import Rule
-    from pytest_dlperf.flow.scheduled import Jobs
-    from pytest_dlperf.session.perf_session import PerfSession
 
 
 def header(config: pytest.Config, session: PerfSession, owned: Sequence[str]) -> list[str]:

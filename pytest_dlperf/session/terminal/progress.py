@@ -5,22 +5,20 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.measure.records import read_progress
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.printable import clipped, columns, shortened
+from pytest_dlperf.session.estimate import Forecast
 from pytest_dlperf.session.terminal.github_actions import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     import pytest
-
-    from pytest_dlperf.core.case import Case
-    from pytest_dlperf.core.run import RunSummary
-    from pytest_dlperf.session.estimate import Forecast
 
 #: Columns that an id keeps on a narrow terminal.
 _ID: Final = 16

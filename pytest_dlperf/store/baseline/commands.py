@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
+from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import DlperfError, UsageError
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.store.baseline import describe, file_format, update
 from pytest_dlperf.store.baseline.describe import published_text, state_text
 from pytest_dlperf.store.baseline.key import PUBLISHED
+from pytest_dlperf.store.baseline.store import BaselineStore
 from pytest_dlperf.store.baseline.update import Change
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from pytest_dlperf.core.baseline import Baseline
-    from pytest_dlperf.core.outcome import Outcome
-    from pytest_dlperf.store.baseline.store import BaselineStore
 
 __all__ = [
     "Change",

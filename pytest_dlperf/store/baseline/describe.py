@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
+from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.store.baseline.key import PUBLISHED
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_dlperf.core.baseline import Baseline
 
 #: What stands where there is nothing, as in the reports.
 ABSENT: Final = "--"

@@ -9,19 +9,14 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.core.codec import DecodeError, decode, encode
-from pytest_dlperf.store.baseline.key import MEASURED, PUBLISHED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from pytest_dlperf.core.baseline import Session
-    from pytest_dlperf.core.measurement import Conditions
-    from pytest_dlperf.store.baseline.key import Key
+from pytest_dlperf.core.measurement import Conditions
+from pytest_dlperf.store.baseline.key import MEASURED, PUBLISHED, Key
 
 
 def find_nonsense(baseline: Baseline, key: Key) -> str:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
+from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.errors import BaselineError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pytest_dlperf.core.baseline import Baseline
 
 MEASURED: Final = "measured"
 PUBLISHED: Final = "published"

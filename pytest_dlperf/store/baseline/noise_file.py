@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
 
 from pytest_dlperf.core.codec import DecodeError, decode, encode
 from pytest_dlperf.core.errors import BaselineError, UsageError
-from pytest_dlperf.core.noise import MachineNoise
+from pytest_dlperf.core.noise import MachineNoise, Prior
 from pytest_dlperf.store.baseline import file_format
 from pytest_dlperf.store.baseline.replace_file import locked, replace_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from pytest_dlperf.core.noise import Prior
 
 NAME: Final = "noise.json"
 #: Version of the file. 1: the first.

@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pytest_dlperf.core import runtime_folder
 from pytest_dlperf.core.errors import BaselineError, DlperfError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: A writer holds the lock for milliseconds; one that holds it so long hangs.
 _LOCK_TIMEOUT_S: Final = 60.0

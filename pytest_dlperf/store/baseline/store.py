@@ -6,22 +6,18 @@ writes those, and nothing removes them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.codec import DecodeError
 from pytest_dlperf.core.errors import BaselineError
+from pytest_dlperf.core.noise import MachineNoise
 from pytest_dlperf.store.baseline import file_format, noise_file
 from pytest_dlperf.store.baseline.key import PUBLISHED, Key, is_name
 from pytest_dlperf.store.baseline.replace_file import locked, remove_file, replace_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from pytest_dlperf.core.baseline import Baseline
-    from pytest_dlperf.core.noise import MachineNoise
-
 
 #: The suites that a wheel holds, and the published numbers beside them.
 _SUITES: Final = "pytest_dlperf.suites."

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.errors import UpdateRefusedError
+from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.scaling import stored_scaling
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from pytest_dlperf.core.outcome import Outcome
-    from pytest_dlperf.core.run import RunSummary
 
 #: More would show noise in every diff; a rate is not known to 1 in a million.
 _DIGITS: Final = 6

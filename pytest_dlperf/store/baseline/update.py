@@ -6,26 +6,20 @@ for the same outcomes: every time is the outcome's, none is that of the clock.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from pytest_dlperf.core.baseline import OBSERVED_KNOWN, Baseline, Level
+from pytest_dlperf.core.baseline import OBSERVED_KNOWN, Baseline, Level, Session
 from pytest_dlperf.core.errors import UpdateRefusedError
-from pytest_dlperf.core.measurement import CUT_SHORT
-from pytest_dlperf.core.verdict import KnownState, Verdict
+from pytest_dlperf.core.measurement import CUT_SHORT, Measurement
+from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.verdict import Judgement, KnownState, Verdict
 from pytest_dlperf.store.baseline.describe import describe
+from pytest_dlperf.store.baseline.store import BaselineStore
 from pytest_dlperf.store.baseline.stored_session import session_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import TypeAlias
-
-    from pytest_dlperf.core.baseline import Session
-    from pytest_dlperf.core.measurement import Measurement
-    from pytest_dlperf.core.outcome import Outcome
-    from pytest_dlperf.core.verdict import Judgement
-    from pytest_dlperf.store.baseline.store import BaselineStore
-
     JudgeAgain: TypeAlias = Callable[[Outcome, Baseline], Judgement]
 
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
+from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.store.history.address import Address
 from pytest_dlperf.store.history.database import batches, writing
 from pytest_dlperf.store.history.record import Record, identity_of, record_of
 from pytest_dlperf.store.history.tables import OUTCOMES, SERIES, SESSIONS, SOFTWARE, WHOLE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from pytest_dlperf.core.outcome import Outcome
-    from pytest_dlperf.store.history.address import Address
 
 
 def append(address: Address, name: str, outcomes: Iterable[Outcome], *, mode: str = "") -> int:

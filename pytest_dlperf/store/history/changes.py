@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.history import Change
+from pytest_dlperf.core.history import Change, Point, Series
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.store.history.query import differences, whole_outcomes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     import sqlalchemy as sa
-
-    from pytest_dlperf.core.history import Point, Series
-    from pytest_dlperf.core.outcome import Outcome
 
 
 #: Of twice the log likelihood: splits that are less likely than the best by no more than this are

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.pool import NullPool
 
 from pytest_dlperf.core.errors import HistoryError
+from pytest_dlperf.store.history.address import Address
 from pytest_dlperf.store.history.tables import METADATA, SCHEMA, UPGRADES, VERSION
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pytest_dlperf.store.history.address import Address
 
 T = TypeVar("T")
 

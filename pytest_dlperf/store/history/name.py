@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from pathlib import Path
+from typing import Final, Literal
 
 from pytest_dlperf.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Database = Literal["sqlite", "postgresql"]
 

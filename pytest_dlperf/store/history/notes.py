@@ -6,13 +6,11 @@ import contextlib
 import fcntl
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 from pytest_dlperf.core.errors import DlperfError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 
 def read(path: Path) -> Mapping[str, Any]:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
 from pytest_dlperf.core.errors import HistoryError
 from pytest_dlperf.core.history import Point, Series, StoredCase
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.store.history.database import batches
 from pytest_dlperf.store.history.record import outcome_of
 from pytest_dlperf.store.history.tables import OUTCOMES, POINT_COLUMNS, SERIES, SOFTWARE, WHOLE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from pytest_dlperf.core.outcome import Outcome
 
 
 def stored_cases(connection: sa.Connection) -> tuple[StoredCase, ...]:

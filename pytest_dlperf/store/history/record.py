@@ -6,14 +6,11 @@ import hashlib
 import json
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import HistoryError, UsageError
-from pytest_dlperf.core.outcome import outcome_from_json, outcome_to_json
-
-if TYPE_CHECKING:
-    from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.outcome import Outcome, outcome_from_json, outcome_to_json
 
 #: Characters of a text among the scalars.
 _LONGEST: Final = 100

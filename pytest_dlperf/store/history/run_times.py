@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import math
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
 
-from pytest_dlperf.core.case import CaseId
+from pytest_dlperf.core.case import Case, CaseId
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.store.history import notes
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from pytest_dlperf.core.case import Case
 
 _FILE: Final = "run_times.json"
 

@@ -11,17 +11,13 @@ import fcntl
 import json
 import os
 import shutil
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
 
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.codec import decode, encode
 from pytest_dlperf.core.run import RunSummary
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from pytest_dlperf.core.case import Case
-
 
 #: Says that a folder is ours, and, while it is locked, that its session lives.
 _MARK: Final = ".dlperf-session"

@@ -9,19 +9,15 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from pathlib import Path
+from typing import Any, Final, TextIO
 
 from pytest_dlperf.core.errors import HistoryError, UsageError
-from pytest_dlperf.core.outcome import outcome_from_json, outcome_to_json
+from pytest_dlperf.core.outcome import Outcome, outcome_from_json, outcome_to_json
+from pytest_dlperf.store.history.address import Address
 from pytest_dlperf.store.history.append import append
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from pytest_dlperf.core.outcome import Outcome
-    from pytest_dlperf.store.history.address import Address
 
 
 @dataclass(kw_only=True, slots=True)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pytest_dlperf.worker import stack
-
-if TYPE_CHECKING:
-    from pytest_dlperf.worker.arguments import Arguments
-    from pytest_dlperf.worker.frameworks.base import Framework
+from pytest_dlperf.worker.arguments import Arguments
+from pytest_dlperf.worker.frameworks.base import Framework
 
 FRAMEWORKS: Final = {
     "torch": "pytest_dlperf.worker.frameworks.torch.framework:Torch",

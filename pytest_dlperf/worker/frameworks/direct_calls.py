@@ -5,15 +5,12 @@ from __future__ import annotations
 import contextlib
 import math
 import statistics
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from contextlib import AbstractContextManager
-    from types import TracebackType
-
-    from pytest_dlperf.worker.frameworks.base import Framework, Timer
-
+from pytest_dlperf.worker.frameworks.base import Framework, Timer
 
 # The share of collectives in a step, from steps in which gradients stay on their rank.
 #

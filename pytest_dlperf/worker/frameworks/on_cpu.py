@@ -6,11 +6,8 @@ import resource
 import statistics
 import sys
 import time
-from typing import TYPE_CHECKING, Final, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 # How long the canary's work is repeated; the same for every framework.
 #

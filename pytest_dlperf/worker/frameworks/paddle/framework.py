@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
 
 import paddle
 import paddle.distributed as dist
 
+from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import on_cpu
-from pytest_dlperf.worker.frameworks.base import nccl_of_paddle
+from pytest_dlperf.worker.frameworks.base import Timer, nccl_of_paddle
 from pytest_dlperf.worker.frameworks.on_cpu import canary_time, median_of_s, median_s
 from pytest_dlperf.worker.frameworks.paddle import collectives, timer, watch
 from pytest_dlperf.worker.frameworks.paddle.job import LossScaler, PaddleJob
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from pytest_dlperf.worker.arguments import Arguments
-    from pytest_dlperf.worker.frameworks.base import Timer
-
 
 # The canary in Paddle: fixed work that tells whether the machine changed.
 #

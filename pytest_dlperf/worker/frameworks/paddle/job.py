@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import paddle
 from paddle.io import DataLoader, DistributedBatchSampler
 
+from pytest_dlperf.worker.feed import Dataset
 from pytest_dlperf.worker.job import Job
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from contextlib import AbstractContextManager
-
-    from pytest_dlperf.worker.feed import Dataset
 
 
 def loader(job: Job, dataset: Dataset) -> DataLoader:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import paddle
 
 from pytest_dlperf.worker.frameworks import on_cpu
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_dlperf.worker.frameworks.base import Timer
+from pytest_dlperf.worker.frameworks.base import Timer
 
 _PRODUCTS = 100
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
 
 import paddle
 from paddle import _C_ops
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import TracebackType
 
 
 class FirstCall:

@@ -10,17 +10,12 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
 
-from pytest_dlperf.worker.frameworks.tensorflow.ranks import HorovodRanks
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
-
-    from pytest_dlperf.worker.frameworks.base import Framework
-    from pytest_dlperf.worker.frameworks.tensorflow.ranks import Ranks
-
+from pytest_dlperf.worker.frameworks.base import Framework
+from pytest_dlperf.worker.frameworks.tensorflow.ranks import HorovodRanks, Ranks
 
 #: Horovod's writer is a thread of its own.
 _WRITTEN_WITHIN_S: Final = 2.0

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Final
 
 import tensorflow as tf
 
+from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import on_cpu
+from pytest_dlperf.worker.frameworks.base import Timer
 from pytest_dlperf.worker.frameworks.on_cpu import canary_time, median_of_s, median_s
 from pytest_dlperf.worker.frameworks.tensorflow import collectives, ranks, watch
 from pytest_dlperf.worker.frameworks.tensorflow.job import TensorflowJob
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from pytest_dlperf.worker.arguments import Arguments
-    from pytest_dlperf.worker.frameworks.base import Timer
-    from pytest_dlperf.worker.frameworks.tensorflow.ranks import Ranks
+from pytest_dlperf.worker.frameworks.tensorflow.ranks import Ranks
 
 
 def measure(ranks: Ranks, *, on_gpu: bool) -> dict[str, float | None]:

@@ -15,18 +15,15 @@ Where TensorFlow has no counterpart of a word in ``Job``, this is what the word 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
+from pytest_dlperf.worker.frameworks.tensorflow.ranks import Ranks
 from pytest_dlperf.worker.job import Job
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from contextlib import AbstractContextManager
-
-    from pytest_dlperf.worker.frameworks.tensorflow.ranks import Ranks
 
 
 class LossScaling:

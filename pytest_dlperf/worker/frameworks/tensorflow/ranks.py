@@ -8,17 +8,14 @@ mirrored variables have one copy each, so the same work is done either way.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 
 import tensorflow as tf
 
+from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks.base import horovod_operations, nccl_version
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from pytest_dlperf.worker.arguments import Arguments
 
 
 class Ranks(Protocol):

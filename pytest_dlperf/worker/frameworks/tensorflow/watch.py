@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Final
 
 import tensorflow as tf
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import TracebackType
 
 
 class FirstCall:

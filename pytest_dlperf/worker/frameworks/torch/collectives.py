@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
 
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from pytest_dlperf.worker.frameworks import direct_calls
+from pytest_dlperf.worker.frameworks.base import Framework
 from pytest_dlperf.worker.frameworks.direct_calls import DirectCalls
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from pytest_dlperf.worker.frameworks.base import Framework
 
 #: Functions of ``torch.distributed`` that a step may call itself; synchronised batch
 #: normalisation does.

@@ -6,25 +6,21 @@ import ctypes
 import datetime
 import hashlib
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import on_cpu
+from pytest_dlperf.worker.frameworks.base import Timer
 from pytest_dlperf.worker.frameworks.on_cpu import canary_time, median_of_s, median_s
 from pytest_dlperf.worker.frameworks.torch import collectives, watch
 from pytest_dlperf.worker.frameworks.torch.job import TorchJob
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from pytest_dlperf.worker.arguments import Arguments
-    from pytest_dlperf.worker.frameworks.base import Timer
-
 
 # The canary: fixed work that tells whether the machine changed, apart from any workload.
 #

@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 
 class FirstCall:
