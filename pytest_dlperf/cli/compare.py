@@ -25,7 +25,9 @@ from pytest_dlperf.core.place import Place
 from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import BAD, GOOD, Rule, Verdict
-from pytest_dlperf.flow.bench import Bench
+from pytest_dlperf.flow.bench import Bench, Policy, SideBySide
+from pytest_dlperf.flow.hosts import Hosts
+from pytest_dlperf.flow.stored import Stored
 from pytest_dlperf.flow.watcher import Watcher
 from pytest_dlperf.launch.arms.make import Arms
 from pytest_dlperf.launch.plan import LAUNCHERS
@@ -58,27 +60,28 @@ def bench_of(
         raise UsageError(
             f"cannot write logs to {workdir}: {error.strerror}; name another folder with --workdir"
         ) from error
+    arms = Arms(
+        folder=workdir / "arms",
+        rootdir=here,
+        python=sys.executable,
+        setup=setup,
+        links=links,
+        execute=execute,
+    )
     return Bench(
-        devices=detect(),
-        store=BaselineStore(here / "baselines"),
-        rule=rule,
+        hosts=Hosts(
+            devices=detect(),
+            place=Place(python=sys.executable),
+            rootdir=here,
+            folder=folder,
+            shared=workdir,
+        ),
+        stored=Stored(store=BaselineStore(here / "baselines")),
+        policy=Policy(rule=rule),
         runs=SessionRuns(folder),
         watcher=watcher,
-        folder=folder,
-        rootdir=here,
         workdir=workdir,
-        place=Place(python=sys.executable),
-        shared=workdir,
-        against=before,
-        now=now,
-        arms=Arms(
-            folder=workdir / "arms",
-            rootdir=here,
-            python=sys.executable,
-            setup=setup,
-            links=links,
-            execute=execute,
-        ),
+        side_by_side=SideBySide(against=before, now=now, arms=arms),
     )
 
 
@@ -101,7 +104,7 @@ def case_of_suite(arguments: argparse.Namespace, bench: Bench, here: Path) -> Ca
     )
     found = [
         selected.case
-        for selected in select(declared, wish, bench.machine)
+        for selected in select(declared, wish, bench.hosts.machine)
         if not selected.left_out and selected.case.precision == arguments.precision
     ]
     if not found:
@@ -121,7 +124,7 @@ def case_of_command(arguments: argparse.Namespace, bench: Bench, here: Path) -> 
         )
     if arguments.log_format:
         registry.named(arguments.log_format)
-    gpus = arguments.gpus or (0 if arguments.cpus else min(1, bench.devices.visible_gpus))
+    gpus = arguments.gpus or (0 if arguments.cpus else min(1, bench.hosts.devices.visible_gpus))
     return Case(
         suite="command",
         framework=arguments.framework,

@@ -16,7 +16,7 @@ from pytest_dlperf.core.outcome import Against
 from pytest_dlperf.core.run import Problem, RunSummary
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.flow.ab_imports import TwoTrees
-from pytest_dlperf.flow.bench import Bench
+from pytest_dlperf.flow.bench import Bench, SideBySide
 from pytest_dlperf.flow.runner import Runner, RunWithFacts, stays_disturbed
 from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.refusals import cut_short
@@ -46,12 +46,12 @@ class Compared:
     against: Against
 
 
-def unmeasured(bench: Bench) -> Against | None:
-    """Return the other arm as it was asked for; None without one."""
-    if bench.against is None:
-        return None
-    now = "" if bench.now.kind == "here" else bench.now.name
-    return Against(name=bench.against.name, kind=bench.against.kind, now=now)
+def unmeasured(sides: SideBySide) -> Against:
+    """Return the other arm as it was asked for."""
+    against, now = sides.against, sides.now
+    return Against(
+        name=against.name, kind=against.kind, now="" if now.kind == "here" else now.name
+    )
 
 
 def compare_arms(case: Case, bench: Bench, *, workload_folder: str, misfit: str = "") -> Compared:
@@ -59,14 +59,17 @@ def compare_arms(case: Case, bench: Bench, *, workload_folder: str, misfit: str 
 
     Both arms are made while the host is held: what makes them would disturb a measurement.
     """
-    assert bench.arms is not None
-    assert bench.against is not None
-    with bench.lease(case) as lease:
-        arms = {NOW: bench.arms.ready(bench.now)}
+    sides = bench.side_by_side
+    assert sides is not None
+    with bench.hosts.lease(case, bench.watcher) as lease:
+        arms = {NOW: sides.arms.ready(sides.now)}
         _bench_of(bench, arms[NOW], NOW, Reported()).check(case, misfit)
-        arms[BEFORE] = bench.arms.ready(bench.against)
+        arms[BEFORE] = sides.arms.ready(sides.against)
         trees = TwoTrees(
-            now=arms[NOW], before=arms[BEFORE], rootdir=bench.rootdir, workdir=bench.workdir
+            now=arms[NOW],
+            before=arms[BEFORE],
+            rootdir=bench.hosts.rootdir,
+            workdir=bench.workdir,
         )
         reported = trees.reported(bench.folder)
         runners = {
@@ -153,7 +156,7 @@ class _Pairs:
                 against=self._arms[BEFORE].words,
             )
             if self._is_cut_short(wanted):
-                words = self._runners[NOW].bench.budget_words
+                words = self._runners[NOW].bench.policy.budget_words
                 return self._compared(measured, cut_short(judgement, words))
             more = more_runs(self._case, judgement, len(measured[NOW].runs), rule)
             if more <= 0 or stays_disturbed(self._case, self._runs[NOW]):
@@ -176,7 +179,7 @@ class _Pairs:
 
     def _has_time(self) -> bool:
         """Whether another pair would end within the session's budget."""
-        budget = self._runners[NOW].bench.budget
+        budget = self._runners[NOW].bench.policy.budget
         took = [max((run.elapsed_s for run, _ in one), default=0) for one in self._runs.values()]
         return budget is None or budget.allows(sum(took))
 
@@ -269,7 +272,7 @@ class _Pairs:
         software: Mapping[str, str] = {}
         if measurement is not None:
             bench = self._runners[BEFORE].bench
-            software = bench.environment(self._case, self._runs[BEFORE][0][1]).software
+            software = bench.hosts.environment(self._case, self._runs[BEFORE][0][1]).software
         return Against(
             name=arm.name,
             kind=arm.kind,

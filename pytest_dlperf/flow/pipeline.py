@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timezone
-from typing import Any
+from typing import Any, Protocol
 
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import BudgetSpentError, DlperfError, NotRunError
 from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.outcome import Against, Outcome
 from pytest_dlperf.core.place import Share
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.flow.ab import compare_arms, unmeasured
-from pytest_dlperf.flow.bench import Bench
-from pytest_dlperf.flow.offline.from_logs import judge_by_logs
+from pytest_dlperf.flow.bench import Bench, SideBySide
+from pytest_dlperf.flow.offline.from_logs import LogFolder, judge_by_logs
 from pytest_dlperf.flow.runner import Runner, stays_disturbed
 from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.expected import with_known
@@ -25,43 +26,158 @@ from pytest_dlperf.judge.screen import more_runs
 from pytest_dlperf.measure.exhausted import file_words
 
 
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What a mode found out about a case."""
+
+    measurement: Measurement | None
+    judgement: Judgement
+    #: What the ranks of the first run reported.
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    #: The other arm, with what it measured; None without an A/B.
+    against: Against | None = None
+    #: Whether this node ran its part of a case that another node judges.
+    share_done: bool = False
+
+
+class Mode(Protocol):
+    """A way to measure a case and to judge it."""
+
+    #: What the case is judged against, as soon as it is read; None for nothing stored.
+    baseline: Baseline | None
+    #: The other arm of an A/B, before it is measured; None without an A/B.
+    against: Against | None
+
+    def measure(self, case: Case) -> Measured:
+        """Measure and judge ``case``; raise ``DlperfError`` where that cannot be done."""
+
+
+class ByLogs:
+    """Reads the logs of trainings that ran elsewhere, in place of training."""
+
+    def __init__(self, bench: Bench, logs: LogFolder) -> None:
+        self._bench, self._logs = bench, logs
+        self.baseline: Baseline | None = None
+        self.against: Against | None = None
+
+    def measure(self, case: Case) -> Measured:
+        """Judge the log of ``case``."""
+        bench = self._bench
+        self.baseline = bench.baseline(case)
+        measurement, judgement = judge_by_logs(
+            case,
+            self._logs,
+            self.baseline,
+            bench.policy.rule,
+            hardware=bench.hosts.machine_class(case),
+        )
+        return Measured(measurement=measurement, judgement=judgement)
+
+
+class ByPairs:
+    """Trains pairs of runs, one of each arm."""
+
+    def __init__(self, bench: Bench, sides: SideBySide, where: CaseFolder) -> None:
+        self._bench, self._where = bench, where
+        self.baseline: Baseline | None = None
+        self.against: Against | None = unmeasured(sides)
+
+    def measure(self, case: Case) -> Measured:
+        """Train pairs of ``case`` until they decide."""
+        pairs = compare_arms(
+            case, self._bench, workload_folder=self._where.folder, misfit=self._where.misfit
+        )
+        return Measured(
+            measurement=pairs.measurement,
+            judgement=pairs.judgement,
+            facts=pairs.facts,
+            against=pairs.against,
+        )
+
+
+class ByStoredSessions:
+    """Trains runs, and judges them against the sessions that a baseline holds."""
+
+    def __init__(self, bench: Bench, where: CaseFolder) -> None:
+        self._bench, self._where = bench, where
+        self.baseline: Baseline | None = None
+        self.against: Against | None = None
+
+    def measure(self, case: Case) -> Measured:
+        """Train ``case`` as often as its verdict needs."""
+        bench = self._bench
+        with bench.hosts.together(case):
+            bench.check(case, self._where.misfit)
+            self.baseline = bench.baseline(case)
+            with bench.hosts.lease(case, bench.watcher) as lease:
+                runner = Runner(bench=bench, lease=lease, workload_folder=self._where.folder)
+                runner.check_nodes(case)  # before anything trains, its parent as well
+                share = bench.hosts.share(case)
+                if share is None or share.node_rank == 0:
+                    measurement, judgement, facts = measure_and_judge(case, runner, self.baseline)
+                    return Measured(measurement=measurement, judgement=judgement, facts=facts)
+                runner.run_share(case, share)
+                judgement = _left_to_node_0(case, share)
+                return Measured(measurement=None, judgement=judgement, share_done=True)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseFolder:
+    """Where the test of a case is, and why the case cannot run there."""
+
+    #: Folder of the test: workloads in it are found.
+    folder: str
+    #: Why it cannot run although it was asked for, where that is known; empty if it can.
+    misfit: str = ""
+
+
+def mode_of(bench: Bench, where: CaseFolder) -> Mode:
+    """Return how the cases of a session are measured."""
+    if bench.logs is not None:
+        return ByLogs(bench, bench.logs)
+    if bench.side_by_side is not None:
+        return ByPairs(bench, bench.side_by_side, where)
+    return ByStoredSessions(bench, where)
+
+
 def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = "") -> Outcome:
     """Take one case from its definition to its verdict; an error becomes a verdict as well.
 
     ``misfit`` says why the case cannot run although it was asked for, where that is known.
     """
     started_s = time.monotonic()
-    baseline: Baseline | None = None
-    measurement: Measurement | None = None
-    facts: dict[str, Any] = {}
-    against = unmeasured(bench)
-    share_done = False
+    mode = mode_of(bench, CaseFolder(folder=workload_folder, misfit=misfit))
+    measured = _measured(mode, case, bench)
+    now = datetime.now(timezone.utc)
+    judgement = measured.judgement
+    if measured.against is None:  # expected is a slowdown since the stored sessions
+        judgement = with_known(judgement, case.known, now.date())
     try:
-        if bench.logs is not None:
-            baseline = bench.baseline(case)
-            hardware = bench.machine_class(case)
-            measurement, judgement = judge_by_logs(
-                case, bench.logs, baseline, bench.rule, hardware=hardware
-            )
-        elif against is not None:
-            pairs = compare_arms(case, bench, workload_folder=workload_folder, misfit=misfit)
-            measurement, judgement, facts = pairs.measurement, pairs.judgement, pairs.facts
-            against = pairs.against
-        else:
-            with bench.together(case):
-                bench.check(case, misfit)
-                baseline = bench.baseline(case)
-                with bench.lease(case) as lease:
-                    runner = Runner(bench=bench, lease=lease, workload_folder=workload_folder)
-                    runner.check_nodes(case)  # before anything trains, its parent as well
-                    share = bench.share(case)
-                    if share is None or share.node_rank == 0:
-                        measurement, judgement, facts = measure_and_judge(case, runner, baseline)
-                    else:
-                        runner.run_share(case, share)
-                        judgement, share_done = _left_to_node_0(case, share), True
+        published = bench.stored.published_value(case)
+    except DlperfError as error:
+        published = {}
+        judgement = replace(judgement, reason=f"{judgement.reason}\n{error}")
+    return Outcome(
+        case=case,
+        judgement=judgement,
+        measurement=measured.measurement,
+        against=measured.against,
+        environment=bench.hosts.environment(case, measured.facts),
+        baseline_sessions=mode.baseline.sessions if mode.baseline else (),
+        published=published,
+        time=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        elapsed_s=time.monotonic() - started_s,
+        folder=str(bench.folder / case.id),
+        share_done=measured.share_done,
+    )
+
+
+def _measured(mode: Mode, case: Case, bench: Bench) -> Measured:
+    """Return what ``mode`` measured, or the verdict that an error is."""
+    try:
+        return mode.measure(case)
     except BudgetSpentError:
-        judgement = never_measured(case.id, bench.budget_words)
+        judgement = never_measured(case.id, bench.policy.budget_words)
     except NotRunError as error:
         judgement = Judgement(verdict=Verdict.NOT_RUN, reason=str(error))
     except DlperfError as error:
@@ -70,27 +186,7 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
         # A disk that is full, a folder that somebody removed: the session goes on without it.
         reason = f"{case.id}: {file_words(error, bench.folder)}"
         judgement = Judgement(verdict=Verdict.ERROR, reason=reason)
-    now = datetime.now(timezone.utc)
-    if against is None:  # known is a slowdown since the stored sessions
-        judgement = with_known(judgement, case.known, now.date())
-    try:
-        published = bench.published_value(case)
-    except DlperfError as error:
-        published = {}
-        judgement = replace(judgement, reason=f"{judgement.reason}\n{error}")
-    return Outcome(
-        case=case,
-        judgement=judgement,
-        measurement=measurement,
-        against=against,
-        environment=bench.environment(case, facts),
-        baseline_sessions=baseline.sessions if baseline else (),
-        published=published,
-        time=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        elapsed_s=time.monotonic() - started_s,
-        folder=str(bench.folder / case.id),
-        share_done=share_done,
-    )
+    return Measured(measurement=None, judgement=judgement, against=mode.against)
 
 
 def _left_to_node_0(case: Case, share: Share) -> Judgement:
@@ -116,14 +212,17 @@ def measure_and_judge(
         if not runs:
             raise BudgetSpentError(case.id)
         measurement = runner.measurement(case, runs, parents)
-        budget, is_short = runner.bench.budget_words, runner.is_cut_short(case, runs, wanted)
+        budget, is_short = (
+            runner.bench.policy.budget_words,
+            runner.is_cut_short(case, runs, wanted),
+        )
         if is_short or (parent and runner.is_cut_short(parent, parents, of_parent)):
             measurement = with_note(measurement, budget)
         judgement = judge(case, measurement, baseline, rule)
         if is_short:
             return measurement, cut_short(judgement, budget), runs[0][1]
         more = more_runs(case, judgement, len(measurement.runs), rule)
-        if more <= 0 or stays_disturbed(case, runs) or runner.bench.share(case):
+        if more <= 0 or stays_disturbed(case, runs) or runner.bench.hosts.share(case):
             return measurement, judgement, runs[0][1]
         wanted = len(measurement.runs) + more
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from pytest_dlperf.core.verdict import Judgement
 from pytest_dlperf.flow.bench import Bench
 from pytest_dlperf.flow.user_program import check_unit, summarise_program
 from pytest_dlperf.judge.screen import samples_scaling
+from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.plan import make_plan
 from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.launch.remote.package_copy import copy_package
@@ -142,6 +143,13 @@ class Runner:
     lease: int | None
     #: Folder of the test: workloads beside it are found.
     workload_folder: str
+    _targets: dict[str, Target] = field(default_factory=dict, init=False, repr=False)
+
+    def target(self, case: Case) -> Target:
+        """Return where the ranks of ``case`` run: the same for all its runs."""
+        if case.id not in self._targets:
+            self._targets[case.id] = self.bench.target(case, self.workload_folder)
+        return self._targets[case.id]
 
     def runs(
         self, case: Case, wanted: int, judgement: Judgement | None = None
@@ -165,7 +173,7 @@ class Runner:
 
     def has_time(self, found: Sequence[RunWithFacts]) -> bool:
         """Whether another run like those would end within the session's budget."""
-        budget = self.bench.budget
+        budget = self.bench.policy.budget
         return budget is None or budget.allows(max((run.elapsed_s for run, _ in found), default=0))
 
     def is_cut_short(self, case: Case, found: Sequence[RunWithFacts], wanted: int) -> bool:
@@ -173,14 +181,15 @@ class Runner:
         return self._needs_more(case, found, wanted) and not self.has_time(found)
 
     def _needs_more(self, case: Case, found: Sequence[RunWithFacts], wanted: int) -> bool:
-        if self.bench.share(case) is not None:
+        if self.bench.hosts.share(case) is not None:
             return len(found) < case.protocol.runs
         return _undisturbed(found) < wanted and not stays_disturbed(case, found)
 
     def check_nodes(self, case: Case) -> None:
         """Raise ``CaseError`` unless the nodes of ``case``, if it has several, can train it."""
-        if self.bench.nodes is not None and self.bench.nodes.hosts_of(case):
-            self.bench.nodes.check(case, self.bench.target(case, self.workload_folder))
+        nodes = self.bench.hosts.nodes
+        if nodes is not None and nodes.hosts_of(case):
+            nodes.check(case, self.target(case))
 
     def run_share(self, case: Case, share: Share) -> None:
         """Run the share of a node that does not judge; raise ``CaseError`` if it failed."""
@@ -194,7 +203,7 @@ class Runner:
         self, case: Case, found: Sequence[RunWithFacts], judgement: Judgement | None
     ) -> bool:
         """Return whether the next run samples facts about scaling; see ``judge/screen.py``."""
-        if self.bench.share(case) is not None:
+        if self.bench.hosts.share(case) is not None:
             return samples_scaling(case, None, len(found))
         told = sum(not run.disturbed and run.scaling is not None for run, _ in found)
         return samples_scaling(case, judgement, told)
@@ -204,7 +213,7 @@ class Runner:
 
         ``scaling``: it samples facts about scaling.
         """
-        shared = self.bench.share(case) is not None
+        shared = self.bench.hosts.share(case) is not None
         launched = launch_anew(
             case,
             lambda: self._execute(case, number, scaling=scaling),
@@ -227,12 +236,12 @@ class Runner:
         check_unit(case)
         workdir = self.bench.folder / case.id / f"run{number}"
         shutil.rmtree(workdir, ignore_errors=True)  # of an attempt that failed
-        target = replace(self.bench.target(case, self.workload_folder), scaling=scaling)
+        target = replace(self.target(case), scaling=scaling)
         self.check_nodes(case)
         plan = make_plan(case, target, workdir)
-        shared = self.bench.shared_folder(case)
-        if self.bench.copies_package:
-            copy_package(self.bench.package_folder)
+        shared = self.bench.hosts.shared_folder(case)
+        if self.bench.hosts.copies_package:
+            copy_package(self.bench.hosts.package_folder)
         if shared is not None:
             shared.clear(number)
 
@@ -268,14 +277,12 @@ class Runner:
         return Measurement(
             case_id=case.id,
             unit=runs[0][1].get("unit", case.unit),
-            conditions=self.bench.conditions(
-                case, runs[0][1], self.bench.target(case, self.workload_folder)
-            ),
+            conditions=self.bench.hosts.conditions(case, runs[0][1], self.target(case)),
             runs=tuple(counting),
             disturbed_runs=tuple(run for run, _ in runs if run.disturbed and run not in counting),
             parent_throughputs=tuple(run.throughput for run in _counting(parents)),
             problems=tuple(problems.values()),
-            inject=self.bench.injected(case),
+            inject=self.bench.policy.injected(case),
         )
 
 

@@ -13,6 +13,7 @@ from pytest_dlperf.cases.marker import cases_of
 from pytest_dlperf.cases.selection import Machine, Selected, Wish, fits, select, without_bf16
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import DlperfError, UsageError
+from pytest_dlperf.flow import hosts
 from pytest_dlperf.launch.plan import LAUNCHERS
 from pytest_dlperf.measure.logs import registry as log_formats
 from pytest_dlperf.session.perf_session import PerfSession
@@ -172,18 +173,10 @@ def wish_of(session: PerfSession) -> Wish:
 
 def machine_of(session: PerfSession) -> Machine:
     """Return what there is to run on."""
-    devices = session.devices
-    return Machine(
-        gpus=devices.visible_gpus,
-        gpu_problem=devices.gpu_problem,
-        cores=devices.visible_cores,
-        gpus_per_node=len(devices.gpus),
-        node_rank=session.settings.place.share.node_rank if session.settings.place.share else None,
-        hosts=session.hosts,
-        nodes=1 if session.jobs is None else None,
-        known=session.jobs is None or session.jobs.knows_target,
-        cpu_has_bf16=devices.cpu_has_bf16,
-    )
+    machine = hosts.machine_of(session.devices, session.settings.place.share, session.hosts)
+    if session.jobs is None:
+        return machine
+    return replace(machine, nodes=None, known=session.jobs.knows_target)
 
 
 def selected_of(item: pytest.Item) -> Selected | None:

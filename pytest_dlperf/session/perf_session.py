@@ -21,13 +21,15 @@ from pytest_dlperf.core.hosts import Host
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import GOOD, Comparison, KnownState, Verdict
-from pytest_dlperf.flow.bench import Bench
+from pytest_dlperf.flow.bench import Bench, Policy, SideBySide
 from pytest_dlperf.flow.budget import Budget
 from pytest_dlperf.flow.holding import GpuUse
+from pytest_dlperf.flow.hosts import Hosts
 from pytest_dlperf.flow.nodes import Nodes
 from pytest_dlperf.flow.offline.from_logs import LogFolder
 from pytest_dlperf.flow.pipeline import judge_again, run_case
 from pytest_dlperf.flow.scheduled import Jobs
+from pytest_dlperf.flow.stored import Stored
 from pytest_dlperf.judge import common_shift
 from pytest_dlperf.judge.stats.family import family_size
 from pytest_dlperf.launch.arms.make import Arms
@@ -168,35 +170,43 @@ class PerfSession:
         settings = self.settings
         folder = self._folder
         budget = None if settings.budget_s is None else Budget.starting_now(settings.budget_s)
-        return Bench(
+        place = settings.place
+        hosts = Hosts(
             devices=self.devices,
-            store=self.store,
-            rule=settings.rule,
-            runs=SessionRuns(folder),
-            watcher=self.watcher,
-            folder=folder,
+            place=place,
             rootdir=settings.rootdir,
-            workdir=settings.workdir,
-            place=settings.place,
+            folder=folder,
+            shared=settings.workdir / (place.share.name if place.share else ""),
             nodes=self.nodes,
-            shared=settings.workdir / (settings.place.share.name if settings.place.share else ""),
-            runs_nothing=settings.runs_nothing,
             pinned_machine_class=settings.machine_class,
             share_host=settings.share_host,
-            published=settings.published,
-            logs=self.logs,
-            data=settings.data,
-            frameworks_asked=settings.frameworks or (),
-            inject=settings.inject,
-            budget=budget,
             gpu_use=GpuUse(
                 wish=settings.busy_gpus,
                 names=tuple(gpu.name for gpu in self.devices.gpus),
-                prefix=settings.place.prefix,
+                prefix=place.prefix,
                 budget=budget,
             ),
-            against=settings.against,
-            arms=self._arms(),
+        )
+        policy = Policy(
+            rule=settings.rule,
+            inject=settings.inject,
+            budget=budget,
+            data=settings.data,
+            frameworks_asked=settings.frameworks or (),
+            runs_nothing=settings.runs_nothing,
+        )
+        against = settings.against
+        return Bench(
+            hosts=hosts,
+            stored=Stored(store=self.store, published=settings.published),
+            policy=policy,
+            runs=SessionRuns(folder),
+            watcher=self.watcher,
+            workdir=settings.workdir,
+            logs=self.logs,
+            side_by_side=None
+            if against is None
+            else SideBySide(against=against, arms=self._arms()),
         )
 
     def _arms(self) -> Arms:
@@ -230,7 +240,7 @@ class PerfSession:
         ``misfit`` says why it cannot run although it was asked for.
         """
         bench = self.bench
-        rule = bench.rule
+        rule = bench.policy.rule
         if not self.settings.family_given:
             rule = replace(rule, family=self._family(case))
         if self.jobs is not None:
@@ -239,7 +249,7 @@ class PerfSession:
             with self.watcher.watched(case):
                 outcome = run_case(
                     case,
-                    replace(bench, rule=rule),
+                    replace(bench, policy=replace(bench.policy, rule=rule)),
                     workload_folder=str(item.path.parent),
                     misfit=misfit,
                 )
@@ -253,14 +263,14 @@ class PerfSession:
             of_parent = [run for run, _ in bench.runs.load(parent)] if parent else []
             note(self.settings.workdir, outcome, of_parent)
         if self.settings.update:
-            return self._update(outcome, replace(bench, rule=rule))
+            return self._update(outcome, replace(bench, policy=replace(bench.policy, rule=rule)))
         return replace(outcome, failed=self._fails(outcome))
 
     def _family(self, case: Case) -> int:
         """Return how many cases alpha is split over: pairs need no stored ones."""
         if self.settings.against is not None:
             return max(1, len(self.selected))
-        return family_size(self._stored(self.bench.machine_class(case)))
+        return family_size(self._stored(self.bench.hosts.machine_class(case)))
 
     def _with_common_shift(self, outcome: Outcome) -> Outcome:
         """Return ``outcome``, incomparable if all cases before it on its node share its shift."""

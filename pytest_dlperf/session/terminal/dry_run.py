@@ -191,7 +191,7 @@ def _list_row(item: pytest.Item, case: Case, session: PerfSession) -> ListRow:
     bench = session.bench
     try:
         asked = session.jobs is None or session.settings.machine_class is not None
-        found_baseline = session.store.find(bench.machine_class(case), case.suite, case.id)
+        found_baseline = session.store.find(bench.hosts.machine_class(case), case.suite, case.id)
         baseline = state_text(found_baseline) if asked else "unknown: no node was asked"
     except DlperfError as error:
         baseline = f"broken: {error}"

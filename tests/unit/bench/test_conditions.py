@@ -1,17 +1,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pytest_dlperf.cases.marker import expand
 from pytest_dlperf.core.place import Place
-from pytest_dlperf.flow.bench import Bench
+from pytest_dlperf.flow.hosts import Hosts
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.measure.devices import Devices
-
-NOTHING: Any = None
 
 
 @pytest.mark.parametrize(
@@ -28,12 +25,11 @@ def test_gpu_steps_that_wait_for_each_other_are_another_condition(
     devices = Devices(
         gpus=(), visible_gpus=0, gpu_problem="", cores=2, visible_cores=2, cpu_name="X"
     )
-    bench = Bench(
-        devices=devices, store=NOTHING, rule=NOTHING, runs=NOTHING, watcher=NOTHING,
-        folder=Path(), rootdir=Path(), workdir=Path(), shared=Path(),
+    hosts = Hosts(
+        devices=devices, folder=Path(), rootdir=Path(), shared=Path(),
         place=Place(python="python3"), pinned_machine_class="any",
     )  # fmt: skip
     [case] = expand(suite="net", workload="m:build", batch_size_per_device=1, layout=layout)
     target = Target(python="python3", python_path=(), threads_per_rank=1)
-    found = bench.conditions(case, {"framework": {"timing": timing}}, target)
+    found = hosts.conditions(case, {"framework": {"timing": timing}}, target)
     assert found.options == told

@@ -1,0 +1,178 @@
+"""Where the cases of a session run: this host or several, and what an arm changes there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pytest_dlperf.cases.selection import Machine
+from pytest_dlperf.core.arm import ReadyArm, Reported
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.environment import Environment
+from pytest_dlperf.core.hosts import Host
+from pytest_dlperf.core.measurement import Conditions
+from pytest_dlperf.core.place import Place, Share
+from pytest_dlperf.flow.conditions import conditions_of
+from pytest_dlperf.flow.holding import GpuUse, hold_host, hold_hosts
+from pytest_dlperf.flow.nodes import Nodes
+from pytest_dlperf.flow.watcher import Watcher
+from pytest_dlperf.launch.arms.apply import armed
+from pytest_dlperf.launch.base import Target
+from pytest_dlperf.launch.node_part import SharedFolder
+from pytest_dlperf.launch.probe import Probes
+from pytest_dlperf.launch.remote.package_copy import copy_package
+from pytest_dlperf.measure.devices import Devices
+from pytest_dlperf.measure.environment import collect, with_target
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hosts:
+    """The devices of a session, its nodes, and how ranks start there."""
+
+    devices: Devices
+    #: Where ranks start.
+    place: Place
+    rootdir: Path
+    #: Folder of the session's run folders.
+    folder: Path
+    #: Folder that the nodes of a training share, where each is started by hand.
+    shared: Path
+    #: The hosts of the session; None for this one alone.
+    nodes: Nodes | None = None
+    #: The machine class that the user pinned; None for the detected one.
+    pinned_machine_class: str | None = None
+    share_host: bool = False
+    #: What is done where others use the GPUs of a case.
+    gpu_use: GpuUse = field(default_factory=GpuUse)
+    #: The arm of an A/B that runs here; None without an A/B.
+    arm: ReadyArm | None = None
+    #: What the ranks report of their imports.
+    reported: Reported = field(default_factory=Reported)
+
+    def of_arm(self, arm: ReadyArm, folder: Path, reported: Reported) -> Hosts:
+        """Return this host as the ranks of ``arm`` see it; their runs are kept in ``folder``."""
+        place = self.place
+        if arm.python:
+            place = replace(place, python=arm.python, foreign=True)
+        return replace(self, arm=arm, place=place, folder=folder, reported=reported)
+
+    @property
+    def copies_package(self) -> bool:
+        """Whether ranks import a copy of this package.
+
+        In an A/B both arms do: what is installed beside this package may be what differs.
+        """
+        return self.place.foreign or self.arm is not None or self.nodes is not None
+
+    @property
+    def package_folder(self) -> Path:
+        """Return the folder of this package's copy, for another interpreter's path."""
+        return self.folder / "package"
+
+    @property
+    def probes(self) -> Probes:
+        """Return what reports on the environment behind a prefix or another interpreter."""
+        return Probes(place=self.place, folder=self.folder, package_folder=self.package_folder)
+
+    @property
+    def machine(self) -> Machine:
+        """Return the devices that cases can be run on."""
+        hosts = self.nodes.hosts if self.nodes else ()
+        return machine_of(self.devices, self.place.share, hosts)
+
+    def machine_class(self, case: Case) -> str:
+        """Return the class whose baselines count for ``case``."""
+        return self.pinned_machine_class or self.devices.machine_class(case.layout.device)
+
+    def share(self, case: Case) -> Share | None:
+        """Return this node's share of ``case``; None if the case runs on this host alone."""
+        return self.place.share if case.layout.nodes > 1 else None
+
+    @contextlib.contextmanager
+    def together(self, case: Case) -> Iterator[None]:
+        """Keep in touch with the other nodes of ``case``; nothing if there are none."""
+        shared = self.shared_folder(case)
+        with shared.together() if shared is not None else contextlib.nullcontext():
+            yield
+
+    def shared_folder(self, case: Case) -> SharedFolder | None:
+        """Return what the nodes of ``case`` have in common; None if there is one node."""
+        share = self.share(case)
+        if share is None:
+            return None
+        return SharedFolder(folder=self.shared / case.id, node_rank=share.node_rank)
+
+    def lease(self, case: Case, watcher: Watcher) -> AbstractContextManager[int | None]:
+        """Hold the hosts while ``case`` measures; nothing if they are shared."""
+        if self.nodes is not None and self.nodes.hosts_of(case):
+            copy_package(self.package_folder)
+            return hold_hosts(case, self.nodes, watcher, shared=self.share_host)
+        if self.share_host:
+            return contextlib.nullcontext()
+        return hold_host(case, watcher, self.gpu_use)
+
+    def target(self, case: Case, workload_folder: str) -> Target:
+        """Return where the ranks of ``case`` run."""
+        if case.layout.device == "cpu":
+            sharers = case.cpu_ranks_max
+        else:
+            sharers = max(1, len(self.devices.gpus))
+        home = str(
+            self.package_folder if self.copies_package else Path(__file__).resolve().parents[2]
+        )
+        path = dict.fromkeys([home, workload_folder, str(self.rootdir), os.getcwd()])
+        target = Target(
+            python=self.place.python,
+            folder=workload_folder,
+            python_path=tuple(folder for folder in path if folder),
+            threads_per_rank=max(1, self.devices.visible_cores // sharers),
+            prefix=self.place.prefix,
+            share=self.share(case),
+            shared_records=self.shared / case.id if self.share(case) else None,
+            hosts=self.nodes.hosts_of(case) if self.nodes else (),
+            ways=self.nodes.ways if self.nodes else None,
+            rendezvous=self.nodes.rendezvous if self.nodes else "static",
+            travelling=self.nodes.travelling if self.nodes else {},
+            package_folder=self.package_folder,
+        )
+        if self.arm is None:
+            return target
+        return armed(target, self.arm, reported=self.reported)
+
+    def environment(self, case: Case, facts: Mapping[str, Any]) -> Environment:
+        """Return where ``case`` ran, by what its ranks reported, and a probe where one was."""
+        environment = collect(
+            self.devices, case.layout.device, facts, pinned=self.pinned_machine_class
+        )
+        if not self.place.foreign:
+            return environment
+        probed = self.probes.known(case.framework)
+        return with_target(environment, probed, prefix=self.place.prefix_text)
+
+    def conditions(self, case: Case, facts: Mapping[str, Any], target: Target) -> Conditions:
+        """Return what must be equal before this measurement is compared with another."""
+        return conditions_of(
+            case,
+            facts,
+            target,
+            hardware=self.devices.machine_class(case.layout.device),
+            host_sharing=self.share_host,
+        )
+
+
+def machine_of(devices: Devices, share: Share | None, hosts: tuple[Host, ...]) -> Machine:
+    """Return the devices that cases can be run on."""
+    return Machine(
+        gpus=devices.visible_gpus,
+        gpu_problem=devices.gpu_problem,
+        cores=devices.visible_cores,
+        gpus_per_node=len(devices.gpus),
+        node_rank=share.node_rank if share else None,
+        hosts=hosts,
+        cpu_has_bf16=devices.cpu_has_bf16,
+    )
