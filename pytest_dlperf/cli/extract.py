@@ -7,14 +7,17 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.cli.stdout import say
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.log_pattern import pattern
-from pytest_dlperf.measure.logs.extract import LogResult, Question
-from pytest_dlperf.measure.logs.layout_summary import Summary
 from pytest_dlperf.report import figures
+
+if TYPE_CHECKING:
+    from pytest_dlperf.measure.logs.extract import LogResult, Question
+    from pytest_dlperf.measure.logs.layout_summary import Summary
+
 
 #: The options that mend a problem.
 _ADVICE: Final = {

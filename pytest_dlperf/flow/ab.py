@@ -6,7 +6,7 @@ import contextlib
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.arm import ReadyArm, Reported
 from pytest_dlperf.core.case import Case
@@ -16,11 +16,14 @@ from pytest_dlperf.core.outcome import Against
 from pytest_dlperf.core.run import Problem, RunSummary
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.flow.ab_imports import TwoTrees
-from pytest_dlperf.flow.bench import Bench, SideBySide
 from pytest_dlperf.flow.runner import Runner, RunWithFacts, stays_disturbed
 from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.refusals import cut_short
 from pytest_dlperf.judge.screen import more_runs
+
+if TYPE_CHECKING:
+    from pytest_dlperf.flow.bench import Bench, SideBySide
+
 
 #: The arms, as the order of a pair names them.
 NOW: Final = "now"

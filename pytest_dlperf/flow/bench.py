@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_dlperf.cases.possible import check_data, check_possible
 from pytest_dlperf.cases.selection import ASK_FOR_LESS, fits
@@ -16,7 +17,6 @@ from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.flow.budget import Budget
 from pytest_dlperf.flow.conditions import check_probed
 from pytest_dlperf.flow.hosts import Hosts
-from pytest_dlperf.flow.offline.from_logs import LogFolder
 from pytest_dlperf.flow.stored import Stored
 from pytest_dlperf.flow.watcher import Watcher
 from pytest_dlperf.launch.arms.make import Arms
@@ -24,6 +24,9 @@ from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.program import brings_own_interpreter
 from pytest_dlperf.launch.programs import check_program
 from pytest_dlperf.store.history.session_runs import SessionRuns
+
+if TYPE_CHECKING:
+    from pytest_dlperf.flow.offline.from_logs import LogFolder
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timezone
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import Case
@@ -16,7 +16,6 @@ from pytest_dlperf.core.outcome import Against, Outcome
 from pytest_dlperf.core.place import Share
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.flow.ab import compare_arms, unmeasured
-from pytest_dlperf.flow.bench import Bench, SideBySide
 from pytest_dlperf.flow.offline.from_logs import LogFolder, judge_by_logs
 from pytest_dlperf.flow.runner import Runner, stays_disturbed
 from pytest_dlperf.judge.estimates import judge
@@ -24,6 +23,9 @@ from pytest_dlperf.judge.expected import with_known
 from pytest_dlperf.judge.refusals import cut_short, never_measured, with_note
 from pytest_dlperf.judge.screen import more_runs
 from pytest_dlperf.measure.exhausted import file_words
+
+if TYPE_CHECKING:
+    from pytest_dlperf.flow.bench import Bench, SideBySide
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
@@ -15,7 +15,6 @@ from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.place import Share
 from pytest_dlperf.core.run import Problem, Run, RunSummary
 from pytest_dlperf.core.verdict import Judgement
-from pytest_dlperf.flow.bench import Bench
 from pytest_dlperf.flow.user_program import check_unit, summarise_program
 from pytest_dlperf.judge.screen import samples_scaling
 from pytest_dlperf.launch.base import Target
@@ -27,6 +26,10 @@ from pytest_dlperf.measure.infrastructure import RETRIED, launch_failure
 from pytest_dlperf.measure.nodes import await_other_nodes, check_share
 from pytest_dlperf.measure.records import read_records
 from pytest_dlperf.measure.summary import summarise
+
+if TYPE_CHECKING:
+    from pytest_dlperf.flow.bench import Bench
+
 
 #: Launches of one run at most: the first, and its repetitions.
 _LAUNCHES: Final = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,13 +13,18 @@ from pytest_dlperf.cases.marker import cases_of
 from pytest_dlperf.cases.selection import Machine, Selected, Wish, fits, select, without_bf16
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import DlperfError, UsageError
-from pytest_dlperf.flow import hosts
 from pytest_dlperf.launch.plan import LAUNCHERS
 from pytest_dlperf.measure.logs import registry as log_formats
-from pytest_dlperf.session.perf_session import PerfSession
 from pytest_dlperf.session.pytest_private import is_matched
 from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.store.history import certificates
+
+if TYPE_CHECKING:
+    from pytest_dlperf.flow import hosts
+
+
+if TYPE_CHECKING:
+    from pytest_dlperf.session.perf_session import PerfSession
 
 
 def left_out(item: pytest.Item, case: Case, session: PerfSession, machine: Machine) -> str:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from pytest_dlperf.cases.selection import Selected
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import GOOD
-from pytest_dlperf.session.perf_session import PerfSession
 from pytest_dlperf.session.terminal.github_actions import shown
+
+if TYPE_CHECKING:
+    from pytest_dlperf.session.perf_session import PerfSession
 
 
 class Dlperf:

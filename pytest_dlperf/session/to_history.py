@@ -13,7 +13,8 @@ from pytest_dlperf.report import figures
 from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.store.history.address import Address
 from pytest_dlperf.store.history.name import is_url
-from pytest_dlperf.store.history.unsent import Journal, Sent, folder_in
+from pytest_dlperf.store.history.send import Sent
+from pytest_dlperf.store.history.unsent import Journal, folder_in
 
 #: The file of sessions that name no history, in their working folder.
 DEFAULT: Final = "history.sqlite"
@@ -73,7 +74,7 @@ class SessionHistory:
         if self._address is None or self._journal is None:
             return None
         from pytest_dlperf.store.history.append import append
-        from pytest_dlperf.store.history.unsent import send_unsent
+        from pytest_dlperf.store.history.send import send_unsent
 
         try:
             earlier = send_unsent(self._settings.workdir, self._address)

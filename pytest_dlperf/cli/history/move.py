@@ -95,7 +95,7 @@ def add_to(
 
 
 def _send(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.store.history.unsent import send_unsent
+    from pytest_dlperf.store.history.send import send_unsent
 
     address = address_in(arguments)
     sent = send_unsent(arguments.workdir, address)

@@ -6,11 +6,14 @@ import argparse
 import os
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.cli.history.pytest_root import root_of
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.store.history.address import Address
+
+if TYPE_CHECKING:
+    from pytest_dlperf.store.history.address import Address
+
 
 #: Where pytest sessions leave it, if no other was named.
 _DEFAULT: Final = Path(".dlperf/history.sqlite")

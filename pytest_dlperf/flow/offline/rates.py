@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import CaseId
@@ -13,7 +14,10 @@ from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import Problem, RunSummary
 from pytest_dlperf.judge.log_verdict import LogArm, LogRun
 from pytest_dlperf.judge.numbers import Numbers
-from pytest_dlperf.measure.logs.extract import LogResult
+
+if TYPE_CHECKING:
+    from pytest_dlperf.measure.logs.extract import LogResult
+
 
 #: One training of a side.
 Training = Outcome | Baseline | LogArm | Numbers

@@ -25,8 +25,11 @@ from pytest_dlperf.launch.schedulers.slurm_job import sbatch_words, script_text
 from pytest_dlperf.report import figures, json_
 from pytest_dlperf.session import collection
 from pytest_dlperf.session.collection import machine_of, selected_of
-from pytest_dlperf.session.perf_session import PerfSession
 from pytest_dlperf.store.baseline.commands import published_text, state_text
+
+if TYPE_CHECKING:
+    from pytest_dlperf.session.perf_session import PerfSession
+
 
 if TYPE_CHECKING:
     import pytest

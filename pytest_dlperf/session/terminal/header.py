@@ -14,8 +14,11 @@ from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.flow.scheduled import Jobs
 from pytest_dlperf.session.collection import selected_of
 from pytest_dlperf.session.estimate import Forecast, alike, span
-from pytest_dlperf.session.perf_session import PerfSession
 from pytest_dlperf.store.history import run_times
+
+if TYPE_CHECKING:
+    from pytest_dlperf.session.perf_session import PerfSession
+
 
 if TYPE_CHECKING:
     import pytest

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -22,12 +22,15 @@ from pytest_dlperf.report.sort_order import Standing, standing
 from pytest_dlperf.session.collection import selected_of
 from pytest_dlperf.session.fixture import Dlperf
 from pytest_dlperf.session.options import FLAGS
-from pytest_dlperf.session.perf_session import PerfSession
 from pytest_dlperf.session.repeat_options import own_options
 from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.session.terminal import github_actions
 from pytest_dlperf.session.terminal.github_actions import shown
 from pytest_dlperf.session.to_history import SessionHistory
+
+if TYPE_CHECKING:
+    from pytest_dlperf.session.perf_session import PerfSession
+
 
 #: What the summary calls each report, and the module whose ``render(outcomes)`` is its text, and
 #: whose ``remark(outcomes)``, if it has one, says what is not in it; imported where it was asked

@@ -12,7 +12,7 @@ import pytest
 from pytest_dlperf.worker import loop
 from pytest_dlperf.worker.frameworks import direct_calls
 from pytest_dlperf.worker.frameworks.direct_calls import DirectCalls
-from pytest_dlperf.worker.frameworks.tensorflow import collectives
+from pytest_dlperf.worker.frameworks.tensorflow import horovod_timeline
 
 
 class Clock:
@@ -238,10 +238,10 @@ def test_the_timeline_of_horovod_counts_the_time_in_which_some_all_reduce_went_o
     events = [name, *tensor(1, *nested), *tensor(2, *beside), *tensor(1, *later)]
     path = tmp_path / "timeline.json"
     path.write_text(json.dumps(events), encoding="utf-8")
-    read = collectives.read(path)
+    read = horovod_timeline.read(path)
     # From 100 to 300, and from 1000 to 1100 microseconds.
-    assert collectives.seconds_in_all_reduce(read) == pytest.approx(300e-6)
+    assert horovod_timeline.seconds_in_all_reduce(read) == pytest.approx(300e-6)
 
 
 def test_a_timeline_without_all_reduce_tells_nothing() -> None:
-    assert collectives.seconds_in_all_reduce([]) is None
+    assert horovod_timeline.seconds_in_all_reduce([]) is None
