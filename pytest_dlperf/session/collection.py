@@ -20,10 +20,6 @@ from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.store.history import certificates
 
 if TYPE_CHECKING:
-    from pytest_dlperf.flow import hosts
-
-
-if TYPE_CHECKING:
     from pytest_dlperf.session.perf_session import PerfSession
 
 
@@ -100,7 +96,7 @@ def _selected(metafunc: pytest.Metafunc, session: PerfSession) -> Sequence[Selec
         return [_with_log(case, session) for case in declared]
     return [
         replace(selected, error=unfit.get(selected.case.family, selected.error))
-        for selected in select(declared, wish_of(session), machine_of(session))
+        for selected in select(declared, wish_of(session), session.machine)
     ]
 
 
@@ -176,14 +172,6 @@ def wish_of(session: PerfSession) -> Wish:
     )
 
 
-def machine_of(session: PerfSession) -> Machine:
-    """Return what there is to run on."""
-    machine = hosts.machine_of(session.devices, session.settings.place.share, session.hosts)
-    if session.jobs is None:
-        return machine
-    return replace(machine, nodes=None, known=session.jobs.knows_target)
-
-
 def selected_of(item: pytest.Item) -> Selected | None:
     """Return the case of a perf item; None for any other."""
     callspec: Any = getattr(item, "callspec", None)
@@ -206,7 +194,7 @@ def deselect(config: pytest.Config, items: list[pytest.Item], session: PerfSessi
         elif _vanished(selected.case, session):
             item.callspec.params[NAME] = Selected(  # type: ignore[attr-defined]
                 case=selected.case,
-                error=f"{fits(selected.case.layout, machine_of(session))}, but this machine class "
+                error=f"{fits(selected.case.layout, session.machine)}, but this machine class "
                 "has a measured baseline of it: a device vanished; see dlperf doctor",
             )
             kept.append(item)
@@ -234,7 +222,7 @@ def _left_out(item: pytest.Item, selected: Selected, session: PerfSession) -> st
     known = selected.left_out or selected.error
     if known or session.logs is not None or session.settings.list_only:
         return selected.left_out
-    return left_out(item, selected.case, session, machine_of(session))
+    return left_out(item, selected.case, session, session.machine)
 
 
 def _longest_without_a_certificate_first(
@@ -270,7 +258,7 @@ def _vanished(case: Case, session: PerfSession) -> bool:
         return False
     if wish.precisions is not None and case.precision not in wish.precisions:
         return False
-    if case.layout.device == "cpu" or not fits(case.layout, machine_of(session)):
+    if case.layout.device == "cpu" or not fits(case.layout, session.machine):
         return False
     machine_class = session.settings.machine_class or session.devices.machine_class("gpu")
     try:

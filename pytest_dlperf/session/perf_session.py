@@ -14,17 +14,18 @@ from typing import Any
 
 import pytest
 
+from pytest_dlperf.cases.selection import Machine
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import DlperfError, UpdateRefusedError, UsageError
 from pytest_dlperf.core.hosts import Host
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import RunSummary
-from pytest_dlperf.core.verdict import GOOD, Comparison, KnownState, Verdict
+from pytest_dlperf.core.verdict import GOOD, KnownState, Verdict
 from pytest_dlperf.flow.bench import Bench, Policy, SideBySide
 from pytest_dlperf.flow.budget import Budget
 from pytest_dlperf.flow.holding import GpuUse
-from pytest_dlperf.flow.hosts import Hosts
+from pytest_dlperf.flow.hosts import Hosts, machine_of
 from pytest_dlperf.flow.nodes import Nodes
 from pytest_dlperf.flow.offline.from_logs import LogFolder
 from pytest_dlperf.flow.pipeline import judge_again, run_case
@@ -106,8 +107,6 @@ class PerfSession:
         #: Sentences of what was left out at collection, for the summary.
         self.left_out: dict[str, str] = {}
         self.header_shown = False
-        #: What was judged so far, by node, in the order of the session.
-        self._judged_on: dict[str, list[Comparison]] = {}
         #: The cases that this session runs, once it has collected.
         self.selected: list[Case] = []
 
@@ -163,6 +162,14 @@ class PerfSession:
         from pytest_dlperf.flow.offline.from_logs import LogFolder
 
         return LogFolder(folder)
+
+    @property
+    def machine(self) -> Machine:
+        """The devices that cases can be run on; a scheduler may know of none yet."""
+        machine = machine_of(self.devices, self.settings.place.share, self.hosts)
+        if self.jobs is None:
+            return machine
+        return replace(machine, nodes=None, known=self.jobs.knows_target)
 
     @cached_property
     def bench(self) -> Bench:
@@ -279,12 +286,12 @@ class PerfSession:
         if outcome.measurement is None or outcome.measurement.inject:
             return outcome
         node = outcome.environment.node
-        so_far = self._judged_on.setdefault(node, [])
-        judgement = common_shift.checked(outcome.judgement, so_far, node)
-        is_judged = judgement is outcome.judgement and judgement.throughput.change is not None
-        # A slowdown that is known has a cause of its own, and fails nothing
-        if is_judged and judgement.known is not KnownState.KNOWN:
-            so_far.append(judgement.throughput)
+        with self.bench.runs.judged(node) as so_far:
+            judgement = common_shift.checked(outcome.judgement, so_far, node)
+            is_judged = judgement is outcome.judgement and judgement.throughput.change is not None
+            # A slowdown that is expected has a cause of its own, and fails nothing
+            if is_judged and judgement.known is not KnownState.KNOWN:
+                so_far.append(judgement.throughput)
         return replace(outcome, judgement=judgement)
 
     def _stored(self, machine_class: str) -> list[Baseline]:

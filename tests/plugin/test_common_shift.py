@@ -54,3 +54,12 @@ def test_what_was_slowed_on_purpose_is_found_in_every_case(suite: Suite):
     suite.run("--update-baselines")
     verdicts = suite.verdicts("--dlperf-inject=100%")
     assert set(verdicts.values()) == {"regressed"}
+
+
+def test_the_processes_of_xdist_share_what_was_judged(suite: Suite):
+    pytest.importorskip("xdist")
+    suite.write(FOUR)
+    suite.run("--update-baselines")
+    suite.env(FAKE_STEP_S=0.02)
+    verdicts = suite.verdicts("-n2")
+    assert sorted(verdicts.values()) == ["incomparable", "incomparable", "regressed", "regressed"]

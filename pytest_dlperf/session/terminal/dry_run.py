@@ -24,7 +24,7 @@ from pytest_dlperf.launch.schedulers.kubernetes import PodRequest, manifest, yam
 from pytest_dlperf.launch.schedulers.slurm_job import sbatch_words, script_text
 from pytest_dlperf.report import figures, json_
 from pytest_dlperf.session import collection
-from pytest_dlperf.session.collection import machine_of, selected_of
+from pytest_dlperf.session.collection import selected_of
 from pytest_dlperf.store.baseline.commands import published_text, state_text
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ def _runs_here(item: pytest.Item, case: Case, session: PerfSession) -> str:
         session.bench.check(case)
     except DlperfError as error:
         return str(error).removeprefix(f"{case.id}: ").partition(";")[0]
-    if left_out := collection.left_out(item, case, session, machine_of(session)):
+    if left_out := collection.left_out(item, case, session, session.machine):
         return left_out
     return f"if {case.framework} is {place.words}" if place.foreign else "yes"
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.codec import decode, encode
 from pytest_dlperf.core.run import RunSummary
+from pytest_dlperf.core.verdict import Comparison
 
 #: Says that a folder is ours, and, while it is locked, that its session lives.
 _MARK: Final = ".dlperf-session"
@@ -102,6 +103,26 @@ class SessionRuns:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
         loaded = [item for line in lines if (item := _whole(line)) is not None]
         return [(decode(RunSummary, item["run"]), item["facts"]) for item in loaded]
+
+    @contextlib.contextmanager
+    def judged(self, node: str) -> Iterator[list[Comparison]]:
+        """Yield what was judged on ``node`` so far, in the order in which cases ended.
+
+        What is appended to the list is kept for the cases after it. The session's other processes
+        wait meanwhile, so that the order is the same for all of them.
+        """
+        path = self._folder / "judged.jsonl"
+        with path.open("a+", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            items = [item for line in file if (item := _whole(line)) is not None]
+            found = [decode(Comparison, i["throughput"]) for i in items if i["node"] == node]
+            before = len(found)
+            yield found
+            for comparison in found[before:]:
+                # Begins a line, as above.
+                line = json.dumps({"node": node, "throughput": encode(comparison)})
+                file.write(f"\n{line}\n")
 
     def _path(self, case: Case) -> Path:
         return self._folder / case.id / "runs.jsonl"
