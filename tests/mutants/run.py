@@ -63,7 +63,7 @@ def main() -> int:
 
 def _verdict(mutant: Mutant, copy: Path, python: str) -> str:
     """Return ``caught``, or what is wrong."""
-    _copy_tree(copy)
+    copy_tree(copy)
     if _pytest(mutant, copy, python) != 0:
         return "BROKEN"  # its tests fail without it
     files = [
@@ -76,7 +76,8 @@ def _verdict(mutant: Mutant, copy: Path, python: str) -> str:
     return "caught" if _pytest(mutant, copy, python) == 1 else "SURVIVED"
 
 
-def _copy_tree(copy: Path) -> None:
+def copy_tree(copy: Path) -> None:
+    """Copy the files of the repository, as they are in the working tree."""
     shutil.rmtree(copy, ignore_errors=True)
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
