@@ -46,9 +46,8 @@ def main() -> int:
                 (copy / path).write_text(text.replace(first, f"{first}{line}\n", 1), "utf-8")
             fails = name in PLANTED and f"{title} BROKEN" in _lint(copy)
             silent += not fails
-            print(
-                f"{'fails' if fails else 'SILENT':<7} {name}: {PLANTED.get(name, 'nothing planted')}"
-            )
+            planted = ": ".join(PLANTED.get(name, ("nothing is planted",)))
+            print(f"{'fails' if fails else 'SILENT':<7} {name}; {planted}")
     return int(silent > 0)
 
 
