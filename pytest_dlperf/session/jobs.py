@@ -13,7 +13,7 @@ from pytest_dlperf.core.scheduling import OPTIONS as SCHEDULING
 from pytest_dlperf.flow.scheduled import Jobs
 from pytest_dlperf.flow.watcher import Watcher
 from pytest_dlperf.launch.remote.travelling import exported_names
-from pytest_dlperf.session.options import FLAGS
+from pytest_dlperf.session.options import flags
 from pytest_dlperf.session.repeat_options import NOT_REPEATED, own_options
 from pytest_dlperf.session.settings import Settings
 
@@ -57,7 +57,7 @@ def _options_of_a_job(config: pytest.Config) -> tuple[str, ...]:
     """Return what the pytest of a job is given of this one's arguments."""
     ini = () if config.inipath is None else ("-c", str(config.inipath))
     arguments = config.invocation_params.args
-    return (*ini, *own_options(arguments, dict(FLAGS), without=_NOT_FOR_JOBS))
+    return (*ini, *own_options(arguments, flags(), without=_NOT_FOR_JOBS))
 
 
 def _python_of_a_job(settings: Settings) -> str:

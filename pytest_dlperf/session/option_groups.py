@@ -1,4 +1,4 @@
-"""Settings that hang on several options; ``UsageError`` for those that do not go together."""
+"""Settings that are made of several options, or of an option and what is there."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pytest_dlperf.core.arm import Arm, parse_arm
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.hosts import Host
 from pytest_dlperf.core.place import Place, Share
-from pytest_dlperf.core.quantity import parse_duration
 from pytest_dlperf.core.scheduling import IN_JOB
-from pytest_dlperf.session.option_values import named_hosts, seconds, whole
+from pytest_dlperf.core.verdict import Rule
+from pytest_dlperf.session.option_values import Get, Given, named_hosts
 from pytest_dlperf.store.history.name import Database, check_file, database_of, is_url
 
 _OFF: Final = "off"
@@ -80,34 +80,26 @@ def _check(text: str, folder: Path, named_by: str) -> None:
             )
 
 
-#: Returns the value of the option of a name without ``--dlperf-``.
-Get = Callable[[str], Any]
-
-
-def budget(get: Get) -> float | None:
-    """Return for how many seconds a session may measure, None without an end."""
-    if get("budget") is None:
-        return None
-    if get("node-rank") is not None:
-        raise UsageError(
-            "--dlperf-budget and --dlperf-node-rank: all nodes must launch equally often, and "
-            "only one of them could know that time is up; give --dlperf-runs"
-        )
-    return parse_duration(get("budget"), what="--dlperf-budget")
-
-
-def protocol(get: Get) -> dict[str, Any]:
+def protocol(given: Given) -> dict[str, Any]:
     """Return what is given of a protocol, by the names of its fields."""
-    values: dict[str, Any] = {
-        name.replace("-", "_"): whole(
-            get(name), f"--dlperf-{name}", least=0 if name == "warmup" else 1
-        )
-        for name in ("iterations", "warmup", "runs", "max-runs")
-        if get(name) is not None
+    fields = {
+        "iterations": "iterations",
+        "warmup": "warmup",
+        "runs": "runs",
+        "max_runs": "max-runs",
+        "timeout_s": "timeout",
     }
-    if get("timeout") is not None:
-        values["timeout_s"] = seconds(get("timeout"), "--dlperf-timeout")
-    return values
+    values = {field: given(option) for field, option in fields.items()}
+    return {field: value for field, value in values.items() if value is not None}
+
+
+def rule(given: Given) -> Rule:
+    """Return the rule of the verdicts."""
+    values = {
+        name.replace("-", "_"): given(name)
+        for name in ("tolerance", "tolerance-max", "min-effect", "alpha", "family")
+    }
+    return Rule(**{field: value for field, value in values.items() if value is not None})
 
 
 def place(get: Get, *, workdir: Path, rootdir: Path) -> Place:
@@ -135,10 +127,6 @@ def from_logs(get: Get, cwd: Path) -> Path | None:
     folder: Path = cwd / get("from-logs")
     if not folder.is_dir():
         raise UsageError(f"--dlperf-from-logs={folder} is no folder")
-    if get("update-baselines"):
-        raise UsageError(
-            "--update-baselines stores what was measured, and --dlperf-from-logs only judges logs"
-        )
     return folder
 
 
@@ -147,17 +135,6 @@ def against(get: Get) -> Arm | None:
     if get("against") is None:
         return None
     arm = parse_arm(get("against"), what="--dlperf-against")
-    for option, why in (
-        ("update-baselines", "stores what stored baselines judge; measure without an A/B"),
-        ("published", "judges against published numbers"),
-        ("from-logs", "judges logs, and starts nothing"),
-        ("node-rank", "starts this node's share alone, whose turns with the other arm no other "
-                      "node would know"),
-    ):  # fmt: skip
-        if get(option) is not None and get(option) is not False:
-            raise UsageError(
-                f"--dlperf-against judges by pairs of runs, and --{_long(option)} {why}"
-            )
     if get("prefix") and arm.kind in {"requirement", "interpreter"}:
         raise UsageError(
             f"--dlperf-against={arm.name}: what lies behind --dlperf-prefix cannot be changed "
@@ -166,17 +143,8 @@ def against(get: Get) -> Arm | None:
     return arm
 
 
-def _long(option: str) -> str:
-    return option if option == "update-baselines" else f"dlperf-{option}"
-
-
 def hosts(get: Get, cwd: Path) -> tuple[Host, ...]:
     """Return the hosts that are named, none if there are none."""
     if get("hosts") is None:
         return ()
-    if get("node-rank") is not None:
-        raise UsageError(
-            "--dlperf-hosts starts the ranks of every node, and --dlperf-node-rank those of this "
-            "one alone; give one of them"
-        )
     return named_hosts(get("hosts"), cwd)

@@ -1,18 +1,20 @@
-"""What the text of an option may be, and the error that names it where it is not."""
+"""Parses the texts of options: one function for each way, each raises ``UsageError``."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_dlperf.core.case import FRAMEWORKS, PRECISIONS
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.hosts import Host, parse_hostfile, parse_hosts
-from pytest_dlperf.core.quantity import parse_share
+from pytest_dlperf.core.quantity import parse_duration, parse_share
+from pytest_dlperf.session.options import FLAG, OPTIONS, Option
 
-#: What can be wished where others use the GPUs of a case.
-BUSY_GPUS: Final = ("wait", "refuse", "ignore")
+#: Returns the text of the option of a name without ``--dlperf-``, None without one.
+Get = Callable[[str], Any]
 #: Options that name a file which is made of the outcomes.
 REPORTS: Final = ("json", "html", "md", "benchmark-json", "metrics")
 
@@ -22,69 +24,132 @@ def report_files(get: Callable[[str], Any], folder: Path) -> dict[str, Path]:
     return {name: folder / get(name) for name in REPORTS if get(name)}
 
 
-def seconds(text: str, what: str) -> float:
-    """Return a number of seconds above 0; raise ``UsageError``."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
-    if not 0 < value < float("inf"):
-        raise UsageError(f"{what}={text}: give a number of seconds above 0")
+def text(value: str, option: Option) -> str:
+    """Return the text as it is."""
     return value
 
 
-def whole(text: str, what: str, least: int = 1) -> int:
-    """Return a whole number that is not below ``least``; raise ``UsageError``."""
-    if not text.strip().isdecimal() or int(text) < least:
-        raise UsageError(f"{what}={text}: give a whole number, {least} or more")
-    return int(text)
+def share(value: str, option: Option) -> float:
+    """Return a share below 1, written as ``3%`` or ``0.03``."""
+    return parse_share(value, what=option.shown)
 
 
-def counts(text: str | None, what: str) -> tuple[int, ...] | None:
-    """Return the whole numbers of a list, each once; None without a list; raise ``UsageError``."""
-    if text is None:
-        return None
-    return tuple(dict.fromkeys(whole(part, what) for part in text.split(",")))
+def duration(value: str, option: Option) -> float:
+    """Return the seconds of a time written as ``45m``."""
+    return parse_duration(value, what=option.shown)
 
 
-def one_of(text: str | None, known: tuple[str, ...], what: str) -> str | None:
-    """Return ``text``, which is one of ``known`` or None; raise ``UsageError``."""
-    if text is not None and text not in known:
-        raise UsageError(f"{what}={text}: known are {', '.join(known)}")
-    return text
-
-
-def names(text: str | None, known: tuple[str, ...], what: str) -> tuple[str, ...] | None:
-    """Return the names of a list, all of ``known``; None without a list; raise ``UsageError``."""
-    if text is None:
-        return None
-    found = tuple(name.strip() for name in text.split(","))
-    for name in found:
-        one_of(name, known, what)
+def seconds(value: str, option: Option) -> float:
+    """Return a number of seconds above 0."""
+    try:
+        found = float(value)
+    except ValueError:
+        found = float("nan")
+    if not 0 < found < float("inf"):
+        raise UsageError(f"{option.shown}={value}: give a number of seconds above 0")
     return found
 
 
-def names_of_variables(text: str | None) -> tuple[str, ...]:
-    """Return the names of environment variables in a list; raise ``UsageError``."""
-    found = tuple(name.strip() for name in (text or "").split(",") if name.strip())
+def whole(value: str, option: Option) -> int:
+    """Return a whole number, 1 or more."""
+    return whole_number(value, option.shown, least=1)
+
+
+def whole_or_zero(value: str, option: Option) -> int:
+    """Return a whole number, 0 or more."""
+    return whole_number(value, option.shown, least=0)
+
+
+def whole_number(value: str, shown: str, least: int) -> int:
+    """Return a whole number that is not below ``least``; ``shown`` names it in an error."""
+    if not value.strip().isdecimal() or int(value) < least:
+        raise UsageError(f"{shown}={value}: give a whole number, {least} or more")
+    return int(value)
+
+
+def counts(value: str, option: Option) -> tuple[int, ...]:
+    """Return the whole numbers of a list, each once."""
+    return tuple(
+        dict.fromkeys(whole_number(part, option.shown, least=1) for part in value.split(","))
+    )
+
+
+def choice(value: str, option: Option) -> str:
+    """Return one of the values that the option's metavar lists."""
+    return _one_of(value, option.metavar.split("|"), f"{option.shown}={value}")
+
+
+def frameworks(value: str, option: Option) -> tuple[str, ...]:
+    """Return the names of frameworks in a list."""
+    return _names(value, FRAMEWORKS, option)
+
+
+def precisions(value: str, option: Option) -> tuple[str, ...]:
+    """Return the names of precisions in a list."""
+    return _names(value, PRECISIONS, option)
+
+
+def _names(value: str, known: Sequence[str], option: Option) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in value.split(","))
+    return tuple(_one_of(name, known, f"{option.shown}={name}") for name in names)
+
+
+def _one_of(value: str, known: Sequence[str], given: str) -> str:
+    if value not in known:
+        raise UsageError(f"{given}: known are {', '.join(known)}")
+    return value
+
+
+def variables(value: str, option: Option) -> tuple[str, ...]:
+    """Return the names of environment variables in a list."""
+    found = tuple(name.strip() for name in value.split(",") if name.strip())
     for name in found:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise UsageError(
-                f"--dlperf-env={text}: {name!r} is no variable's name; give names alone, their "
-                "values are taken from this environment"
+                f"{option.shown}={value}: {name!r} is not the name of a variable; give names "
+                "alone, their values are taken from this environment"
             )
     return found
 
 
-def named_hosts(text: str, here: Path) -> tuple[Host, ...]:
+def glob_and_share(value: str, option: Option) -> tuple[str, float]:
+    """Return a pattern of case ids, and the share to slow them by."""
+    glob, _, slower = value.rpartition(":")
+    return glob or "*", parse_share(slower, what=option.shown)
+
+
+def named_hosts(value: str, here: Path) -> tuple[Host, ...]:
     """Return the hosts of a list, or of the hostfile of that name; raise ``UsageError``."""
-    file = here / text
+    file = here / value
     return (
-        parse_hostfile(file.read_text(encoding="utf-8")) if file.is_file() else parse_hosts(text)
+        parse_hostfile(file.read_text(encoding="utf-8")) if file.is_file() else parse_hosts(value)
     )
 
 
-def inject(text: str) -> tuple[str, float]:
-    """Return a pattern of case ids and the share to slow them by; raise ``UsageError``."""
-    glob, _, share = text.rpartition(":")
-    return glob or "*", parse_share(share, what="--dlperf-inject")
+class Given:
+    """What was given on the command line: each option parsed as its entry in the table says."""
+
+    def __init__(self, get: Get) -> None:
+        self._get = get
+        self._options = {option.name: option for option in OPTIONS}
+        self._check_exclusions()
+
+    def __call__(self, name: str) -> Any:
+        """Return the value of an option, None without one; raise ``UsageError`` for another."""
+        option, value = self._options[name], self._get(name)
+        if value is None or option.metavar == FLAG:
+            return value
+        parse: Callable[[str, Option], Any] = globals()[option.parse]
+        if option.repeated:
+            return tuple(parse(one, option) for one in value)
+        return parse(value, option)
+
+    def _check_exclusions(self) -> None:
+        for option in OPTIONS:
+            for other, why in option.excludes.items():
+                if self._is_given(option.name) and self._is_given(other):
+                    both = f"{option.shown} and {self._options[other].shown}"
+                    raise UsageError(f"{both}: {why}")
+
+    def _is_given(self, name: str) -> bool:
+        return self._get(name) is not None and self._get(name) is not False

@@ -10,165 +10,216 @@ if TYPE_CHECKING:
 #: Options without our prefix. Many conftest files declare ``--gpus`` themselves, and a second
 #: declaration would kill pytest: they are never declared, but rewritten where nobody owns them.
 SHORT_OPTIONS: Final = ("--gpus", "--cpus", "--update-baselines")
-#: Name, keyword arguments of ``addoption``. Texts are parsed in ``settings.py``, so that a pytest
-#: run without a perf case pays nothing for them.
-OPTIONS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
-    ("gpus", {"metavar": "N[,N]", "help": "run at these GPU counts (short form: --gpus)"}),
-    (
-        "cpus",
-        {"metavar": "N[,N]", "help": "run with these numbers of CPU processes (short: --cpus)"},
+#: In place of a metavar: the option takes no value.
+FLAG: Final = ""
+
+
+class Option:
+    """One option ``--dlperf-NAME``: its name, how it is parsed, what it excludes."""
+
+    __slots__ = ("default", "excludes", "help", "metavar", "name", "parse", "repeated")
+
+    def __init__(
+        self,
+        name: str,
+        metavar: str,
+        text: str,
+        *,
+        parse: str = "text",
+        default: str | None = None,
+        repeated: bool = False,
+        excludes: dict[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        #: What the help shows for the value, and for ``choice`` the values; ``FLAG`` without one.
+        self.metavar = metavar
+        self.help = text
+        #: The function of ``option_values.py`` that parses the value.
+        self.parse = parse
+        self.default = default
+        self.repeated = repeated
+        #: Options that cannot be given with it, each with the reason.
+        self.excludes = excludes or {}
+
+    @property
+    def shown(self) -> str:
+        """Return the option as people type it: the short form where there is one."""
+        short = f"--{self.name}"
+        return short if short in SHORT_OPTIONS else f"--dlperf-{self.name}"
+
+
+#: Every option, in the order of the help. Their texts are parsed in ``settings.py``, so that a
+#: pytest run without a perf case pays nothing for them.
+OPTIONS: Final = (
+    Option("gpus", "N[,N]", "run at these GPU counts (short form: --gpus)", parse="counts"),
+    Option(
+        "cpus", "N[,N]", "run with these numbers of CPU processes (short: --cpus)", parse="counts"
     ),
-    ("framework", {"metavar": "NAMES", "help": "only these frameworks, comma separated"}),
-    (
+    Option("framework", "NAMES", "only these frameworks, comma separated", parse="frameworks"),
+    Option(
         "precision",
-        {
-            "metavar": "NAMES",
-            "help": "only these precisions, comma separated; bf16 also on a CPU without bf16 "
-            "instructions",
-        },
+        "NAMES",
+        "only these precisions, comma separated; bf16 also on a CPU without bf16 instructions",
+        parse="precisions",
     ),
-    ("size", {"metavar": "tiny|full", "help": "size of the models (full on GPUs, tiny on CPUs)"}),
-    ("iterations", {"metavar": "N", "help": "iterations of a run, warm-up included (150)"}),
-    ("warmup", {"metavar": "N", "help": "iterations before the measured window (50)"}),
-    ("runs", {"metavar": "N", "help": "measure exactly this many runs a case"}),
-    ("max-runs", {"metavar": "N", "help": "at most this many runs to confirm a verdict (10)"}),
-    ("timeout", {"metavar": "S", "help": "seconds after which a run is ended (1800)"}),
-    (
-        "tolerance",
-        {"metavar": "SHARE", "help": "slowdown up to which a case passes, as 3%% (learnt)"},
+    Option("size", "tiny|full", "size of the models (full on GPUs, tiny on CPUs)", parse="choice"),
+    Option("iterations", "N", "iterations of a run, warm-up included (150)", parse="whole"),
+    Option("warmup", "N", "iterations before the measured window (50)", parse="whole_or_zero"),
+    Option("runs", "N", "measure exactly this many runs a case", parse="whole"),
+    Option("max-runs", "N", "at most this many runs to confirm a verdict (10)", parse="whole"),
+    Option("timeout", "S", "seconds after which a run is ended (1800)", parse="seconds"),
+    Option(
+        "tolerance", "SHARE", "slowdown up to which a case passes, as 3%% (learnt)", parse="share"
     ),
-    ("tolerance-max", {"metavar": "SHARE", "help": "largest learnt tolerance (20%%)"}),
-    ("min-effect", {"metavar": "SHARE", "help": "a slowdown below this is no regression (1%%)"}),
-    ("alpha", {"metavar": "SHARE", "help": "share of unchanged suites with a false alarm (5%%)"}),
-    ("family", {"metavar": "N", "help": "number of cases that alpha is split over"}),
-    (
+    Option("tolerance-max", "SHARE", "largest learnt tolerance (20%%)", parse="share"),
+    Option("min-effect", "SHARE", "a slowdown below this is no regression (1%%)", parse="share"),
+    Option("alpha", "SHARE", "share of unchanged suites with a false alarm (5%%)", parse="share"),
+    Option("family", "N", "number of cases that alpha is split over", parse="whole"),
+    Option(
         "inject",
-        {
-            "metavar": "[GLOB:]SHARE",
-            "action": "append",
-            "default": [],
-            "help": "make measured steps longer by this, to see the gate fail",
-        },
+        "[GLOB:]SHARE",
+        "make measured steps longer by this, to see the gate fail",
+        parse="glob_and_share",
+        repeated=True,
     ),
-    (
+    Option(
         "selftest",
-        {
-            "metavar": "SHARE",
-            "help": "store a baseline of its own, measure again, then make steps longer by this: "
-            "does the gate see it here? (off)",
-        },
+        "SHARE",
+        "store a baseline of its own, measure again, then make steps longer by this: does the "
+        "gate see it here? (off)",
     ),
-    (
+    Option(
         "against",
-        {
-            "metavar": "X",
-            "help": "judge by pairs of runs, one of X, in place of stored baselines: a git ref, "
-            "merge-base:BRANCH, a requirement, an interpreter, or NAME=VALUE",
+        "X",
+        "judge by pairs of runs, one of X, in place of stored baselines: a git ref, "
+        "merge-base:BRANCH, a requirement, an interpreter, or NAME=VALUE",
+        excludes={
+            "update-baselines": "--update-baselines stores what stored baselines judge, and "
+            "pairs of runs need none; measure without an A/B",
+            "published": "--dlperf-published judges against published numbers, and pairs of "
+            "runs need none",
+            "from-logs": "that judges logs, and starts nothing",
+            "node-rank": "that starts this node's part alone, and no other node would know "
+            "whose turn it is",
         },
     ),
-    (
+    Option(
         "budget",
-        {
-            "metavar": "45m",
-            "help": "time to measure: what was certified longest ago goes first, and what stays "
-            "open is inconclusive",
+        "45m",
+        "time to measure: what was certified longest ago goes first, and what stays open is "
+        "inconclusive",
+        parse="duration",
+        excludes={
+            "node-rank": "all nodes must launch equally often, and only one of them could "
+            "know that time is up; give --dlperf-runs"
         },
     ),
-    ("baselines", {"metavar": "DIR", "help": "folder of the baselines (baselines/ at rootdir)"}),
-    ("reason", {"metavar": "TEXT", "default": "", "help": "why a changed level is accepted"}),
-    (
+    Option("baselines", "DIR", "folder of the baselines (baselines/ at rootdir)"),
+    Option("reason", "TEXT", "why a changed level is accepted", default=""),
+    Option(
         "mode",
-        {
-            "metavar": "gate|observe",
-            "default": "gate",
-            "help": "observe: nothing but an error fails a test",
-        },
+        "gate|observe",
+        "observe: nothing but an error fails a test",
+        parse="choice",
+        default="gate",
     ),
-    ("json", {"metavar": "FILE", "help": "write the outcomes as JSON"}),
-    ("html", {"metavar": "FILE", "help": "write a page with charts, one file"}),
-    ("md", {"metavar": "FILE", "help": "write Markdown for one comment on a pull request"}),
-    (
-        "benchmark-json",
-        {"metavar": "FILE", "help": "write what pytest-benchmark compare and histogram read"},
-    ),
-    ("metrics", {"metavar": "FILE", "help": "write the figures as OpenMetrics text, for GitLab"}),
-    (
+    Option("json", "FILE", "write the outcomes as JSON"),
+    Option("html", "FILE", "write a page with charts, one file"),
+    Option("md", "FILE", "write Markdown for one comment on a pull request"),
+    Option("benchmark-json", "FILE", "write what pytest-benchmark compare and histogram read"),
+    Option("metrics", "FILE", "write the figures as OpenMetrics text, for GitLab"),
+    Option(
         "history",
-        {
-            "metavar": "URL|FILE|off",
-            "help": "database that the outcomes are added to (.dlperf/history.sqlite, where the "
-            "extra history is installed)",
-        },
+        "URL|FILE|off",
+        "database that the outcomes are added to (.dlperf/history.sqlite, where the extra "
+        "history is installed)",
     ),
-    ("workdir", {"metavar": "DIR", "help": "folder of logs and records (.dlperf/ at rootdir)"}),
-    ("launcher", {"metavar": "NAME", "help": "start ranks by this launcher, whatever cases say"}),
-    (
+    Option("workdir", "DIR", "folder of logs and records (.dlperf/ at rootdir)"),
+    Option("launcher", "NAME", "start ranks by this launcher, whatever cases say"),
+    Option(
         "prefix",
-        {
-            "metavar": "COMMAND",
-            "help": "put before the launcher's command: a container, numactl ...; {workdir} and "
-            "{rootdir} are filled in",
-        },
+        "COMMAND",
+        "put before the launcher's command: a container, numactl ...; {workdir} and {rootdir} "
+        "are filled in",
     ),
-    ("python", {"metavar": "PATH", "help": "interpreter of the ranks (python3 behind a prefix)"}),
-    (
+    Option("python", "PATH", "interpreter of the ranks (python3 behind a prefix)"),
+    Option(
         "data",
-        {
-            "metavar": "DIR",
-            "help": "train on real data in this folder, or in its sub-folder of the suite's name "
-            "(synthetic data); behind a prefix, as it is named there",
-        },
+        "DIR",
+        "train on real data in this folder, or in its sub-folder of the suite's name "
+        "(synthetic data); behind a prefix, as it is named there",
     ),
-    ("node-rank", {"metavar": "R", "help": "run this node's share of layouts of several nodes"}),
-    (
+    Option("node-rank", "R", "run this node's share of layouts of several nodes"),
+    Option(
         "hosts",
-        {"metavar": "n1:8,n2:8|FILE", "help": "hosts and their devices, or a hostfile"},
+        "n1:8,n2:8|FILE",
+        "hosts and their devices, or a hostfile",
+        excludes={
+            "node-rank": "one starts the ranks of every node, the other those of this node "
+            "alone; give one of them"
+        },
     ),
-    ("from-logs", {"metavar": "DIR", "help": "judge logs in this folder in place of training"}),
-    ("master", {"metavar": "ADDR:PORT", "help": "where the ranks of all nodes meet: on node 0"}),
-    ("ssh", {"metavar": "COMMAND", "help": "ssh with options, to reach the hosts (ssh)"}),
-    (
-        "rendezvous",
-        {"metavar": "static|c10d", "help": "how torchrun's nodes meet (static)"},
+    Option(
+        "from-logs",
+        "DIR",
+        "judge logs in this folder in place of training",
+        excludes={
+            "update-baselines": "that stores what was measured, and the other only judges logs"
+        },
     ),
-    (
+    Option("master", "ADDR:PORT", "where the ranks of all nodes meet: on node 0"),
+    Option("ssh", "COMMAND", "ssh with options, to reach the hosts (ssh)"),
+    Option("rendezvous", "static|c10d", "how torchrun's nodes meet (static)", parse="choice"),
+    Option(
         "env",
-        {"metavar": "NAMES", "help": "variables whose values travel to the ranks of other hosts"},
+        "NAMES",
+        "variables whose values travel to the ranks of other hosts",
+        parse="variables",
     ),
-    (
+    Option(
         "busy-gpus",
-        {
-            "metavar": "wait|refuse|ignore",
-            "help": "other processes on the GPUs of a case: wait for them, up to its timeout "
-            "(where they can be seen), make it an error, or measure beside them",
-        },
+        "wait|refuse|ignore",
+        "other processes on the GPUs of a case: wait for them, up to its timeout (where they "
+        "can be seen), make it an error, or measure beside them",
+        parse="choice",
     ),
-    (
+    Option(
         "scheduler",
-        {
-            "metavar": "slurm|kubernetes",
-            "help": "run each case as a job; of Kubernetes, print manifests with --dlperf-dry-run",
+        "slurm|kubernetes",
+        "run each case as a job; of Kubernetes, print manifests with --dlperf-dry-run",
+    ),
+    Option("jobs", "N", "at most this many jobs in flight (4)"),
+    Option("slurm", "WORDS", 'further words for sbatch: "--partition=gpu --time=1:00:00"'),
+    Option("queue-timeout", "24h", "cancel a job that has not started after this (24h)"),
+    Option("image", "IMAGE", "image of the containers in manifests"),
+    Option(
+        "update-baselines",
+        FLAG,
+        "measure, judge, then write the baselines (short: --update-baselines)",
+    ),
+    Option("strict", FLAG, "fail whatever was not judged"),
+    Option("list", FLAG, "list every case of every size, framework and layout, and run nothing"),
+    Option("dry-run", FLAG, "print the commands and their environment, and run nothing"),
+    Option(
+        "share-host",
+        FLAG,
+        "do not wait for other cases on this host (a condition of the baseline)",
+    ),
+    Option(
+        "published",
+        FLAG,
+        "judge against the published numbers of this machine class",
+        excludes={
+            "update-baselines": "that stores what was judged against this machine's own "
+            "numbers, and published ones are others'; give one of them"
         },
     ),
-    ("jobs", {"metavar": "N", "help": "at most this many jobs in flight (4)"}),
-    (
-        "slurm",
-        {"metavar": "WORDS", "help": 'further words for sbatch: "--partition=gpu --time=1:00:00"'},
-    ),
-    (
-        "queue-timeout",
-        {"metavar": "24h", "help": "cancel a job that has not started after this (24h)"},
-    ),
-    ("image", {"metavar": "IMAGE", "help": "image of the containers in manifests"}),
 )
-FLAGS: Final[tuple[tuple[str, str], ...]] = (
-    ("update-baselines", "measure, judge, then write the baselines (short: --update-baselines)"),
-    ("strict", "fail whatever was not judged"),
-    ("list", "list every case of every size, framework and layout, and run nothing"),
-    ("dry-run", "print the commands and their environment, and run nothing"),
-    ("share-host", "do not wait for other cases on this host (a condition of the baseline)"),
-    ("published", "judge against the published numbers of this machine class"),
-)
+
+
+def flags() -> dict[str, str]:
+    """Return the options without a value, with their help."""
+    return {option.name: option.help for option in OPTIONS if option.metavar == FLAG}
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -176,10 +227,17 @@ def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("dlperf", "training performance (pytest-dlperf)")
     # With `dest` given, pytest does not look through all options for another of that name, which
     # was a third of what a declaration costs.
-    for name, keywords in OPTIONS:
-        group.addoption(f"--dlperf-{name}", dest=_attribute(name), **keywords)
-    for name, text in FLAGS:
-        group.addoption(f"--dlperf-{name}", dest=_attribute(name), action="store_true", help=text)
+    for option in OPTIONS:
+        keywords: dict[str, Any] = {"help": option.help, "dest": _attribute(option.name)}
+        if option.metavar == FLAG:
+            keywords["action"] = "store_true"
+        else:
+            keywords["metavar"] = option.metavar
+            if option.repeated:
+                keywords |= {"action": "append", "default": []}
+            elif option.default is not None:
+                keywords["default"] = option.default
+        group.addoption(f"--dlperf-{option.name}", **keywords)
     parser.addini(
         "dlperf_fail_on", "verdicts that fail a test, beside regressed and error", "args"
     )

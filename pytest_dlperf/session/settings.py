@@ -10,25 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_dlperf.core.arm import Arm
-from pytest_dlperf.core.case import FRAMEWORKS, PRECISIONS, SIZES, Protocol
+from pytest_dlperf.core.case import Protocol
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.hosts import Host
 from pytest_dlperf.core.place import Place
-from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.scheduling import IN_JOB, Scheduling
 from pytest_dlperf.core.verdict import BAD, GOOD, NOT_JUDGED, Judgement, KnownState, Rule, Verdict
 from pytest_dlperf.session import option_groups
-from pytest_dlperf.session.option_groups import Get, HistoryWish, history_wish
-from pytest_dlperf.session.option_values import (
-    BUSY_GPUS,
-    counts,
-    inject,
-    names,
-    names_of_variables,
-    one_of,
-    report_files,
-    whole,
-)
+from pytest_dlperf.session.option_groups import HistoryWish, history_wish
+from pytest_dlperf.session.option_values import Get, Given, report_files
 
 if TYPE_CHECKING:
     import pytest
@@ -115,31 +105,20 @@ class Settings:
         def path(name: str, default: str) -> Path:
             return cwd / get(name) if get(name) else root / default
 
-        shares: dict[str, Any] = {
-            name.replace("-", "_"): parse_share(get(name), what=f"--dlperf-{name}")
-            for name in ("tolerance", "tolerance-max", "min-effect", "alpha")
-            if get(name) is not None
-        }
-        if get("published") and get("update-baselines"):
-            raise UsageError(
-                "--dlperf-published judges against published numbers, and --update-baselines "
-                "stores what was judged against this machine's own; give one of them"
-            )
-        if get("family") is not None:
-            shares["family"] = whole(get("family"), "--dlperf-family")
+        given = Given(get)
         return cls(
-            gpus=counts(get("gpus"), "--gpus"),
-            cpus=counts(get("cpus"), "--cpus"),
-            size=one_of(get("size"), SIZES, "--dlperf-size"),
-            frameworks=names(get("framework"), FRAMEWORKS, "--dlperf-framework"),
-            precisions=names(get("precision"), PRECISIONS, "--dlperf-precision"),
-            protocol=option_groups.protocol(get),
-            rule=Rule(**shares),
+            gpus=given("gpus"),
+            cpus=given("cpus"),
+            size=given("size"),
+            frameworks=given("framework"),
+            precisions=given("precision"),
+            protocol=option_groups.protocol(given),
+            rule=option_groups.rule(given),
             family_given=get("family") is not None,
-            inject=tuple(inject(text) for text in get("inject")),
-            budget_s=option_groups.budget(get),
+            inject=given("inject"),
+            budget_s=given("budget"),
             fail_on=_fail_on(getini("dlperf_fail_on"), strict=get("strict")),
-            observe=one_of(get("mode"), ("gate", "observe"), "--dlperf-mode") == "observe",
+            observe=given("mode") == "observe",
             # A job measures; the session that submitted it stores
             update=get("update-baselines") and get("scheduler") != IN_JOB,
             reason=get("reason").strip(),
@@ -158,16 +137,15 @@ class Settings:
             published=get("published"),
             hosts=option_groups.hosts(get, cwd),
             ssh=get("ssh"),
-            rendezvous=one_of(get("rendezvous"), ("static", "c10d"), "--dlperf-rendezvous")
-            or "static",
-            travelling=names_of_variables(get("env")),
+            rendezvous=given("rendezvous") or "static",
+            travelling=given("env") or (),
             from_logs=option_groups.from_logs(get, cwd),
             list_only=get("list"),
             dry_run=get("dry-run"),
             against=option_groups.against(get),
             arm_setup=getini("dlperf_arm_setup").strip(),
             arm_links=tuple(getini("dlperf_arm_link")),
-            busy_gpus=one_of(get("busy-gpus"), BUSY_GPUS, "--dlperf-busy-gpus"),
+            busy_gpus=given("busy-gpus"),
             scheduling=Scheduling.parse(get),
         )
 

@@ -9,10 +9,14 @@ import pytest
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.session import selftest_options as options
-from pytest_dlperf.session.options import FLAGS, OPTIONS
+from pytest_dlperf.session.options import FLAG, OPTIONS, flags
 
-DEFAULTS: dict[str, Any] = {name: keywords.get("default") for name, keywords in OPTIONS}
-DEFAULTS |= {name: False for name, _ in FLAGS}
+DEFAULTS: dict[str, Any] = {
+    option.name: [] if option.repeated else option.default
+    for option in OPTIONS
+    if option.metavar != FLAG
+}
+DEFAULTS |= dict.fromkeys(flags(), False)
 
 
 def get(**given: object) -> Any:

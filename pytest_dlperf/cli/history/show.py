@@ -22,7 +22,7 @@ from pytest_dlperf.core.history import Bisection, Change, HistoryFound, Series
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.quantity import parse_share, parse_time
 from pytest_dlperf.report.figures import counted
-from pytest_dlperf.session.option_values import whole
+from pytest_dlperf.session.option_values import whole_number
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -205,7 +205,7 @@ def _list(arguments: argparse.Namespace) -> int:
 def _series(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.report.history_text import render_series
 
-    last = whole(arguments.last, "--last", least=0)
+    last = whole_number(arguments.last, "--last", least=0)
     is_marked = changes_can_be_found()
     found = found_in(arguments, with_changes=is_marked)
     text = render_series(found, last=last)

@@ -21,7 +21,7 @@ from pytest_dlperf.report import json_, terminal
 from pytest_dlperf.report.sort_order import Standing, standing
 from pytest_dlperf.session.collection import selected_of
 from pytest_dlperf.session.fixture import Dlperf
-from pytest_dlperf.session.options import FLAGS
+from pytest_dlperf.session.options import flags
 from pytest_dlperf.session.repeat_options import own_options
 from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.session.terminal import github_actions
@@ -211,7 +211,7 @@ class Collector:
             [
                 "pytest",
                 node_id,
-                *own_options(config.invocation_params.args, dict(FLAGS), for_people=True),
+                *own_options(config.invocation_params.args, flags(), for_people=True),
             ]
         )
 

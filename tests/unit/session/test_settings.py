@@ -10,18 +10,22 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.core.arm import RefArm
-from pytest_dlperf.core.case import FRAMEWORKS, SIZES, Protocol
+from pytest_dlperf.core.case import FRAMEWORKS, Protocol
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.hosts import Host
 from pytest_dlperf.core.place import Share
 from pytest_dlperf.core.scheduling import IN_JOB
 from pytest_dlperf.core.verdict import BAD, NOT_JUDGED, Rule, Verdict
 from pytest_dlperf.session import options
-from pytest_dlperf.session.option_values import BUSY_GPUS, REPORTS
+from pytest_dlperf.session.option_values import REPORTS
 from tests.helpers.given_options import settings_of
 
 #: What a flag is for, or an option without a default of its own, where nothing is given.
-DEFAULTS = {name: keywords.get("default") for name, keywords in options.OPTIONS}
+DEFAULTS = {
+    option.name: [] if option.repeated else option.default
+    for option in options.OPTIONS
+    if option.metavar != options.FLAG
+}
 #: Options that one field of ``Settings`` of the same name has as they are.
 AS_GIVEN = ("launcher", "ssh", "reason", "share-host", "published")
 
@@ -29,7 +33,7 @@ AS_GIVEN = ("launcher", "ssh", "reason", "share-host", "published")
 def test_without_options_a_setting_is_what_is_declared(tmp_path: Path):
     settings = settings_of(folder=tmp_path)
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
-    flags = {name for name, _ in options.FLAGS}
+    flags = options.flags()
     for name in AS_GIVEN:
         expected = False if name in flags else DEFAULTS[name]
         assert values[name.replace("-", "_")] == expected, name
@@ -127,7 +131,7 @@ TOGETHER: dict[str, tuple[tuple[str, ...], Any]] = {
 
 
 def test_every_option_is_given_here():
-    every = {*DEFAULTS, *(name for name, _ in options.FLAGS)}
+    every = {*DEFAULTS, *options.flags()}
     # It starts sessions, of which it is no setting: test_selftest_options.py
     assert every - {"selftest"} == {*GIVEN, *TOGETHER}
 
@@ -165,7 +169,7 @@ def test_the_ini_file_and_the_environment(tmp_path: Path):
     assert settings_of(folder=tmp_path, ini=ini, environ=environ).machine_class == "of-environment"
 
 
-KNOWN_SIZES = f"known are {', '.join(SIZES)}"
+KNOWN_SIZES = "known are tiny, full"
 KNOWN_FRAMEWORKS = f"known are {', '.join(FRAMEWORKS)}"
 SLURM = "--dlperf-scheduler=slurm"
 
@@ -197,7 +201,7 @@ SLURM = "--dlperf-scheduler=slurm"
         ("--dlperf-hosts=n1:8;reboot", "is no host with its devices"),
         ("--dlperf-rendezvous=etcd", "known are static, c10d"),
         ("--dlperf-env=A=b", "give names alone"),
-        ("--dlperf-busy-gpus=kill", f"--dlperf-busy-gpus=kill: known are {', '.join(BUSY_GPUS)}"),
+        ("--dlperf-busy-gpus=kill", "--dlperf-busy-gpus=kill: known are wait, refuse, ignore"),
         ("--dlperf-html=r --dlperf-md=./r", "--dlperf-html and --dlperf-md name one file"),
         ("--dlperf-published --update-baselines", "give one of them"),
         ("--dlperf-list -n2", "leave -n out"),
