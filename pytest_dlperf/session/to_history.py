@@ -5,16 +5,18 @@ from __future__ import annotations
 import datetime
 import secrets
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.errors import HistoryError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.report import figures
 from pytest_dlperf.session.settings import Settings
-from pytest_dlperf.store.history.address import Address
 from pytest_dlperf.store.history.name import is_url
-from pytest_dlperf.store.history.send import Sent
 from pytest_dlperf.store.history.unsent import Journal, folder_in
+
+if TYPE_CHECKING:
+    from pytest_dlperf.store.history.address import Address
+    from pytest_dlperf.store.history.send import Sent
 
 #: The file of sessions that name no history, in their working folder.
 DEFAULT: Final = "history.sqlite"
