@@ -36,6 +36,9 @@ def environment(tmp_path: Path) -> dict[str, str]:
     }
 
 
+# Ten trainings; README's command, which .ci/run runs, and the documents' tests on simulated time
+# have the same paths.
+@pytest.mark.nightly
 def test_tutorial(tmp_path: Path, environment: dict[str, str]) -> None:
     ran = list(run_in_order("docs/tutorial.md", tmp_path, environment, leave_out=LEFT_OUT))
     check_tutorial(ran, tmp_path)
