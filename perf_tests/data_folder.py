@@ -27,8 +27,8 @@ def candidates(data: str, suite: str) -> Iterator[Path]:
     if not folder.is_dir():
         raise WorkerFailure(
             "data-missing",
-            f"--dlperf-data={data} is no folder here; name the one that has the data sets, as "
-            "the ranks see it",
+            f"--dlperf-data={data} is not a directory here; name the one that has the "
+            "data sets, as the ranks see it",
         )
     if (folder / suite).is_dir():
         yield folder / suite

@@ -1,1 +1,1 @@
-"""From markers and options to the cases of a session."""
+"""Cases: from the markers and options of a session to what it runs."""

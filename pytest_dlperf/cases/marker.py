@@ -1,4 +1,4 @@
-"""Reads ``@pytest.mark.dlperf``: the marker holds the whole case."""
+"""Parse ``@pytest.mark.dlperf`` and expand its axes into cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Says what makes a case impossible here, before anything starts."""
+"""Checks before a launch: versions, data and hardware that a case needs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def check_version(framework: str, version: str, *, where: str = "", keras_2: boo
     """Raise ``NotRunError`` if the worker does not run on ``version`` of ``framework``.
 
     ``where`` says where it was found, if not here; ``keras_2`` that this TensorFlow, however
-    new, uses Keras 2. A version that is no number, or 0.0 (Paddle's own builds), will do.
+    new, uses Keras 2. A version that is not a number, or 0.0 (Paddle's own builds), will do.
     """
     found = _NUMBERS.match(version)
     numbers = (int(found[1]), int(found[2])) if found else (0, 0)
@@ -60,7 +60,7 @@ def check_version(framework: str, version: str, *, where: str = "", keras_2: boo
         )
     if bounds.too_new is not None and numbers >= bounds.too_new and not keras_2:
         raise NotRunError(
-            f"{name} is too new: {bounds.wrong}; install {framework}{wanted}, or tf_keras beside "
+            f"{name} is too new: {bounds.wrong}; install {framework}{wanted}, or tf_keras with "
             "it, and set TF_USE_LEGACY_KERAS=1"
         )
 
@@ -143,7 +143,7 @@ def check_possible(
     framework_known: bool = False,
     installed: Installed | None = None,
 ) -> None:
-    """Raise ``NotRunError`` if ``case`` cannot run here, whatever is tried.
+    """Raise ``NotRunError`` if ``case`` cannot run on this machine at all.
 
     ``compute_capability`` is that of this machine's GPUs, None if unknown. With
     ``framework_known`` this environment is not asked for the framework: another has it.
@@ -185,7 +185,7 @@ def check_possible(
 def _check_framework(case: Case, installed: Installed) -> None:
     """Raise ``NotRunError`` if the environment lacks the framework, or has one that won't do.
 
-    A program of the user's own runs on whatever version it likes.
+    A user's own program may need another version, so none is checked.
     """
     version = installed.frameworks.get(case.framework)
     if version is None:
@@ -208,6 +208,6 @@ def check_data(case: Case, folder: Path) -> None:
     """Raise ``CaseError`` if the folder that is to have the data sets of ``case`` is none."""
     if not folder.is_dir():
         raise CaseError(
-            f"{case.id}: --dlperf-data={folder} is no folder; name the one that has the data "
-            "sets (docs/data.md)"
+            f"{case.id}: --dlperf-data={folder} is not a directory; name the one that has the "
+            "data sets (docs/data.md)"
         )

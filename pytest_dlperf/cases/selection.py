@@ -1,4 +1,4 @@
-"""Chooses, of the declared cases, those that this session runs, on this machine."""
+"""Select the declared cases that this session runs on this machine."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def fits(layout: Layout, machine: Machine) -> str:
 
 
 def without_bf16(case: Case, machine: Machine) -> str:
-    """Return why nobody gates ``case`` on this machine: bf16 on a CPU that only imitates it.
+    """Return why ``case`` is not worth gating here: bf16 on a CPU that only imitates it.
 
     Empty for any other case, where the CPU is not known, and for several nodes, of which the
     first alone was asked.

@@ -47,7 +47,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
     root: Path = arguments.baselines
     if not root.is_dir():
-        raise UsageError(f"{root} is no folder; name the baselines with --baselines=DIR")
+        raise UsageError(f"{root} is not a directory; name the baselines with --baselines=DIR")
     store = BaselineStore(root)
     entries = list(store.all())  # Before the tests are collected, which takes longer
     declared = _declared(arguments.paths)

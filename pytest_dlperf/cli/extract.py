@@ -141,7 +141,7 @@ def paths(arguments: argparse.Namespace) -> list[Path]:
     folder: Path | None = arguments.log_dir
     if folder is not None:
         if not folder.is_dir():
-            raise UsageError(f"--log_dir: {folder} is no folder")
+            raise UsageError(f"--log_dir: {folder} is not a directory")
         found += sorted(path for path in folder.rglob("*") if path.is_file())
     if not found:
         raise UsageError("no log: name files, or a folder that holds some with --log_dir")

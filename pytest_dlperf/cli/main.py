@@ -112,7 +112,7 @@ def _store(arguments: argparse.Namespace, *, may_be_missing: bool = False) -> Ba
 
     root: Path = arguments.baselines
     if not root.is_dir() and (root.exists() or not may_be_missing):
-        raise UsageError(f"{root} is no folder; name the baselines with --baselines=DIR")
+        raise UsageError(f"{root} is not a directory; name the baselines with --baselines=DIR")
     return BaselineStore(root)
 
 

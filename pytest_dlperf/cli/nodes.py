@@ -214,5 +214,5 @@ def _baselines(arguments: argparse.Namespace) -> list[Baseline]:
     if not root.is_dir():
         if arguments.baselines is None and arguments.results and not root.exists():
             return []
-        raise UsageError(f"{root} is no folder; name the baselines with --baselines=DIR")
+        raise UsageError(f"{root} is not a directory; name the baselines with --baselines=DIR")
     return [entry.baseline for entry in BaselineStore(root).all()]

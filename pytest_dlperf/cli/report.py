@@ -107,6 +107,6 @@ def _outcomes(paths: Iterable[Path]) -> list[Outcome]:
 
 def _published(root: Path | None) -> list[Baseline]:
     if root is not None and not root.is_dir():
-        raise UsageError(f"{root} is no folder; name the baselines with --baselines=DIR")
+        raise UsageError(f"{root} is not a directory; name the baselines with --baselines=DIR")
     stored = BaselineStore(root or _DEFAULT_BASELINES).all()
     return [entry.baseline for entry in stored if entry.baseline.source.kind == PUBLISHED]

@@ -1,4 +1,4 @@
-"""Collection: markers become items, one a case; those that do not run here are deselected."""
+"""Collection: each case becomes a pytest item; cases that do not run here are deselected."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _is_stored(case: Case, session: PerfSession) -> bool:
     try:
         return session.store.find(machine_class, case.suite, case.id) is not None
     except DlperfError:
-        return True  # a broken file is still a baseline; the error is told when it is used
+        return True  # a broken file is still a baseline; its error is shown when it is used
 
 
 #: The marker, and the fixture that runs its case.
@@ -141,7 +141,7 @@ def as_asked(declared: Sequence[Case], settings: Settings) -> tuple[list[Case], 
 
 
 def _with_log(case: Case, session: PerfSession) -> Selected:
-    """Return ``case`` for judging its log, whatever there is to run on."""
+    """Return ``case`` for judging its log: the devices of this machine do not matter."""
     assert session.logs is not None
     wish = wish_of(session)
     counts = wish.gpus if case.layout.device == "gpu" else wish.cpus
@@ -264,16 +264,16 @@ def _vanished(case: Case, session: PerfSession) -> bool:
     try:
         return session.store.find(machine_class, case.suite, case.id) is not None
     except DlperfError:
-        return True  # a broken file is still a baseline; the error is told when it is used
+        return True  # a broken file is still a baseline; its error is shown when it is used
 
 
 def check_ids(ids: Sequence[tuple[str, str]]) -> None:
-    """Raise ``UsageError`` for a case id that stands in two of its places, named with each."""
+    """Raise ``UsageError`` if two places declare the same case id; the message names both."""
     seen: dict[str, str] = {}
     for case_id, where in ids:
         if case_id in seen:
             raise UsageError(
-                f"case id {case_id} stands twice: in {seen[case_id]} and in {where}; their "
+                f"case id {case_id} is declared twice: in {seen[case_id]} and in {where}; their "
                 "baselines would be one file. Give one of them another suite"
             )
         seen[case_id] = where

@@ -1,4 +1,4 @@
-"""How long a session may take: from its protocol, and from what cases took here before."""
+"""Estimate how long a session takes, from its protocol and from earlier runs on this machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.judge.screen import looks
 from pytest_dlperf.judge.stats import priors
 
-#: From so many seconds on, time is told in minutes; from so many, in hours.
+#: Times above these many seconds are shown in minutes, and in hours.
 _MINUTES_FROM: Final = 120
 _HOURS_FROM: Final = 3 * 3600
 #: A span of seconds: the least and the most.
@@ -140,7 +140,7 @@ class Forecast:
             words = f", and {self._runs(parents)} of {whose} one-device parent{several}"
         timeout_s = max(part.timeout_s for part in self._parts.values())
         return (
-            f"{words}; how long is told after the first run of each, which ends within "
+            f"{words}; an estimate follows after the first run of each, which ends within "
             f"{span(timeout_s, timeout_s)} (--dlperf-timeout)"
         )
 
@@ -203,7 +203,7 @@ class Forecast:
     def left_s(self, without: str) -> float | None:
         """Return the least seconds that all cases but ``without`` still take; None if unknown.
 
-        A one-device parent counts as the runs of its own that it may still need.
+        A one-device parent counts with the runs that it may still need.
         """
         left = [part for case_id, part in self._parts.items() if case_id != without]
         if any(part.seconds is None for part in left):

@@ -1,4 +1,4 @@
-"""The nodes of a session, where it has several: made of what pytest was given."""
+"""Build the nodes of a session from its options, where it has several."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The jobs of a session, where a scheduler runs its cases: made of what pytest was given."""
+"""Build the jobs of a session from its options, where a scheduler runs its cases."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pytest_dlperf.session.settings import Settings
 if TYPE_CHECKING:
     import pytest
 
-#: What a job's own pytest is told otherwise, or not at all.
+#: Options not forwarded to the pytest process of a job.
 _NOT_FOR_JOBS: Final = NOT_REPEATED | {
     f"--dlperf-{name}" for name in ("scheduler", *SCHEDULING, "workdir", "list", "dry-run")
 }

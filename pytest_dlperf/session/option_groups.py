@@ -1,4 +1,4 @@
-"""Settings that are made of several options, or of an option and what is there."""
+"""Settings that depend on several options, or on an option and the machine."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def from_logs(get: Get, cwd: Path) -> Path | None:
         return None
     folder: Path = cwd / get("from-logs")
     if not folder.is_dir():
-        raise UsageError(f"--dlperf-from-logs={folder} is no folder")
+        raise UsageError(f"--dlperf-from-logs={folder} is not a directory")
     return folder
 
 
@@ -137,8 +137,9 @@ def against(get: Get) -> Arm | None:
     arm = parse_arm(get("against"), what="--dlperf-against")
     if get("prefix") and arm.kind in {"requirement", "interpreter"}:
         raise UsageError(
-            f"--dlperf-against={arm.name}: what lies behind --dlperf-prefix cannot be changed "
-            "from here; name a git ref or settings, or judge two images by stored baselines"
+            f"--dlperf-against={arm.name}: the environment behind --dlperf-prefix cannot "
+            "be changed from here; name a git ref or settings, or judge two images by stored "
+            "baselines"
         )
     return arm
 

@@ -1,4 +1,4 @@
-"""Parses the texts of options: one function for each way, each raises ``UsageError``."""
+"""Parse the values of options; each function raises ``UsageError`` with the option's name."""
 
 from __future__ import annotations
 

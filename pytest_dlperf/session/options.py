@@ -1,4 +1,4 @@
-"""Declares the options; every pytest run imports this module, so that it imports nothing."""
+"""The table of all options. Every pytest run imports this module, so it imports nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     import pytest
 
 #: Options without our prefix. Many conftest files declare ``--gpus`` themselves, and a second
-#: declaration would kill pytest: they are never declared, but rewritten where nobody owns them.
+#: declaration would kill pytest: they are never declared, but rewritten where no other
+#: plugin declares them.
 SHORT_OPTIONS: Final = ("--gpus", "--cpus", "--update-baselines")
 #: In place of a metavar: the option takes no value.
 FLAG: Final = ""
@@ -72,7 +73,9 @@ OPTIONS: Final = (
         "tolerance", "SHARE", "slowdown up to which a case passes, as 3%% (learnt)", parse="share"
     ),
     Option("tolerance-max", "SHARE", "largest learnt tolerance (20%%)", parse="share"),
-    Option("min-effect", "SHARE", "a slowdown below this is no regression (1%%)", parse="share"),
+    Option(
+        "min-effect", "SHARE", "a slowdown below this is not a regression (1%%)", parse="share"
+    ),
     Option("alpha", "SHARE", "share of unchanged suites with a false alarm (5%%)", parse="share"),
     Option("family", "N", "number of cases that alpha is split over", parse="whole"),
     Option(
@@ -85,7 +88,7 @@ OPTIONS: Final = (
     Option(
         "selftest",
         "SHARE",
-        "store a baseline of its own, measure again, then make steps longer by this: does the "
+        "store a temporary baseline, measure again, then make steps longer by this: does the "
         "gate see it here? (off)",
     ),
     Option(
@@ -135,7 +138,9 @@ OPTIONS: Final = (
         "history is installed)",
     ),
     Option("workdir", "DIR", "folder of logs and records (.dlperf/ at rootdir)"),
-    Option("launcher", "NAME", "start ranks by this launcher, whatever cases say"),
+    Option(
+        "launcher", "NAME", "start ranks by this launcher, in place of the one that cases name"
+    ),
     Option(
         "prefix",
         "COMMAND",
@@ -180,7 +185,7 @@ OPTIONS: Final = (
         "busy-gpus",
         "wait|refuse|ignore",
         "other processes on the GPUs of a case: wait for them, up to its timeout (where they "
-        "can be seen), make it an error, or measure beside them",
+        "can be seen), make it an error, or measure all the same",
         parse="choice",
     ),
     Option(
@@ -197,7 +202,7 @@ OPTIONS: Final = (
         FLAG,
         "measure, judge, then write the baselines (short: --update-baselines)",
     ),
-    Option("strict", FLAG, "fail whatever was not judged"),
+    Option("strict", FLAG, "fail cases that were not judged"),
     Option("list", FLAG, "list every case of every size, framework and layout, and run nothing"),
     Option("dry-run", FLAG, "print the commands and their environment, and run nothing"),
     Option(
@@ -239,7 +244,7 @@ def add_options(parser: pytest.Parser) -> None:
                 keywords["default"] = option.default
         group.addoption(f"--dlperf-{option.name}", **keywords)
     parser.addini(
-        "dlperf_fail_on", "verdicts that fail a test, beside regressed and error", "args"
+        "dlperf_fail_on", "verdicts that fail a test, in addition to regressed and error", "args"
     )
     parser.addini(
         "dlperf_arm_setup", "command run once in the tree of a ref that --dlperf-against names"

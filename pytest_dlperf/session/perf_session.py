@@ -1,4 +1,4 @@
-"""One perf session: settings and bench for one pytest run, and the ``dlperf`` fixture."""
+"""One perf session: what all perf cases of a pytest process share, and how each is run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from pytest_dlperf.store.history.session_runs import SessionRuns, make_session_f
 
 
 def note(workdir: Path, outcome: Outcome, of_parent: Sequence[RunSummary]) -> None:
-    """Note what ``outcome`` and the runs of its one-device parent tell.
+    """Keep the run times of ``outcome`` and its one-device parent for later estimates.
 
     Warns where that cannot be written.
     """
@@ -140,7 +140,7 @@ class PerfSession:
 
     @cached_property
     def commit(self) -> tuple[str, bool]:
-        """The commit of the rootdir, and whether it was modified beside the baselines."""
+        """The commit of the rootdir, and whether files other than baselines were modified."""
         return commit_of(self.settings.rootdir, outside=self.settings.baselines)
 
     @cached_property
@@ -289,7 +289,7 @@ class PerfSession:
         with self.bench.runs.judged(node) as so_far:
             judgement = common_shift.checked(outcome.judgement, so_far, node)
             is_judged = judgement is outcome.judgement and judgement.throughput.change is not None
-            # A slowdown that is expected has a cause of its own, and fails nothing
+            # A slowdown that is expected has another cause, and fails nothing
             if is_judged and judgement.known is not KnownState.KNOWN:
                 so_far.append(judgement.throughput)
         return replace(outcome, judgement=judgement)

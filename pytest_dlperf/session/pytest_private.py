@@ -1,4 +1,4 @@
-"""Everything that leans on pytest's private names; a test fails when pytest moves them."""
+"""All uses of pytest's private names; a test fails when pytest moves them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def declared_names(parser: pytest.Parser) -> frozenset[str]:
 
 
 def is_matched(item: pytest.Item, expression: str, *, without: str = "") -> bool:
-    """Return whether ``-k expression`` selects ``item``; False for what is no expression.
+    """Return whether ``-k expression`` selects ``item``; False for an invalid expression.
 
     ``without`` is taken out of the item's names, those of its file and folders included.
     """
@@ -39,4 +39,4 @@ def is_matched(item: pytest.Item, expression: str, *, without: str = "") -> bool
     try:
         return keywords.Expression.compile(expression).evaluate(matches)
     except (SyntaxError, getattr(keywords, "ParseError", SyntaxError)):  # that of pytest 8
-        return False  # pytest itself tells of it
+        return False  # pytest itself reports it

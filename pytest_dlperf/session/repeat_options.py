@@ -1,4 +1,4 @@
-"""Those of pytest's arguments that are this plugin's, for a command that runs a case again."""
+"""The plugin's options among pytest's arguments, for a command that runs a case again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--dlperf-selftest``: stores, measures again, makes steps longer; says what the gate sees."""
+"""``--dlperf-selftest``: store, measure again, make steps longer, report what the gate saw."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class _SelfTest:
         self._asked: dict[str, _Tries] = {}
 
     def run(self) -> int:
-        """Run the steps and tell what they found; return the exit code."""
+        """Run the steps, print what they found, and return the exit code."""
         try:
             self._steps()
         except _EndedEarly as ended:
@@ -102,7 +102,7 @@ class _SelfTest:
         where = self._path(self._folder / "baselines")
         self._ask(
             "store",
-            f"1/3: measures, and stores a baseline of its own in {where}; yours stays as it is",
+            f"1/3: measures, and stores a temporary baseline in {where}; yours stays as it is",
             lambda asked: asked.is_stored,
             options.store(),
         )

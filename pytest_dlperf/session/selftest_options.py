@@ -1,4 +1,4 @@
-"""What a self-test accepts beside itself, and what it gives the sessions that it starts."""
+"""Options of a self-test: which it accepts, and which it passes to its sessions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.session.option_values import REPORTS
 
-#: The value that switches the self-test off, whatever ini and environment say.
+#: The value that switches the self-test off, also where an ini file switches it on.
 OFF: Final = "off"
 _OPTION: Final = "--dlperf-selftest"
 #: Options that contradict it, wherever they were given, and why.
 _CONTRADICTS: Final = {
-    "update-baselines": "it stores a baseline of its own, and never in yours",
+    "update-baselines": "it stores a temporary baseline, and never in yours",
     "inject": "it makes steps longer by its own share",
     "against": "it asks what stored baselines see, and pairs read none",
     "from-logs": "it trains, and logs cannot be made slower",
@@ -30,11 +30,11 @@ _CONTRADICTS: Final = {
 #: Options that it sets itself. In ini and environment, where they are for ordinary sessions, they
 #: are replaced; who types them means something else.
 _SETS: Final = {
-    "baselines": "it stores in a folder of its own, which it removes; yours is not touched",
+    "baselines": "it stores in a temporary folder; yours is not touched",
     "reason": "it accepts no level",
     "mode": "it asks what the gate sees, so that its sessions are in mode gate",
     "history": "its sessions are no history",
-    **dict.fromkeys(REPORTS, "it writes results and pages of its own, and says where"),
+    **dict.fromkeys(REPORTS, "it writes its results and pages itself, and says where"),
 }
 
 
@@ -68,7 +68,7 @@ def with_ours(typed: Sequence[str], ours: Sequence[str]) -> list[str]:
 
 
 def common(folder: Path, step: str, get: Callable[[str], Any], markers: str) -> list[str]:
-    """Return what every session is given: a baseline, results and a page of its own.
+    """Return the options of each session: its baseline folder, results file and page.
 
     ``markers`` is what ``-m`` was given: of the tests that it selects only perf tests are run.
     """
@@ -83,7 +83,7 @@ def common(folder: Path, step: str, get: Callable[[str], Any], markers: str) -> 
         *(f"--dlperf-{name}={folder / step}.{ending}" for name, ending in extensions.items()),
         "--override-ini=dlperf_github=false",
         f"-m={f'({markers}) and dlperf' if markers else 'dlperf'}",
-        # Each case has an answer of its own, whatever the others'
+        # Each case is answered by itself
         "--maxfail=0",
     ]
 

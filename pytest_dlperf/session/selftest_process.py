@@ -1,4 +1,4 @@
-"""The pytest sessions that a self-test starts: one at a time, none of which outlives it."""
+"""Start the pytest sessions of a self-test, one at a time; none of them outlives it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Sessions:
         sys.stdout.flush()
         self._running = subprocess.Popen(
             # Not by preexec_fn, which may hang where this process has threads. Isolated, since
-            # what lies in the user's folder is of no interest here.
+            # files in the user's folder do not matter here.
             [sys.executable, "-I", __file__, str(os.getpid()), *_pytest(), *words],
             cwd=self._folder,
             # Ctrl-C comes from here alone: twice, it would interrupt the end of its ranks.

@@ -82,7 +82,7 @@ class Settings:
 
     @classmethod
     def from_config(cls, config: pytest.Config) -> Settings:
-        """Return the settings of this pytest run; raise ``UsageError`` for what is no value."""
+        """Return the settings of this pytest run; raise ``UsageError`` for an invalid value."""
         return cls.from_options(
             lambda name: config.getoption(f"dlperf_{name.replace('-', '_')}"),
             config.getini,
@@ -95,7 +95,7 @@ class Settings:
     def from_options(
         cls, get: Get, getini: Get, *, cwd: Path, root: Path, environ: Mapping[str, str]
     ) -> Settings:
-        """Return the settings that are given; raise ``UsageError`` for what is no value.
+        """Return the settings that are given; raise ``UsageError`` for an invalid value.
 
         ``get`` returns the value of an option, which is named without ``--dlperf-``, ``getini``
         that of an ini key. Relative paths of options are below ``cwd``, those of the ini file
@@ -151,7 +151,7 @@ class Settings:
 
     @property
     def runs_nothing(self) -> bool:
-        """Whether this session only tells what it would do."""
+        """Whether this session only shows what it would do."""
         return self.list_only or self.dry_run
 
     def gate_fails(self, judgement: Judgement) -> bool:

@@ -1,4 +1,4 @@
-"""Adds what a session measured to its history, or keeps it for later."""
+"""Add the outcomes of a session to its history, or keep them for later."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class SessionHistory:
 
 
 def check_usage(settings: Settings) -> None:
-    """Raise ``UsageError`` where what names the history is no address."""
+    """Raise ``UsageError`` where the name of the history is not an address."""
     wish = settings.history
     # A file was looked at, and costs no import of what reads URLs
     if wish is not None and is_url(wish.text):
@@ -113,7 +113,7 @@ def check_usage(settings: Settings) -> None:
 
 
 def address_of(settings: Settings) -> Address:
-    """Return where the history of a session is; raise ``UsageError`` for what is no address."""
+    """Return where the history of a session is; raise ``UsageError`` for an invalid address."""
     from pytest_dlperf.store.history.address import file_address, parse_address
 
     wish = settings.history

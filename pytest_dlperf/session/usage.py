@@ -1,4 +1,4 @@
-"""What a session's settings cannot do beside processes of pytest-xdist, or with what is there."""
+"""Settings that conflict with pytest-xdist, or with existing files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_at_start(settings: Settings, *, processes: object) -> None:
             "--dlperf-list and --dlperf-dry-run show what this process collects; leave -n out"
         )
     if settings.baselines.exists() and not settings.baselines.is_dir():
-        raise UsageError(f"--dlperf-baselines={settings.baselines} is no folder")
+        raise UsageError(f"--dlperf-baselines={settings.baselines} is not a directory")
     _check_reports(settings.reports)
 
 

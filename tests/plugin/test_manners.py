@@ -84,7 +84,7 @@ def test_two_items_with_one_id_are_a_collection_error(suite: Suite):
     result = suite.run()
     assert result.ret == 4
     text = result.stdout.str() + result.stderr.str()
-    assert f"case id {ONE} stands twice" in text
+    assert f"case id {ONE} is declared twice" in text
     assert "test_again.py" in text
     assert "test_net.py" in text
 

@@ -77,7 +77,7 @@ def test_it_stores_passes_and_finds_the_slowdown(suite: Suite):
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
-            "dlperf self-test 1/3: measures, and stores a baseline of its own in .dlperf/*",
+            "dlperf self-test 1/3: measures, and stores a temporary baseline in .dlperf/*",
             "*1 case: 1 written to the baselines",
             "dlperf self-test 2/3: measures the same again, *; this and the next take * s, if*",
             "*1 case: 1 passed",

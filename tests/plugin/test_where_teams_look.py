@@ -103,8 +103,8 @@ def test_the_estimate_is_made_of_earlier_runs_and_never_guessed(suite: Suite):
     suite.env(FAKE_WALL_S=0.1)
     first = suite.run("--dlperf-max-runs=4", "-k", "1n2c")
     unknown = (
-        "dlperf: 1 case, 3 to 4 runs, and 3 to 4 runs of its one-device parent; how long is told "
-        "after the first run of each, which ends within 30 min (--dlperf-timeout)"
+        "dlperf: 1 case, 3 to 4 runs, and 3 to 4 runs of its one-device parent; an estimate "
+        "follows after the first run of each, which ends within 30 min (--dlperf-timeout)"
     )
     first.stdout.fnmatch_lines(
         [

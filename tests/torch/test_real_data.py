@@ -57,7 +57,9 @@ def test_what_is_wrong_is_said_and_other_cases_run(tmp_path: Path):
 def test_missing_folder_is_an_error(tmp_path: Path):
     [outcome] = train(tmp_path, tmp_path / "none", "torch and tsm", "--cpus=1")
     assert outcome["judgement"]["verdict"] == "error"
-    assert f"--dlperf-data={tmp_path / 'none'} is no folder" in outcome["judgement"]["reason"]
+    assert (
+        f"--dlperf-data={tmp_path / 'none'} is not a directory" in outcome["judgement"]["reason"]
+    )
 
 
 @pytest.fixture(scope="module")

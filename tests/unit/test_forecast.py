@@ -58,7 +58,7 @@ def test_a_parent_that_was_not_selected_takes_time_and_is_no_case() -> None:
 
 
 def test_what_was_never_measured_is_told_after_the_first_run() -> None:
-    later = "; how long is told after the first run of each, which ends within"
+    later = "; an estimate follows after the first run of each, which ends within"
     alone = forecast(case("1n1c"), seconds={})
     assert alone.words() == f"1 case, 3 to 10 runs{later} 30 min (--dlperf-timeout)"
     one = forecast(case("1n2c", timeout_s=60.0), seconds={})

@@ -1,4 +1,4 @@
-"""What a session would do, without doing it: ``--dlperf-list`` and ``--dlperf-dry-run``."""
+"""``--dlperf-list`` and ``--dlperf-dry-run``: show what a session would do."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ListRow:
     runs_here: str
     baseline: str
     published: str = figures.ABSENT
-    #: As published: a short run cannot tell them.
+    #: As published: a short run cannot measure them.
     accuracy_percent: float | None = None
     time_to_train_s: float | None = None
     #: The slowdown up to which the marker lets it pass; None where it does not say.
@@ -79,7 +79,7 @@ def to_json(rows: Sequence[ListRow]) -> dict[str, Any]:
 
 
 def render(rows: Sequence[ListRow]) -> list[str]:
-    """Return the lines of a table; the reason why a case does not run stands last."""
+    """Return the lines of a table; the last column is the reason why a case does not run."""
     cells = [_HEADINGS, *(_cells(row) for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(_HEADINGS) - 1)]
     return [
@@ -229,7 +229,7 @@ def _runs_here(item: pytest.Item, case: Case, session: PerfSession) -> str:
 
 
 def _published_fact(published: Sequence[Baseline], name: str) -> float | None:
-    """Return the number that the first document which has it states beside its throughput."""
+    """Return the number that the first document states along with its throughput."""
     facts = (baseline.facts.get(name) for baseline in published)
     return next((fact for fact in facts if isinstance(fact, int | float)), None)
 

@@ -1,4 +1,4 @@
-"""What a session tells GitHub, where it runs in a job of GitHub Actions."""
+"""GitHub Actions: the job summary and the annotations of a session."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _LEAST_BYTES: Final = 4096
 
 
 def is_on(config: pytest.Config) -> bool:
-    """Whether this is a job of GitHub Actions, and the ini file lets it be told."""
+    """Whether this is a job of GitHub Actions, and the ini file allows a report to it."""
     is_job = os.environ.get("GITHUB_ACTIONS") == "true"
-    # What a scheduler runs is told of by the session that submitted it
+    # Cases run by a scheduler are reported by the submitting session
     told_elsewhere = config.option.dlperf_scheduler == IN_JOB
     return is_job and not told_elsewhere and bool(config.getini("dlperf_github"))
 
@@ -32,7 +32,7 @@ def is_on(config: pytest.Config) -> bool:
 def shown(text: str) -> str:
     """Return ``text`` as it may be printed: nothing steers a terminal, or GitHub's runner.
 
-    Commands are made harmless in every job, also where nothing is told.
+    Commands are made harmless in every job, also where nothing is reported.
     """
     text = printable(text)
     return without_commands(text) if os.environ.get("GITHUB_ACTIONS") == "true" else text

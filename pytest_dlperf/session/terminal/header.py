@@ -1,4 +1,4 @@
-"""What a session says at its start: how it runs, and what was left out and why."""
+"""The header of a session: how it runs, and which cases were left out and why."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _estimate(cases: Sequence[Case], session: PerfSession) -> str:
         try:
             noise = session.store.noise(machine_class(case))
         except DlperfError:
-            return settings.rule  # the case itself tells of it, as its error
+            return settings.rule  # the case itself reports it, as its error
         return replace(settings.rule, prior=noise.prior(case.world_size) if noise else None)
 
     forecast = Forecast.of(
@@ -138,7 +138,7 @@ def _cores(count: int) -> str:
 
 
 def _target(jobs: Jobs) -> list[str]:
-    """Return what the probe job told of the nodes; nothing where it was not asked."""
+    """Return what the probe job found on the nodes; nothing without a probe."""
     if not (jobs.was_asked and jobs.knows_target):
         return []
     devices = jobs.devices
@@ -162,7 +162,7 @@ def _chosen(session: PerfSession) -> str:
 
 
 def relative(path: Path, config: pytest.Config) -> str:
-    """Return a path as people read it, from the root of the session where it lies there."""
+    """Return a path as people read it: relative to the session's root where it is below it."""
     return (
         str(path.relative_to(config.rootpath))
         if path.is_relative_to(config.rootpath)

@@ -1,4 +1,4 @@
-"""Shows how a case goes on: one line that moves on a terminal, plain lines elsewhere."""
+"""Live progress of a case: one moving line on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -170,14 +170,14 @@ class Live(Quiet):
         )
 
     def queued(self, name: str, words: str) -> None:
-        """Say how a job stands, when that has changed."""
+        """Show the state of a job when it has changed."""
         text = f"{name}: {words}"
         if text != self._queued:
             self._queued = text
             (self._rewrite if self._moving else self._line)(text)
 
     def _title(self) -> tuple[str, str]:
-        """Return what stands before a case's id, and after it."""
+        """Return the words before and after a case's id."""
         place = f"[{self._case_number}/{self._cases}] " if self._cases > 1 else ""
         return place, f"run {self._number}/{self._of}"
 
@@ -204,7 +204,7 @@ class Live(Quiet):
         return width
 
     def _leave_line(self) -> None:
-        """End the line, so that what pytest writes next stands on its own."""
+        """End the line, so that pytest's next output starts a new one."""
         if self._has_line:
             with self._uncaptured():
                 self._reporter.write("\n", flush=True)

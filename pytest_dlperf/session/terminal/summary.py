@@ -1,4 +1,4 @@
-"""What pytest prints and writes of outcomes: report, JUnit, summary, list, dry run."""
+"""What pytest prints and writes about outcomes: test reports, JUnit, summary, report files."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ _RENDERERS: Final = {
 
 
 class SessionReports:
-    """Writes the reports of one session, and tells of them in its summary."""
+    """Writes the report files of a session, and lists them in its summary."""
 
     def __init__(self) -> None:
         self._write_next_s = 0.0
-        #: A line for each report that was asked for: where it lies, or why it does not.
+        #: A line for each report that was asked for: its path, or why it was not written.
         self.lines: list[str] = []
 
     def write_so_far(self, path: Path, outcomes: Sequence[Outcome]) -> None:
@@ -281,7 +281,7 @@ class Collector:
                 reporter.write_line(command)
 
     def _remarks(self, session: PerfSession, verbosity: int) -> list[str]:
-        """Return what is to be said beside the outcomes."""
+        """Return the lines of the summary that are not about single outcomes."""
         remarks = terminal.never_ran(
             sorted(self.selected - {outcome.case.id for outcome in self.outcomes}),
             verbosity=verbosity,

@@ -126,7 +126,7 @@ def test_a_missing_folder_is_wrong_usage(tmp_path, capsys):
     assert cli.main(["baselines", "list", f"--baselines={tmp_path / 'no'}"]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert "is no folder; name the baselines with --baselines=DIR" in shown.err
+    assert "is not a directory; name the baselines with --baselines=DIR" in shown.err
 
 
 def test_a_broken_file_is_unreadable_input(store, capsys):
@@ -245,7 +245,7 @@ def test_accept_of_no_results_file(store, tmp_path, capsys):
 def test_accept_into_a_file_is_said_and_no_traceback(tmp_path, results, capsys):
     json_.write(results, [outcome()])
     assert accept(BaselineStore(results), results) == 2
-    assert "is no folder" in capsys.readouterr().err
+    assert "is not a directory" in capsys.readouterr().err
 
 
 def test_prune_removes_measured_baselines_of_unknown_cases_only(store):

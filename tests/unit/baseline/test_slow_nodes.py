@@ -141,14 +141,14 @@ def test_sessions_without_a_node_are_counted(store, capsys):
 
 def test_unreadable_input_is_named(store, tmp_path, capsys):
     assert cli.main(["nodes"]) == 2
-    assert "baselines is no folder" in capsys.readouterr().err
+    assert "baselines is not a directory" in capsys.readouterr().err
     results = tmp_path / "r.json"
     results.write_text("{", encoding="utf-8")
     assert cli.main(["nodes", str(results)]) == 2
     assert str(results) in capsys.readouterr().err
     json_.write(results, [])
     assert cli.main(["nodes", str(results), "--baselines=absent"]) == 2
-    assert "absent is no folder" in capsys.readouterr().err
+    assert "absent is not a directory" in capsys.readouterr().err
     stored(store, 1, "n1", "n2")
     path = next(store.root.rglob("*.json"))
     path.write_text("{}", encoding="utf-8")

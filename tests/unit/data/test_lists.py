@@ -124,5 +124,5 @@ def test_folder_of_another_format(tmp_path):
         arcface.Faces(str(tmp_path), classes=10, image=32, seed=1)
     with pytest.raises(WorkerFailure, match="has no folder train/"):
         resnet50.Images(str(tmp_path), classes=10, image=32, seed=1)
-    with pytest.raises(WorkerFailure, match="is no folder here"):
+    with pytest.raises(WorkerFailure, match="is not a directory here"):
         tsm.Clips(str(tmp_path / "none"), classes=10, segments=8, image=32, seed=1)

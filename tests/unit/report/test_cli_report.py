@@ -148,7 +148,7 @@ def test_json_has_numbers_and_nulls(tmp_path, capsys):
         (["other.json"], "other.json: "),
         (["torch.json", "half.json", "-o", "page.html"], "half.json: not JSON"),
         (["torch.json", "--compare=colour"], "no outcome records 'colour'"),
-        (["torch.json", "--baselines=nowhere"], "nowhere is no folder"),
+        (["torch.json", "--baselines=nowhere"], "nowhere is not a directory"),
         (["torch.json", "-o", "no/folder.html"], "cannot be written"),
     ],
 )

@@ -31,7 +31,7 @@ def test_all_markers_of_a_test_are_read_in_order():
         ({"framework": "jax"}, "unknown framework"),
         ({"tolerance": "abc"}, "tolerance"),
         ({"warmup": 150}, "not below"),
-        ({"layout": ["1n1c", "1n1c"]}, "stands twice"),
+        ({"layout": ["1n1c", "1n1c"]}, "is declared twice"),
         ({"known": {"issue": "#123", "change": "-4%"}}, "give issue, until and change"),
         ({"launcher": "ssh"}, "unknown launcher 'ssh'; known: auto, horovodrun"),
     ],
@@ -52,7 +52,7 @@ def test_one_id_in_two_places_names_both():
     check_ids([("a", "x.py"), ("b", "x.py")])
     with pytest.raises(UsageError) as caught:
         check_ids([("a", "x.py"), ("b", "x.py"), ("a", "y.py")])
-    assert "case id a stands twice: in x.py and in y.py" in str(caught.value)
+    assert "case id a is declared twice: in x.py and in y.py" in str(caught.value)
 
 
 @pytest.mark.parametrize(

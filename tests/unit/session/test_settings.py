@@ -194,7 +194,7 @@ SLURM = "--dlperf-scheduler=slurm"
         ("--dlperf-alpha=500%", "must be below 100 %"),
         ("--dlperf-tolerance=200%", "must be below 100 %"),
         ("--dlperf-min-effect=100%", "must be below 100 %"),
-        ("--dlperf-baselines=file", "is no folder"),
+        ("--dlperf-baselines=file", "is not a directory"),
         ("--dlperf-json=file/r.json", "cannot be written"),
         ("--dlperf-hosts=n1:8,n1:8", "n1 stands twice"),
         ("--dlperf-hosts=n1", "is no host with its devices"),
@@ -218,7 +218,7 @@ SLURM = "--dlperf-scheduler=slurm"
         ("--dlperf-budget=-5m", "is no time"),
         ("--dlperf-budget=5m --dlperf-node-rank=0 --dlperf-master=h:1", "launch equally"),
         # Logs
-        ("--dlperf-from-logs=nowhere", "is no folder"),
+        ("--dlperf-from-logs=nowhere", "is not a directory"),
         ("--dlperf-from-logs=. --update-baselines", "only judges logs"),
         # Where ranks start
         ('"--dlperf-prefix=docker \'run"', "No closing quotation"),
