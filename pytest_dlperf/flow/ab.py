@@ -24,12 +24,9 @@ from pytest_dlperf.judge.screen import more_runs
 if TYPE_CHECKING:
     from pytest_dlperf.flow.bench import Bench, SideBySide
 
-
 #: The arms, as the order of a pair names them.
 NOW: Final = "now"
 BEFORE: Final = "before"
-
-
 #: One run of a pair may have so many times the CPU time that others left to the other run.
 _ALIKE: Final = 1.10
 _SHARED: Final = Problem(
@@ -47,14 +44,6 @@ class Compared:
     #: What the ranks of the first run reported.
     facts: dict[str, Any]
     against: Against
-
-
-def unmeasured(sides: SideBySide) -> Against:
-    """Return the other arm as it was asked for."""
-    against, now = sides.against, sides.now
-    return Against(
-        name=against.name, kind=against.kind, now="" if now.kind == "here" else now.name
-    )
 
 
 def compare_arms(case: Case, bench: Bench, *, workload_folder: str, misfit: str = "") -> Compared:
@@ -86,38 +75,6 @@ def compare_arms(case: Case, bench: Bench, *, workload_folder: str, misfit: str 
         with _naming(case, arms[BEFORE]):
             runners[BEFORE].bench.check(case)
         return _Pairs(case, arms, runners, trees).compare()
-
-
-def _bench_of(bench: Bench, arm: ReadyArm, side: str, reported: Reported) -> Bench:
-    folder = bench.folder if side == NOW else bench.folder / BEFORE
-    # Made slow on purpose is what stands for a regression: this side alone.
-    return bench.of_arm(arm, folder, inject=side == NOW, reported=reported)
-
-
-@contextlib.contextmanager
-def _naming(case: Case, arm: ReadyArm) -> Iterator[None]:
-    """Name the other arm in an error of its own."""
-    try:
-        yield
-    except DlperfError as error:
-        text = str(error).removeprefix(f"{case.id}: ")
-        raise CaseError(f"{case.id}, against {arm.words}: {text}") from error
-
-
-def _is_shared(one: RunSummary, other: RunSummary) -> bool:
-    """Whether others' use of the CPUs, and nothing else, slowed both runs of a pair alike.
-
-    What the pair differs by is not theirs then. On several nodes nobody knows: a rank waits for
-    the slowest one, and others may use other nodes beside either run.
-    """
-    left = []
-    for run in (one, other):
-        if not run.others_cpu_alone or run.others_cpu_share is None:
-            return False
-        if len({rank.node for rank in run.ranks}) > 1:
-            return False
-        left.append(1 - run.others_cpu_share)
-    return min(left) > 0 and max(left) <= _ALIKE * min(left)
 
 
 class _Pairs:
@@ -285,3 +242,43 @@ class _Pairs:
             software=software,
             order=tuple(self._order),
         )
+
+
+def _is_shared(one: RunSummary, other: RunSummary) -> bool:
+    """Whether others' use of the CPUs, and nothing else, slowed both runs of a pair alike.
+
+    What the pair differs by is not theirs then. On several nodes nobody knows: a rank waits for
+    the slowest one, and others may use other nodes beside either run.
+    """
+    left = []
+    for run in (one, other):
+        if not run.others_cpu_alone or run.others_cpu_share is None:
+            return False
+        if len({rank.node for rank in run.ranks}) > 1:
+            return False
+        left.append(1 - run.others_cpu_share)
+    return min(left) > 0 and max(left) <= _ALIKE * min(left)
+
+
+def _bench_of(bench: Bench, arm: ReadyArm, side: str, reported: Reported) -> Bench:
+    folder = bench.folder if side == NOW else bench.folder / BEFORE
+    # Made slow on purpose is what stands for a regression: this side alone.
+    return bench.of_arm(arm, folder, inject=side == NOW, reported=reported)
+
+
+@contextlib.contextmanager
+def _naming(case: Case, arm: ReadyArm) -> Iterator[None]:
+    """Name the other arm in an error of its own."""
+    try:
+        yield
+    except DlperfError as error:
+        text = str(error).removeprefix(f"{case.id}: ")
+        raise CaseError(f"{case.id}, against {arm.words}: {text}") from error
+
+
+def unmeasured(sides: SideBySide) -> Against:
+    """Return the other arm as it was asked for."""
+    against, now = sides.against, sides.now
+    return Against(
+        name=against.name, kind=against.kind, now="" if now.kind == "here" else now.name
+    )

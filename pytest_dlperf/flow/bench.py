@@ -30,41 +30,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy:
-    """What the user asked of every case of the session."""
-
-    rule: Rule
-    #: Pairs of a glob over case ids and a share: see ``--dlperf-inject``.
-    inject: tuple[tuple[str, float], ...] = ()
-    #: How long the session may measure; None without an end.
-    budget: Budget | None = None
-    #: Folder of real data, as the ranks see it; None for synthetic data.
-    data: str | None = None
-    #: Frameworks asked for by name: their absence is an error.
-    frameworks_asked: tuple[str, ...] = ()
-    #: Whether nothing is started: a list, a dry run.
-    runs_nothing: bool = False
-
-    @property
-    def budget_words(self) -> str:
-        """Return how long the session may measure, in words."""
-        return self.budget.words if self.budget else "no end"
-
-    def injected(self, case: Case) -> float:
-        """Return the share by which the steps of ``case`` are made longer on purpose."""
-        return max((share for glob, share in self.inject if fnmatchcase(case.id, glob)), default=0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SideBySide:
-    """The two arms of an interleaved A/B, and what makes their trees and environments."""
-
-    against: Arm
-    arms: Arms
-    now: Arm = field(default_factory=HereArm)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Bench:
     """The means of a session; the same for all its cases."""
 
@@ -149,3 +114,38 @@ class Bench:
             return
         facts = self.hosts.probes.facts(case.framework, timeout_s=case.protocol.timeout_s)
         check_probed(case, facts, self.hosts.place.words)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """What the user asked of every case of the session."""
+
+    rule: Rule
+    #: Pairs of a glob over case ids and a share: see ``--dlperf-inject``.
+    inject: tuple[tuple[str, float], ...] = ()
+    #: How long the session may measure; None without an end.
+    budget: Budget | None = None
+    #: Folder of real data, as the ranks see it; None for synthetic data.
+    data: str | None = None
+    #: Frameworks asked for by name: their absence is an error.
+    frameworks_asked: tuple[str, ...] = ()
+    #: Whether nothing is started: a list, a dry run.
+    runs_nothing: bool = False
+
+    @property
+    def budget_words(self) -> str:
+        """Return how long the session may measure, in words."""
+        return self.budget.words if self.budget else "no end"
+
+    def injected(self, case: Case) -> float:
+        """Return the share by which the steps of ``case`` are made longer on purpose."""
+        return max((share for glob, share in self.inject if fnmatchcase(case.id, glob)), default=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideBySide:
+    """The two arms of an interleaved A/B, and what makes their trees and environments."""
+
+    against: Arm
+    arms: Arms
+    now: Arm = field(default_factory=HereArm)

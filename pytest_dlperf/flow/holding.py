@@ -35,6 +35,39 @@ _AGAIN_S: Final = 600.0
 _OWN_NUMBERS: Final = re.compile(r"VISIBLE_DEVICES=|device=|^--gpus=?[\"']?\d")
 
 
+@contextlib.contextmanager
+def hold_host(case: Case, watcher: Watcher, gpu_use: GpuUse) -> Iterator[int]:
+    """Hold this host for ``case``; yield the descriptor of its lease.
+
+    Waits without bound for other sessions, and for foreign processes on the case's GPUs as
+    ``gpu_use`` says. Raises ``CaseError`` if they stay, and ``BudgetSpentError`` where no time is
+    left.
+    """
+
+    def held_by(who: str) -> None:
+        watcher.tell(case, f"waiting for this host, held by {who}")
+
+    with host_lease(case.id, on_wait=held_by) as lease:
+        gpu_use.await_others(case, lambda what: watcher.tell(case, what))
+        yield lease
+
+
+@contextlib.contextmanager
+def hold_hosts(
+    case: Case, nodes: Nodes, watcher: Watcher, *, shared: bool
+) -> Iterator[int | None]:
+    """Hold every node of ``case``; yield the descriptor of this host's lease, if it is one.
+
+    ``shared``: no leases are taken, and the nodes only made ready.
+    """
+
+    def held_by(who: str) -> None:
+        watcher.tell(case, f"waiting for a node, held by {who}")
+
+    with nodes.lease(case, leases=not shared, on_wait=held_by) as lease:
+        yield lease
+
+
 @dataclass(frozen=True, kw_only=True)
 class GpuUse:
     """What is done where others use the GPUs of a case; one for a session."""
@@ -222,36 +255,3 @@ def siblings() -> set[int]:
         if int(fields.rpartition(")")[2].split()[1]) == parent:
             found.add(int(entry.name))
     return found | {parent}
-
-
-@contextlib.contextmanager
-def hold_host(case: Case, watcher: Watcher, gpu_use: GpuUse) -> Iterator[int]:
-    """Hold this host for ``case``; yield the descriptor of its lease.
-
-    Waits without bound for other sessions, and for foreign processes on the case's GPUs as
-    ``gpu_use`` says. Raises ``CaseError`` if they stay, and ``BudgetSpentError`` where no time is
-    left.
-    """
-
-    def held_by(who: str) -> None:
-        watcher.tell(case, f"waiting for this host, held by {who}")
-
-    with host_lease(case.id, on_wait=held_by) as lease:
-        gpu_use.await_others(case, lambda what: watcher.tell(case, what))
-        yield lease
-
-
-@contextlib.contextmanager
-def hold_hosts(
-    case: Case, nodes: Nodes, watcher: Watcher, *, shared: bool
-) -> Iterator[int | None]:
-    """Hold every node of ``case``; yield the descriptor of this host's lease, if it is one.
-
-    ``shared``: no leases are taken, and the nodes only made ready.
-    """
-
-    def held_by(who: str) -> None:
-        watcher.tell(case, f"waiting for a node, held by {who}")
-
-    with nodes.lease(case, leases=not shared, on_wait=held_by) as lease:
-        yield lease

@@ -30,16 +30,6 @@ _PROBE_S: Final = 600.0
 _MARGIN_S: Final = 600.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Planned:
-    """A case of this session, and the test that runs it."""
-
-    case: Case
-    node_id: str
-    #: Why it cannot run although it was asked for.
-    misfit: str = ""
-
-
 @dataclass(kw_only=True)
 class Jobs:
     """Submits the cases of a session in their order, and takes their outcomes."""
@@ -265,6 +255,16 @@ class Jobs:
             )
         # What the outer session decides is not decided inside
         return replace(found[0], failed=False, update="")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Planned:
+    """A case of this session, and the test that runs it."""
+
+    case: Case
+    node_id: str
+    #: Why it cannot run although it was asked for.
+    misfit: str = ""
 
 
 def _nothing() -> None:

@@ -18,20 +18,6 @@ from pytest_dlperf.launch.remote.transport import Ways
 from pytest_dlperf.launch.remote.travelling import with_travelling
 
 
-def behind(
-    prefix: tuple[str, ...], argv: tuple[str, ...], env: Mapping[str, str], *, keep: str
-) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return the command and the environment of ``argv`` started behind ``prefix``.
-
-    The environment travels in the command, by ``env``: a container starts with its image's
-    own. ``keep`` is set outside as well: by it the prefix's own processes are found again.
-    """
-    if not prefix:
-        return argv, dict(env)
-    assignments = (f"{name}={value}" for name, value in sorted(env.items()))
-    return (*prefix, "env", *assignments, *argv), {keep: env[keep]}
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
     """Where ranks run: the interpreter, its path, and the share of the host of each."""
@@ -94,19 +80,6 @@ class Launcher(Protocol):
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
         """Return what the launcher needs in the environment."""
         ...
-
-
-def program_beside(target: Target, name: str) -> str:
-    """Return the program of the target's environment, else the one on PATH."""
-    if target.prefix:
-        return name  # where programs lie behind a prefix cannot be seen from here
-    return find_program(target.python, name) or name
-
-
-def find_program(python: str, name: str) -> str | None:
-    """Return the program beside ``python``, else the one on PATH; None if there is neither."""
-    beside = Path(python).with_name(name)
-    return str(beside) if beside.exists() else shutil.which(name)
 
 
 def rank_command(
@@ -174,3 +147,30 @@ def join_timeout_s(case: Case, share: Share) -> float:
     """
     runs = 0 if share.node_rank == 0 else case.protocol.runs
     return case.protocol.timeout_s * (1 + runs)
+
+
+def behind(
+    prefix: tuple[str, ...], argv: tuple[str, ...], env: Mapping[str, str], *, keep: str
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the command and the environment of ``argv`` started behind ``prefix``.
+
+    The environment travels in the command, by ``env``: a container starts with its image's
+    own. ``keep`` is set outside as well: by it the prefix's own processes are found again.
+    """
+    if not prefix:
+        return argv, dict(env)
+    assignments = (f"{name}={value}" for name, value in sorted(env.items()))
+    return (*prefix, "env", *assignments, *argv), {keep: env[keep]}
+
+
+def program_beside(target: Target, name: str) -> str:
+    """Return the program of the target's environment, else the one on PATH."""
+    if target.prefix:
+        return name  # where programs lie behind a prefix cannot be seen from here
+    return find_program(target.python, name) or name
+
+
+def find_program(python: str, name: str) -> str | None:
+    """Return the program beside ``python``, else the one on PATH; None if there is neither."""
+    beside = Path(python).with_name(name)
+    return str(beside) if beside.exists() else shutil.which(name)

@@ -59,17 +59,51 @@ _FRAMEWORKS: Final = {
     "torchvision": "torch",
     "tsm": "torch",
 }
-
-
-def framework_of(name: str | None) -> str | None:
-    """Return the framework whose programs write the format ``name``; None where none is sure."""
-    return _FRAMEWORKS.get(name or "")
-
-
 #: Problems of a log that is not the training of the case, or came to nothing.
 _REFUSED: Final = MISMATCHES | {LOSS_LOST}
 #: Files of our own run folders that are no training log.
 _OWN: Final = frozenset({"supervisor.log", "output.log"})
+
+
+def judge_by_logs(
+    case: Case, folder: LogFolder, baseline: Baseline | None, rule: Rule, *, hardware: str
+) -> tuple[Measurement, Judgement]:
+    """Return what the logs of ``case`` measured, one run a log, and the verdict on it.
+
+    By their rates alone. Raises ``CaseError`` if there is none, one gives no throughput or is of
+    another training, or one may be of another case as well.
+    """
+    paths = folder.logs_of(case)
+    if not paths:
+        raise CaseError(f"{case.id}: no log of it under {folder.folder}")
+    for path in paths:
+        if rivals := folder.rivals(case, path):
+            raise CaseError(
+                f"{case.id}: {path} may be of {', '.join(rivals)} as well, and its look does not "
+                f"say which framework wrote it; name it {case.id}_1.log"
+            )
+    question = Question(
+        form=format_of(case),
+        skip=case.protocol.warmup,
+        batch_size_per_device=case.batch_size_per_device,
+        world_size=case.world_size,
+        precision=case.precision,
+    )
+    results = [extract(path, question) for path in paths]
+    for result in results:
+        _check(case, result)
+    unit = case.unit or results[0].unit or SAMPLES
+    measurement = _measurement(case, results, unit, hardware)
+    if baseline is None:
+        return measurement, Judgement(
+            verdict=Verdict.NO_BASELINE,
+            reason="no baseline to judge these logs against; a measured session stores one",
+            throughput=Comparison(now=measurement.throughput, verdict=Verdict.NO_BASELINE),
+        )
+    before = replace(arm_of(baseline), name="the baseline")
+    now = replace(arm_of_logs(results, case.id), unit=unit)
+    given = rule.tolerance if rule.tolerance is not None else case.tolerance
+    return measurement, judge_logs(before, now, replace(rule, tolerance=given))
 
 
 class LogFolder:
@@ -154,45 +188,9 @@ def _is_laid_out(path: Path, case: Case) -> bool:
     )
 
 
-def judge_by_logs(
-    case: Case, folder: LogFolder, baseline: Baseline | None, rule: Rule, *, hardware: str
-) -> tuple[Measurement, Judgement]:
-    """Return what the logs of ``case`` measured, one run a log, and the verdict on it.
-
-    By their rates alone. Raises ``CaseError`` if there is none, one gives no throughput or is of
-    another training, or one may be of another case as well.
-    """
-    paths = folder.logs_of(case)
-    if not paths:
-        raise CaseError(f"{case.id}: no log of it under {folder.folder}")
-    for path in paths:
-        if rivals := folder.rivals(case, path):
-            raise CaseError(
-                f"{case.id}: {path} may be of {', '.join(rivals)} as well, and its look does not "
-                f"say which framework wrote it; name it {case.id}_1.log"
-            )
-    question = Question(
-        form=format_of(case),
-        skip=case.protocol.warmup,
-        batch_size_per_device=case.batch_size_per_device,
-        world_size=case.world_size,
-        precision=case.precision,
-    )
-    results = [extract(path, question) for path in paths]
-    for result in results:
-        _check(case, result)
-    unit = case.unit or results[0].unit or SAMPLES
-    measurement = _measurement(case, results, unit, hardware)
-    if baseline is None:
-        return measurement, Judgement(
-            verdict=Verdict.NO_BASELINE,
-            reason="no baseline to judge these logs against; a measured session stores one",
-            throughput=Comparison(now=measurement.throughput, verdict=Verdict.NO_BASELINE),
-        )
-    before = replace(arm_of(baseline), name="the baseline")
-    now = replace(arm_of_logs(results, case.id), unit=unit)
-    given = rule.tolerance if rule.tolerance is not None else case.tolerance
-    return measurement, judge_logs(before, now, replace(rule, tolerance=given))
+def framework_of(name: str | None) -> str | None:
+    """Return the framework whose programs write the format ``name``; None where none is sure."""
+    return _FRAMEWORKS.get(name or "")
 
 
 def _check(case: Case, result: LogResult) -> None:

@@ -30,63 +30,19 @@ from pytest_dlperf.measure.logs.problems import implausible
 from pytest_dlperf.report.json_ import read_shards
 from pytest_dlperf.store.baseline.stored_session import session_of
 
-
-def numbers_of(values: dict[str, Any], path: Path) -> Numbers:
-    """Return the numbers of ``{"unit": "samples/s", "sessions": [{"runs": [512.1, …]}, …]}``.
-
-    Raises ``UsageError`` that names the field for anything else; rates that can be none are left
-    to the judge.
-    """
-    unit, sessions = values.get("unit", ""), values["sessions"]
-    if not isinstance(unit, str):
-        raise UsageError(f"{path}: unit: {unit!r} is no text, such as samples/s")
-    if not isinstance(sessions, list) or not sessions:
-        raise UsageError(f"{path}: sessions: not a list with a session in it")
-    return Numbers(
-        name=path.name,
-        unit=unit,
-        sessions=tuple(
-            _runs(one, unit, f"{path}: sessions[{i}]") for i, one in enumerate(sessions)
-        ),
-    )
-
-
-def _runs(session: Any, unit: str, where: str) -> tuple[float, ...]:
-    runs = session.get("runs") if isinstance(session, dict) else None
-    if not isinstance(runs, list) or not runs:
-        raise UsageError(f"{where}.runs: not a list with a rate in it")
-    own = session.get("unit", unit)
-    if own != unit:
-        raise UsageError(
-            f"{where}.unit: {own!r}, but the file counts {unit!r}; bring all sessions to one unit"
-        )
-    for i, rate in enumerate(runs):
-        if isinstance(rate, bool) or not isinstance(rate, int | float):
-            raise UsageError(f"{where}.runs[{i}]: {rate!r} is no number")
-    return tuple(_float(rate) for rate in runs)
-
-
-def _float(rate: float) -> float:
-    try:
-        return float(rate)
-    except OverflowError:
-        return float("inf")  # a whole number of 400 digits
-
-
 _JSON_BYTES: Final = 64
 _MAGIC: Final = "*?["
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Named:
-    """The files that an argument names, and what is odd about how it names them."""
+def read_sides(texts: Sequence[str], question: Question) -> dict[str, Training]:
+    """Return the trainings of one side; several texts are the results files of one session.
 
-    paths: tuple[Path, ...]
-    #: Folder below which names tell trainings apart.
-    root: str
-    #: Whether they were listed one by one: then they are runs of one training, by declaration.
-    listed: bool = False
-    problems: tuple[Problem, ...] = ()
+    Raises ``UsageError`` as ``read_side`` does, and for a case that two of the files hold.
+    """
+    if len(texts) == 1:
+        return read_side(texts[0], question)
+    named = ", ".join(texts)
+    return _measured(read_shards([Path(text) for text in texts]), named)
 
 
 def read_side(text: str, question: Question) -> dict[str, Training]:
@@ -99,17 +55,6 @@ def read_side(text: str, question: Question) -> dict[str, Training]:
     if not others and first.suffix == ".json" and _is_json(first):
         return _of_json(first)
     return _of_logs([extract(path, question) for path in named.paths], named, text)
-
-
-def read_sides(texts: Sequence[str], question: Question) -> dict[str, Training]:
-    """Return the trainings of one side; several texts are the results files of one session.
-
-    Raises ``UsageError`` as ``read_side`` does, and for a case that two of the files hold.
-    """
-    if len(texts) == 1:
-        return read_side(texts[0], question)
-    named = ", ".join(texts)
-    return _measured(read_shards([Path(text) for text in texts]), named)
 
 
 def judge_sides(
@@ -132,6 +77,53 @@ def judge_sides(
         baseline = before if isinstance(before, Baseline) else baseline_of(before)
         return judge(now.case, now.measurement, baseline, rule)
     return judge_logs(replace(arm_of(before), name=name), arm_of(now), rule)
+
+
+def pairs_of(
+    before: Mapping[str, Training], now: Mapping[str, Training]
+) -> tuple[dict[str, tuple[Training | None, Training | None]], bool]:
+    """Return the trainings of both sides by key, and whether there is one alone on each.
+
+    One alone on each side is judged against the other, whatever they are called.
+    """
+    if len(before) == 1 and len(now) == 1:
+        [(key, mine)], [theirs] = now.items(), before.values()
+        return {key: (theirs, mine)}, True
+    keys = [*now, *(key for key in before if key not in now)]
+    if not set(now) & set(before):
+        raise UsageError(
+            f"the two sides have no training in common: {', '.join(sorted(before)[:3])} … and "
+            f"{', '.join(sorted(now)[:3])} …; logs listed with commas are runs of one training, "
+            "whatever they are called"
+        )
+    return {key: (before.get(key), now.get(key)) for key in keys}, False
+
+
+def problems_of(before: Training | None, now: Training | None) -> list[tuple[str, Problem]]:
+    """Return what is odd about the two sides, each with ``base`` or ``current``."""
+    return [
+        (side, problem)
+        for side, training in (("base", before), ("current", now))
+        for problem in _problems(training)
+    ]
+
+
+def _problems(training: Training | None) -> Sequence[Problem]:
+    if isinstance(training, Outcome) and training.measurement is not None:
+        return training.measurement.problems
+    return (*training.problems, *training.remarks) if isinstance(training, LogArm) else ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Named:
+    """The files that an argument names, and what is odd about how it names them."""
+
+    paths: tuple[Path, ...]
+    #: Folder below which names tell trainings apart.
+    root: str
+    #: Whether they were listed one by one: then they are runs of one training, by declaration.
+    listed: bool = False
+    problems: tuple[Problem, ...] = ()
 
 
 def _named(text: str) -> _Named:
@@ -281,36 +273,43 @@ def baseline_of(outcome: Outcome) -> Baseline:
     )
 
 
-def pairs_of(
-    before: Mapping[str, Training], now: Mapping[str, Training]
-) -> tuple[dict[str, tuple[Training | None, Training | None]], bool]:
-    """Return the trainings of both sides by key, and whether there is one alone on each.
+def numbers_of(values: dict[str, Any], path: Path) -> Numbers:
+    """Return the numbers of ``{"unit": "samples/s", "sessions": [{"runs": [512.1, …]}, …]}``.
 
-    One alone on each side is judged against the other, whatever they are called.
+    Raises ``UsageError`` that names the field for anything else; rates that can be none are left
+    to the judge.
     """
-    if len(before) == 1 and len(now) == 1:
-        [(key, mine)], [theirs] = now.items(), before.values()
-        return {key: (theirs, mine)}, True
-    keys = [*now, *(key for key in before if key not in now)]
-    if not set(now) & set(before):
+    unit, sessions = values.get("unit", ""), values["sessions"]
+    if not isinstance(unit, str):
+        raise UsageError(f"{path}: unit: {unit!r} is no text, such as samples/s")
+    if not isinstance(sessions, list) or not sessions:
+        raise UsageError(f"{path}: sessions: not a list with a session in it")
+    return Numbers(
+        name=path.name,
+        unit=unit,
+        sessions=tuple(
+            _runs(one, unit, f"{path}: sessions[{i}]") for i, one in enumerate(sessions)
+        ),
+    )
+
+
+def _runs(session: Any, unit: str, where: str) -> tuple[float, ...]:
+    runs = session.get("runs") if isinstance(session, dict) else None
+    if not isinstance(runs, list) or not runs:
+        raise UsageError(f"{where}.runs: not a list with a rate in it")
+    own = session.get("unit", unit)
+    if own != unit:
         raise UsageError(
-            f"the two sides have no training in common: {', '.join(sorted(before)[:3])} … and "
-            f"{', '.join(sorted(now)[:3])} …; logs listed with commas are runs of one training, "
-            "whatever they are called"
+            f"{where}.unit: {own!r}, but the file counts {unit!r}; bring all sessions to one unit"
         )
-    return {key: (before.get(key), now.get(key)) for key in keys}, False
+    for i, rate in enumerate(runs):
+        if isinstance(rate, bool) or not isinstance(rate, int | float):
+            raise UsageError(f"{where}.runs[{i}]: {rate!r} is no number")
+    return tuple(_float(rate) for rate in runs)
 
 
-def problems_of(before: Training | None, now: Training | None) -> list[tuple[str, Problem]]:
-    """Return what is odd about the two sides, each with ``base`` or ``current``."""
-    return [
-        (side, problem)
-        for side, training in (("base", before), ("current", now))
-        for problem in _problems(training)
-    ]
-
-
-def _problems(training: Training | None) -> Sequence[Problem]:
-    if isinstance(training, Outcome) and training.measurement is not None:
-        return training.measurement.problems
-    return (*training.problems, *training.remarks) if isinstance(training, LogArm) else ()
+def _float(rate: float) -> float:
+    try:
+        return float(rate)
+    except OverflowError:
+        return float("inf")  # a whole number of 400 digits

@@ -10,6 +10,11 @@ from pathlib import Path
 from pytest_dlperf.core.arm import RefArm
 from pytest_dlperf.core.errors import CaseError
 
+_HOOK_VARIABLES = frozenset(
+    {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY"}
+)
+_SUBMODULE = frozenset({"160000", ":160000"})
+
 
 def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run git in ``folder`` and return how it ended; raise ``CaseError`` if there is no git.
@@ -29,11 +34,6 @@ def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         )
     except OSError as error:
         raise CaseError(f"git cannot be started ({error.strerror}); install it") from error
-
-
-_HOOK_VARIABLES = frozenset(
-    {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY"}
-)
 
 
 def top_of(folder: Path) -> Path:
@@ -103,9 +103,6 @@ def known_modules(tree: Path) -> frozenset[str]:
     """Return the Python files that git tracks in ``tree``, or would; raise ``CaseError``."""
     words = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "*.py")
     return frozenset(_names(tree, *words))
-
-
-_SUBMODULE = frozenset({"160000", ":160000"})
 
 
 def _names(folder: Path, *arguments: str) -> list[str]:

@@ -25,19 +25,7 @@ _AGAIN_S: Final = 60.0
 #: of whose run something is left.
 _LONG_S: Final = 600.0
 _ENDED_S: Final = 30.0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Holder:
-    """Who has taken the lease, as its file says."""
-
-    pid: int
-    case_id: str
-
-    @property
-    def words(self) -> str:
-        """Return it for people: ``pid 123 (case)``."""
-        return f"pid {self.pid} ({self.case_id})"
+_UNKNOWN: Final = "another process"  # it has just taken it, and not written yet
 
 
 @contextlib.contextmanager
@@ -82,7 +70,17 @@ def lease_holder() -> str | None:
         os.close(descriptor)
 
 
-_UNKNOWN: Final = "another process"  # it has just taken it, and not written yet
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Holder:
+    """Who has taken the lease, as its file says."""
+
+    pid: int
+    case_id: str
+
+    @property
+    def words(self) -> str:
+        """Return it for people: ``pid 123 (case)``."""
+        return f"pid {self.pid} ({self.case_id})"
 
 
 def _path() -> Path:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pytest_dlperf.launch.base import Target
 
-
 #: Where programs and packages lie, who runs them, and what pytest is told.
 _NAMES: Final = frozenset({
     "CONDA_PREFIX", "CUDA_HOME", "DLPERF_MACHINE_CLASS", "DLPERF_RUNTIME_DIR", "HOME", "LANG",
@@ -24,6 +23,16 @@ _JOB_TUNING: Final = (
     "NVIDIA_TF32_OVERRIDE", "OMPI_MCA_", "OMP_", "PYTORCH_", "TF_ENABLE_", "TF_GPU_", "TF_XLA_",
     "TORCHINDUCTOR_", "TORCH_", "UCX_", "XLA_",
 )  # fmt: skip
+#: The file of ``--dlperf-env``'s values in a run's folder.
+ENVIRONMENT_FILE: Final = "environment.json"
+#: Begin the names of variables that set how libraries train and talk, and keep no secret. They
+#: travel by themselves, so that a run on several hosts is set as one on this host.
+_TUNING: Final = (
+    "FI_", "FLAGS_", "GLOO_", "KMP_", "MKL_", "NCCL_", "PYTORCH_", "TF_", "TORCH_", "TP_", "UCX_",
+    "XLA_",
+)  # fmt: skip
+#: Set by launchers, for a job of their own.
+_LAUNCHERS_OWN: Final = frozenset({"TF_CONFIG"})
 
 
 def exported_names(environment: Iterable[str]) -> tuple[str, ...]:
@@ -38,18 +47,6 @@ def tuning_names(environment: Iterable[str]) -> tuple[str, ...]:
     return tuple(
         sorted(n for n in environment if n.startswith(_JOB_TUNING) or n == "DLPERF_MACHINE_CLASS")
     )
-
-
-#: The file of ``--dlperf-env``'s values in a run's folder.
-ENVIRONMENT_FILE: Final = "environment.json"
-#: Begin the names of variables that set how libraries train and talk, and keep no secret. They
-#: travel by themselves, so that a run on several hosts is set as one on this host.
-_TUNING: Final = (
-    "FI_", "FLAGS_", "GLOO_", "KMP_", "MKL_", "NCCL_", "PYTORCH_", "TF_", "TORCH_", "TP_", "UCX_",
-    "XLA_",
-)  # fmt: skip
-#: Set by launchers, for a job of their own.
-_LAUNCHERS_OWN: Final = frozenset({"TF_CONFIG"})
 
 
 def tuning() -> dict[str, str]:

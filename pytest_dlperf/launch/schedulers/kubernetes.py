@@ -16,36 +16,6 @@ from typing import Any, Final
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import UsageError
 
-# Plain values as YAML, without a library: this package writes a little of it and reads none.
-#
-# Every text is written as JSON writes it, which YAML reads as the same text; so that none is taken
-# for a number, a date or a boolean.
-
-
-def yaml_text(value: Any) -> str:
-    """Return mappings, lists, texts, numbers and booleans as a YAML document."""
-    return "\n".join(["---", *_lines(value)]) + "\n"
-
-
-def _lines(value: Any) -> list[str]:
-    if isinstance(value, dict) and value:
-        return [line for key, item in value.items() for line in _entry(f"{key}:", item)]
-    if isinstance(value, list) and value:
-        return [line for item in value for line in _item(item)]
-    return [json.dumps(value)]
-
-
-def _entry(key: str, value: Any) -> list[str]:
-    if isinstance(value, dict | list) and value:
-        return [key, *(f"  {line}" for line in _lines(value))]
-    return [f"{key} {json.dumps(value)}"]
-
-
-def _item(value: Any) -> list[str]:
-    first, *others = _lines(value)
-    return [f"- {first}", *(f"  {line}" for line in others)]
-
-
 #: Stands where ``--dlperf-image`` names none.
 NO_IMAGE: Final = "IMAGE-WITH-PYTEST-DLPERF"
 #: The claim of the volume that all nodes share: records, results.
@@ -56,23 +26,6 @@ _PORT: Final = 23456
 _NAME_LENGTH: Final = 40
 #: The label by which the training operator numbers the pods of a role.
 _INDEX: Final = "metadata.labels['training.kubeflow.org/replica-index']"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PodRequest:
-    """What a case's manifest is made of."""
-
-    case: Case
-    #: Its launcher, by name.
-    launcher: str
-    #: pytest for this case, without what depends on the node.
-    command: tuple[str, ...]
-    image: str
-    #: Variables by an allowlist of names.
-    env: Mapping[str, str]
-    #: Where the shared volume is mounted: the folder of records and results.
-    workdir: str
-    time_s: float
 
 
 def manifest(request: PodRequest) -> dict[str, Any]:
@@ -97,6 +50,23 @@ def manifest(request: PodRequest) -> dict[str, Any]:
             **body,
         },
     }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PodRequest:
+    """What a case's manifest is made of."""
+
+    case: Case
+    #: Its launcher, by name.
+    launcher: str
+    #: pytest for this case, without what depends on the node.
+    command: tuple[str, ...]
+    image: str
+    #: Variables by an allowlist of names.
+    env: Mapping[str, str]
+    #: Where the shared volume is mounted: the folder of records and results.
+    workdir: str
+    time_s: float
 
 
 def job_name(case_id: str) -> str:
@@ -211,3 +181,33 @@ def _pod(
             {"name": "shared", "persistentVolumeClaim": {"claimName": CLAIM}},
         ],
     }
+
+
+# Plain values as YAML, without a library: this package writes a little of it and reads none.
+#
+# Every text is written as JSON writes it, which YAML reads as the same text; so that none is taken
+# for a number, a date or a boolean.
+
+
+def yaml_text(value: Any) -> str:
+    """Return mappings, lists, texts, numbers and booleans as a YAML document."""
+    return "\n".join(["---", *_lines(value)]) + "\n"
+
+
+def _lines(value: Any) -> list[str]:
+    if isinstance(value, dict) and value:
+        return [line for key, item in value.items() for line in _entry(f"{key}:", item)]
+    if isinstance(value, list) and value:
+        return [line for item in value for line in _item(item)]
+    return [json.dumps(value)]
+
+
+def _entry(key: str, value: Any) -> list[str]:
+    if isinstance(value, dict | list) and value:
+        return [key, *(f"  {line}" for line in _lines(value))]
+    return [f"{key} {json.dumps(value)}"]
+
+
+def _item(value: Any) -> list[str]:
+    first, *others = _lines(value)
+    return [f"- {first}", *(f"  {line}" for line in others)]

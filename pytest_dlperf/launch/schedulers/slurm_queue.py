@@ -46,81 +46,6 @@ _ENDS: Final = {
     "FAILED": "it failed",
     GONE: "Slurm no longer knows it, and it left no results",
 }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class State:
-    """How a job stands: Slurm's word for it, and for why."""
-
-    word: str
-    reason: str = ""
-    nodes: str = ""
-
-    @property
-    def waits(self) -> bool:
-        """Whether the job has not started."""
-        return self.word in _WAITING
-
-    @property
-    def ended(self) -> bool:
-        """Whether nothing of the job goes on."""
-        return self.word not in _WAITING | _GOING_ON
-
-    @property
-    def never_starts(self) -> bool:
-        """Whether it waits for what will not come."""
-        return self.waits and self.reason in _FOREVER
-
-    @property
-    def words(self) -> str:
-        """How the job stands, for people who wait."""
-        if self.waits:
-            because = f" ({self.reason})" if self.reason not in {"", "None"} else ""
-            return f"waits in the queue{because}"
-        return f"runs on {self.nodes}" if self.nodes else "runs"
-
-    @property
-    def end_words(self) -> str:
-        """How the job ended, for people."""
-        return _ENDS.get(self.word, f"it ended with Slurm's state {self.word}")
-
-
-def read_squeue(text: str) -> dict[str, State]:
-    """Return the states by job id that ``squeue --format=%i|%T|%r|%N`` printed."""
-    found = {}
-    for line in text.splitlines():
-        number, _, rest = line.strip().partition("|")
-        parts = rest.split("|")
-        if number.isdecimal() and len(parts) == 3:
-            found[number] = State(word=_word(parts[0]), reason=parts[1], nodes=parts[2])
-    return found
-
-
-def read_scontrol(text: str) -> State | None:
-    """Return the state that ``scontrol show job -o`` printed; None if it printed none."""
-    fields: Mapping[str, str] = dict(re.findall(r"(\w+)=(\S*)", text))
-    if "JobState" not in fields:
-        return None
-    nodes = fields.get("NodeList", "")
-    return State(
-        word=_word(fields["JobState"]),
-        reason=fields.get("Reason", ""),
-        nodes="" if nodes == "(null)" else nodes,
-    )
-
-
-def read_sacct(text: str) -> State | None:
-    """Return the state that ``sacct -n -P -X -o State`` printed; None if it printed none."""
-    lines = text.split("\n")
-    return State(word=_word(lines[0])) if lines and lines[0].strip() else None
-
-
-def _word(text: str) -> str:
-    # "CANCELLED by 1000", and "CANCELLED+" where a column is narrow
-    words = text.split()
-    return words[0].rstrip("+") if words else GONE
-
-
 _POLL_S: Final = 0.5
 #: Seconds between two questions to Slurm's controller, which all users share.
 _ASK_S: Final = 5.0
@@ -130,20 +55,6 @@ _SEEN_S: Final = 10.0
 _MUTE_S: Final = 600.0
 _COMMAND_S: Final = 60.0
 _LAST_LINES: Final = 20
-
-
-@dataclass(kw_only=True)
-class Job:
-    """A submitted job, and what Slurm last said of it."""
-
-    number: str
-    request: JobRequest
-    submitted_s: float = field(default_factory=time.monotonic)
-    state: State = field(default_factory=lambda: State(word="PENDING"))
-    #: Whether it has given its results, and only has to end.
-    told: bool = False
-    #: Why it was cancelled before it started; empty if it was not.
-    refused: str = ""
 
 
 class SlurmQueue:
@@ -316,6 +227,20 @@ class SlurmQueue:
         return self.cancel([job for job in self._jobs if not job.told])
 
 
+@dataclass(kw_only=True)
+class Job:
+    """A submitted job, and what Slurm last said of it."""
+
+    number: str
+    request: JobRequest
+    submitted_s: float = field(default_factory=time.monotonic)
+    state: State = field(default_factory=lambda: State(word="PENDING"))
+    #: Whether it has given its results, and only has to end.
+    told: bool = False
+    #: Why it was cancelled before it started; empty if it was not.
+    refused: str = ""
+
+
 def _write_files(request: JobRequest) -> None:
     """Write what the job is made of; nobody else may read it."""
     try:
@@ -367,3 +292,76 @@ def _ended_without(job: Job) -> str:
     lines = [line[:400] for line in text.splitlines() if line.strip()][-_LAST_LINES:]
     said = "".join(f"\n    {line}" for line in lines) or "\n    (it is empty)"
     return f"{begin}.\nLog: {request.log}, its last lines:{said}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class State:
+    """How a job stands: Slurm's word for it, and for why."""
+
+    word: str
+    reason: str = ""
+    nodes: str = ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether the job has not started."""
+        return self.word in _WAITING
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing of the job goes on."""
+        return self.word not in _WAITING | _GOING_ON
+
+    @property
+    def never_starts(self) -> bool:
+        """Whether it waits for what will not come."""
+        return self.waits and self.reason in _FOREVER
+
+    @property
+    def words(self) -> str:
+        """How the job stands, for people who wait."""
+        if self.waits:
+            because = f" ({self.reason})" if self.reason not in {"", "None"} else ""
+            return f"waits in the queue{because}"
+        return f"runs on {self.nodes}" if self.nodes else "runs"
+
+    @property
+    def end_words(self) -> str:
+        """How the job ended, for people."""
+        return _ENDS.get(self.word, f"it ended with Slurm's state {self.word}")
+
+
+def read_squeue(text: str) -> dict[str, State]:
+    """Return the states by job id that ``squeue --format=%i|%T|%r|%N`` printed."""
+    found = {}
+    for line in text.splitlines():
+        number, _, rest = line.strip().partition("|")
+        parts = rest.split("|")
+        if number.isdecimal() and len(parts) == 3:
+            found[number] = State(word=_word(parts[0]), reason=parts[1], nodes=parts[2])
+    return found
+
+
+def read_scontrol(text: str) -> State | None:
+    """Return the state that ``scontrol show job -o`` printed; None if it printed none."""
+    fields: Mapping[str, str] = dict(re.findall(r"(\w+)=(\S*)", text))
+    if "JobState" not in fields:
+        return None
+    nodes = fields.get("NodeList", "")
+    return State(
+        word=_word(fields["JobState"]),
+        reason=fields.get("Reason", ""),
+        nodes="" if nodes == "(null)" else nodes,
+    )
+
+
+def read_sacct(text: str) -> State | None:
+    """Return the state that ``sacct -n -P -X -o State`` printed; None if it printed none."""
+    lines = text.split("\n")
+    return State(word=_word(lines[0])) if lines and lines[0].strip() else None
+
+
+def _word(text: str) -> str:
+    # "CANCELLED by 1000", and "CANCELLED+" where a column is narrow
+    words = text.split()
+    return words[0].rstrip("+") if words else GONE
