@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from pytest_dlperf.core.hosts import Host
 from pytest_dlperf.core.run import LaunchPlan, NodePlan
-from pytest_dlperf.launch.remote import conductor
+from pytest_dlperf.launch.remote import conductor, rsh_agent
+from pytest_dlperf.launch.remote.package_copy import program_in_copy
 from pytest_dlperf.launch.remote.rsh_agent import SHELL
 from pytest_dlperf.launch.remote.transport import Ways
 from pytest_dlperf.launch.remote.travelling import ENVIRONMENT_FILE
@@ -77,7 +78,7 @@ def _remote_shell(
     files: dict[str, str],
 ) -> dict[str, str]:
     """Return the files that give a launcher its remote shell: named ``ssh``, first on its PATH."""
-    agent = package_folder / "pytest_dlperf" / "launch" / "rsh_agent.py"
+    agent = program_in_copy(package_folder, rsh_agent)
     settings = Path(plan.workdir) / _SETTINGS
     words = (ways.python, "-I", str(agent), str(settings))
     run = {

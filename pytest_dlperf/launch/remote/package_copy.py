@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
 from pytest_dlperf.core.errors import CaseError
@@ -35,3 +36,9 @@ def copy_package(folder: Path) -> None:
         shutil.rmtree(partial.parent)
     except OSError as error:
         raise CaseError(f"cannot copy the worker to {folder}: {error}") from error
+
+
+def program_in_copy(folder: Path, module: ModuleType) -> Path:
+    """Return the file of ``module`` in the copy that ``folder`` holds, to be started by its path."""
+    assert module.__file__ is not None
+    return folder / Path(module.__file__).resolve().relative_to(_PACKAGE.parent)

@@ -8,6 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.launch.remote import with_environment
+from pytest_dlperf.launch.remote.package_copy import program_in_copy
+
 if TYPE_CHECKING:
     from pytest_dlperf.launch.base import Target
 
@@ -69,5 +72,5 @@ def with_travelling(target: Target, workdir: Path, argv: tuple[str, ...]) -> tup
     """Return the command of a rank that reads those values from the file."""
     if not target.travelling or not target.hosts:
         return argv
-    program = target.package_folder / "pytest_dlperf" / "launch" / "with_environment.py"
+    program = program_in_copy(target.package_folder, with_environment)
     return (target.python, "-I", str(program), str(workdir / ENVIRONMENT_FILE), *argv)
