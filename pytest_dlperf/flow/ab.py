@@ -116,7 +116,7 @@ class _Pairs:
                 against=self._arms[BEFORE].words,
             )
             if self._is_cut_short(wanted):
-                words = self._runners[NOW].bench.policy.budget_words
+                words = self._runners[NOW].bench.policy.budget_text
                 return self._compared(measured, cut_short(judgement, words))
             more = more_runs(self._case, judgement, len(measured[NOW].runs), rule)
             if more <= 0 or stays_disturbed(self._case, self._runs[NOW]):

@@ -133,9 +133,9 @@ class Policy:
     runs_nothing: bool = False
 
     @property
-    def budget_words(self) -> str:
+    def budget_text(self) -> str:
         """Return how long the session may measure, in words."""
-        return self.budget.words if self.budget else "no end"
+        return self.budget.text if self.budget else "no end"
 
     def injected(self, case: Case) -> float:
         """Return the share by which the steps of ``case`` are made longer on purpose."""

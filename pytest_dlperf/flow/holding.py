@@ -45,10 +45,10 @@ def hold_host(case: Case, watcher: Watcher, gpu_use: GpuUse) -> Iterator[int]:
     """
 
     def held_by(who: str) -> None:
-        watcher.tell(case, f"waiting for this host, held by {who}")
+        watcher.notice(case, f"waiting for this host, held by {who}")
 
     with host_lease(case.id, on_wait=held_by) as lease:
-        gpu_use.await_others(case, lambda what: watcher.tell(case, what))
+        gpu_use.await_others(case, lambda what: watcher.notice(case, what))
         yield lease
 
 
@@ -62,7 +62,7 @@ def hold_hosts(
     """
 
     def held_by(who: str) -> None:
-        watcher.tell(case, f"waiting for a node, held by {who}")
+        watcher.notice(case, f"waiting for a node, held by {who}")
 
     with nodes.lease(case, leases=not shared, on_wait=held_by) as lease:
         yield lease
@@ -205,11 +205,11 @@ def _words(others: Mapping[int, list[GpuProcesses]]) -> str:
         memory = f", {sum(known) / 2**30:.1f} GiB" if known else ""
         which = ", ".join(str(gpu.index) for gpu in gpus)
         noun = "GPU" if len(gpus) == 1 else "GPUs"
-        told.append(f"{process_words(pid)} on {noun} {which}{memory}")
+        told.append(f"{describe_process(pid)} on {noun} {which}{memory}")
     return "; ".join(told)
 
 
-def process_words(pid: int) -> str:
+def describe_process(pid: int) -> str:
     """Return ``pid 123 (user: program script)``, with what is not known left out.
 
     Of its command line the program and what it runs alone: arguments may be secret.

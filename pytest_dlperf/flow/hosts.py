@@ -21,7 +21,7 @@ from pytest_dlperf.flow.conditions import conditions_of
 from pytest_dlperf.flow.holding import GpuUse, hold_host, hold_hosts
 from pytest_dlperf.flow.nodes import Nodes
 from pytest_dlperf.flow.watcher import Watcher
-from pytest_dlperf.launch.arms.apply import armed
+from pytest_dlperf.launch.arms.apply import apply_arm
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.node_part import SharedFolder
 from pytest_dlperf.launch.probe import Probes
@@ -135,14 +135,14 @@ class Hosts:
             share=self.share(case),
             shared_records=self.shared / case.id if self.share(case) else None,
             hosts=self.nodes.hosts_of(case) if self.nodes else (),
-            ways=self.nodes.ways if self.nodes else None,
+            transport=self.nodes.transport if self.nodes else None,
             rendezvous=self.nodes.rendezvous if self.nodes else "static",
             travelling=self.nodes.travelling if self.nodes else {},
             package_folder=self.package_folder,
         )
         if self.arm is None:
             return target
-        return armed(target, self.arm, reported=self.reported)
+        return apply_arm(target, self.arm, reported=self.reported)
 
     def environment(self, case: Case, facts: Mapping[str, Any]) -> Environment:
         """Return where ``case`` ran, by what its ranks reported, and a probe where one was."""

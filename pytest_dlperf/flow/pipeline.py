@@ -65,7 +65,7 @@ def _measured(mode: Mode, case: Case, bench: Bench) -> Measured:
     try:
         return mode.measure(case)
     except BudgetSpentError:
-        judgement = never_measured(case.id, bench.policy.budget_words)
+        judgement = never_measured(case.id, bench.policy.budget_text)
     except NotRunError as error:
         judgement = Judgement(verdict=Verdict.NOT_RUN, reason=str(error))
     except DlperfError as error:
@@ -215,7 +215,7 @@ def measure_and_judge(
             raise BudgetSpentError(case.id)
         measurement = runner.measurement(case, runs, parents)
         budget, is_short = (
-            runner.bench.policy.budget_words,
+            runner.bench.policy.budget_text,
             runner.is_cut_short(case, runs, wanted),
         )
         if is_short or (parent and runner.is_cut_short(parent, parents, of_parent)):

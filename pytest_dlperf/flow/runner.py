@@ -120,12 +120,12 @@ class Runner:
         ``scaling``: it samples facts about scaling.
         """
         shared = self.bench.hosts.share(case) is not None
-        launched = launch_anew(
+        launched = launch_again(
             case,
             lambda: self._execute(case, number, scaling=scaling),
             # Nodes that were started one by one would have to agree on it.
             is_allowed=lambda: not shared and self.has_time([]),
-            tell=lambda what: self.bench.watcher.tell(case, what),
+            tell=lambda what: self.bench.watcher.notice(case, what),
         )
         if shared:
             await_other_nodes(case, launched.run)
@@ -222,7 +222,7 @@ def merged(problems: Iterable[Problem]) -> dict[str, Problem]:
     return found
 
 
-def launch_anew(
+def launch_again(
     case: Case,
     launch: Callable[[], Run],
     *,

@@ -132,7 +132,7 @@ class Jobs:
         self._heartbeat.stop()
         return failed
 
-    def pytest_words(self, planned: Planned) -> tuple[str, ...]:
+    def pytest_command(self, planned: Planned) -> tuple[str, ...]:
         """Return the command that runs just this case, but for where its files go."""
         family = (f"--dlperf-family={len(self.planned)}",) if self.against else ()
         # The family first: one that the user gave counts
@@ -151,7 +151,7 @@ class Jobs:
         """Return the job of a case."""
         case, folder = planned.case, self.folder / planned.case.id
         command = (
-            *self.pytest_words(planned),
+            *self.pytest_command(planned),
             "-o",
             f"cache_dir={folder / 'pytest-cache'}",
             f"--dlperf-json={self._results(case)}",
@@ -179,7 +179,7 @@ class Jobs:
             time_s=time_s,
             exclusive=not self.share_host,
             exported=self.exported,
-            words=self.scheduling.words,
+            sbatch_options=self.scheduling.words,
         )
 
     def time_s(self, case: Case) -> float:
@@ -242,7 +242,7 @@ class Jobs:
         name = job.request.name
         between = self._submit_ahead if self.planned else _nothing
         self.queue.wait(
-            job, results, tell=lambda words: self.watcher.queued(name, words), between=between
+            job, results, report=lambda text: self.watcher.queued(name, text), between=between
         )
 
     def _taken(self, case: Case, job: Job, results: Path) -> Outcome:

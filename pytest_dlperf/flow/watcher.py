@@ -12,8 +12,8 @@ from pytest_dlperf.core.run import RunSummary
 class Watcher(Protocol):
     """Is told how a case goes on; ``live.py`` shows it."""
 
-    def tell(self, case: Case, what: str) -> None:
-        """Learn what holds a case up, or what could not be looked at."""
+    def notice(self, case: Case, what: str) -> None:
+        """Show why a case waits, or what could not be looked at."""
         ...
 
     def run_starts(self, case: Case, number: int, of: int) -> None:

@@ -14,7 +14,7 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.hosts import Host
 from pytest_dlperf.core.place import Share
 from pytest_dlperf.launch.program import program_command
-from pytest_dlperf.launch.remote.transport import Ways
+from pytest_dlperf.launch.remote.transport import Transport
 from pytest_dlperf.launch.remote.travelling import with_travelling
 
 
@@ -48,7 +48,7 @@ class Target:
     rendezvous: str = "static"
     #: The hosts of a launch over channels, and how they are reached; none for this host alone.
     hosts: tuple[Host, ...] = ()
-    ways: Ways | None = None
+    transport: Transport | None = None
     #: Values of the user's environment that go to other hosts, in no command.
     travelling: Mapping[str, str] = field(default_factory=dict)
     #: This package's copy, which every node has.

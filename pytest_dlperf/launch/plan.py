@@ -21,7 +21,7 @@ from pytest_dlperf.launch.launchers.torchrun import TorchrunLauncher
 from pytest_dlperf.launch.node_part import fill_in
 from pytest_dlperf.launch.process.orphans import RUN_VARIABLE
 from pytest_dlperf.launch.program import NoLauncher, program_env
-from pytest_dlperf.launch.remote.over_hosts import over_hosts
+from pytest_dlperf.launch.remote.over_hosts import RemoteHosts, over_hosts
 from pytest_dlperf.launch.remote.travelling import environment_files, tuning
 
 #: Every built-in launcher, by the name in ``Case.launcher``.
@@ -102,13 +102,15 @@ def make_plan(case: Case, target: Target, workdir: Path) -> LaunchPlan:
         starts_all_nodes=launcher.starts_all_nodes,
         shared_records=str(target.records(workdir)) if target.share else "",
     )
-    if not target.hosts or target.ways is None:
+    if not target.hosts or target.transport is None:
         return plan
     return over_hosts(
         plan,
-        target.hosts,
-        target.ways,
-        prefix=target.prefix,
-        package_folder=target.package_folder,
-        files=environment_files(target),
+        RemoteHosts(
+            hosts=target.hosts,
+            transport=target.transport,
+            prefix=target.prefix,
+            package_folder=target.package_folder,
+            files=environment_files(target),
+        ),
     )

@@ -13,7 +13,7 @@ _TREES = "DLPERF_TREES"
 _MODULES = "DLPERF_MODULES"
 
 
-def armed(target: Target, arm: ReadyArm, *, reported: Reported) -> Target:
+def apply_arm(target: Target, arm: ReadyArm, *, reported: Reported) -> Target:
     """Return ``target`` as ``arm`` has it; its ranks tell what they import, as ``reported`` says.
 
     The first folder of the path is the worker's: the current one runs every arm.

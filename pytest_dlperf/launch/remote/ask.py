@@ -84,9 +84,9 @@ def _is_done(channel: Channel) -> bool:
 
 def _problem(channel: Channel) -> str:
     if channel.hello is None:
-        return f"cannot be reached: {channel.words or 'it gave no answer'}"
+        return f"cannot be reached: {channel.last_output or 'it gave no answer'}"
     if channel.end is None:
-        return f"was lost: {channel.words or 'it gave no answer'}"
+        return f"was lost: {channel.last_output or 'it gave no answer'}"
     if channel.end["end"] == "not-started":
         return f"could not start it: {channel.end['message']}"
     if channel.end["exit_code"] != 0:

@@ -146,8 +146,8 @@ class Channel:
         return self.is_over and self.end is None
 
     @property
-    def words(self) -> str:
-        """Return what the channel's program said, its last lines."""
+    def last_output(self) -> str:
+        """Return the last lines that ssh or srun printed, as one line."""
         text = self.said.decode("utf-8", errors="replace").strip()
         return " | ".join(line.strip() for line in text.splitlines()[-4:] if line.strip())
 

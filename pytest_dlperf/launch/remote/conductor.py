@@ -103,7 +103,7 @@ class Node:
         return {
             "exit_code": None,
             "end": "lost" if self.channel.hello else "not-reached",
-            "message": self.channel.words,
+            "message": self.channel.last_output,
             "silent_s": self.channel.over_s - self.channel.heard_s,
         }
 

@@ -8,7 +8,7 @@ import secrets
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -17,7 +17,7 @@ from pytest_dlperf.core.run import LaunchPlan, NodePlan
 from pytest_dlperf.launch.remote import conductor, rsh_agent
 from pytest_dlperf.launch.remote.package_copy import program_in_copy
 from pytest_dlperf.launch.remote.rsh_agent import SHELL
-from pytest_dlperf.launch.remote.transport import Ways
+from pytest_dlperf.launch.remote.transport import Transport
 from pytest_dlperf.launch.remote.travelling import ENVIRONMENT_FILE
 
 #: Where the ranks meet on the first node, unless the launcher finds a port itself.
@@ -32,31 +32,36 @@ _INTERFACE_VARIABLES: Final = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
 _SETTINGS: Final = "rsh.json"
 
 
-def over_hosts(
-    plan: LaunchPlan,
-    hosts: Sequence[Host],
-    ways: Ways,
-    *,
-    prefix: tuple[str, ...],
-    package_folder: Path,
-    files: dict[str, str],
-) -> LaunchPlan:
-    """Return ``plan`` such that it runs on ``hosts``, each reached by ``ways``.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RemoteHosts:
+    """The hosts of a launch, how they are reached, and what the ranks find there."""
+
+    hosts: tuple[Host, ...]
+    transport: Transport
+    #: Put before the commands that a launcher starts through its remote shell.
+    prefix: tuple[str, ...]
+    #: Folder of this package's copy.
+    package_folder: Path
+    #: Text of each file that is written into the run's folder on every host.
+    files: dict[str, str]
+
+
+def over_hosts(plan: LaunchPlan, remote: RemoteHosts) -> LaunchPlan:
+    """Return ``plan`` such that it runs on the hosts of ``remote``.
 
     A launcher that starts ranks on other hosts itself gets a remote shell that uses channels.
     """
+    hosts, files = remote.hosts, remote.files
     commands = commands_on(hosts, plan, fill_port=False)
     env = {name: text.replace("${MASTER_ADDR}", hosts[0].name) for name, text in plan.env.items()}
     if len(commands) < len(hosts):
-        files = _remote_shell(
-            plan, env, hosts, ways, prefix=prefix, package_folder=package_folder, files=files
-        )
+        files = _remote_shell(plan, env, remote)
     commanded = {host.name: argv for host, argv in commands}
     return replace(
         plan,
         nodes=tuple(
             NodePlan(
-                reach=ways.to(host.name),
+                reach=remote.transport.to(host.name),
                 # None for hosts whose ranks a launcher starts: they are only kept in touch with.
                 argv=commanded.get(host.name, ()),
                 env=env,
@@ -67,37 +72,28 @@ def over_hosts(
     )
 
 
-def _remote_shell(
-    plan: LaunchPlan,
-    env: dict[str, str],
-    hosts: Sequence[Host],
-    ways: Ways,
-    *,
-    prefix: tuple[str, ...],
-    package_folder: Path,
-    files: dict[str, str],
-) -> dict[str, str]:
+def _remote_shell(plan: LaunchPlan, env: dict[str, str], remote: RemoteHosts) -> dict[str, str]:
     """Return the files that give a launcher its remote shell: named ``ssh``, first on its PATH."""
-    agent = program_in_copy(package_folder, rsh_agent)
+    agent = program_in_copy(remote.package_folder, rsh_agent)
     settings = Path(plan.workdir) / _SETTINGS
-    words = (ways.python, "-I", str(agent), str(settings))
+    words = (remote.transport.python, "-I", str(agent), str(settings))
     run = {
         "env": env,
         "cwd": plan.cwd,
-        "prefix": list(prefix),
-        "files": files,
-        "meet_at": hosts[0].name,
+        "prefix": list(remote.prefix),
+        "files": remote.files,
+        "meet_at": remote.hosts[0].name,
         "interface_variables": _INTERFACE_VARIABLES,
     }
     job = {
         "nonce": nonce_of(Path(plan.workdir)),
         "connect_timeout_s": CONNECT_TIMEOUT_S,
         "timeout_s": plan.timeout_s + LONGER_S,
-        "reaches": {host.name: asdict(ways.away(host.name)) for host in hosts},
+        "reaches": {h.name: asdict(remote.transport.away(h.name)) for h in remote.hosts},
         "run": run,
     }
     return {
-        **files,
+        **remote.files,
         SHELL: f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n',
         _SETTINGS: json.dumps(job),
     }
@@ -201,7 +197,7 @@ class NodesEnd(NamedTuple):
 
     timed_out: bool = False
     #: What is wrong with nodes, rather than with ranks; empty for nothing.
-    words: str = ""
+    problem: str = ""
     #: Processes that lived when the launch was ended, by host name and PID namespace.
     alive: Mapping[str, frozenset[int]] = {}
 
@@ -212,17 +208,17 @@ def how_nodes_ended(workdir: Path) -> NodesEnd:
     if not path.exists():
         return NodesEnd()
     report = json.loads(path.read_text(encoding="utf-8"))
-    words = [said for node in report["nodes"] if (said := _said_of(node, report["end"]))]
+    problems = [text for node in report["nodes"] if (text := _problem_of(node, report["end"]))]
     return NodesEnd(
         timed_out=report["end"] == "timeout",
-        words="; ".join(words),
+        problem="; ".join(problems),
         alive={
             node["where"]: frozenset(node["alive"]) for node in report["nodes"] if "alive" in node
         },
     )
 
 
-def _said_of(node: dict[str, Any], end: str) -> str:
+def _problem_of(node: dict[str, Any], end: str) -> str:
     said = f": {node['message']}" if node.get("message") else ""
     if node["end"] == "not-reached" and end == "not-reached":
         return f"{node['node']} cannot be reached{said or ': it gave no answer'}"

@@ -39,6 +39,6 @@ def copy_package(folder: Path) -> None:
 
 
 def program_in_copy(folder: Path, module: ModuleType) -> Path:
-    """Return the file of ``module`` in the copy that ``folder`` holds, to be started by its path."""
+    """Return where the file of ``module`` is in the copy that ``folder`` holds."""
     assert module.__file__ is not None
     return folder / Path(module.__file__).resolve().relative_to(_PACKAGE.parent)

@@ -70,7 +70,7 @@ def main(argv: list[str]) -> int:
         pump([channel], _POLL_S)
         if channel.is_over or asked or time.monotonic() > deadline_s:
             channel.kill()
-            _say(f"{host} cannot be reached: {channel.words}")
+            _say(f"{host} cannot be reached: {channel.last_output}")
             return 255
     channel.send(
         {
@@ -103,7 +103,7 @@ def _until_it_ends(channel: Channel, asked: list[int]) -> int:
             break
     channel.kill()
     if channel.end is None:
-        _say(f"{channel.name} was lost: {channel.words}")
+        _say(f"{channel.name} was lost: {channel.last_output}")
         return 255
     code = channel.end["exit_code"]
     if code is None:

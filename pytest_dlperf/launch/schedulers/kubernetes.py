@@ -1,4 +1,4 @@
-"""A case as a manifest for Kubeflow's operators: PyTorchJob, PaddleJob, MPIJob.
+"""Kubeflow manifests of a case: PyTorchJob, PaddleJob, MPIJob; written as YAML.
 
 Each node of a case is a pod that runs pytest for just this case. Nothing is submitted from here.
 """
@@ -16,7 +16,7 @@ from typing import Any, Final
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import UsageError
 
-#: Stands where ``--dlperf-image`` names none.
+#: Image in the manifest where ``--dlperf-image`` is not given.
 NO_IMAGE: Final = "IMAGE-WITH-PYTEST-DLPERF"
 #: The claim of the volume that all nodes share: records, results.
 CLAIM: Final = "dlperf"
@@ -54,15 +54,15 @@ def manifest(request: PodRequest) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PodRequest:
-    """What a case's manifest is made of."""
+    """The values of a case's manifest."""
 
     case: Case
     #: Its launcher, by name.
     launcher: str
-    #: pytest for this case, without what depends on the node.
+    #: The pytest command for this case, without the options that depend on the node.
     command: tuple[str, ...]
     image: str
-    #: Variables by an allowlist of names.
+    #: Environment variables that an allowlist of names lets through.
     env: Mapping[str, str]
     #: Where the shared volume is mounted: the folder of records and results.
     workdir: str
@@ -70,7 +70,7 @@ class PodRequest:
 
 
 def job_name(case_id: str) -> str:
-    """Return a case id as a name that Kubernetes takes; another id gives another name."""
+    """Return a name that Kubernetes accepts, different for each case id."""
     name = re.sub(r"[^a-z0-9]+", "-", case_id.lower()).strip("-")
     digest = hashlib.sha256(case_id.encode()).hexdigest()[:8]
     return f"{name[:_NAME_LENGTH].strip('-')}-{digest}"
@@ -90,7 +90,7 @@ def _kind(request: PodRequest) -> str:
 
 
 def _pytorch(request: PodRequest) -> dict[str, Any]:
-    # The operator tells each pod its number as RANK; the master is 0
+    # The operator sets RANK to the number of the pod; the master is 0
     pod = _pod(request, "pytorch", _share(request, "$(RANK)", "master"))
     others = request.case.layout.nodes - 1
     replicas = {"Master": _replica(1, pod)}
@@ -183,14 +183,12 @@ def _pod(
     }
 
 
-# Plain values as YAML, without a library: this package writes a little of it and reads none.
-#
-# Every text is written as JSON writes it, which YAML reads as the same text; so that none is taken
-# for a number, a date or a boolean.
-
-
 def yaml_text(value: Any) -> str:
-    """Return mappings, lists, texts, numbers and booleans as a YAML document."""
+    """Return mappings, lists, texts, numbers and booleans as a YAML document.
+
+    Without a library, since this package reads no YAML. Each text is quoted as in JSON, which
+    YAML reads as the same text: never as a number, a date or a boolean.
+    """
     return "\n".join(["---", *_lines(value)]) + "\n"
 
 

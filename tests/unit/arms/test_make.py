@@ -13,6 +13,7 @@ import pytest
 from pytest_dlperf.core.arm import HereArm, parse_arm
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.launch.arms.make import Arms
+from pytest_dlperf.launch.arms.worktree import Preparation
 from pytest_dlperf.launch.process.execute import execute
 from tests.helpers.repository import Repository
 
@@ -22,9 +23,14 @@ def repository(tmp_path: Path) -> Repository:
     return Repository(tmp_path / "r")
 
 
-def arms(path: Path, **fields: Any) -> Arms:
-    values = {"python": sys.executable, "setup": "", "links": (), "execute": execute} | fields
-    return Arms(folder=path / ".dlperf/arms", rootdir=path, **values)
+def arms(path: Path, python: str = sys.executable, **fields: Any) -> Arms:
+    return Arms(
+        folder=path / ".dlperf/arms",
+        rootdir=path,
+        python=python,
+        preparation=Preparation(**fields),
+        execute=execute,
+    )
 
 
 def arm(text: str) -> Any:
@@ -104,7 +110,7 @@ def test_a_setup_and_links_prepare_a_tree_of_their_own(repository: Repository):
     (repository.path / "data").mkdir()
     (repository.path / "data/x").write_text("x")
     plain = arms(repository.path).ready(arm("HEAD"))
-    ready = arms(repository.path, setup="cat data/x > built; pwd", links=["data"]).ready(
+    ready = arms(repository.path, setup="cat data/x > built; pwd", links=("data",)).ready(
         arm("HEAD")
     )
     assert plain.tree is not None
@@ -121,9 +127,9 @@ def test_a_setup_and_links_prepare_a_tree_of_their_own(repository: Repository):
         ({}, "nowhere", "has no commit 'nowhere'"),
         ({}, "merge-base:nowhere", "has no commit 'nowhere'"),
         ({"setup": "echo why; false"}, "HEAD", "(?s)'HEAD' was not built.*exit code 1.*    why"),
-        ({"links": ["nothing"]}, "HEAD", "nothing does not exist"),
-        ({"links": ["net.py"]}, "HEAD", "is tracked in 'HEAD'"),
-        ({"links": ["../r"]}, "HEAD", "is not below"),
+        ({"links": ("nothing",)}, "HEAD", "nothing does not exist"),
+        ({"links": ("net.py",)}, "HEAD", "is tracked in 'HEAD'"),
+        ({"links": ("../r",)}, "HEAD", "is not below"),
         ({}, "/no/such/python", "is no program"),
         ({}, "/", "is a folder"),
         ({"python": "/no/such/python"}, "a==1", "cannot be started"),

@@ -19,6 +19,7 @@ from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.launch.arms.make import Arms
 from pytest_dlperf.launch.arms.overlay import Installer
 from pytest_dlperf.launch.arms.resolved import content_of, of_pins, of_report
+from pytest_dlperf.launch.arms.worktree import Preparation
 from pytest_dlperf.launch.process.execute import execute
 from tests.helpers.repository import Repository, project, wheel
 
@@ -39,8 +40,7 @@ def overlay(path: Path, text: str) -> str:
         folder=path / ".dlperf/arms",
         rootdir=path,
         python=sys.executable,
-        setup="",
-        links=(),
+        preparation=Preparation(),
         execute=execute,
     )
     ready = arms.ready(parse_arm(text, what="x"))

@@ -136,11 +136,11 @@ def test_a_process_is_named_without_its_arguments(monkeypatch: pytest.MonkeyPatc
     )
     assert process.stdout is not None
     process.stdout.readline()
-    words = holding.process_words(process.pid)
+    words = holding.describe_process(process.pid)
     process.communicate(b"\n")
     assert words.startswith(f"pid {process.pid} (")
     assert words.endswith(" train.py)")
     assert "secret" not in words
-    assert holding.process_words(process.pid) == f"pid {process.pid}"
+    assert holding.describe_process(process.pid) == f"pid {process.pid}"
     monkeypatch.setattr(holding, "counts_our_processes", lambda: False)
-    assert "of the host, which this container cannot look at" in holding.process_words(7)
+    assert "of the host, which this container cannot look at" in holding.describe_process(7)
