@@ -1,4 +1,4 @@
-"""From a case to its plan: the launcher's command, and the environment of the ranks."""
+"""Make the launch plan of a case: the launcher's command and the environment of the ranks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LAUNCHERS: Final[Mapping[str, type[Launcher]]] = {
     "torchrun": TorchrunLauncher,
     "paddle.distributed.launch": PaddleLauncher,
 }
-#: The launcher of a framework's ranks where a case says ``auto``.
+#: Default launcher of each framework, for cases with the launcher ``auto``.
 DEFAULT_LAUNCHERS: Final = {
     "torch": "torchrun",
     "paddle": "paddle.distributed.launch",
@@ -52,10 +52,10 @@ def launcher_name(case: Case) -> str:
 
 
 def _compile_caches(case: Case, workdir: Path) -> dict[str, str]:
-    """Return caches of torch.compile that only the runs beside this one share.
+    """Return cache folders of torch.compile that only the runs of this case and session share.
 
-    What another version, another arm or another day has compiled must not be found there. A
-    variable that the user has set is left alone.
+    Code compiled by another version, another arm or on another day must not be found there. A
+    variable that the user has set is not changed.
     """
     if case.framework != "torch":
         return {}

@@ -211,7 +211,7 @@ def test_arms_that_import_the_same_file_although_it_differs_are_an_error(reposit
     [
         ("no-such-branch", "has no commit 'no-such-branch'"),
         ("merge-base:no-such-branch", "has no commit 'no-such-branch'"),
-        ("./no/python", "is no program that can be started"),
+        ("./no/python", "is not a program that can be started"),
         ("no-such-thing @ file:///no/such/folder", "does not exist"),
     ],
 )

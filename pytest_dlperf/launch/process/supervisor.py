@@ -50,9 +50,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--timeout-s", type=float, required=True)
     parser.add_argument("--workdir", type=Path, required=True)
     parser.add_argument("--private-logs", type=Path)
-    parser.add_argument(
-        "--rank-logs", default="", help="glob of the ranks' logs below the workdir"
-    )
+    parser.add_argument("--rank-logs", default="", help="glob of ranks' logs in the workdir")
     parser.add_argument("--temporary", type=Path, help="folder to remove at the end")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args(argv)

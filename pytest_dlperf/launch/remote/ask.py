@@ -1,4 +1,4 @@
-"""Asks several hosts at once: one short command on each, over channels of its own."""
+"""Run one short command on several hosts at once, over channels, and return what it printed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _POLL_S: Final = 0.2
 
 
 class Answer:
-    """What one host said."""
+    """The answer of one host."""
 
     def __init__(self) -> None:
         self.output = b""
-        #: Seconds that its clock is ahead of this one; None if it was not reached.
+        #: Seconds that its clock is ahead of this host's; None if it was not reached.
         self.clock_ahead_s: float | None = None
         #: Why there is no output, or not all; empty if the command ended well.
         self.problem = ""
@@ -47,7 +47,7 @@ def ask(
                 answer = answers[channel.name]
                 if kind == "H":
                     assert channel.hello is not None
-                    # It was read at some moment between the two.
+                    # The clock was read between sending and receiving: take the middle.
                     between_s = (
                         max(sent_s, channel.hello["here"] - 1.0) + channel.hello["here"]
                     ) / 2

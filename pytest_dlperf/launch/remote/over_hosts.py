@@ -1,4 +1,4 @@
-"""A plan on several hosts: what each of them runs, at the far end of a channel."""
+"""Extend a launch plan to several hosts: each host's command, the conductor's file, the result."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from pytest_dlperf.launch.remote.travelling import ENVIRONMENT_FILE
 
 #: Where the ranks meet on the first node, unless the launcher finds a port itself.
 _DEFAULT_PORT: Final = 29500
-#: Until every node has answered.
+#: Time in which every node must answer.
 CONNECT_TIMEOUT_S: Final = 30.0
-#: How much longer than its plan the supervisor waits: the conductor says why a run timed out.
+#: The supervisor waits so much longer than the plan: the conductor reports the timeout itself.
 LONGER_S: Final = 30.0
-#: Variables that name a node's interface to the others, unless the user names one: libraries
-#: take that of the host's own name, which may lead to its loopback.
+#: Variables set to the node's interface to the others, unless the user sets them: by default
+#: libraries take the interface of the host's own name, which may be the loopback.
 _INTERFACE_VARIABLES: Final = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
 _SETTINGS: Final = "rsh.json"
 
@@ -62,7 +62,7 @@ def over_hosts(plan: LaunchPlan, remote: RemoteHosts) -> LaunchPlan:
         nodes=tuple(
             NodePlan(
                 reach=remote.transport.to(host.name),
-                # None for hosts whose ranks a launcher starts: they are only kept in touch with.
+                # Empty for hosts whose ranks a launcher starts: they only get a channel.
                 argv=commanded.get(host.name, ()),
                 env=env,
                 files=files,
@@ -102,12 +102,11 @@ def _remote_shell(plan: LaunchPlan, env: dict[str, str], remote: RemoteHosts) ->
 def commands_on(
     hosts: Sequence[Host], plan: LaunchPlan, *, fill_port: bool = True
 ) -> list[tuple[Host, tuple[str, ...]]]:
-    """Return each command with the host that it is typed on.
+    """Return each command of ``plan`` with the host that it is started on.
 
-    Without ``fill_port`` the port where ranks meet is left open: the first node names a free one.
-
-    A launcher of one node's ranks is started on every host, with its number; one that starts
-    ranks everywhere on the first host alone.
+    A launcher of one node's ranks is started on every host, with the host's number; one that
+    starts the ranks of all nodes is started on the first host only. Without ``fill_port`` the port
+    where ranks meet stays a placeholder, since the first node finds a free one.
     """
     names = ",".join(f"{host.name}:{host.devices}" for host in hosts)
     found = []
@@ -130,7 +129,7 @@ def commands_on(
 
 
 def nonce_of(folder: Path) -> dict[str, str]:
-    """Return the file by which a node tells whether it sees ``folder``; its text is random."""
+    """Return path and random text of the file by which a node finds out if it sees ``folder``."""
     path = folder / "seen"
     try:
         return {"path": str(path), "text": path.read_text(encoding="ascii")}
@@ -139,14 +138,14 @@ def nonce_of(folder: Path) -> dict[str, str]:
 
 
 def write_nonce(nonce: dict[str, str]) -> None:
-    """Put the file there."""
+    """Write the file of ``nonce_of``."""
     Path(nonce["path"]).write_text(nonce["text"], encoding="ascii")
 
 
 def command_over_hosts(plan: LaunchPlan) -> tuple[str, ...]:
-    """Write what the nodes of ``plan`` run into its folder; return the command that runs it.
+    """Write the conductor's file for ``plan`` into its folder; return the conductor's command.
 
-    The file holds environment: its owner alone may read it, and the command removes it.
+    The file holds environment variables: only its owner may read it, and the conductor removes it.
     """
     workdir = Path(plan.workdir)
     settings = [json.loads(n.files[_SETTINGS]) for n in plan.nodes if _SETTINGS in n.files]
@@ -166,7 +165,7 @@ def command_over_hosts(plan: LaunchPlan) -> tuple[str, ...]:
                     "cwd": plan.cwd,
                     "prefix": [],
                     "files": node.files,
-                    # The first looks at another, as its own name may lead to its loopback.
+                    # The first looks at another: its own name may resolve to the loopback.
                     "meet_at": names[0] if rank or len(names) == 1 else names[1],
                     "interface_variables": _INTERFACE_VARIABLES,
                 },
@@ -182,12 +181,12 @@ def command_over_hosts(plan: LaunchPlan) -> tuple[str, ...]:
 
 
 def _here(reach: dict[str, Any]) -> dict[str, Any]:
-    """Let the far end on this host run with this interpreter: the ranks' may lie elsewhere."""
+    """Use this interpreter for the far end on this host: the ranks' may be in a container."""
     return reach if reach["argv"] else {**reach, "python": sys.executable}
 
 
 def remove_settings(workdir: Path) -> None:
-    """Remove what may hold environment: already done, unless a launch was killed."""
+    """Remove the files that may hold environment variables; needed if a launch was killed."""
     for name in ("launch.json", _SETTINGS, ENVIRONMENT_FILE):
         (workdir / name).unlink(missing_ok=True)
 
@@ -196,14 +195,14 @@ class NodesEnd(NamedTuple):
     """How the nodes of a launch ended."""
 
     timed_out: bool = False
-    #: What is wrong with nodes, rather than with ranks; empty for nothing.
+    #: Failure of a node, rather than of a rank; empty for none.
     problem: str = ""
     #: Processes that lived when the launch was ended, by host name and PID namespace.
     alive: Mapping[str, frozenset[int]] = {}
 
 
 def how_nodes_ended(workdir: Path) -> NodesEnd:
-    """Return how the nodes ended, as the conductor has told; of one host alone nothing."""
+    """Return how the nodes ended, from the conductor's ``nodes.json``; empty for one host."""
     path = workdir / "nodes.json"
     if not path.exists():
         return NodesEnd()

@@ -32,7 +32,7 @@ _SRUN: Final = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Transport:
-    """How the hosts of a session are reached, and the interpreter there."""
+    """How the hosts of a session are reached, and which interpreter runs there."""
 
     python: str
     #: ``ssh`` with the user's options.
@@ -73,7 +73,7 @@ def is_this_host(name: str) -> bool:
     try:
         found = socket.getaddrinfo(name, 0, type=socket.SOCK_DGRAM)
     except OSError:
-        return False  # ssh may know more names than the resolver
+        return False  # ssh may know names that the resolver does not
     for family, kind, protocol, _, address in found:
         with socket.socket(family, kind, protocol) as probe:
             try:

@@ -229,7 +229,7 @@ class SlurmQueue:
         )
 
     def cancel_all(self) -> str:
-        """Cancel every job whose results are not here; return the error, empty if there was none."""
+        """Cancel every job whose results are not here; return the error, empty for none."""
         return self.cancel([job for job in self._jobs if not job.has_results])
 
 
