@@ -1,4 +1,4 @@
-"""Measures a case in pairs, one run of each arm, in place of judging by stored baselines."""
+"""Measure an A/B: pairs of runs of a case, one of each arm, in random order."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from pytest_dlperf.judge.screen import more_runs
 if TYPE_CHECKING:
     from pytest_dlperf.flow.bench import Bench, SideBySide
 
-#: The arms, as the order of a pair names them.
+#: Names of the two sides of a pair.
 NOW: Final = "now"
 BEFORE: Final = "before"
-#: One run of a pair may have so many times the CPU time that others left to the other run.
+#: Largest ratio of the CPU time that other processes left to the two runs of a shared pair.
 _ALIKE: Final = 1.10
 _SHARED: Final = Problem(
     code="shared-machine",
-    message="others used the machine beside both runs of a pair alike, so the pair counts",
+    message="other processes slowed both runs of a pair alike, so the pair counts",
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """What pairs of runs gave: the outcome's own measurement, the verdict, and the other arm."""
+    """Result of an A/B: the measurement of this side, the verdict, and the other arm."""
 
     measurement: Measurement
     judgement: Judgement
@@ -47,9 +47,9 @@ class Compared:
 
 
 def compare_arms(case: Case, bench: Bench, *, workload_folder: str, misfit: str = "") -> Compared:
-    """Run pairs of ``case`` until they tell, or the protocol's most; raise ``CaseError``.
+    """Run pairs of ``case`` until they decide, or up to ``max_runs``; raise ``CaseError``.
 
-    Both arms are made while the host is held: what makes them would disturb a measurement.
+    Both arms are prepared while the host is held: their builds would disturb other measurements.
     """
     sides = bench.side_by_side
     assert sides is not None
@@ -72,7 +72,7 @@ def compare_arms(case: Case, bench: Bench, *, workload_folder: str, misfit: str 
             )
             for side, arm in arms.items()
         }
-        with _naming(case, arms[BEFORE]):
+        with _naming_arm(case, arms[BEFORE]):
             runners[BEFORE].bench.check(case)
         return _Pairs(case, arms, runners, trees).compare()
 
@@ -97,7 +97,7 @@ class _Pairs:
         self._random = random.Random(f"{case.id} {session}")
 
     def compare(self) -> Compared:
-        """Screen, then confirm with further pairs."""
+        """Screen with few pairs, then confirm with further pairs."""
         rule = self._runners[NOW].bench.rule_for(self._case)
         wanted, judgement = more_runs(self._case, None, 0, rule), None
         while True:
@@ -124,7 +124,7 @@ class _Pairs:
             wanted = len(measured[NOW].runs) + more
 
     def _measure(self, wanted: int, judgement: Judgement | None) -> str:
-        """Launch pairs until ``wanted`` count; return why none can tell anything, or nothing.
+        """Launch pairs until ``wanted`` of them count; return why pairs are pointless, or nothing.
 
         A disturbed run disturbs its pair: both are repeated.
         """
@@ -174,9 +174,9 @@ class _Pairs:
         return ""
 
     def _first(self) -> str:
-        """Return which arm goes first: by lot, and in every second pair the other one.
+        """Return which arm runs first: drawn at random, and in every second pair the other one.
 
-        What the first run of a pair leaves to the second then falls on both arms alike.
+        So the effect of a run on the next one is the same for both arms.
         """
         if len(self._order) % 2:
             return BEFORE if self._order[-1] == NOW else NOW
@@ -185,7 +185,7 @@ class _Pairs:
     def _launch(self, side: str, number: int, *, scaling: bool) -> RunWithFacts:
         if side == NOW:
             return self._runners[side].launch(self._case, number, scaling=scaling)
-        with _naming(self._case, self._arms[BEFORE]):
+        with _naming_arm(self._case, self._arms[BEFORE]):
             return self._runners[side].launch(self._case, number, scaling=scaling)
 
     def _told(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -197,7 +197,7 @@ class _Pairs:
         if side == NOW and self._trees.is_unknown(*self._told()):
             problem = Problem(
                 code="imports-unknown",
-                message="a program that is read by its log does not tell what it imported, so "
+                message="a program that is read by its log does not report its imports, so "
                 "nothing shows that the arms ran different code; mark its steps",
             )
             measured = replace(measured, problems=(*measured.problems, problem))
@@ -245,10 +245,10 @@ class _Pairs:
 
 
 def _is_shared(one: RunSummary, other: RunSummary) -> bool:
-    """Whether others' use of the CPUs, and nothing else, slowed both runs of a pair alike.
+    """Whether other processes on the CPUs, and nothing else, slowed both runs of a pair alike.
 
-    What the pair differs by is not theirs then. On several nodes nobody knows: a rank waits for
-    the slowest one, and others may use other nodes beside either run.
+    Then they are not the cause of the difference. On several nodes this is unknown: a rank waits
+    for the slowest node, and other processes may be on different nodes in each run.
     """
     left = []
     for run in (one, other):
@@ -262,13 +262,13 @@ def _is_shared(one: RunSummary, other: RunSummary) -> bool:
 
 def _bench_of(bench: Bench, arm: ReadyArm, side: str, reported: Reported) -> Bench:
     folder = bench.folder if side == NOW else bench.folder / BEFORE
-    # Made slow on purpose is what stands for a regression: this side alone.
+    # --dlperf-inject imitates a regression, so it slows this side only.
     return bench.of_arm(arm, folder, inject=side == NOW, reported=reported)
 
 
 @contextlib.contextmanager
-def _naming(case: Case, arm: ReadyArm) -> Iterator[None]:
-    """Name the other arm in an error of its own."""
+def _naming_arm(case: Case, arm: ReadyArm) -> Iterator[None]:
+    """Name ``arm`` in the message of an error that is raised inside."""
     try:
         yield
     except DlperfError as error:
@@ -277,7 +277,7 @@ def _naming(case: Case, arm: ReadyArm) -> Iterator[None]:
 
 
 def unmeasured(sides: SideBySide) -> Against:
-    """Return the other arm as it was asked for."""
+    """Return the other arm as the user named it, before it is measured."""
     against, now = sides.against, sides.now
     return Against(
         name=against.name, kind=against.kind, now="" if now.kind == "here" else now.name

@@ -1,4 +1,4 @@
-"""What must be equal before a measurement is compared with another, from what ranks reported."""
+"""The conditions that two measurements must share to be compared; requirements of a target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The whole flow of one case: case -> launch -> measure -> judge -> outcome."""
+"""The whole flow of one case: case -> launch -> measure -> judge -> outcome.
+
+A mode measures and judges: by logs, by pairs of two arms, or by runs against stored sessions.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +34,14 @@ if TYPE_CHECKING:
 def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = "") -> Outcome:
     """Take one case from its definition to its verdict; an error becomes a verdict as well.
 
-    ``misfit`` says why the case cannot run although it was asked for, where that is known.
+    ``misfit`` says why the case cannot run although the user asked for it; empty if not known.
     """
     started_s = time.monotonic()
     mode = mode_of(bench, CaseFolder(folder=workload_folder, misfit=misfit))
     measured = _measured(mode, case, bench)
     now = datetime.now(timezone.utc)
     judgement = measured.judgement
-    if measured.against is None:  # expected is a slowdown since the stored sessions
+    if measured.against is None:  # expected slowdowns are relative to stored sessions
         judgement = with_known(judgement, case.known, now.date())
     try:
         published = bench.stored.published_value(case)
@@ -61,7 +64,7 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
 
 
 def _measured(mode: Mode, case: Case, bench: Bench) -> Measured:
-    """Return what ``mode`` measured, or the verdict that an error is."""
+    """Return what ``mode`` measured; an error becomes a verdict without a measurement."""
     try:
         return mode.measure(case)
     except BudgetSpentError:
@@ -71,7 +74,7 @@ def _measured(mode: Mode, case: Case, bench: Bench) -> Measured:
     except DlperfError as error:
         judgement = Judgement(verdict=Verdict.ERROR, reason=str(error))
     except OSError as error:
-        # A disk that is full, a folder that somebody removed: the session goes on without it.
+        # A full disk or a removed folder fails this case only.
         reason = f"{case.id}: {file_words(error, bench.folder)}"
         judgement = Judgement(verdict=Verdict.ERROR, reason=reason)
     return Measured(measurement=None, judgement=judgement, against=mode.against)
@@ -81,15 +84,15 @@ def _measured(mode: Mode, case: Case, bench: Bench) -> Measured:
 class CaseFolder:
     """Where the test of a case is, and why the case cannot run there."""
 
-    #: Folder of the test: workloads in it are found.
+    #: Folder of the test, where workloads are found.
     folder: str
-    #: Why it cannot run although it was asked for, where that is known; empty if it can.
+    #: Why it cannot run although the user asked for it; empty if that is not known.
     misfit: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What a mode found out about a case."""
+    """The measurement of a case and the verdict on it."""
 
     measurement: Measurement | None
     judgement: Judgement
@@ -104,7 +107,7 @@ class Measured:
 class Mode(Protocol):
     """A way to measure a case and to judge it."""
 
-    #: What the case is judged against, as soon as it is read; None for nothing stored.
+    #: The baseline of the case, once it is read; None if none is stored.
     baseline: Baseline | None
     #: The other arm of an A/B, before it is measured; None without an A/B.
     against: Against | None
@@ -203,7 +206,7 @@ def _left_to_node_0(case: Case, share: Share) -> Judgement:
 def measure_and_judge(
     case: Case, runner: Runner, baseline: Baseline | None
 ) -> tuple[Measurement, Judgement, dict[str, Any]]:
-    """Run a case as often as its verdict needs: screen, then confirm with fresh runs."""
+    """Run a case as often as its verdict needs: screen, then confirm with further runs."""
     parent, rule = case.parent(), runner.bench.rule_for(case)
     wanted, judgement = more_runs(case, None, 0, rule), None
     while True:

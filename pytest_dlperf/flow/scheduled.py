@@ -1,4 +1,4 @@
-"""Cases that run as jobs of a scheduler: each in a pytest of its own, inside of its job."""
+"""Cases that run as jobs of a scheduler: each job runs pytest for one case."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ _MARGIN_S: Final = 600.0
 
 @dataclass(kw_only=True)
 class Jobs:
-    """Submits the cases of a session in their order, and takes their outcomes."""
+    """Submits the cases of a session in order, and reads their outcomes."""
 
     scheduling: Scheduling
     #: Folder of the session, and of all sessions.
     folder: Path
     workdir: Path
     rootdir: Path
-    #: Where pytest was typed: options may name files from there.
+    #: Where pytest was started: options may name files relative to it.
     cwd: Path
     python: str
-    #: Beside the test's name: what this pytest was given that decides how a case is measured.
+    #: Options of this pytest that decide how a case is measured; the jobs get them too.
     options: tuple[str, ...]
     exported: tuple[str, ...]
     share_host: bool
     frameworks_asked: tuple[str, ...]
     against: bool
-    #: Whether ranks start behind a prefix, where the job alone can look.
+    #: Whether ranks start behind a prefix, so that only the job can see their environment.
     behind_prefix: bool
     runs_nothing: bool
     watcher: Watcher
@@ -58,7 +58,7 @@ class Jobs:
 
     @cached_property
     def queue(self) -> SlurmQueue:
-        """The jobs; from here on this session gives a sign of life."""
+        """The jobs of this session; the first use starts the heartbeat."""
         self._heartbeat = Heartbeat(self._beats)
         return SlurmQueue(queue_timeout_s=self.scheduling.queue_timeout_s)
 
@@ -68,7 +68,7 @@ class Jobs:
 
     @cached_property
     def target(self) -> TargetReport | CaseError | None:
-        """What a job on a node of the target told, or why none could; None if none was asked."""
+        """The report of a probe job on the target, or its error; None if nothing is started."""
         if self.runs_nothing:
             return None
         folder = self.folder / _PROBE
@@ -91,16 +91,16 @@ class Jobs:
 
     @property
     def was_asked(self) -> bool:
-        """Whether a case has asked for the target already."""
+        """Whether the target has been asked already."""
         return "target" in self.__dict__
 
     @property
     def knows_target(self) -> bool:
-        """Whether the devices are those of a node that was asked."""
+        """Whether the target has reported its devices."""
         return not (self.target is None or isinstance(self.target, CaseError))
 
     def outcome(self, case: Case) -> Outcome:
-        """Return the outcome of ``case`` in its job, waiting for it; an error is one as well."""
+        """Return the outcome of ``case``, once its job has one; an error becomes an outcome."""
         planned = next(one for one in self.planned if one.case.id == case.id)
         try:
             self._check(planned)
@@ -125,7 +125,7 @@ class Jobs:
         )
 
     def close(self) -> str:
-        """Cancel what has not ended; return why that failed, empty if it did not."""
+        """Cancel the jobs that have not ended; return the error, empty if there was none."""
         if self._heartbeat is None:
             return ""
         failed = self.queue.cancel_all()
@@ -133,9 +133,9 @@ class Jobs:
         return failed
 
     def pytest_command(self, planned: Planned) -> tuple[str, ...]:
-        """Return the command that runs just this case, but for where its files go."""
+        """Return the pytest command of this case, without the options of its output files."""
         family = (f"--dlperf-family={len(self.planned)}",) if self.against else ()
-        # The family first: one that the user gave counts
+        # The family first, so that an option of the user wins
         return (
             self.python,
             "-m",
@@ -183,7 +183,7 @@ class Jobs:
         )
 
     def time_s(self, case: Case) -> float:
-        """Return the longest that a case may take: all its runs, and those that go with them."""
+        """Return the longest time of a case in seconds: all its runs, and its parent's or arm's."""
         arms = 2 if self.against or case.parent() else 1
         return case.protocol.max_runs * arms * case.protocol.timeout_s + _MARGIN_S
 
@@ -191,7 +191,7 @@ class Jobs:
         return self.folder / case.id / "results.json"
 
     def _check(self, planned: Planned) -> None:
-        """Raise if a case cannot run on the target, whatever is tried."""
+        """Raise ``DlperfError`` if a case can never run on the target."""
         target = self.target
         if isinstance(target, CaseError):
             raise target
@@ -253,7 +253,7 @@ class Jobs:
                 f"{case.id}: the pytest of job {job.number} came to no outcome; it skipped the "
                 f"test, or failed before it began: {job.request.log}"
             )
-        # What the outer session decides is not decided inside
+        # These two are decided by this session, not by the job's
         return replace(found[0], failed=False, update="")
 
 

@@ -20,7 +20,7 @@ from pytest_dlperf.launch.remote.travelling import with_travelling
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
-    """Where and how ranks run: the interpreter, its path, threads, hosts, and what an arm changes."""
+    """Where and how ranks run: interpreter, path, threads, hosts, and what an arm changes."""
 
     python: str
     #: Put before the target's own path: the plugin's home, the test's folder, the rootdir.
@@ -39,8 +39,8 @@ class Target:
     share: Share | None = None
     #: Folder of the case's runs that the nodes of a share put their records into.
     shared_records: Path | None = None
-    #: What an arm of an A/B changes: the tree that replaces the repository's, a folder of packages,
-    #: and variables of the ranks.
+    #: What an arm of an A/B changes: the tree that replaces the repository's, a folder of
+    #: packages, and variables of the ranks.
     tree: Tree | None = None
     overlay: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)

@@ -25,7 +25,7 @@ _PYTHON: Final = (3, 10)
 
 
 class Probes:
-    """The probes of one session; answers are files in its folder, which all its processes share."""
+    """The probes of one session; their answers are files, which all its processes share."""
 
     def __init__(self, *, place: Place, folder: Path, package_folder: Path) -> None:
         self._place = place

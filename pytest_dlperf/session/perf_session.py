@@ -189,7 +189,7 @@ class PerfSession:
             pinned_machine_class=settings.machine_class,
             share_host=settings.share_host,
             gpu_use=GpuUse(
-                wish=settings.busy_gpus,
+                choice=settings.busy_gpus,
                 names=tuple(gpu.name for gpu in self.devices.gpus),
                 prefix=place.prefix,
                 budget=budget,

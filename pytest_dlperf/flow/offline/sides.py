@@ -1,4 +1,4 @@
-"""The two sides of ``dlperf judge``: logs, folders of logs, results files, baseline files."""
+"""Read and judge the two sides of ``dlperf judge``: logs, folders, results files, baselines."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MAGIC: Final = "*?["
 def read_sides(texts: Sequence[str], question: Question) -> dict[str, Training]:
     """Return the trainings of one side; several texts are the results files of one session.
 
-    Raises ``UsageError`` as ``read_side`` does, and for a case that two of the files hold.
+    Raises ``UsageError`` as ``read_side`` does, and for a case that is in two of the files.
     """
     if len(texts) == 1:
         return read_side(texts[0], question)
@@ -48,7 +48,7 @@ def read_sides(texts: Sequence[str], question: Question) -> dict[str, Training]:
 def read_side(text: str, question: Question) -> dict[str, Training]:
     """Return the trainings that ``text`` names: a file, a folder, a glob, or files with commas.
 
-    Raises ``UsageError`` for what is not there, cannot be read, or gives no throughput.
+    Raises ``UsageError`` for a file that does not exist, cannot be read, or has no throughput.
     """
     named = _named(text)
     [first, *others] = named.paths
@@ -62,8 +62,8 @@ def judge_sides(
 ) -> Judgement:
     """Return the verdict on ``now`` against ``before``.
 
-    By the whole judge where both were measured by this tool, by their rates elsewhere; ``paired``:
-    run by run. Raises ``UsageError`` where they are no pairs.
+    By all rules if this tool measured both, else by their rates; with ``paired`` run by run. Raises
+    ``UsageError`` if runs cannot be paired.
     """
     if paired:
         return judge_pairs(numbers_of_arm(before, name), numbers_of_arm(now, "now"), rule)
@@ -84,7 +84,7 @@ def pairs_of(
 ) -> tuple[dict[str, tuple[Training | None, Training | None]], bool]:
     """Return the trainings of both sides by key, and whether there is one alone on each.
 
-    One alone on each side is judged against the other, whatever they are called.
+    If each side has one training, they are judged against each other, whatever their names.
     """
     if len(before) == 1 and len(now) == 1:
         [(key, mine)], [theirs] = now.items(), before.values()
@@ -94,13 +94,13 @@ def pairs_of(
         raise UsageError(
             f"the two sides have no training in common: {', '.join(sorted(before)[:3])} … and "
             f"{', '.join(sorted(now)[:3])} …; logs listed with commas are runs of one training, "
-            "whatever they are called"
+            "whatever their names"
         )
     return {key: (before.get(key), now.get(key)) for key in keys}, False
 
 
 def problems_of(before: Training | None, now: Training | None) -> list[tuple[str, Problem]]:
-    """Return what is odd about the two sides, each with ``base`` or ``current``."""
+    """Return the problems of the two sides, each with ``base`` or ``current``."""
     return [
         (side, problem)
         for side, training in (("base", before), ("current", now))
@@ -116,12 +116,12 @@ def _problems(training: Training | None) -> Sequence[Problem]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Named:
-    """The files that an argument names, and what is odd about how it names them."""
+    """The files that an argument names, and problems with how it names them."""
 
     paths: tuple[Path, ...]
-    #: Folder below which names tell trainings apart.
+    #: Folder below which file names identify trainings.
     root: str
-    #: Whether they were listed one by one: then they are runs of one training, by declaration.
+    #: Whether they were listed with commas, which declares them as runs of one training.
     listed: bool = False
     problems: tuple[Problem, ...] = ()
 
@@ -215,12 +215,12 @@ def _of_logs(results: Sequence[LogResult], named: _Named, text: str) -> dict[str
 
 
 def _of_group(group: Sequence[LogResult], named: _Named) -> list[Problem]:
-    """Return what is odd about how the logs of one training were named."""
+    """Return problems with how the logs of one training were named."""
     for result in group[1:]:
         if result.format != group[0].format:
             raise UsageError(
                 f"{group[0].path} is a {group[0].format} log, {result.path} one of "
-                f"{result.format}: these are no runs of one training; rename one, or move it"
+                f"{result.format}: these are not runs of one training; rename one, or move it"
             )
     paths = {Path(result.path) for result in group}
     found = [p for p in named.problems if any(p.message.startswith(f"{one}: ") for one in paths)]
@@ -238,10 +238,10 @@ def _of_group(group: Sequence[LogResult], named: _Named) -> list[Problem]:
 def _implausible(
     groups: Mapping[str, Sequence[LogResult]],
 ) -> tuple[Mapping[str, list[Problem]], Mapping[str, list[Problem]]]:
-    """Return the speedups that cannot be, over one device and over other layouts.
+    """Return implausible speedups over one device, and over other layouts.
 
-    By the key of the larger layout: as with a live case only what is too fast for one device is
-    itself in doubt; elsewhere the smaller layout may be what was slow.
+    Each by the key of the larger layout. As with a measured case, only a speedup over one device
+    makes the larger layout doubtful; otherwise the smaller layout may have been slow.
     """
     families: defaultdict[str, dict[str, tuple[Place, float]]] = defaultdict(dict)
     for key, group in groups.items():
@@ -261,7 +261,7 @@ def _implausible(
 
 
 def baseline_of(outcome: Outcome) -> Baseline:
-    """Return a measured case as the only session of a baseline."""
+    """Return a baseline whose only session is the measured case."""
     assert outcome.measurement is not None
     return Baseline(
         case_id=outcome.case.id,
@@ -276,12 +276,12 @@ def baseline_of(outcome: Outcome) -> Baseline:
 def numbers_of(values: dict[str, Any], path: Path) -> Numbers:
     """Return the numbers of ``{"unit": "samples/s", "sessions": [{"runs": [512.1, …]}, …]}``.
 
-    Raises ``UsageError`` that names the field for anything else; rates that can be none are left
-    to the judge.
+    Raises ``UsageError`` with the name of the field for anything else. Impossible rates, such as a
+    negative one, are left to the judge.
     """
     unit, sessions = values.get("unit", ""), values["sessions"]
     if not isinstance(unit, str):
-        raise UsageError(f"{path}: unit: {unit!r} is no text, such as samples/s")
+        raise UsageError(f"{path}: unit: {unit!r} is not a text, such as samples/s")
     if not isinstance(sessions, list) or not sessions:
         raise UsageError(f"{path}: sessions: not a list with a session in it")
     return Numbers(
@@ -304,7 +304,7 @@ def _runs(session: Any, unit: str, where: str) -> tuple[float, ...]:
         )
     for i, rate in enumerate(runs):
         if isinstance(rate, bool) or not isinstance(rate, int | float):
-            raise UsageError(f"{where}.runs[{i}]: {rate!r} is no number")
+            raise UsageError(f"{where}.runs[{i}]: {rate!r} is not a number")
     return tuple(_float(rate) for rate in runs)
 
 

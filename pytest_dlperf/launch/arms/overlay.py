@@ -18,11 +18,11 @@ from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.launch.arms.command import Execute, last_lines, run_command
 from pytest_dlperf.launch.arms.resolved import (
     Resolved,
+    absolute,
     content_of,
     local_path,
     of_pins,
     of_report,
-    words_of,
 )
 
 #: The first pip that can report what it would install (``--dry-run --report``).
@@ -68,7 +68,7 @@ class Installer:
             self._execute_command(command, requirement, logs)
             return of_report(json.loads(report.read_text(encoding="utf-8")))
         wanted, pins = logs.with_suffix(".in"), logs / "pins.txt"
-        wanted.write_text(f"{words_of(requirement)}\n", encoding="utf-8")
+        wanted.write_text(f"{absolute(requirement)}\n", encoding="utf-8")
         options = ("--generate-hashes", "--no-header", "--no-annotate", "--refresh")
         command = (self._uv, "pip", "compile", "--python", self._python, *options)
         try:
@@ -118,7 +118,7 @@ class Installer:
         is_built = path is not None and path.is_file() and path.suffix != ".whl"
         options = ("--no-cache-dir",) if is_built else ()
         told = ("--report", str(report), "--target", folder)
-        return (*self._pip, "install", *options, *told, words_of(requirement))
+        return (*self._pip, "install", *options, *told, absolute(requirement))
 
     def _execute_command(self, command: Sequence[str], requirement: str, logs: Path) -> None:
         run_command(

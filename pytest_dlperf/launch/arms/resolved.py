@@ -1,4 +1,4 @@
-"""What a requirement resolves to now: archives by hash, repositories by commit, folders by content."""
+"""Resolve a requirement: archives by their hash, repositories by commit, folders by content."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def local_path(requirement: str) -> Path | None:
     return Path(path).expanduser().absolute() if is_path and "://" not in path else None
 
 
-def words_of(requirement: str) -> str:
-    """Return ``requirement`` with absolute paths, so that an installer takes it from any folder."""
+def absolute(requirement: str) -> str:
+    """Return ``requirement`` with absolute paths, for an installer in another folder."""
     path = local_path(requirement)
     if path is None or "://" in requirement:
         return requirement

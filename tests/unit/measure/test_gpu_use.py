@@ -77,7 +77,7 @@ def gpus(*processes: list[list[int]] | None) -> str:
 
 def refuse(layout: str, **values: Any) -> list[str]:
     said: list[str] = []
-    GpuUse(wish="refuse", **values).await_others(case(layout), said.append)
+    GpuUse(choice="refuse", **values).await_others(case(layout), said.append)
     return said
 
 
