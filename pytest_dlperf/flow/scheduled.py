@@ -183,7 +183,7 @@ class Jobs:
         )
 
     def time_s(self, case: Case) -> float:
-        """Return the longest time of a case in seconds: all its runs, and its parent's or arm's."""
+        """Return the longest time of a case in seconds: its runs, and its parent's or arm's."""
         arms = 2 if self.against or case.parent() else 1
         return case.protocol.max_runs * arms * case.protocol.timeout_s + _MARGIN_S
 

@@ -62,8 +62,8 @@ def judge_sides(
 ) -> Judgement:
     """Return the verdict on ``now`` against ``before``.
 
-    By all rules if this tool measured both, else by their rates; with ``paired`` run by run. Raises
-    ``UsageError`` if runs cannot be paired.
+    By all rules if this tool measured both, else by their rates; with ``paired`` run by run.
+    Raises ``UsageError`` if runs cannot be paired.
     """
     if paired:
         return judge_pairs(numbers_of_arm(before, name), numbers_of_arm(now, "now"), rule)

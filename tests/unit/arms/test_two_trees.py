@@ -195,5 +195,5 @@ def test_what_git_ignores_is_no_null_either(tmp_path: Path):
     pair.write({"made.py": "x"})
     trees = pair.trees()
     now, before = pair.facts(pair.path, *PACKAGE, "made.py"), pair.facts(pair.other, *PACKAGE)
-    assert trees.null(now, before).startswith("no null: made.py, which git does not track")
+    assert trees.null(now, before).startswith("not a null: made.py, which git does not track")
     assert trees.unaffected(CASE, now, before) == ""

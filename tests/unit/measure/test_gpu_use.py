@@ -113,14 +113,14 @@ def test_what_the_session_itself_has_on_a_gpu_is_not_waited_for(
 
 def test_a_driver_that_tells_no_processes_is_no_free_gpu(driver: Path):
     driver.write_text(gpus(None))
-    with pytest.raises(CaseError, match="does not tell the processes of GPU 0"):
+    with pytest.raises(CaseError, match="does not list the processes of GPU 0"):
         refuse("1n1g")
     said: list[str] = []
     use = GpuUse()
     use.await_others(case("1n1g"), said.append)
     use.await_others(case("1n1g"), said.append)
     assert said == [
-        "whether others use its GPUs cannot be seen: the driver does not tell the processes of "
+        "whether others use its GPUs cannot be seen: the driver does not list the processes of "
         "GPU 0"
     ]
 
