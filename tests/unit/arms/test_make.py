@@ -51,14 +51,14 @@ def test_a_ref_is_a_worktree_that_the_next_session_finds(repository: Repository)
     assert repository.worktrees() == 2
 
 
-def test_a_tree_that_was_edited_or_interrupted_is_made_anew(repository: Repository):
+def test_a_tree_that_was_edited_or_interrupted_is_made_again(repository: Repository):
     name = repository.path / ".dlperf/arms" / repository.first
     first = arms(repository.path)
     first.ready(arm("HEAD"))
     (name / "net.py").write_text("speed = 9\n")
     with pytest.raises(CaseError, match="another session measures with it"):
         arms(repository.path).ready(arm("HEAD"))
-    for used in first._trees._held.values():
+    for used in first._trees._locks.values():
         os.close(used)
     arms(repository.path).ready(arm("HEAD"))
     assert (name / "net.py").read_text() == "speed = 1\n"
@@ -68,7 +68,7 @@ def test_a_tree_that_was_edited_or_interrupted_is_made_anew(repository: Reposito
     assert (name / "net.py").exists()
 
 
-def test_a_tree_that_was_deleted_by_hand_is_made_anew(repository: Repository):
+def test_a_tree_that_was_deleted_by_hand_is_made_again(repository: Repository):
     arms(repository.path).ready(arm("HEAD"))
     shutil.rmtree(repository.path / ".dlperf")
     ready = arms(repository.path).ready(arm("HEAD"))
@@ -82,7 +82,7 @@ def test_the_oldest_trees_are_dropped_unless_somebody_uses_them(repository: Repo
         session = arms(repository.path)
         session.ready(arm("HEAD"))
         if not keep:
-            for used in session._trees._held.values():
+            for used in session._trees._locks.values():
                 os.close(used)
         folder = repository.path / ".dlperf/arms" / commit
         os.utime(folder.with_name(f"{commit}.done"), (len(trees), len(trees)))
@@ -130,7 +130,7 @@ def test_a_setup_and_links_prepare_a_tree_of_their_own(repository: Repository):
         ({"links": ("nothing",)}, "HEAD", "nothing does not exist"),
         ({"links": ("net.py",)}, "HEAD", "is tracked in 'HEAD'"),
         ({"links": ("../r",)}, "HEAD", "is not below"),
-        ({}, "/no/such/python", "is no program"),
+        ({}, "/no/such/python", "is not a program"),
         ({}, "/", "is a folder"),
         ({"python": "/no/such/python"}, "a==1", "cannot be started"),
         ({}, "no-such.whl", "does not exist"),

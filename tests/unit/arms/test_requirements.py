@@ -234,7 +234,7 @@ def test_an_old_pip_is_told_apart_from_none(tmp_path: Path, monkeypatch: pytest.
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho pip 22.0.2 from somewhere\n")
     python.chmod(0o700)
-    with pytest.raises(CaseError, match=r"has pip 22\.0, which cannot tell.* 22\.2 or later"):
+    with pytest.raises(CaseError, match=r"has pip 22\.0, which cannot report.* 22\.2 or later"):
         Installer(str(python), execute, tmp_path)
     python.write_text("#!/bin/sh\nexit 1\n")
     with pytest.raises(CaseError, match="has no pip, and there is no uv"):
