@@ -157,19 +157,19 @@ class _Pairs:
             watcher.run_starts(self._case, 2 * number - 1 + position, 2 * wanted)
             pair[side] = self._launch(side, number, scaling=scaling)
             watcher.run_ended(self._case, pair[side][0])
-        told = pair[NOW][1], pair[BEFORE][1]
-        self._trees.check(self._case, *told)
-        if number == 1 and (unaffected := self._trees.unaffected(self._case, *told)):
+        both_facts = pair[NOW][1], pair[BEFORE][1]
+        self._trees.check(self._case, *both_facts)
+        if number == 1 and (unaffected := self._trees.unaffected(self._case, *both_facts)):
             for side, launched in pair.items():
                 self._runs[side].append(launched)
             return unaffected
         is_shared = _is_shared(*(run for run, _ in pair.values()))
         for side, other in ((NOW, BEFORE), (BEFORE, NOW)):
-            (run, facts), (beside, _) = pair[side], pair[other]
+            (run, facts), (paired, _) = pair[side], pair[other]
             if is_shared:
                 run = replace(run, disturbed="", problems=(*run.problems, _SHARED))
-            elif beside.disturbed and not run.disturbed:
-                run = replace(run, disturbed=f"the other run of its pair: {beside.disturbed}")
+            elif paired.disturbed and not run.disturbed:
+                run = replace(run, disturbed=f"the other run of its pair: {paired.disturbed}")
             self._runs[side].append((run, facts))
         return ""
 

@@ -115,7 +115,7 @@ class GpuUse:
     ) -> None:
         """Raise if ``others`` are not waited for any longer."""
         remedy = (
-            "end it, name other GPUs with CUDA_VISIBLE_DEVICES, or measure beside it with "
+            "end it, name other GPUs with CUDA_VISIBLE_DEVICES, or measure anyway with "
             "--dlperf-busy-gpus=ignore"
         )
         if self.choice == "refuse":

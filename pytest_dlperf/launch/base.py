@@ -164,13 +164,13 @@ def behind(
 
 
 def program_beside(target: Target, name: str) -> str:
-    """Return the program of the target's environment, else the one on PATH."""
+    """Return the program of the target's environment, else on PATH; its name behind a prefix."""
     if target.prefix:
         return name  # the folder of programs behind a prefix is not visible from here
     return find_program(target.python, name) or name
 
 
 def find_program(python: str, name: str) -> str | None:
-    """Return the program beside ``python``, else the one on PATH; None if there is neither."""
-    beside = Path(python).with_name(name)
-    return str(beside) if beside.exists() else shutil.which(name)
+    """Return the program in the folder of ``python``, else on PATH; None if it is in neither."""
+    same_folder = Path(python).with_name(name)
+    return str(same_folder) if same_folder.exists() else shutil.which(name)

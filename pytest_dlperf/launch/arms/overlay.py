@@ -117,8 +117,8 @@ class Installer:
         # pip's cache knows what it built of an archive by the name only.
         is_built = path is not None and path.is_file() and path.suffix != ".whl"
         options = ("--no-cache-dir",) if is_built else ()
-        told = ("--report", str(report), "--target", folder)
-        return (*self._pip, "install", *options, *told, absolute(requirement))
+        outputs = ("--report", str(report), "--target", folder)
+        return (*self._pip, "install", *options, *outputs, absolute(requirement))
 
     def _execute_command(self, command: Sequence[str], requirement: str, logs: Path) -> None:
         run_command(
@@ -142,7 +142,7 @@ class Installer:
         if self._uv is not None:
             freeze = (self._uv, "pip", "freeze", "--exclude-editable", "--python", self._python)
             editable = (self._uv, "pip", "list", "--python", self._python)
-        told = []
+        outputs = []
         for command in (freeze, (*editable, "--editable", "--format=json")):
             done = _run(command)
             if done.returncode != 0:
@@ -150,8 +150,8 @@ class Installer:
                     f"what {self._python} has installed cannot be listed:\n"
                     f"{last_lines(done.stderr)}"
                 )
-            told.append(done.stdout)
-        return tuple(told)
+            outputs.append(done.stdout)
+        return tuple(outputs)
 
 
 def _need_uv(python: str, pip: re.Match[str] | None) -> str:

@@ -203,5 +203,5 @@ def _pids_that_hold(path: Path) -> list[int]:
                 if "lock:" in information.read_text(encoding="ascii"):
                     found.add(int(link.parents[1].name))
         except OSError:
-            continue  # it ended, or is somebody else's
+            continue  # it ended, or belongs to another user
     return sorted(found)

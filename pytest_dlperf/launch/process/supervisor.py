@@ -175,7 +175,7 @@ def end_descendants(*, gently: bool, log: Drained | None = None) -> dict[str, An
 
 
 def _signal_all(number: int) -> None:
-    # Ranks before their launcher: Paddle's kills them as soon as it is told to end, and a rank
+    # Ranks before their launcher: Paddle's kills them as soon as it gets SIGTERM, and a rank
     # that is killed cannot report where it was.
     for pid in reversed(descendants(os.getpid())):
         # It may have ended by itself.

@@ -21,7 +21,7 @@ class Answer:
         self.output = b""
         #: Seconds that its clock is ahead of this host's; None if it was not reached.
         self.clock_ahead_s: float | None = None
-        #: Why there is no output, or not all; empty if the command ended well.
+        #: Why output is missing or incomplete; empty if the command succeeded.
         self.problem = ""
 
 

@@ -21,7 +21,7 @@ class JobRequest:
 
     #: What it is for: a case id, or ``probe``.
     name: str
-    #: None for one whole node, whatever it has.
+    #: None for one whole node with all its devices.
     layout: Layout | None
     #: The command; its first word is the interpreter.
     command: tuple[str, ...]
