@@ -53,7 +53,7 @@ MEANINGS: Final = {
     "running-mean": "printed rates are means since an early step; they were taken apart",
     "several-names": "logs of several names were taken for runs of one training, as listed",
     "several-runs": "several runs are in one log; no number is given",
-    "shared-machine": "others used the machine beside both runs of a pair alike; the pair counts",
+    "shared-machine": "other processes slowed both runs of a pair alike; the pair counts",
     "step-returned-no-loss": "the workload's step returned nothing that is a loss",
     "truncated": "a log ends before its training does",
     "unknown-format": "no format fits the log, or more than one",

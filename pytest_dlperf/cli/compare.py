@@ -1,4 +1,4 @@
-"""``dlperf compare --a X --b Y``: is a training slower with Y than with X, run for run."""
+"""``dlperf compare --a X --b Y``: whether a training is slower with Y than with X, in pairs."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from pytest_dlperf.core.verdict import BAD, GOOD, Rule, Verdict
 from pytest_dlperf.flow.bench import Bench, Policy, SideBySide
 from pytest_dlperf.flow.hosts import Hosts
 from pytest_dlperf.flow.stored import Stored
-from pytest_dlperf.flow.watcher import Watcher
 from pytest_dlperf.launch.arms.make import Arms
+from pytest_dlperf.launch.arms.worktree import Preparation
 from pytest_dlperf.launch.plan import LAUNCHERS
 from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.measure.devices import detect
@@ -39,21 +39,13 @@ from pytest_dlperf.store.history.session_runs import SessionRuns, make_session_f
 
 
 def bench_of(
-    *,
-    before: Arm,
-    now: Arm,
-    rule: Rule,
-    here: Path,
-    workdir: Path,
-    session: str,
-    setup: str,
-    links: Sequence[str],
-    watcher: Watcher,
+    before: Arm, now: Arm, *, rule: Rule, here: Path, workdir: Path, preparation: Preparation
 ) -> Bench:
-    """Return the bench of one comparison, typed in the folder ``here``.
+    """Return the bench of one comparison of two arms, started in the folder ``here``.
 
     Raises ``UsageError`` if ``workdir`` cannot be written.
     """
+    session = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
     try:
         folder, _ = make_session_folder(workdir, session)
     except OSError as error:
@@ -64,8 +56,7 @@ def bench_of(
         folder=workdir / "arms",
         rootdir=here,
         python=sys.executable,
-        setup=setup,
-        links=links,
+        preparation=preparation,
         execute=execute,
     )
     return Bench(
@@ -79,7 +70,7 @@ def bench_of(
         stored=Stored(store=BaselineStore(here / "baselines")),
         policy=Policy(rule=rule),
         runs=SessionRuns(folder),
-        watcher=watcher,
+        watcher=_Lines(),
         workdir=workdir,
         side_by_side=SideBySide(against=before, now=now, arms=arms),
     )
@@ -216,15 +207,12 @@ def _compare(arguments: argparse.Namespace) -> int:
     )
     here = Path.cwd()
     bench = bench_of(
-        before=before,
-        now=now,
+        before,
+        now,
         rule=rule,
         here=here,
         workdir=here / arguments.workdir,
-        session=f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}",
-        setup=arguments.setup,
-        links=arguments.link,
-        watcher=_Lines(),
+        preparation=Preparation(setup=arguments.setup, links=tuple(arguments.link)),
     )
     case = (case_of_suite if arguments.suite else case_of_command)(arguments, bench, here)
     outcome = run_case(case, bench, workload_folder=str(here))
@@ -248,14 +236,14 @@ def _sentence(outcome: Outcome, now: Arm) -> str:
 
 
 class _Lines:
-    """Says on standard error how the runs go on."""
+    """Prints the progress of the runs on standard error."""
 
     def __init__(self) -> None:
         self._of = ""
 
-    def tell(self, case: Case, what: str) -> None:
-        """Say what holds the case up."""
-        self._say(f"{case.id}: {what}")
+    def notice(self, case: Case, what: str) -> None:
+        """Print why the case waits."""
+        self._print(f"{case.id}: {what}")
 
     def run_starts(self, case: Case, number: int, of: int) -> None:
         """Remember which run this is."""
@@ -265,13 +253,13 @@ class _Lines:
         """Do nothing."""
 
     def run_ended(self, case: Case, run: RunSummary) -> None:
-        """Say what a run measured."""
+        """Print what a run measured."""
         disturbed = f"; does not count: {run.disturbed}" if run.disturbed else ""
         unit = case.unit or "samples"
-        self._say(f"{case.id} run {self._of}: {run.throughput:.4g} {unit}/s{disturbed}")
+        self._print(f"{case.id} run {self._of}: {run.throughput:.4g} {unit}/s{disturbed}")
 
     def queued(self, name: str, words: str) -> None:
         """Do nothing: no scheduler is asked here."""
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         sys.stderr.write(f"{text}\n")

@@ -27,7 +27,7 @@ from pytest_dlperf.launch.base import find_program
 from pytest_dlperf.launch.process.lease import lease_holder
 from pytest_dlperf.launch.remote.keepers import keep
 from pytest_dlperf.launch.remote.package_copy import copy_package
-from pytest_dlperf.launch.remote.transport import ways_of
+from pytest_dlperf.launch.remote.transport import transport_of
 from pytest_dlperf.measure.devices import detect
 from pytest_dlperf.measure.nvml import open_nvml
 from pytest_dlperf.session.option_values import named_hosts
@@ -39,7 +39,7 @@ def examine_hosts(text: str, *, ssh: str | None, python: str) -> dict[str, Any]:
     Raises ``UsageError`` for what names no hosts.
     """
     hosts = named_hosts(text, Path())
-    ways = ways_of(ssh=ssh, python=python, slurm_job="")
+    transport = transport_of(ssh=ssh, python=python, slurm_job="")
     folder = Path(tempfile.mkdtemp(prefix="dlperf-doctor-"))
     found: dict[str, Asked] = {}
     problems: list[str] = []
@@ -49,13 +49,11 @@ def examine_hosts(text: str, *, ssh: str | None, python: str) -> dict[str, Any]:
         for host in hosts:
             try:
                 with keep(
-                    [ways.to(host.name)],
+                    [transport.to(host.name)],
                     "doctor",
                     package_folder=package,
-                    leases=False,
-                    on_wait=lambda _: None,
                 ):
-                    found |= ask_nodes([host], ways, package_folder=package)
+                    found |= ask_nodes([host], transport, package_folder=package)
             except CaseError as error:
                 problems.append(str(error))
     finally:

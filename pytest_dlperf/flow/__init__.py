@@ -1,1 +1,1 @@
-"""The flow of one case: launch, measure, judge; pairs of an A/B; cases measured elsewhere."""
+"""The flow of one case: launch, measure, judge; A/B pairs; logs and jobs in place of launches."""

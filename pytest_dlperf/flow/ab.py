@@ -1,4 +1,4 @@
-"""Measures a case in pairs, one run of each arm, in place of judging by stored baselines."""
+"""Measure an A/B: pairs of runs of a case, one of each arm, in random order."""
 
 from __future__ import annotations
 
@@ -24,23 +24,20 @@ from pytest_dlperf.judge.screen import more_runs
 if TYPE_CHECKING:
     from pytest_dlperf.flow.bench import Bench, SideBySide
 
-
-#: The arms, as the order of a pair names them.
+#: Names of the two sides of a pair.
 NOW: Final = "now"
 BEFORE: Final = "before"
-
-
-#: One run of a pair may have so many times the CPU time that others left to the other run.
+#: Largest ratio of the CPU time that other processes left to the two runs of a shared pair.
 _ALIKE: Final = 1.10
 _SHARED: Final = Problem(
     code="shared-machine",
-    message="others used the machine beside both runs of a pair alike, so the pair counts",
+    message="other processes slowed both runs of a pair alike, so the pair counts",
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """What pairs of runs gave: the outcome's own measurement, the verdict, and the other arm."""
+    """Result of an A/B: the measurement of this side, the verdict, and the other arm."""
 
     measurement: Measurement
     judgement: Judgement
@@ -49,18 +46,10 @@ class Compared:
     against: Against
 
 
-def unmeasured(sides: SideBySide) -> Against:
-    """Return the other arm as it was asked for."""
-    against, now = sides.against, sides.now
-    return Against(
-        name=against.name, kind=against.kind, now="" if now.kind == "here" else now.name
-    )
-
-
 def compare_arms(case: Case, bench: Bench, *, workload_folder: str, misfit: str = "") -> Compared:
-    """Run pairs of ``case`` until they tell, or the protocol's most; raise ``CaseError``.
+    """Run pairs of ``case`` until they decide, or up to ``max_runs``; raise ``CaseError``.
 
-    Both arms are made while the host is held: what makes them would disturb a measurement.
+    Both arms are prepared while the host is held: their builds would disturb other measurements.
     """
     sides = bench.side_by_side
     assert sides is not None
@@ -83,41 +72,9 @@ def compare_arms(case: Case, bench: Bench, *, workload_folder: str, misfit: str 
             )
             for side, arm in arms.items()
         }
-        with _naming(case, arms[BEFORE]):
+        with _naming_arm(case, arms[BEFORE]):
             runners[BEFORE].bench.check(case)
         return _Pairs(case, arms, runners, trees).compare()
-
-
-def _bench_of(bench: Bench, arm: ReadyArm, side: str, reported: Reported) -> Bench:
-    folder = bench.folder if side == NOW else bench.folder / BEFORE
-    # Made slow on purpose is what stands for a regression: this side alone.
-    return bench.of_arm(arm, folder, inject=side == NOW, reported=reported)
-
-
-@contextlib.contextmanager
-def _naming(case: Case, arm: ReadyArm) -> Iterator[None]:
-    """Name the other arm in an error of its own."""
-    try:
-        yield
-    except DlperfError as error:
-        text = str(error).removeprefix(f"{case.id}: ")
-        raise CaseError(f"{case.id}, against {arm.words}: {text}") from error
-
-
-def _is_shared(one: RunSummary, other: RunSummary) -> bool:
-    """Whether others' use of the CPUs, and nothing else, slowed both runs of a pair alike.
-
-    What the pair differs by is not theirs then. On several nodes nobody knows: a rank waits for
-    the slowest one, and others may use other nodes beside either run.
-    """
-    left = []
-    for run in (one, other):
-        if not run.others_cpu_alone or run.others_cpu_share is None:
-            return False
-        if len({rank.node for rank in run.ranks}) > 1:
-            return False
-        left.append(1 - run.others_cpu_share)
-    return min(left) > 0 and max(left) <= _ALIKE * min(left)
 
 
 class _Pairs:
@@ -140,7 +97,7 @@ class _Pairs:
         self._random = random.Random(f"{case.id} {session}")
 
     def compare(self) -> Compared:
-        """Screen, then confirm with further pairs."""
+        """Screen with few pairs, then confirm with further pairs."""
         rule = self._runners[NOW].bench.rule_for(self._case)
         wanted, judgement = more_runs(self._case, None, 0, rule), None
         while True:
@@ -159,7 +116,7 @@ class _Pairs:
                 against=self._arms[BEFORE].words,
             )
             if self._is_cut_short(wanted):
-                words = self._runners[NOW].bench.policy.budget_words
+                words = self._runners[NOW].bench.policy.budget_text
                 return self._compared(measured, cut_short(judgement, words))
             more = more_runs(self._case, judgement, len(measured[NOW].runs), rule)
             if more <= 0 or stays_disturbed(self._case, self._runs[NOW]):
@@ -167,7 +124,7 @@ class _Pairs:
             wanted = len(measured[NOW].runs) + more
 
     def _measure(self, wanted: int, judgement: Judgement | None) -> str:
-        """Launch pairs until ``wanted`` count; return why none can tell anything, or nothing.
+        """Launch pairs until ``wanted`` of them count; return why pairs are pointless, or nothing.
 
         A disturbed run disturbs its pair: both are repeated.
         """
@@ -200,26 +157,26 @@ class _Pairs:
             watcher.run_starts(self._case, 2 * number - 1 + position, 2 * wanted)
             pair[side] = self._launch(side, number, scaling=scaling)
             watcher.run_ended(self._case, pair[side][0])
-        told = pair[NOW][1], pair[BEFORE][1]
-        self._trees.check(self._case, *told)
-        if number == 1 and (unaffected := self._trees.unaffected(self._case, *told)):
+        both_facts = pair[NOW][1], pair[BEFORE][1]
+        self._trees.check(self._case, *both_facts)
+        if number == 1 and (unaffected := self._trees.unaffected(self._case, *both_facts)):
             for side, launched in pair.items():
                 self._runs[side].append(launched)
             return unaffected
         is_shared = _is_shared(*(run for run, _ in pair.values()))
         for side, other in ((NOW, BEFORE), (BEFORE, NOW)):
-            (run, facts), (beside, _) = pair[side], pair[other]
+            (run, facts), (paired, _) = pair[side], pair[other]
             if is_shared:
                 run = replace(run, disturbed="", problems=(*run.problems, _SHARED))
-            elif beside.disturbed and not run.disturbed:
-                run = replace(run, disturbed=f"the other run of its pair: {beside.disturbed}")
+            elif paired.disturbed and not run.disturbed:
+                run = replace(run, disturbed=f"the other run of its pair: {paired.disturbed}")
             self._runs[side].append((run, facts))
         return ""
 
     def _first(self) -> str:
-        """Return which arm goes first: by lot, and in every second pair the other one.
+        """Return which arm runs first: drawn at random, and in every second pair the other one.
 
-        What the first run of a pair leaves to the second then falls on both arms alike.
+        So the effect of a run on the next one is the same for both arms.
         """
         if len(self._order) % 2:
             return BEFORE if self._order[-1] == NOW else NOW
@@ -228,7 +185,7 @@ class _Pairs:
     def _launch(self, side: str, number: int, *, scaling: bool) -> RunWithFacts:
         if side == NOW:
             return self._runners[side].launch(self._case, number, scaling=scaling)
-        with _naming(self._case, self._arms[BEFORE]):
+        with _naming_arm(self._case, self._arms[BEFORE]):
             return self._runners[side].launch(self._case, number, scaling=scaling)
 
     def _told(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -240,7 +197,7 @@ class _Pairs:
         if side == NOW and self._trees.is_unknown(*self._told()):
             problem = Problem(
                 code="imports-unknown",
-                message="a program that is read by its log does not tell what it imported, so "
+                message="a program that is read by its log does not report its imports, so "
                 "nothing shows that the arms ran different code; mark its steps",
             )
             measured = replace(measured, problems=(*measured.problems, problem))
@@ -285,3 +242,43 @@ class _Pairs:
             software=software,
             order=tuple(self._order),
         )
+
+
+def _is_shared(one: RunSummary, other: RunSummary) -> bool:
+    """Whether other processes on the CPUs, and nothing else, slowed both runs of a pair alike.
+
+    Then they are not the cause of the difference. On several nodes this is unknown: a rank waits
+    for the slowest node, and other processes may be on different nodes in each run.
+    """
+    left = []
+    for run in (one, other):
+        if not run.others_cpu_alone or run.others_cpu_share is None:
+            return False
+        if len({rank.node for rank in run.ranks}) > 1:
+            return False
+        left.append(1 - run.others_cpu_share)
+    return min(left) > 0 and max(left) <= _ALIKE * min(left)
+
+
+def _bench_of(bench: Bench, arm: ReadyArm, side: str, reported: Reported) -> Bench:
+    folder = bench.folder if side == NOW else bench.folder / BEFORE
+    # --dlperf-inject imitates a regression, so it slows this side only.
+    return bench.of_arm(arm, folder, inject=side == NOW, reported=reported)
+
+
+@contextlib.contextmanager
+def _naming_arm(case: Case, arm: ReadyArm) -> Iterator[None]:
+    """Name ``arm`` in the message of an error that is raised inside."""
+    try:
+        yield
+    except DlperfError as error:
+        text = str(error).removeprefix(f"{case.id}: ")
+        raise CaseError(f"{case.id}, against {arm.words}: {text}") from error
+
+
+def unmeasured(sides: SideBySide) -> Against:
+    """Return the other arm as the user named it, before it is measured."""
+    against, now = sides.against, sides.now
+    return Against(
+        name=against.name, kind=against.kind, now="" if now.kind == "here" else now.name
+    )

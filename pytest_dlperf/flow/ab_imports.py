@@ -1,4 +1,4 @@
-"""Whether the arms of an A/B differ in what a case imports: an A/B must not secretly be an A/A."""
+"""Check that the arms of an A/B import different code: an A/B must not secretly be an A/A."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pytest_dlperf.launch.arms.imported import (
     tree_of,
 )
 
-#: Refs that name the commit that stands here: then a null was asked for.
+#: Refs of the commit that is checked out: with them the user asks for a null comparison.
 _HEAD = frozenset({"HEAD", "@"})
 _NULL = "both arms are the same: this was a null"
 _SECRETLY = "this A/B is secretly an A/A"
@@ -34,16 +34,16 @@ _REMEDY = (
 
 
 class TwoTrees:
-    """The trees of two arms, where these differ in nothing but their trees.
+    """The trees of two arms, if the arms differ in their trees only.
 
-    Facts are what the ranks of a run reported.
+    Each method takes the facts that the ranks of a run of either arm reported.
     """
 
     def __init__(self, *, now: ReadyArm, before: ReadyArm, rootdir: Path, workdir: Path) -> None:
         self._arms = now, before
         self._workdir = workdir.resolve()
         self._is_here_twice = now.kind == before.kind == "here"
-        # Whether code is what the arms differ in, so that what ranks import tells them apart.
+        # Whether the arms differ in code, so that the imports of their ranks must differ.
         self._matter = "ref" in {now.kind, before.kind} <= {"ref", "here"}
         if not self._matter:
             return
@@ -58,7 +58,7 @@ class TwoTrees:
         return difference(self._top, *commits)
 
     def reported(self, folder: Path) -> Reported:
-        """Return what the ranks have to report; a list that they need lies in ``folder``.
+        """Return which imports the ranks report; write their list of modules into ``folder``.
 
         Raises ``CaseError``.
         """
@@ -83,14 +83,14 @@ class TwoTrees:
         return self._matter and all("imports" in one for one in facts)
 
     def is_unknown(self, now: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
-        """Return whether nothing shows that the arms ran different code, where they should."""
+        """Return whether the arms should run different code and nothing shows that they did."""
         return self._matter and not self._knows(now, before) and not self.null(now, before)
 
     def null(self, now: Mapping[str, Any], before: Mapping[str, Any]) -> str:
-        """Return the words for arms that are the same on purpose; empty where they are not.
+        """Return a note on arms that the user made the same on purpose; empty for other arms.
 
-        HEAD and the tree that stands here are the same where nothing that a case imports
-        differs; where something does, the words name it.
+        HEAD and the working tree are the same if no file that the case imports differs; if one
+        does, the note names it.
         """
         if self._is_here_twice:
             return _NULL
@@ -104,15 +104,15 @@ class TwoTrees:
             return _NULL
         more = f" (and {len(differing) - 1} more)" if len(differing) > 1 else ""
         return (
-            f"no null: {differing[0]}{more}, which git does not track and this case imports, is "
-            "not the same in both arms"
+            f"not a null: {differing[0]}{more}, which git does not track and this case imports, "
+            "differs between the arms"
         )
 
     def unaffected(self, case: Case, now: Mapping[str, Any], before: Mapping[str, Any]) -> str:
-        """Return the sentence that nothing which either arm of ``case`` imports differs.
+        """Return the sentence that no file which either arm of ``case`` imports differs.
 
-        Empty if something does, if that cannot be told, and for a null that was asked for.
-        Raises ``CaseError`` if the arms imported nothing that could differ, or not their own.
+        Empty if one does, if that is not known, and for a null comparison. Raises ``CaseError`` if
+        the arms imported no file of the repository, or files of the wrong tree.
         """
         if not self._knows(now, before) or self._is_head:
             return ""
@@ -140,9 +140,9 @@ class TwoTrees:
         )
 
     def _check_copies(self, case: Case, copies: tuple[InstalledCopy, ...]) -> bool:
-        """Raise ``CaseError`` if what differs was imported from an installed copy.
+        """Raise ``CaseError`` if a file that differs was imported from an installed copy.
 
-        Returns whether one of the packages that are imported might be such a copy.
+        Returns whether one of the imported packages might be such a copy.
         """
         is_uncertain = False
         for copy in copies:
@@ -160,7 +160,7 @@ class TwoTrees:
         return is_uncertain
 
     def _check_own(self, case: Case, now: Imported, before: Imported) -> None:
-        """Raise ``CaseError`` if an arm could not have imported what only its own tree has."""
+        """Raise ``CaseError`` if an arm could not have imported modules that only its tree has."""
         paths = self._difference.paths
         mine, theirs = self._trees
         for arm, imported, tree, other in (
@@ -170,7 +170,7 @@ class TwoTrees:
             for name, path in never_seen(imported, paths, tree, other).items():
                 raise CaseError(
                     f"{case.id}: {_SECRETLY}: {name} is in the tree of {arm.words} alone, which "
-                    f"could not import it: what lies beside it was imported from {path}; {_REMEDY}"
+                    f"could not import it: its neighbour was imported from {path}; {_REMEDY}"
                 )
         for name in same_compiled(now, before, paths):
             raise CaseError(
@@ -204,5 +204,5 @@ def _files(count: int) -> str:
 
 
 def _started_processes(*facts: Mapping[str, Any]) -> bool:
-    """Whether a rank started processes, loaders of data mostly, which may have imported more."""
+    """Whether a rank started processes, such as data loaders, which may have imported more."""
     return any(one["imports"].get("started_processes", False) for one in facts)

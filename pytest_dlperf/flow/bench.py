@@ -1,4 +1,4 @@
-"""What a session gives to every case: its hosts, the stored numbers, the policy, the folder."""
+"""The parts of a session that all its cases use: hosts, stored numbers, policy, folders."""
 
 from __future__ import annotations
 
@@ -30,54 +30,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy:
-    """What the user asked of every case of the session."""
-
-    rule: Rule
-    #: Pairs of a glob over case ids and a share: see ``--dlperf-inject``.
-    inject: tuple[tuple[str, float], ...] = ()
-    #: How long the session may measure; None without an end.
-    budget: Budget | None = None
-    #: Folder of real data, as the ranks see it; None for synthetic data.
-    data: str | None = None
-    #: Frameworks asked for by name: their absence is an error.
-    frameworks_asked: tuple[str, ...] = ()
-    #: Whether nothing is started: a list, a dry run.
-    runs_nothing: bool = False
-
-    @property
-    def budget_words(self) -> str:
-        """Return how long the session may measure, in words."""
-        return self.budget.words if self.budget else "no end"
-
-    def injected(self, case: Case) -> float:
-        """Return the share by which the steps of ``case`` are made longer on purpose."""
-        return max((share for glob, share in self.inject if fnmatchcase(case.id, glob)), default=0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SideBySide:
-    """The two arms of an interleaved A/B, and what makes their trees and environments."""
-
-    against: Arm
-    arms: Arms
-    now: Arm = field(default_factory=HereArm)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Bench:
-    """The means of a session; the same for all its cases."""
+    """What a session measures and judges its cases with; the same for all of them."""
 
     hosts: Hosts
     stored: Stored
     policy: Policy
     runs: SessionRuns
     watcher: Watcher
-    #: Folder of all sessions, and of what they keep.
+    #: Folder of all sessions and of their caches.
     workdir: Path
     #: Logs that are judged in place of training; None for training.
     logs: LogFolder | None = None
-    #: The arms of an interleaved A/B; None where stored baselines count.
+    #: The arms of an A/B; None if cases are judged against stored baselines.
     side_by_side: SideBySide | None = None
 
     def of_arm(self, arm: ReadyArm, folder: Path, *, inject: bool, reported: Reported) -> Bench:
@@ -92,15 +57,15 @@ class Bench:
         return self.hosts.folder
 
     def rule_for(self, case: Case) -> Rule:
-        """Return the rule with the noise that this machine class has shown at that world size.
+        """Return the rule with the known noise of this machine class at the case's world size.
 
-        Raises ``BaselineError`` if what is stored of it cannot be read.
+        Raises ``BaselineError`` if the stored noise cannot be read.
         """
         prior = self.stored.noise_prior(self.hosts.machine_class(case), case.world_size)
         return replace(self.policy.rule, prior=prior)
 
     def baseline(self, case: Case) -> Baseline | None:
-        """Return what ``case`` is judged against; None if nothing is stored.
+        """Return the baseline that ``case`` is judged against; None if none is stored.
 
         Raises ``BaselineError`` for a file that cannot be used.
         """
@@ -109,7 +74,7 @@ class Bench:
         return self.stored.baseline(case, self.hosts.machine_class(case))
 
     def target(self, case: Case, workload_folder: str) -> Target:
-        """Return where the ranks of ``case`` run, and what they are given."""
+        """Return where the ranks of ``case`` run, with their data and injected slowdown."""
         target = self.hosts.target(case, workload_folder)
         data = None if case.command else self.policy.data
         return replace(target, inject=self.policy.injected(case), data=data)
@@ -117,7 +82,7 @@ class Bench:
     def check(self, case: Case, misfit: str = "") -> None:
         """Raise ``CaseError`` or ``NotRunError`` if ``case`` cannot run here.
 
-        ``misfit`` says why not, and what to do, where that is known already.
+        ``misfit`` is a reason, with a remedy, that selection found; empty if there is none.
         """
         hosts, place = self.hosts, self.hosts.place
         if not misfit and (found := fits(case.layout, hosts.machine)):
@@ -149,3 +114,38 @@ class Bench:
             return
         facts = self.hosts.probes.facts(case.framework, timeout_s=case.protocol.timeout_s)
         check_probed(case, facts, self.hosts.place.words)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """What the user asked of every case of the session."""
+
+    rule: Rule
+    #: Globs over case ids, each with the share of a step to add: see ``--dlperf-inject``.
+    inject: tuple[tuple[str, float], ...] = ()
+    #: How long the session may measure; None for no limit.
+    budget: Budget | None = None
+    #: Folder of real data, as the ranks see it; None for synthetic data.
+    data: str | None = None
+    #: Frameworks asked for by name: their absence is an error.
+    frameworks_asked: tuple[str, ...] = ()
+    #: Whether nothing is started: a list, a dry run.
+    runs_nothing: bool = False
+
+    @property
+    def budget_text(self) -> str:
+        """Return the budget for people."""
+        return self.budget.text if self.budget else "no limit"
+
+    def injected(self, case: Case) -> float:
+        """Return the share by which the steps of ``case`` are made longer on purpose."""
+        return max((share for glob, share in self.inject if fnmatchcase(case.id, glob)), default=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideBySide:
+    """The two arms of an A/B, and what prepares their trees and environments."""
+
+    against: Arm
+    arms: Arms
+    now: Arm = field(default_factory=HereArm)

@@ -1,4 +1,4 @@
-"""How long a session may measure."""
+"""The time budget of a session (``--dlperf-budget``)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Budget:
-    """Time that is spent once: no run starts that would not end within it."""
+    """How long a session may measure: no run starts that would not end within it."""
 
     seconds: float
     #: Of ``time.monotonic``.
@@ -16,7 +16,7 @@ class Budget:
 
     @classmethod
     def starting_now(cls, seconds: float) -> Budget:
-        """Return a budget of which nothing is spent."""
+        """Return a budget that ends ``seconds`` from now."""
         return cls(seconds=seconds, ends_at_s=time.monotonic() + seconds)
 
     def allows(self, run_s: float) -> bool:
@@ -24,7 +24,7 @@ class Budget:
         return time.monotonic() + run_s < self.ends_at_s
 
     @property
-    def words(self) -> str:
-        """Return it as people say it."""
+    def text(self) -> str:
+        """Return the whole budget for people: ``30 min``, ``45 s``."""
         minutes = self.seconds / 60
         return f"{minutes:g} min" if minutes >= 1 else f"{self.seconds:g} s"

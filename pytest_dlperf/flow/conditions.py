@@ -1,4 +1,4 @@
-"""What must be equal before a measurement is compared with another, from what ranks reported."""
+"""The conditions that two measurements must share to be compared; requirements of a target."""
 
 from __future__ import annotations
 
@@ -12,26 +12,6 @@ from pytest_dlperf.core.errors import CaseError, NotRunError
 from pytest_dlperf.core.measurement import Conditions
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.plan import launcher_name
-
-
-def check_probed(case: Case, facts: Mapping[str, Any], where: str) -> None:
-    """Raise ``NotRunError`` or ``CaseError`` if the target lacks what ``case`` needs.
-
-    ``facts`` is the probe's answer; ``where`` names the target, for people.
-    """
-    version = facts["framework_version"]
-    if version is None:
-        raise NotRunError(f"{case.framework} is not installed {where} ({facts['executable']})")
-    if not case.command:
-        keras_2 = facts.get("keras", "3").startswith("2")
-        check_version(case.framework, version, where=where, keras_2=keras_2)
-    needed = case.layout.devices_per_node
-    if case.layout.device == "gpu" and facts["gpus"] < needed:
-        raise CaseError(
-            f"{case.id}: {case.framework} {version} {where} sees {facts['gpus']} GPUs, "
-            f"{case.layout} needs {needed}; a container is given them by --gpus all, and a build "
-            "without CUDA sees none"
-        )
 
 
 def conditions_of(
@@ -67,3 +47,23 @@ def conditions_of(
         hardware=hardware,
         version=case.version,
     )
+
+
+def check_probed(case: Case, facts: Mapping[str, Any], where: str) -> None:
+    """Raise ``NotRunError`` or ``CaseError`` if the target lacks what ``case`` needs.
+
+    ``facts`` is the probe's answer; ``where`` names the target, for people.
+    """
+    version = facts["framework_version"]
+    if version is None:
+        raise NotRunError(f"{case.framework} is not installed {where} ({facts['executable']})")
+    if not case.command:
+        keras_2 = facts.get("keras", "3").startswith("2")
+        check_version(case.framework, version, where=where, keras_2=keras_2)
+    needed = case.layout.devices_per_node
+    if case.layout.device == "gpu" and facts["gpus"] < needed:
+        raise CaseError(
+            f"{case.id}: {case.framework} {version} {where} sees {facts['gpus']} GPUs, "
+            f"{case.layout} needs {needed}; a container is given them by --gpus all, and a build "
+            "without CUDA sees none"
+        )

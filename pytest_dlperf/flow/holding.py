@@ -1,4 +1,8 @@
-"""Holds hosts while a case measures: their leases, and then GPUs that nobody else uses."""
+"""Hold the hosts of a case: take their leases, then wait until no other process uses the GPUs.
+
+The lease is held while GPUs are checked, so no rank of this user's sessions lives then: a process
+that has a context on a GPU belongs to something else.
+"""
 
 from __future__ import annotations
 
@@ -21,61 +25,89 @@ from pytest_dlperf.launch.process.lease import host_lease
 from pytest_dlperf.measure import nvml
 from pytest_dlperf.measure.nvml import GpuProcesses, counts_our_processes
 
-# Sees, before a case's first run, whether other processes use the GPUs that it will use.
-#
-# The host is held by then, so that no rank of any session of this user lives: whatever process
-# has a context on a GPU is somebody else's.
-
 _POLL_S: Final = 2.0
 #: The driver shows a process that has ended for a moment, such as the ranks of the case before.
 _SETTLE_S: Final = 3.0
-#: Between two sentences about those that are waited for.
+#: Between two messages about the processes that are waited for.
 _AGAIN_S: Final = 600.0
-#: In a prefix: a container is given GPUs of its own, numbered anew.
+#: Matches a word of a prefix that gives a container some GPUs, which are then renumbered.
 _OWN_NUMBERS: Final = re.compile(r"VISIBLE_DEVICES=|device=|^--gpus=?[\"']?\d")
+
+
+@contextlib.contextmanager
+def hold_host(case: Case, watcher: Watcher, gpu_use: GpuUse) -> Iterator[int]:
+    """Hold this host for ``case``; yield the descriptor of its lease.
+
+    Waits without limit for other sessions, and for foreign processes on the case's GPUs as
+    ``gpu_use`` says. Raises ``CaseError`` if they stay, and ``BudgetSpentError`` if the session's
+    budget ends.
+    """
+
+    def on_wait(holder: str) -> None:
+        watcher.notice(case, f"waiting for this host, held by {holder}")
+
+    with host_lease(case.id, on_wait=on_wait) as lease:
+        gpu_use.await_others(case, lambda what: watcher.notice(case, what))
+        yield lease
+
+
+@contextlib.contextmanager
+def hold_hosts(
+    case: Case, nodes: Nodes, watcher: Watcher, *, shared: bool
+) -> Iterator[int | None]:
+    """Hold every node of ``case``; yield the descriptor of this host's lease, if it is one.
+
+    With ``shared`` no leases are taken; the nodes are only prepared.
+    """
+
+    def on_wait(holder: str) -> None:
+        watcher.notice(case, f"waiting for a node, held by {holder}")
+
+    with nodes.lease(case, leases=not shared, on_wait=on_wait) as lease:
+        yield lease
 
 
 @dataclass(frozen=True, kw_only=True)
 class GpuUse:
-    """What is done where others use the GPUs of a case; one for a session."""
+    """How a session treats other processes on the GPUs of a case (``--dlperf-busy-gpus``)."""
 
-    #: ``wait``, ``refuse`` or ``ignore``; None if the user said nothing, which is to wait.
-    wish: str | None = None
+    #: ``wait``, ``refuse`` or ``ignore``; None if the option is not given, which means to wait.
+    choice: str | None = None
     #: Model of each GPU of the host, in the order of the bus.
     names: Sequence[str] = ()
     prefix: Sequence[str] = ()
     budget: Budget | None = None
-    #: Processes that a case of this session has waited for to no avail.
+    #: Processes that a case of this session has waited for until its timeout.
     in_vain: set[int] = field(default_factory=set)
-    #: Why nothing told of others, as far as it was said.
+    #: Reasons why other processes could not be seen that were reported already.
     unseen: set[str] = field(default_factory=set)
 
-    def await_others(self, case: Case, say: Callable[[str], None]) -> None:
-        """Return once no other process uses the GPUs of ``case``, or as wished.
+    def await_others(self, case: Case, report: Callable[[str], None]) -> None:
+        """Return once no other process uses the GPUs of ``case``, or at once for ``ignore``.
 
-        Raises ``CaseError`` if others use them and that is refused, or was waited for in vain as
-        long as the case's timeout; and if one that was named cannot be done, since nothing
-        tells who uses them. Unless it was named that is only said.
+        ``report`` gets messages about the wait. Raises ``CaseError`` if other processes use them
+        and ``refuse`` is set, or they still do after the case's timeout. Where other processes
+        cannot be seen, that is an error if the option was given, else only reported.
         """
         is_here = case.layout.nodes == 1
-        if case.layout.device != "gpu" or self.wish == "ignore" or not is_here:
+        if case.layout.device != "gpu" or self.choice == "ignore" or not is_here:
             return
         begin_s = time.monotonic()
-        last_said_s = -_AGAIN_S
+        last_report_s = -_AGAIN_S
         while True:
             others = self._others(case)
             if isinstance(others, str):
-                self._not_seen(case, others, say)
+                self._not_seen(case, others, report)
                 return
             waited_s = time.monotonic() - begin_s
             if not others:
                 return
             if waited_s >= _SETTLE_S:
                 self._check_patience(case, others, waited_s)
-                if waited_s - last_said_s >= _AGAIN_S:
-                    last_said_s = waited_s
+                if waited_s - last_report_s >= _AGAIN_S:
+                    last_report_s = waited_s
                     left_s = case.protocol.timeout_s - waited_s
-                    say(f"waiting up to {left_s:.0f} s for {_words(others)}")
+                    report(f"waiting up to {left_s:.0f} s for {_describe(others)}")
             time.sleep(_POLL_S if waited_s >= _SETTLE_S else _SETTLE_S / 6)
 
     def _check_patience(
@@ -83,37 +115,37 @@ class GpuUse:
     ) -> None:
         """Raise if ``others`` are not waited for any longer."""
         remedy = (
-            "end it, name other GPUs with CUDA_VISIBLE_DEVICES, or measure beside it with "
+            "end it, name other GPUs with CUDA_VISIBLE_DEVICES, or measure anyway with "
             "--dlperf-busy-gpus=ignore"
         )
-        if self.wish == "refuse":
-            raise CaseError(f"{case.id}: not measured, because of {_words(others)}; {remedy}")
+        if self.choice == "refuse":
+            raise CaseError(f"{case.id}: not measured, because of {_describe(others)}; {remedy}")
         if waited_s >= case.protocol.timeout_s:
             self.in_vain.update(others)
             raise CaseError(
                 f"{case.id}: not measured: waited {waited_s:.0f} s, the timeout of a run, for "
-                f"{_words(others)}; {remedy}"
+                f"{_describe(others)}; {remedy}"
             )
         if set(others) <= self.in_vain:
             raise CaseError(
                 f"{case.id}: not measured: a case before it has waited in vain for "
-                f"{_words(others)}; {remedy}"
+                f"{_describe(others)}; {remedy}"
             )
         if self.budget is not None and not self.budget.allows(0):
             raise BudgetSpentError(case.id)
 
-    def _not_seen(self, case: Case, why: str, say: Callable[[str], None]) -> None:
-        if self.wish is not None:
+    def _not_seen(self, case: Case, why: str, report: Callable[[str], None]) -> None:
+        if self.choice is not None:
             raise CaseError(
-                f"{case.id}: --dlperf-busy-gpus={self.wish} asks whether others use its GPUs, and "
-                f"that cannot be seen: {why}; or leave the option out"
+                f"{case.id}: --dlperf-busy-gpus={self.choice} asks whether others use its GPUs, "
+                f"and that cannot be seen: {why}; or leave the option out"
             )
         if why not in self.unseen:
             self.unseen.add(why)
-            say(f"whether others use its GPUs cannot be seen: {why}")
+            report(f"whether others use its GPUs cannot be seen: {why}")
 
     def _others(self, case: Case) -> dict[int, list[GpuProcesses]] | str:
-        """Return the GPUs of ``case`` that each foreign process uses, or why nothing tells."""
+        """Return the GPUs of ``case`` that each foreign process uses, or why that is not known."""
         driver = nvml.open_nvml()
         if isinstance(driver, str):
             return driver
@@ -127,7 +159,7 @@ class GpuUse:
         found: dict[int, list[GpuProcesses]] = {}
         for gpu in (gpus[number] for number in numbers):
             if gpu.memory_by_process is None:
-                return f"the driver does not tell the processes of GPU {gpu.index}"
+                return f"the driver does not list the processes of GPU {gpu.index}"
             for pid in gpu.memory_by_process.keys() - ours:
                 found.setdefault(pid, []).append(gpu)
         return found
@@ -164,22 +196,22 @@ def gpus_of(
     return found
 
 
-def _words(others: Mapping[int, list[GpuProcesses]]) -> str:
-    told = []
+def _describe(others: Mapping[int, list[GpuProcesses]]) -> str:
+    found = []
     for pid, gpus in sorted(others.items()):
         sizes = [(gpu.memory_by_process or {}).get(pid) for gpu in gpus]
         known = [size for size in sizes if size is not None]
         memory = f", {sum(known) / 2**30:.1f} GiB" if known else ""
         which = ", ".join(str(gpu.index) for gpu in gpus)
         noun = "GPU" if len(gpus) == 1 else "GPUs"
-        told.append(f"{process_words(pid)} on {noun} {which}{memory}")
-    return "; ".join(told)
+        found.append(f"{describe_process(pid)} on {noun} {which}{memory}")
+    return "; ".join(found)
 
 
-def process_words(pid: int) -> str:
-    """Return ``pid 123 (user: program script)``, with what is not known left out.
+def describe_process(pid: int) -> str:
+    """Return ``pid 123 (user: program script)``, without parts that are not known.
 
-    Of its command line the program and what it runs alone: arguments may be secret.
+    Arguments of its command line are left out, since they may be secret.
     """
     if not counts_our_processes():
         return f"pid {pid} of the host, which this container cannot look at,"
@@ -206,9 +238,9 @@ def _command(words: list[str]) -> str:
 
 
 def siblings() -> set[int]:
-    """Return this process, and under pytest-xdist the other processes of its session.
+    """Return the pids of this process and, under pytest-xdist, of its session's other processes.
 
-    What they have on a GPU is the tests' own doing, and nothing to wait for.
+    If they use a GPU, the tests themselves do, so a case does not wait for them.
     """
     found = {os.getpid()}
     if "PYTEST_XDIST_WORKER" not in os.environ:
@@ -222,36 +254,3 @@ def siblings() -> set[int]:
         if int(fields.rpartition(")")[2].split()[1]) == parent:
             found.add(int(entry.name))
     return found | {parent}
-
-
-@contextlib.contextmanager
-def hold_host(case: Case, watcher: Watcher, gpu_use: GpuUse) -> Iterator[int]:
-    """Hold this host for ``case``; yield the descriptor of its lease.
-
-    Waits without bound for other sessions, and for foreign processes on the case's GPUs as
-    ``gpu_use`` says. Raises ``CaseError`` if they stay, and ``BudgetSpentError`` where no time is
-    left.
-    """
-
-    def held_by(who: str) -> None:
-        watcher.tell(case, f"waiting for this host, held by {who}")
-
-    with host_lease(case.id, on_wait=held_by) as lease:
-        gpu_use.await_others(case, lambda what: watcher.tell(case, what))
-        yield lease
-
-
-@contextlib.contextmanager
-def hold_hosts(
-    case: Case, nodes: Nodes, watcher: Watcher, *, shared: bool
-) -> Iterator[int | None]:
-    """Hold every node of ``case``; yield the descriptor of this host's lease, if it is one.
-
-    ``shared``: no leases are taken, and the nodes only made ready.
-    """
-
-    def held_by(who: str) -> None:
-        watcher.tell(case, f"waiting for a node, held by {who}")
-
-    with nodes.lease(case, leases=not shared, on_wait=held_by) as lease:
-        yield lease

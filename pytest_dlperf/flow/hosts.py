@@ -1,4 +1,4 @@
-"""Where the cases of a session run: this host or several, and what an arm changes there."""
+"""The hosts of a session: devices, nodes, leases, the target of a case, its conditions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pytest_dlperf.flow.conditions import conditions_of
 from pytest_dlperf.flow.holding import GpuUse, hold_host, hold_hosts
 from pytest_dlperf.flow.nodes import Nodes
 from pytest_dlperf.flow.watcher import Watcher
-from pytest_dlperf.launch.arms.apply import armed
+from pytest_dlperf.launch.arms.apply import apply_arm
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.node_part import SharedFolder
 from pytest_dlperf.launch.probe import Probes
@@ -32,7 +32,7 @@ from pytest_dlperf.measure.environment import collect, with_target
 
 @dataclass(frozen=True, kw_only=True)
 class Hosts:
-    """The devices of a session, its nodes, and how ranks start there."""
+    """Devices and nodes of a session, and how ranks start on them."""
 
     devices: Devices
     #: Where ranks start.
@@ -40,18 +40,18 @@ class Hosts:
     rootdir: Path
     #: Folder of the session's run folders.
     folder: Path
-    #: Folder that the nodes of a training share, where each is started by hand.
+    #: Folder that the nodes of a case share if each is started by hand.
     shared: Path
     #: The hosts of the session; None for this one alone.
     nodes: Nodes | None = None
     #: The machine class that the user pinned; None for the detected one.
     pinned_machine_class: str | None = None
     share_host: bool = False
-    #: What is done where others use the GPUs of a case.
+    #: What is done if other processes use the GPUs of a case.
     gpu_use: GpuUse = field(default_factory=GpuUse)
     #: The arm of an A/B that runs here; None without an A/B.
     arm: ReadyArm | None = None
-    #: What the ranks report of their imports.
+    #: Which imports the ranks report.
     reported: Reported = field(default_factory=Reported)
 
     def of_arm(self, arm: ReadyArm, folder: Path, reported: Reported) -> Hosts:
@@ -65,18 +65,18 @@ class Hosts:
     def copies_package(self) -> bool:
         """Whether ranks import a copy of this package.
 
-        In an A/B both arms do: what is installed beside this package may be what differs.
+        In an A/B both arms do: the other installed packages may be what differs.
         """
         return self.place.foreign or self.arm is not None or self.nodes is not None
 
     @property
     def package_folder(self) -> Path:
-        """Return the folder of this package's copy, for another interpreter's path."""
+        """Return the folder of this package's copy."""
         return self.folder / "package"
 
     @property
     def probes(self) -> Probes:
-        """Return what reports on the environment behind a prefix or another interpreter."""
+        """Return the probes of the environment behind a prefix or of another interpreter."""
         return Probes(place=self.place, folder=self.folder, package_folder=self.package_folder)
 
     @property
@@ -95,13 +95,13 @@ class Hosts:
 
     @contextlib.contextmanager
     def together(self, case: Case) -> Iterator[None]:
-        """Keep in touch with the other nodes of ``case``; nothing if there are none."""
+        """Report this node's start and failure to the other nodes of ``case``, if it has any."""
         shared = self.shared_folder(case)
         with shared.together() if shared is not None else contextlib.nullcontext():
             yield
 
     def shared_folder(self, case: Case) -> SharedFolder | None:
-        """Return what the nodes of ``case`` have in common; None if there is one node."""
+        """Return the folder that the nodes of ``case`` share; None if there is one node."""
         share = self.share(case)
         if share is None:
             return None
@@ -135,17 +135,17 @@ class Hosts:
             share=self.share(case),
             shared_records=self.shared / case.id if self.share(case) else None,
             hosts=self.nodes.hosts_of(case) if self.nodes else (),
-            ways=self.nodes.ways if self.nodes else None,
+            transport=self.nodes.transport if self.nodes else None,
             rendezvous=self.nodes.rendezvous if self.nodes else "static",
             travelling=self.nodes.travelling if self.nodes else {},
             package_folder=self.package_folder,
         )
         if self.arm is None:
             return target
-        return armed(target, self.arm, reported=self.reported)
+        return apply_arm(target, self.arm, reported=self.reported)
 
     def environment(self, case: Case, facts: Mapping[str, Any]) -> Environment:
-        """Return where ``case`` ran, by what its ranks reported, and a probe where one was."""
+        """Return the environment of ``case``, from its ranks' facts and from a probe, if any."""
         environment = collect(
             self.devices, case.layout.device, facts, pinned=self.pinned_machine_class
         )
@@ -155,7 +155,7 @@ class Hosts:
         return with_target(environment, probed, prefix=self.place.prefix_text)
 
     def conditions(self, case: Case, facts: Mapping[str, Any], target: Target) -> Conditions:
-        """Return what must be equal before this measurement is compared with another."""
+        """Return the conditions of runs of ``case`` whose ranks reported ``facts``."""
         return conditions_of(
             case,
             facts,

@@ -1,4 +1,4 @@
-"""Learns the noise of machine classes from their baselines, once a session has written some."""
+"""Learn the noise of a machine class from its baselines, after a session has updated them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pytest_dlperf.store.baseline.store import BaselineStore
 
 
 def learn_noise(store: BaselineStore, machine_class: str) -> None:
-    """Write what the baselines of ``machine_class`` tell of its noise.
+    """Estimate the noise of ``machine_class`` from its baselines and write it to its file.
 
     Raises ``BaselineError`` if the file cannot be written.
     """
@@ -27,7 +27,7 @@ def learn_noise(store: BaselineStore, machine_class: str) -> None:
 
 
 def prior_of(store: BaselineStore, outcome: Outcome) -> Prior | None:
-    """Return what is known of the noise of the machine that measured ``outcome``."""
+    """Return the known noise of the machine that measured ``outcome``; None if there is none."""
     if outcome.environment is None:
         return None
     noise = store.noise(outcome.environment.machine_class)
@@ -36,7 +36,7 @@ def prior_of(store: BaselineStore, outcome: Outcome) -> Prior | None:
 
 def _learnt(store: BaselineStore, machine_class: str) -> MachineNoise | None:
     by_world_size: defaultdict[int, list[Baseline]] = defaultdict(list)
-    entries, _ = store.readable()  # what is broken is told where the case is judged
+    entries, _ = store.readable()  # a broken file is reported with its case
     for entry in entries:
         baseline = entry.baseline
         if baseline.machine_class == machine_class and baseline.source.kind == "measured":
@@ -49,13 +49,13 @@ def _learnt(store: BaselineStore, machine_class: str) -> MachineNoise | None:
 def _of_cases(baselines: Sequence[Baseline]) -> LearntNoise | None:
     levels: list[Sequence[Session]] = []
     for baseline in baselines:
-        # A replaced level has its own noise; the step between levels is none.
+        # Each replaced level counts by itself: the step between two levels is not noise.
         levels += [baseline.sessions, *(level.sessions for level in baseline.history)]
     return of_levels(levels, CaseId.parse(baselines[0].case_id).layout.device)
 
 
 def of_levels(levels: Sequence[Sequence[Session]], device: DeviceKind) -> LearntNoise | None:
-    """Return what the sessions of each level tell of the noise of cases; None if nothing."""
+    """Return the noise learnt from the sessions of each level; None if they are too few."""
     found = learn(levels, THROUGHPUT[device])
     by_median = learn([list(_by_median(sessions)) for sessions in levels], PAIRS[device])
     if found is None or by_median is None:
@@ -64,7 +64,7 @@ def of_levels(levels: Sequence[Sequence[Session]], device: DeviceKind) -> Learnt
 
 
 def _by_median(sessions: Sequence[Session]) -> Iterator[Session]:
-    """Yield the sessions whose runs are known by their median iteration, with those."""
+    """Yield each session with the rates of its median iterations, where they are known."""
     for session in sessions:
         rates = session.estimates.get("median_step", ())
         if rates and all(math.isfinite(rate) and rate > 0 for rate in rates):

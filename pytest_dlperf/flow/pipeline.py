@@ -1,4 +1,7 @@
-"""The whole flow of one case: case -> launch -> measure -> judge -> outcome."""
+"""The whole flow of one case: case -> launch -> measure -> judge -> outcome.
+
+A mode measures and judges: by logs, by pairs of two arms, or by runs against stored sessions.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +31,68 @@ if TYPE_CHECKING:
     from pytest_dlperf.flow.bench import Bench, SideBySide
 
 
+def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = "") -> Outcome:
+    """Take one case from its definition to its verdict; an error becomes a verdict as well.
+
+    ``misfit`` says why the case cannot run although the user asked for it; empty if not known.
+    """
+    started_s = time.monotonic()
+    mode = mode_of(bench, CaseFolder(folder=workload_folder, misfit=misfit))
+    measured = _measured(mode, case, bench)
+    now = datetime.now(timezone.utc)
+    judgement = measured.judgement
+    if measured.against is None:  # expected slowdowns are relative to stored sessions
+        judgement = with_known(judgement, case.known, now.date())
+    try:
+        published = bench.stored.published_value(case)
+    except DlperfError as error:
+        published = {}
+        judgement = replace(judgement, reason=f"{judgement.reason}\n{error}")
+    return Outcome(
+        case=case,
+        judgement=judgement,
+        measurement=measured.measurement,
+        against=measured.against,
+        environment=bench.hosts.environment(case, measured.facts),
+        baseline_sessions=mode.baseline.sessions if mode.baseline else (),
+        published=published,
+        time=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        elapsed_s=time.monotonic() - started_s,
+        folder=str(bench.folder / case.id),
+        share_done=measured.share_done,
+    )
+
+
+def _measured(mode: Mode, case: Case, bench: Bench) -> Measured:
+    """Return what ``mode`` measured; an error becomes a verdict without a measurement."""
+    try:
+        return mode.measure(case)
+    except BudgetSpentError:
+        judgement = never_measured(case.id, bench.policy.budget_text)
+    except NotRunError as error:
+        judgement = Judgement(verdict=Verdict.NOT_RUN, reason=str(error))
+    except DlperfError as error:
+        judgement = Judgement(verdict=Verdict.ERROR, reason=str(error))
+    except OSError as error:
+        # A full disk or a removed folder fails this case only.
+        reason = f"{case.id}: {file_words(error, bench.folder)}"
+        judgement = Judgement(verdict=Verdict.ERROR, reason=reason)
+    return Measured(measurement=None, judgement=judgement, against=mode.against)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseFolder:
+    """Where the test of a case is, and why the case cannot run there."""
+
+    #: Folder of the test, where workloads are found.
+    folder: str
+    #: Why it cannot run although the user asked for it; empty if that is not known.
+    misfit: str = ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What a mode found out about a case."""
+    """The measurement of a case and the verdict on it."""
 
     measurement: Measurement | None
     judgement: Judgement
@@ -45,13 +107,22 @@ class Measured:
 class Mode(Protocol):
     """A way to measure a case and to judge it."""
 
-    #: What the case is judged against, as soon as it is read; None for nothing stored.
+    #: The baseline of the case, once it is read; None if none is stored.
     baseline: Baseline | None
     #: The other arm of an A/B, before it is measured; None without an A/B.
     against: Against | None
 
     def measure(self, case: Case) -> Measured:
         """Measure and judge ``case``; raise ``DlperfError`` where that cannot be done."""
+
+
+def mode_of(bench: Bench, where: CaseFolder) -> Mode:
+    """Return how the cases of a session are measured."""
+    if bench.logs is not None:
+        return ByLogs(bench, bench.logs)
+    if bench.side_by_side is not None:
+        return ByPairs(bench, bench.side_by_side, where)
+    return ByStoredSessions(bench, where)
 
 
 class ByLogs:
@@ -123,74 +194,6 @@ class ByStoredSessions:
                 return Measured(measurement=None, judgement=judgement, share_done=True)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CaseFolder:
-    """Where the test of a case is, and why the case cannot run there."""
-
-    #: Folder of the test: workloads in it are found.
-    folder: str
-    #: Why it cannot run although it was asked for, where that is known; empty if it can.
-    misfit: str = ""
-
-
-def mode_of(bench: Bench, where: CaseFolder) -> Mode:
-    """Return how the cases of a session are measured."""
-    if bench.logs is not None:
-        return ByLogs(bench, bench.logs)
-    if bench.side_by_side is not None:
-        return ByPairs(bench, bench.side_by_side, where)
-    return ByStoredSessions(bench, where)
-
-
-def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = "") -> Outcome:
-    """Take one case from its definition to its verdict; an error becomes a verdict as well.
-
-    ``misfit`` says why the case cannot run although it was asked for, where that is known.
-    """
-    started_s = time.monotonic()
-    mode = mode_of(bench, CaseFolder(folder=workload_folder, misfit=misfit))
-    measured = _measured(mode, case, bench)
-    now = datetime.now(timezone.utc)
-    judgement = measured.judgement
-    if measured.against is None:  # expected is a slowdown since the stored sessions
-        judgement = with_known(judgement, case.known, now.date())
-    try:
-        published = bench.stored.published_value(case)
-    except DlperfError as error:
-        published = {}
-        judgement = replace(judgement, reason=f"{judgement.reason}\n{error}")
-    return Outcome(
-        case=case,
-        judgement=judgement,
-        measurement=measured.measurement,
-        against=measured.against,
-        environment=bench.hosts.environment(case, measured.facts),
-        baseline_sessions=mode.baseline.sessions if mode.baseline else (),
-        published=published,
-        time=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        elapsed_s=time.monotonic() - started_s,
-        folder=str(bench.folder / case.id),
-        share_done=measured.share_done,
-    )
-
-
-def _measured(mode: Mode, case: Case, bench: Bench) -> Measured:
-    """Return what ``mode`` measured, or the verdict that an error is."""
-    try:
-        return mode.measure(case)
-    except BudgetSpentError:
-        judgement = never_measured(case.id, bench.policy.budget_words)
-    except NotRunError as error:
-        judgement = Judgement(verdict=Verdict.NOT_RUN, reason=str(error))
-    except DlperfError as error:
-        judgement = Judgement(verdict=Verdict.ERROR, reason=str(error))
-    except OSError as error:
-        # A disk that is full, a folder that somebody removed: the session goes on without it.
-        reason = f"{case.id}: {file_words(error, bench.folder)}"
-        judgement = Judgement(verdict=Verdict.ERROR, reason=reason)
-    return Measured(measurement=None, judgement=judgement, against=mode.against)
-
-
 def _left_to_node_0(case: Case, share: Share) -> Judgement:
     runs = case.protocol.runs
     return Judgement(
@@ -203,7 +206,7 @@ def _left_to_node_0(case: Case, share: Share) -> Judgement:
 def measure_and_judge(
     case: Case, runner: Runner, baseline: Baseline | None
 ) -> tuple[Measurement, Judgement, dict[str, Any]]:
-    """Run a case as often as its verdict needs: screen, then confirm with fresh runs."""
+    """Run a case as often as its verdict needs: screen, then confirm with further runs."""
     parent, rule = case.parent(), runner.bench.rule_for(case)
     wanted, judgement = more_runs(case, None, 0, rule), None
     while True:
@@ -215,7 +218,7 @@ def measure_and_judge(
             raise BudgetSpentError(case.id)
         measurement = runner.measurement(case, runs, parents)
         budget, is_short = (
-            runner.bench.policy.budget_words,
+            runner.bench.policy.budget_text,
             runner.is_cut_short(case, runs, wanted),
         )
         if is_short or (parent and runner.is_cut_short(parent, parents, of_parent)):

@@ -1,4 +1,7 @@
-"""Runs a case as often as asked, fresh launch by fresh launch; disturbed runs are repeated."""
+"""Run a case as often as needed, each run a new launch.
+
+Disturbed runs are repeated, and so are launches that fail by a fault of the infrastructure.
+"""
 
 from __future__ import annotations
 
@@ -30,109 +33,12 @@ from pytest_dlperf.measure.summary import summarise
 if TYPE_CHECKING:
     from pytest_dlperf.flow.bench import Bench
 
-
-#: Launches of one run at most: the first, and its repetitions.
+#: Most launches of one run: the first, and its repetitions.
 _LAUNCHES: Final = 3
-#: Before the first repetition, twice as long before the second: another's port may be free then.
+#: Before the first repetition, twice as long before the second: a port may be free by then.
 _PAUSE_S: Final = 1.0
-#: So much of a log's end is read.
+#: Length of the end of a log that is searched for the fault.
 _LOG_BYTES: Final = 65536
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Launched:
-    """A run, and the launches before it that the infrastructure failed."""
-
-    run: Run
-    #: Why each failed, with its log.
-    failed: tuple[str, ...]
-    #: Whether the run itself is one of them: no more are allowed.
-    is_given_up: bool
-
-    def noted(self, summary: RunSummary) -> RunSummary:
-        """Return what the run measured, with a note of the launches before."""
-        if not self.failed:
-            return summary
-        name = Path(self.run.plan.workdir).name
-        note = Problem(code=RETRIED, message=f"{name} was launched again: {self._list}")
-        return replace(summary, problems=(*summary.problems, note))
-
-    def error(self, error: CaseError) -> CaseError:
-        """Return the error of the run, with what became of the launches before."""
-        if not self.failed or (self.is_given_up and len(self.failed) == 1):
-            return error
-        cause, _, rest = str(error).partition("\n")
-        count = len(self.failed)
-        words = (
-            f"launched {count} times, and no rank came to its first step: {self._list}"
-            if self.is_given_up
-            else f"it was launched again before: {self._list}"
-        )
-        return CaseError(f"{cause.rstrip('.')}; {words}.\n{rest}")
-
-    @property
-    def _list(self) -> str:
-        return "; ".join(self.failed)
-
-
-def launch_anew(
-    case: Case,
-    launch: Callable[[], Run],
-    *,
-    is_allowed: Callable[[], bool],
-    tell: Callable[[str], None],
-) -> Launched:
-    """Return the first launch of a run that the infrastructure did not fail, or the third.
-
-    ``is_allowed`` says whether another one may be started; ``tell`` takes what is done. The folder
-    of one that failed is kept beside the run's, as ``run1.failed1``.
-    """
-    failed: list[str] = []
-    while True:
-        run = launch()
-        records = read_records(Path(run.plan.records))
-        why = launch_failure(run, records, _end_of(run.log), is_program=bool(case.command))
-        if not why:
-            return Launched(run=run, failed=tuple(failed), is_given_up=False)
-        if len(failed) + 1 == _LAUNCHES or not is_allowed():
-            failed.append(f"{why} ({run.log})")
-            return Launched(run=run, failed=tuple(failed), is_given_up=True)
-        folder = Path(run.plan.workdir)
-        log = _keep(folder) / Path(run.log).name
-        failed.append(f"{why} ({log})")
-        tell(f"{folder.name} is launched again ({len(failed) + 1} of {_LAUNCHES}): {why}")
-        time.sleep(len(failed) * _PAUSE_S)
-
-
-def _keep(folder: Path) -> Path:
-    """Move a run's folder aside; return where it is."""
-    number = 1
-    while (kept := folder.with_name(f"{folder.name}.failed{number}")).exists():
-        number += 1
-    return folder.rename(kept)
-
-
-def _end_of(log: str) -> str:
-    try:
-        with Path(log).open("rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - _LOG_BYTES))
-            return file.read().decode("utf-8", errors="replace")
-    except OSError:
-        return ""  # nothing was written: the run's own error says why
-
-
-def merged(problems: Iterable[Problem]) -> dict[str, Problem]:
-    """Return problems of several runs by their code, with all notes of repeated launches."""
-    found: dict[str, Problem] = {}
-    for problem in problems:
-        before = found.get(problem.code)
-        if before is not None and problem.code == RETRIED:
-            problem = replace(problem, message=f"{before.message}; {problem.message}")
-        found[problem.code] = problem
-    return found
-
-
 #: A run, and what its ranks reported of themselves.
 RunWithFacts = tuple["RunSummary", dict[str, Any]]
 _FEWEST_REPEATS: Final = 2
@@ -144,7 +50,7 @@ class Runner:
 
     bench: Bench
     lease: int | None
-    #: Folder of the test: workloads beside it are found.
+    #: Folder of the test, where workloads are found.
     workload_folder: str
     _targets: dict[str, Target] = field(default_factory=dict, init=False, repr=False)
 
@@ -159,11 +65,11 @@ class Runner:
     ) -> list[RunWithFacts]:
         """Return the runs of ``case`` in this session, of which ``wanted`` are undisturbed.
 
-        ``judgement`` is that of the runs before, None without any.
-        Those that exist already count. Fewer are undisturbed if the machine stays disturbed:
-        then at most ``max_runs - runs`` (at least 2) are repeated. Raises ``CaseError``.
-        Fewer runs than that, or none, where the session's budget is spent.
-        Several nodes launch the protocol's runs, whatever is wanted: the others cannot know.
+        Runs that the session has already count. ``judgement`` is the verdict on them, None for
+        no runs. Fewer are undisturbed if the machine stays disturbed: at most
+        ``max_runs - runs`` (at least 2) are repeated. Fewer, or none, are launched if the
+        session's budget is spent. Nodes that are started by hand always launch the protocol's
+        runs, since one node cannot know what the others want. Raises ``CaseError``.
         """
         with self.bench.runs.exclusive(case):
             found = self.bench.runs.load(case)
@@ -175,12 +81,12 @@ class Runner:
             return found
 
     def has_time(self, found: Sequence[RunWithFacts]) -> bool:
-        """Whether another run like those would end within the session's budget."""
+        """Return whether another run like those would end within the session's budget."""
         budget = self.bench.policy.budget
         return budget is None or budget.allows(max((run.elapsed_s for run, _ in found), default=0))
 
     def is_cut_short(self, case: Case, found: Sequence[RunWithFacts], wanted: int) -> bool:
-        """Whether runs are missing for which no time is left."""
+        """Return whether runs are missing and the budget has no time for them."""
         return self._needs_more(case, found, wanted) and not self.has_time(found)
 
     def _needs_more(self, case: Case, found: Sequence[RunWithFacts], wanted: int) -> bool:
@@ -189,16 +95,16 @@ class Runner:
         return _undisturbed(found) < wanted and not stays_disturbed(case, found)
 
     def check_nodes(self, case: Case) -> None:
-        """Raise ``CaseError`` unless the nodes of ``case``, if it has several, can train it."""
+        """Raise ``CaseError`` if ``case`` has several nodes and they cannot train it together."""
         nodes = self.bench.hosts.nodes
         if nodes is not None and nodes.hosts_of(case):
             nodes.check(case, self.target(case))
 
     def run_share(self, case: Case, share: Share) -> None:
-        """Run the share of a node that does not judge; raise ``CaseError`` if it failed."""
+        """Run this node's part of ``case``, which node 0 judges; raise ``CaseError``."""
         for number in range(1, case.protocol.runs + 1):
             self.bench.watcher.run_starts(case, number, case.protocol.runs)
-            # As node 0 decides by the runs that it has.
+            # As node 0 decides, by the number of its runs.
             scaling = samples_scaling(case, None, number - 1)
             check_share(case, self._execute(case, number, scaling=scaling), share.node_rank)
 
@@ -208,21 +114,21 @@ class Runner:
         """Return whether the next run samples facts about scaling; see ``judge/screen.py``."""
         if self.bench.hosts.share(case) is not None:
             return samples_scaling(case, None, len(found))
-        told = sum(not run.disturbed and run.scaling is not None for run, _ in found)
-        return samples_scaling(case, judgement, told)
+        sampled = sum(not run.disturbed and run.scaling is not None for run, _ in found)
+        return samples_scaling(case, judgement, sampled)
 
     def launch(self, case: Case, number: int, *, scaling: bool) -> RunWithFacts:
-        """Return run ``number`` of ``case``, launched now; raise ``CaseError`` if it failed.
+        """Launch run ``number`` of ``case`` and return it; raise ``CaseError`` if it failed.
 
-        ``scaling``: it samples facts about scaling.
+        With ``scaling`` it samples facts about scaling.
         """
         shared = self.bench.hosts.share(case) is not None
-        launched = launch_anew(
+        launched = launch_again(
             case,
             lambda: self._execute(case, number, scaling=scaling),
-            # Nodes that were started one by one would have to agree on it.
+            # Nodes that were started by hand would have to agree on it.
             is_allowed=lambda: not shared and self.has_time([]),
-            tell=lambda what: self.bench.watcher.tell(case, what),
+            report=lambda what: self.bench.watcher.notice(case, what),
         )
         if shared:
             await_other_nodes(case, launched.run)
@@ -231,7 +137,7 @@ class Runner:
             run, facts = read(case, launched.run)
         except CaseError as error:
             raise launched.error(error) from error
-        run = launched.noted(run)
+        run = launched.with_note(run)
         self.bench.runs.append(case, run, facts)
         return run, facts
 
@@ -262,9 +168,9 @@ class Runner:
         self, case: Case, runs: Sequence[RunWithFacts], parents: Sequence[RunWithFacts]
     ) -> Measurement:
         """Return what ``runs`` measured; the runs of the one-device parent give the speedup."""
-        told = [problem for run, _ in runs for problem in run.problems]
-        told += [p for run, _ in parents for p in run.problems if p.code == RETRIED]
-        problems = merged(told)
+        found = [problem for run, _ in runs for problem in run.problems]
+        found += [p for run, _ in parents for p in run.problems if p.code == RETRIED]
+        problems = merged(found)
         counting = _counting(runs)
         drifting = sum(any(p.code == "drift" for p in run.problems) for run in counting)
         if drifting * 2 <= len(counting):
@@ -300,9 +206,103 @@ def _undisturbed(runs: Sequence[RunWithFacts]) -> int:
 
 
 def _counting(runs: Sequence[RunWithFacts]) -> list[RunSummary]:
-    """Return the undisturbed runs; all of them if none is, so that there is a number to show."""
+    """Return the undisturbed runs; all if none is undisturbed, to have a number to show."""
     return [run for run, _ in runs if not run.disturbed] or [run for run, _ in runs]
 
 
 def _last_disturbed(runs: Sequence[RunWithFacts]) -> RunSummary:
     return next(run for run, _ in reversed(runs) if run.disturbed)
+
+
+def merged(problems: Iterable[Problem]) -> dict[str, Problem]:
+    """Return problems of several runs by code; notes on repeated launches are joined."""
+    found: dict[str, Problem] = {}
+    for problem in problems:
+        before = found.get(problem.code)
+        if before is not None and problem.code == RETRIED:
+            problem = replace(problem, message=f"{before.message}; {problem.message}")
+        found[problem.code] = problem
+    return found
+
+
+def launch_again(
+    case: Case,
+    launch: Callable[[], Run],
+    *,
+    is_allowed: Callable[[], bool],
+    report: Callable[[str], None],
+) -> Launched:
+    """Launch a run, up to three times while launches fail by a fault of the infrastructure.
+
+    ``is_allowed`` returns whether another launch may start; ``report`` gets a message before it.
+    The folder of a failed launch is renamed, such as to ``run1.failed1``.
+    """
+    failed: list[str] = []
+    while True:
+        run = launch()
+        records = read_records(Path(run.plan.records))
+        why = launch_failure(run, records, _end_of(run.log), is_program=bool(case.command))
+        if not why:
+            return Launched(run=run, failed=tuple(failed), is_given_up=False)
+        if len(failed) + 1 == _LAUNCHES or not is_allowed():
+            failed.append(f"{why} ({run.log})")
+            return Launched(run=run, failed=tuple(failed), is_given_up=True)
+        folder = Path(run.plan.workdir)
+        log = _set_aside(folder) / Path(run.log).name
+        failed.append(f"{why} ({log})")
+        report(f"{folder.name} is launched again ({len(failed) + 1} of {_LAUNCHES}): {why}")
+        time.sleep(len(failed) * _PAUSE_S)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Launched:
+    """A run, and the launches before it that failed by a fault of the infrastructure."""
+
+    run: Run
+    #: Why each of them failed, with its log.
+    failed: tuple[str, ...]
+    #: Whether the run itself failed in the same way, and no further launch was allowed.
+    is_given_up: bool
+
+    def with_note(self, summary: RunSummary) -> RunSummary:
+        """Return ``summary`` with a note on the launches that failed before."""
+        if not self.failed:
+            return summary
+        name = Path(self.run.plan.workdir).name
+        note = Problem(code=RETRIED, message=f"{name} was launched again: {self._list}")
+        return replace(summary, problems=(*summary.problems, note))
+
+    def error(self, error: CaseError) -> CaseError:
+        """Return the run's error with a note on the launches that failed before."""
+        if not self.failed or (self.is_given_up and len(self.failed) == 1):
+            return error
+        cause, _, rest = str(error).partition("\n")
+        count = len(self.failed)
+        words = (
+            f"launched {count} times, and no rank came to its first step: {self._list}"
+            if self.is_given_up
+            else f"it was launched again before: {self._list}"
+        )
+        return CaseError(f"{cause.rstrip('.')}; {words}.\n{rest}")
+
+    @property
+    def _list(self) -> str:
+        return "; ".join(self.failed)
+
+
+def _set_aside(folder: Path) -> Path:
+    """Rename the folder of a failed launch; return its new path."""
+    number = 1
+    while (kept := folder.with_name(f"{folder.name}.failed{number}")).exists():
+        number += 1
+    return folder.rename(kept)
+
+
+def _end_of(log: str) -> str:
+    try:
+        with Path(log).open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - _LOG_BYTES))
+            return file.read().decode("utf-8", errors="replace")
+    except OSError:
+        return ""  # there is no log: the run's own error says why

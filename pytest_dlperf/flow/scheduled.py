@@ -1,4 +1,4 @@
-"""Cases that run as jobs of a scheduler: each in a pytest of its own, inside of its job."""
+"""Cases that run as jobs of a scheduler: each job runs pytest for one case."""
 
 from __future__ import annotations
 
@@ -30,35 +30,25 @@ _PROBE_S: Final = 600.0
 _MARGIN_S: Final = 600.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Planned:
-    """A case of this session, and the test that runs it."""
-
-    case: Case
-    node_id: str
-    #: Why it cannot run although it was asked for.
-    misfit: str = ""
-
-
 @dataclass(kw_only=True)
 class Jobs:
-    """Submits the cases of a session in their order, and takes their outcomes."""
+    """Submits the cases of a session in order, and reads their outcomes."""
 
     scheduling: Scheduling
     #: Folder of the session, and of all sessions.
     folder: Path
     workdir: Path
     rootdir: Path
-    #: Where pytest was typed: options may name files from there.
+    #: Where pytest was started: options may name files relative to it.
     cwd: Path
     python: str
-    #: Beside the test's name: what this pytest was given that decides how a case is measured.
+    #: Options of this pytest that decide how a case is measured; the jobs get them too.
     options: tuple[str, ...]
     exported: tuple[str, ...]
     share_host: bool
     frameworks_asked: tuple[str, ...]
     against: bool
-    #: Whether ranks start behind a prefix, where the job alone can look.
+    #: Whether ranks start behind a prefix, so that only the job can see their environment.
     behind_prefix: bool
     runs_nothing: bool
     watcher: Watcher
@@ -68,7 +58,7 @@ class Jobs:
 
     @cached_property
     def queue(self) -> SlurmQueue:
-        """The jobs; from here on this session gives a sign of life."""
+        """The jobs of this session; the first use starts the heartbeat."""
         self._heartbeat = Heartbeat(self._beats)
         return SlurmQueue(queue_timeout_s=self.scheduling.queue_timeout_s)
 
@@ -78,7 +68,7 @@ class Jobs:
 
     @cached_property
     def target(self) -> TargetReport | CaseError | None:
-        """What a job on a node of the target told, or why none could; None if none was asked."""
+        """The report of a probe job on the target, or its error; None if nothing is started."""
         if self.runs_nothing:
             return None
         folder = self.folder / _PROBE
@@ -101,16 +91,16 @@ class Jobs:
 
     @property
     def was_asked(self) -> bool:
-        """Whether a case has asked for the target already."""
+        """Whether the target has been asked already."""
         return "target" in self.__dict__
 
     @property
     def knows_target(self) -> bool:
-        """Whether the devices are those of a node that was asked."""
+        """Whether the target has reported its devices."""
         return not (self.target is None or isinstance(self.target, CaseError))
 
     def outcome(self, case: Case) -> Outcome:
-        """Return the outcome of ``case`` in its job, waiting for it; an error is one as well."""
+        """Return the outcome of ``case``, once its job has one; an error becomes an outcome."""
         planned = next(one for one in self.planned if one.case.id == case.id)
         try:
             self._check(planned)
@@ -135,17 +125,17 @@ class Jobs:
         )
 
     def close(self) -> str:
-        """Cancel what has not ended; return why that failed, empty if it did not."""
+        """Cancel the jobs that have not ended; return the error, empty if there was none."""
         if self._heartbeat is None:
             return ""
         failed = self.queue.cancel_all()
         self._heartbeat.stop()
         return failed
 
-    def pytest_words(self, planned: Planned) -> tuple[str, ...]:
-        """Return the command that runs just this case, but for where its files go."""
+    def pytest_command(self, planned: Planned) -> tuple[str, ...]:
+        """Return the pytest command of this case, without the options of its output files."""
         family = (f"--dlperf-family={len(self.planned)}",) if self.against else ()
-        # The family first: one that the user gave counts
+        # The family first, so that an option of the user wins
         return (
             self.python,
             "-m",
@@ -161,7 +151,7 @@ class Jobs:
         """Return the job of a case."""
         case, folder = planned.case, self.folder / planned.case.id
         command = (
-            *self.pytest_words(planned),
+            *self.pytest_command(planned),
             "-o",
             f"cache_dir={folder / 'pytest-cache'}",
             f"--dlperf-json={self._results(case)}",
@@ -189,11 +179,11 @@ class Jobs:
             time_s=time_s,
             exclusive=not self.share_host,
             exported=self.exported,
-            words=self.scheduling.words,
+            sbatch_options=self.scheduling.words,
         )
 
     def time_s(self, case: Case) -> float:
-        """Return the longest that a case may take: all its runs, and those that go with them."""
+        """Return the longest time of a case in seconds: its runs, and its parent's or arm's."""
         arms = 2 if self.against or case.parent() else 1
         return case.protocol.max_runs * arms * case.protocol.timeout_s + _MARGIN_S
 
@@ -201,7 +191,7 @@ class Jobs:
         return self.folder / case.id / "results.json"
 
     def _check(self, planned: Planned) -> None:
-        """Raise if a case cannot run on the target, whatever is tried."""
+        """Raise ``DlperfError`` if a case can never run on the target."""
         target = self.target
         if isinstance(target, CaseError):
             raise target
@@ -252,7 +242,7 @@ class Jobs:
         name = job.request.name
         between = self._submit_ahead if self.planned else _nothing
         self.queue.wait(
-            job, results, tell=lambda words: self.watcher.queued(name, words), between=between
+            job, results, report=lambda text: self.watcher.queued(name, text), between=between
         )
 
     def _taken(self, case: Case, job: Job, results: Path) -> Outcome:
@@ -263,8 +253,18 @@ class Jobs:
                 f"{case.id}: the pytest of job {job.number} came to no outcome; it skipped the "
                 f"test, or failed before it began: {job.request.log}"
             )
-        # What the outer session decides is not decided inside
+        # These two are decided by this session, not by the job's
         return replace(found[0], failed=False, update="")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Planned:
+    """A case of this session, and the test that runs it."""
+
+    case: Case
+    node_id: str
+    #: Why it cannot run although it was asked for.
+    misfit: str = ""
 
 
 def _nothing() -> None:

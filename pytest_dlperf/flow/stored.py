@@ -1,4 +1,4 @@
-"""The stored numbers that a case is judged against, and those shown with its result."""
+"""Stored numbers of a case: its baseline, the noise of its machine, its published number."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Stored:
     published: bool = False
 
     def baseline(self, case: Case, machine_class: str) -> Baseline | None:
-        """Return what ``case`` is judged against on a machine class; None if nothing is stored.
+        """Return the baseline of ``case`` on a machine class; None if none is stored.
 
         Raises ``BaselineError`` for a file that cannot be used.
         """
@@ -51,9 +51,9 @@ class Stored:
         return found[0] if found else None
 
     def noise_prior(self, machine_class: str, world_size: int) -> Prior | None:
-        """Return the noise that a machine class has shown at a world size; None if unknown.
+        """Return the noise of a machine class at a world size; None if unknown.
 
-        Raises ``BaselineError`` if what is stored of it cannot be read.
+        Raises ``BaselineError`` if the stored noise cannot be read.
         """
         noise = self.store.noise(machine_class)
         return noise.prior(world_size) if noise else None

@@ -1,7 +1,7 @@
-"""What a node has to run cases on, told by itself: ``python -m pytest_dlperf.flow.target_report``.
+"""Report of a node on itself: ``python -m pytest_dlperf.flow.target_report``, and how it is read.
 
-The machine where pytest was typed may be another one: a login node has no GPU, and other packages.
-A job of a scheduler writes its report into a file, a node that is asked over a channel prints it.
+The machine that runs pytest may differ from it: a login node has no GPU, and other packages. A job
+of a scheduler writes its report to a file; a node that is asked over a channel prints it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from pytest_dlperf.measure.devices import Devices, detect
 
 #: The package whose versions must be equal here and there.
 _OURS: Final = "pytest-dlperf"
-#: Begins the line of a report that is printed.
+#: Start of the line with a printed report.
 _MARK: Final = "dlperf-node: "
-#: What is known of a target that was not asked: nothing is counted on it.
+#: Devices of a target that was not asked.
 UNKNOWN_DEVICES: Final = Devices(
     gpus=(), visible_gpus=0, gpu_problem="", cores=1, visible_cores=1, cpu_name="unknown"
 )
@@ -36,7 +36,7 @@ UNKNOWN_DEVICES: Final = Devices(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TargetReport:
-    """One node of the target."""
+    """Devices, packages, files and programs of one node."""
 
     node: str
     devices: Devices
@@ -61,14 +61,14 @@ def own_version() -> str:
 
 
 def read_report(path: Path) -> TargetReport:
-    """Return what a job told; raise ``CaseError`` if it cannot be read, or is of another version.
+    """Return the report that a job wrote; raise ``CaseError`` if it cannot be read.
 
-    Another version of this package there might measure otherwise.
+    Also if it is of another version of this package, which may measure differently.
     """
     try:
         report = decode(TargetReport, json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, DecodeError) as error:
-        raise CaseError(f"{path}: what the probe job told cannot be read ({error})") from error
+        raise CaseError(f"{path}: the report of the probe job cannot be read ({error})") from error
     if report.version and own_version() and report.version != own_version():
         raise CaseError(
             f"{_OURS} {report.version} is installed on {report.node}, and {own_version()} here; "
@@ -89,7 +89,7 @@ def printed_report(output: str) -> TargetReport | None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Write the report of this node into the file that is named, else print it."""
+    """Write the report of this node to the file given as an argument, or print it."""
     parser = argparse.ArgumentParser(prog="python -m pytest_dlperf.flow.target_report")
     parser.add_argument("results", nargs="?", type=Path)
     parser.add_argument("--file", action="append", default=[])

@@ -1,4 +1,4 @@
-"""What a user's own program measured: by the marks in it, else by its log."""
+"""Summarise a run of a user's program, from its marks or else from its log, and check it."""
 
 from __future__ import annotations
 
@@ -26,80 +26,16 @@ from pytest_dlperf.measure.records import (
 )
 from pytest_dlperf.measure.summary import summarise
 
-#: Shorter steps trained nothing: a mark around nothing takes 2 microseconds, the forward,
-#: backward and update of a single weight about 100 (PyTorch on a CPU).
+#: A shorter step cannot be a training step: a mark around nothing takes 2 microseconds; forward,
+#: backward and update of a single weight take about 100 (PyTorch on a CPU).
 _NO_ROOM_S: Final = 20e-6
 
 
-def check_program(case: Case, run: Run, records: Sequence[RankRecords]) -> None:
-    """Raise ``CaseError`` if what a program marked, which ended with 0, cannot be a training."""
-    _check_ranks(case, run, records)
-    _check_length(case, run, records)
-    _check_trained(case, records)
-
-
-def _check_ranks(case: Case, run: Run, records: Sequence[RankRecords]) -> None:
-    by_rank = {rank.rank: rank for rank in records}
-    for rank, others in read_conflicts(Path(run.plan.records)).items():
-        known = [process_of(by_rank[rank].by_kind.get("start", {}))] if rank in by_rank else []
-        processes = ", ".join([*known, *others])
-        raise CaseError(
-            f"{case.id}: {len(known) + len(others)} processes marked as rank {rank} ({processes});"
-            " give each its own RANK in the environment, or mark in one of them only"
-        )
-    beyond = [str(rank) for rank in by_rank if rank >= case.world_size]
-    if beyond:
-        raise CaseError(
-            f"{case.id}: the program marked as rank {', '.join(beyond)}, and {case.layout} has "
-            f"ranks 0 to {case.world_size - 1} only; start as many as the layout says "
-            "({world_size} in a word of the command is that number)"
-        )
-
-
-def _check_length(case: Case, run: Run, records: Sequence[RankRecords]) -> None:
-    """Raise if the program ended in good order, before it had marked enough steps."""
-    if all("end" in rank.by_kind or "failure" in rank.by_kind for rank in records):
-        return
-    done = min(progress.iterations for progress in read_progress(Path(run.plan.records)))
-    raise CaseError(
-        f"{case.id}: the program ended after {done} marked steps, and {case.protocol.iterations} "
-        "are measured; let it train longer ({iterations} in a word of the command is that "
-        f"number), or lower iterations.\nLog: {run.log}, its last lines:\n"
-        f"{last_lines(Path(run.log))}"
-    )
-
-
-def _check_trained(case: Case, records: Sequence[RankRecords]) -> None:
-    """Raise if nothing can have been trained; a rank that told a loss is believed."""
-    if any("end" not in r.by_kind or r.by_kind["loss"]["values"] for r in records):
-        return
-    step_s = max(_step_seconds(case, rank) for rank in records)
-    if step_s < _NO_ROOM_S:
-        why = f"a marked step lasts {step_s * 1e6:.2g} microseconds"
-    elif not any(rank.by_kind["libraries"]["imported"] for rank in records):
-        why = "no process that marks has imported a framework, nor numpy"
-    else:
-        return
-    raise CaseError(
-        f"{case.id}: the program trained nothing: {why}, and no step told a loss; put the marks "
-        "around the training, and if they are there, tell its loss: with step() as s: …; "
-        "s.loss(loss)"
-    )
-
-
-def _step_seconds(case: Case, records: RankRecords) -> float:
-    first, end = case.protocol.window
-    steps = [s.seconds for s in records.spans if first <= s.first_step < end]
-    # A GPU is waited for at the window's end only: all its time may be in the last step.
-    on_gpu = records.by_kind["memory"]["kind"] == "gpu-allocated"
-    return statistics.fmean(steps) if on_gpu else statistics.median(steps)
-
-
 def summarise_program(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
-    """Return what the program of ``run`` measured, and what is known of it.
+    """Return the summary of a run of a program, and the facts about it.
 
-    A named ``log_format`` is read; without one, marks count before a log of a known look.
-    Raises ``CaseError`` if the program failed, or tells nothing that can be measured.
+    With ``log_format`` the log is read; without it the marks, or a log of a known format.
+    Raises ``CaseError`` if the program failed, or has neither.
     """
     records = () if case.log_format else read_records(Path(run.plan.records))
     if run.exit_code != 0 or run.timed_out:
@@ -109,10 +45,10 @@ def summarise_program(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]
         summary, facts = summarise(case, run)
         return summary, {**facts, "unit": case.unit or registry.SAMPLES}
     result = _read(case, run)
-    # A pattern that names no unit counts in the case's.
-    said = case.log_format.unit if isinstance(case.log_format, LogPattern) else result.unit
-    _check_unit(case, said)
-    return _summary(case, run, result), {"unit": said or case.unit or registry.SAMPLES}
+    # A pattern without a unit has the case's unit.
+    unit = case.log_format.unit if isinstance(case.log_format, LogPattern) else result.unit
+    _check_unit(case, unit)
+    return _summary(case, run, result), {"unit": unit or case.unit or registry.SAMPLES}
 
 
 def check_unit(case: Case) -> None:
@@ -133,9 +69,9 @@ def _check_unit(case: Case, said: str | None) -> None:
 
 
 def _read(case: Case, run: Run) -> LogResult:
-    """Return what the first rank's log says that gives a throughput, else the whole log.
+    """Return the first rank's log that has a throughput, else the log of all ranks.
 
-    One rank speaks for all; lines of several in one file may be torn.
+    One rank's log is enough, and in a log of several ranks lines may be mixed.
     """
     question = Question(
         form=format_of(case),
@@ -163,7 +99,7 @@ def _rank_logs(run: Run) -> list[Path]:
 
 
 def format_of(case: Case) -> Format | None:
-    """Return the format that the case declares for its log; None where its look says."""
+    """Return the format that the case declares for its log; None to detect it."""
     if isinstance(case.log_format, LogPattern):
         return user_pattern.of_pattern(case.log_format)
     return registry.named(case.log_format) if case.log_format else None
@@ -184,7 +120,7 @@ def _summary(case: Case, run: Run, result: LogResult) -> RunSummary:
 
 
 def log_run_summary(result: LogResult) -> RunSummary:
-    """Return a log with a throughput as a run; a log tells neither memory nor canary."""
+    """Return a log with a throughput as a run; a log has neither memory nor canary."""
     assert result.throughput is not None
     assert result.estimates is not None
     return RunSummary(
@@ -222,3 +158,67 @@ def _unreadable(case: Case, run: Run, result: LogResult) -> CaseError:
 
 def _log(run: Run) -> str:
     return f"Log: {run.log}, its last lines:\n{last_lines(Path(run.log))}"
+
+
+def check_program(case: Case, run: Run, records: Sequence[RankRecords]) -> None:
+    """Raise ``CaseError`` if the marks of a program that exited with 0 cannot be a training."""
+    _check_ranks(case, run, records)
+    _check_length(case, run, records)
+    _check_trained(case, records)
+
+
+def _check_ranks(case: Case, run: Run, records: Sequence[RankRecords]) -> None:
+    by_rank = {rank.rank: rank for rank in records}
+    for rank, others in read_conflicts(Path(run.plan.records)).items():
+        known = [process_of(by_rank[rank].by_kind.get("start", {}))] if rank in by_rank else []
+        processes = ", ".join([*known, *others])
+        raise CaseError(
+            f"{case.id}: {len(known) + len(others)} processes marked as rank {rank} ({processes});"
+            " give each its own RANK in the environment, or mark in one of them only"
+        )
+    beyond = [str(rank) for rank in by_rank if rank >= case.world_size]
+    if beyond:
+        raise CaseError(
+            f"{case.id}: the program marked as rank {', '.join(beyond)}, and {case.layout} has "
+            f"ranks 0 to {case.world_size - 1} only; start as many as the layout says "
+            "({world_size} in a word of the command is that number)"
+        )
+
+
+def _check_length(case: Case, run: Run, records: Sequence[RankRecords]) -> None:
+    """Raise if the program exited normally before it had marked enough steps."""
+    if all("end" in rank.by_kind or "failure" in rank.by_kind for rank in records):
+        return
+    done = min(progress.iterations for progress in read_progress(Path(run.plan.records)))
+    raise CaseError(
+        f"{case.id}: the program ended after {done} marked steps, and {case.protocol.iterations} "
+        "are measured; let it train longer ({iterations} in a word of the command is that "
+        f"number), or lower iterations.\nLog: {run.log}, its last lines:\n"
+        f"{last_lines(Path(run.log))}"
+    )
+
+
+def _check_trained(case: Case, records: Sequence[RankRecords]) -> None:
+    """Raise if the steps cannot have trained anything, unless a rank reported a loss."""
+    if any("end" not in r.by_kind or r.by_kind["loss"]["values"] for r in records):
+        return
+    step_s = max(_step_seconds(case, rank) for rank in records)
+    if step_s < _NO_ROOM_S:
+        why = f"a marked step lasts {step_s * 1e6:.2g} microseconds"
+    elif not any(rank.by_kind["libraries"]["imported"] for rank in records):
+        why = "no process that marks has imported a framework, nor numpy"
+    else:
+        return
+    raise CaseError(
+        f"{case.id}: the program trained nothing: {why}, and no step reported a loss; put the "
+        "marks around the training, and if they are there, report its loss: with step() as s: …; "
+        "s.loss(loss)"
+    )
+
+
+def _step_seconds(case: Case, records: RankRecords) -> float:
+    first, end = case.protocol.window
+    steps = [s.seconds for s in records.spans if first <= s.first_step < end]
+    # The GPU is synchronised at the window's end only: all its time may be in the last step.
+    on_gpu = records.by_kind["memory"]["kind"] == "gpu-allocated"
+    return statistics.fmean(steps) if on_gpu else statistics.median(steps)

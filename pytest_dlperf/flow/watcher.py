@@ -1,4 +1,4 @@
-"""Who is told how a case goes on; ``live.py`` shows it."""
+"""Interface to follow the progress of cases; ``session/terminal/progress.py`` shows it."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pytest_dlperf.core.run import RunSummary
 
 
 class Watcher(Protocol):
-    """Is told how a case goes on; ``live.py`` shows it."""
+    """Follows the progress of cases."""
 
-    def tell(self, case: Case, what: str) -> None:
-        """Learn what holds a case up, or what could not be looked at."""
+    def notice(self, case: Case, what: str) -> None:
+        """Show why a case waits, or what could not be looked at."""
         ...
 
     def run_starts(self, case: Case, number: int, of: int) -> None:
-        """Learn that run ``number`` of at least ``of`` is launched."""
+        """Note that run ``number`` of at least ``of`` is launched."""
         ...
 
     def tick(self, case: Case, workdir: Path) -> None:
-        """Look at ``workdir``, which has the ranks' counters: some time has passed."""
+        """Read the ranks' progress counters in ``workdir``; called four times a second."""
         ...
 
     def run_ended(self, case: Case, run: RunSummary) -> None:
-        """Take what a run measured."""
+        """Note what a run measured."""
         ...
 
     def queued(self, name: str, words: str) -> None:
-        """Learn how the job of a case, or of the probe, stands with its scheduler."""
+        """Note the state of the job of a case, or of the probe, in its scheduler."""
         ...

@@ -1,4 +1,4 @@
-"""What a launcher is, and the command of one rank."""
+"""The launcher interface: the target of a launch, ``Launcher``, and the command of one rank."""
 
 from __future__ import annotations
 
@@ -14,27 +14,13 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.hosts import Host
 from pytest_dlperf.core.place import Share
 from pytest_dlperf.launch.program import program_command
-from pytest_dlperf.launch.remote.transport import Ways
+from pytest_dlperf.launch.remote.transport import Transport
 from pytest_dlperf.launch.remote.travelling import with_travelling
-
-
-def behind(
-    prefix: tuple[str, ...], argv: tuple[str, ...], env: Mapping[str, str], *, keep: str
-) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return the command and the environment of ``argv`` started behind ``prefix``.
-
-    The environment travels in the command, by ``env``: a container starts with its image's
-    own. ``keep`` is set outside as well: by it the prefix's own processes are found again.
-    """
-    if not prefix:
-        return argv, dict(env)
-    assignments = (f"{name}={value}" for name, value in sorted(env.items()))
-    return (*prefix, "env", *assignments, *argv), {keep: env[keep]}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
-    """Where ranks run: the interpreter, its path, and the share of the host of each."""
+    """Where and how ranks run: interpreter, path, threads, hosts, and what an arm changes."""
 
     python: str
     #: Put before the target's own path: the plugin's home, the test's folder, the rootdir.
@@ -43,17 +29,17 @@ class Target:
     #: Where a user's own program starts: the folder of its test.
     folder: str = ""
     inject: float = 0.0
-    #: Whether several ranks sample what tells of scaling, after the window.
+    #: Whether several ranks sample facts about scaling, after the window.
     scaling: bool = True
     #: Folder of real data; as the ranks see it.
     data: str | None = None
-    #: Put before the launcher's command; what lies behind it may have other files and programs.
+    #: Put before the launcher's command; behind it there may be other files and programs.
     prefix: tuple[str, ...] = ()
     #: This node's part of a layout of several, where that is started by hand.
     share: Share | None = None
     #: Folder of the case's runs that the nodes of a share put their records into.
     shared_records: Path | None = None
-    #: What an arm of an A/B changes: the tree that stands in for the repository's, a folder of
+    #: What an arm of an A/B changes: the tree that replaces the repository's, a folder of
     #: packages, and variables of the ranks.
     tree: Tree | None = None
     overlay: str = ""
@@ -62,8 +48,8 @@ class Target:
     rendezvous: str = "static"
     #: The hosts of a launch over channels, and how they are reached; none for this host alone.
     hosts: tuple[Host, ...] = ()
-    ways: Ways | None = None
-    #: Values of the user's environment that go to other hosts, in no command.
+    transport: Transport | None = None
+    #: Variables of the user's environment for other hosts; no command holds their values.
     travelling: Mapping[str, str] = field(default_factory=dict)
     #: This package's copy, which every node has.
     package_folder: Path = Path()
@@ -80,11 +66,11 @@ class Launcher(Protocol):
 
     #: Whether it is started once, on the first of several nodes; else once on each.
     starts_all_nodes: ClassVar[bool]
-    #: Name of the launcher's log folder, where that must not outlive the run; else empty.
+    #: Name of the launcher's log folder, if it must not outlive the run; else empty.
     private_logs: ClassVar[str]
-    #: Where single ranks' output lies below the run's folder, as a glob; else empty.
+    #: Glob of single ranks' logs in the run's folder; else empty.
     rank_logs: ClassVar[str]
-    #: Where the launcher tells a rank its number, that on its node, and how many there are.
+    #: Variables in which the launcher gives a rank its number, its number on the node, the count.
     place_variables: ClassVar[tuple[str, str, str]]
 
     def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
@@ -94,19 +80,6 @@ class Launcher(Protocol):
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
         """Return what the launcher needs in the environment."""
         ...
-
-
-def program_beside(target: Target, name: str) -> str:
-    """Return the program of the target's environment, else the one on PATH."""
-    if target.prefix:
-        return name  # where programs lie behind a prefix cannot be seen from here
-    return find_program(target.python, name) or name
-
-
-def find_program(python: str, name: str) -> str | None:
-    """Return the program beside ``python``, else the one on PATH; None if there is neither."""
-    beside = Path(python).with_name(name)
-    return str(beside) if beside.exists() else shutil.which(name)
 
 
 def rank_command(
@@ -161,8 +134,8 @@ def _worker_command(case: Case, target: Target, workdir: Path) -> tuple[str, ...
 def collective_timeout_s(case: Case) -> float:
     """Return how long a rank waits for the others, in seconds.
 
-    Well below the case's own timeout, so that a rank that waits in vain can say so before
-    everything is killed; at most five minutes, instead of a framework's half hour.
+    Well below the case's own timeout, so that a rank that waits in vain can report it before it
+    is killed; at most five minutes, where frameworks wait half an hour.
     """
     return min(300.0, max(5.0, case.protocol.timeout_s / 2))
 
@@ -174,3 +147,30 @@ def join_timeout_s(case: Case, share: Share) -> float:
     """
     runs = 0 if share.node_rank == 0 else case.protocol.runs
     return case.protocol.timeout_s * (1 + runs)
+
+
+def behind(
+    prefix: tuple[str, ...], argv: tuple[str, ...], env: Mapping[str, str], *, keep: str
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the command and the environment of ``argv`` started behind ``prefix``.
+
+    The environment is set in the command, by ``env``, since a container starts with its image's
+    own. The variable ``keep`` is also set for the prefix itself, to find its processes again.
+    """
+    if not prefix:
+        return argv, dict(env)
+    assignments = (f"{name}={value}" for name, value in sorted(env.items()))
+    return (*prefix, "env", *assignments, *argv), {keep: env[keep]}
+
+
+def program_beside(target: Target, name: str) -> str:
+    """Return the program of the target's environment, else on PATH; its name behind a prefix."""
+    if target.prefix:
+        return name  # the folder of programs behind a prefix is not visible from here
+    return find_program(target.python, name) or name
+
+
+def find_program(python: str, name: str) -> str | None:
+    """Return the program in the folder of ``python``, else on PATH; None if it is in neither."""
+    same_folder = Path(python).with_name(name)
+    return str(same_folder) if same_folder.exists() else shutil.which(name)

@@ -1,7 +1,7 @@
-"""One node's share of a training on several: its place in the command, its word to the others.
+"""The part of a multi-node run that this node starts (``--dlperf-node-rank``).
 
-Each node is started by hand. What one of them learns the others learn from a folder that all
-of them see; where there is none, they learn it from the launcher's own timeouts.
+Each node is started by hand. The nodes tell each other through a shared folder that they run, and
+why they stopped; without such a folder they only notice by the launcher's timeouts.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _NODE_RANK: Final = "${NODE_RANK}"
 
 
 def fill_in(argv: tuple[str, ...], share: Share, *, what: str) -> tuple[str, ...]:
-    """Return ``argv`` with this node's place for the launcher's placeholders.
+    """Return ``argv`` with this node's number and the master's address filled in.
 
-    Raises ``UsageError`` about ``what`` if the launcher leaves no place for a node's number.
+    Raises ``UsageError`` about ``what`` if the launcher has no placeholder for a node's number.
     """
     if not any(_NODE_RANK in word for word in argv):
         raise UsageError(
-            f"{what} starts all nodes from the first one, and no share of a single node; leave "
+            f"{what} starts all nodes from the first one, never one node alone; leave "
             "--dlperf-node-rank out"
         )
     values = {
@@ -40,14 +40,14 @@ def fill_in(argv: tuple[str, ...], share: Share, *, what: str) -> tuple[str, ...
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SharedFolder:
-    """What the nodes of one case have in common: records, and why a node stopped."""
+    """The folder that the nodes of one case share: records, and why a node stopped."""
 
     folder: Path
     node_rank: int
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """Say to the other nodes that this one is here, and, if it stops, why."""
+        """Tell the other nodes that this one runs and, if it stops, why."""
         self._begin()
         try:
             yield
@@ -56,7 +56,7 @@ class SharedFolder:
             raise
 
     def _begin(self) -> None:
-        # What others said before was of another session.
+        # Its own files may be left from another session.
         try:
             self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.folder.mkdir(mode=0o700, exist_ok=True)
@@ -70,7 +70,7 @@ class SharedFolder:
         return self.folder / f"run{number}"
 
     def clear(self, number: int) -> None:
-        """Remove an earlier session's records: node 0's to do, as no rank starts without it."""
+        """Remove an earlier session's records, on node 0: no rank starts without it."""
         if self.node_rank == 0:
             for path in self.records(number).glob("rank*"):
                 path.unlink(missing_ok=True)
@@ -79,7 +79,7 @@ class SharedFolder:
         try:
             self._stopped(self.node_rank).write_text(reason, encoding="utf-8")
         except OSError:
-            return  # then they learn it from the launcher's timeout
+            return  # then the others notice by the launcher's timeout
 
     def check_others(self) -> None:
         """Raise ``CaseError`` if another node has stopped since this one began."""

@@ -1,4 +1,4 @@
-"""From a case to its plan: the launcher's command, and the environment of the ranks."""
+"""Make the launch plan of a case: the launcher's command and the environment of the ranks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pytest_dlperf.launch.launchers.torchrun import TorchrunLauncher
 from pytest_dlperf.launch.node_part import fill_in
 from pytest_dlperf.launch.process.orphans import RUN_VARIABLE
 from pytest_dlperf.launch.program import NoLauncher, program_env
-from pytest_dlperf.launch.remote.over_hosts import over_hosts
+from pytest_dlperf.launch.remote.over_hosts import RemoteHosts, over_hosts
 from pytest_dlperf.launch.remote.travelling import environment_files, tuning
 
 #: Every built-in launcher, by the name in ``Case.launcher``.
@@ -34,7 +34,7 @@ LAUNCHERS: Final[Mapping[str, type[Launcher]]] = {
     "torchrun": TorchrunLauncher,
     "paddle.distributed.launch": PaddleLauncher,
 }
-#: The launcher of a framework's ranks where a case says ``auto``.
+#: Default launcher of each framework, for cases with the launcher ``auto``.
 DEFAULT_LAUNCHERS: Final = {
     "torch": "torchrun",
     "paddle": "paddle.distributed.launch",
@@ -52,10 +52,10 @@ def launcher_name(case: Case) -> str:
 
 
 def _compile_caches(case: Case, workdir: Path) -> dict[str, str]:
-    """Return caches of torch.compile that only the runs beside this one share.
+    """Return cache folders of torch.compile that only the runs of this case and session share.
 
-    What another version, another arm or another day has compiled must not be found there. A
-    variable that the user has set is left alone.
+    Code compiled by another version, another arm or on another day must not be found there. A
+    variable that the user has set is not changed.
     """
     if case.framework != "torch":
         return {}
@@ -102,13 +102,15 @@ def make_plan(case: Case, target: Target, workdir: Path) -> LaunchPlan:
         starts_all_nodes=launcher.starts_all_nodes,
         shared_records=str(target.records(workdir)) if target.share else "",
     )
-    if not target.hosts or target.ways is None:
+    if not target.hosts or target.transport is None:
         return plan
     return over_hosts(
         plan,
-        target.hosts,
-        target.ways,
-        prefix=target.prefix,
-        package_folder=target.package_folder,
-        files=environment_files(target),
+        RemoteHosts(
+            hosts=target.hosts,
+            transport=target.transport,
+            prefix=target.prefix,
+            package_folder=target.package_folder,
+            files=environment_files(target),
+        ),
     )

@@ -1,4 +1,4 @@
-"""Asks what lies behind a prefix, or with another interpreter: one launch a framework."""
+"""Probe the environment behind a prefix or of another interpreter: one launch per framework."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.launch.process.orphans import RUN_VARIABLE
 from pytest_dlperf.launch.remote.package_copy import copy_package
 
-#: Begins the line that holds the answer: ``worker/probe.py`` writes it.
+#: Start of the line with the answer, which ``worker/probe.py`` prints.
 _MARK: Final = "dlperf-probe: "
 _LAST_LINES: Final = 12
 #: The first Python that the worker runs on.
@@ -25,7 +25,7 @@ _PYTHON: Final = (3, 10)
 
 
 class Probes:
-    """The answers of one session, in its folder, so that all its processes share them."""
+    """The probes of one session; their answers are files, which all its processes share."""
 
     def __init__(self, *, place: Place, folder: Path, package_folder: Path) -> None:
         self._place = place
@@ -33,7 +33,7 @@ class Probes:
         self._package_folder = package_folder
 
     def facts(self, framework: str, *, timeout_s: float) -> dict[str, Any]:
-        """Return what a probe told, launched unless one has been in this session.
+        """Return the answer of the framework's probe, which is launched once a session.
 
         Raises ``CaseError`` if it failed, with the last lines of its output.
         """
@@ -47,7 +47,7 @@ class Probes:
         return answer
 
     def known(self, framework: str) -> dict[str, Any]:
-        """Return what a probe of this session told; empty if none did."""
+        """Return the answer of a probe of this session; empty if there is none."""
         answer = self._read(framework) or {}
         return {} if "error" in answer else answer
 
@@ -80,7 +80,7 @@ class Probes:
         }
 
     def plan(self, framework: str, timeout_s: float) -> LaunchPlan:
-        """Return the command of a probe."""
+        """Return the launch plan of a probe."""
         workdir = self._folder / f"probe-{framework}"
         argv, env = behind(
             self._place.prefix,

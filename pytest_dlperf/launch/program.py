@@ -1,4 +1,4 @@
-"""A user's own program as the command of a rank, or as one that starts its ranks itself."""
+"""A user's program as the command of a rank, or as a program that starts its ranks itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_dlperf.core.case import Case
 if TYPE_CHECKING:
     from pytest_dlperf.launch.base import Target
 
-#: Tells ``pytest_dlperf.mark`` that it runs inside a case, and of what.
+#: Variable that tells ``pytest_dlperf.mark`` the case that it runs in, as JSON.
 MARK_VARIABLE: Final = "DLPERF_MARK"
 _PYTHON: Final = frozenset({"python", "python3"})
 
@@ -24,7 +24,7 @@ def program_command(case: Case, target: Target) -> tuple[str, ...]:
 
 
 def brings_own_interpreter(case: Case) -> bool:
-    """Return whether nothing of this environment's framework is needed to start ``case``."""
+    """Return whether ``case`` starts without a framework of this environment."""
     return (
         bool(case.command)
         and case.command[0] not in _PYTHON
@@ -35,7 +35,7 @@ def brings_own_interpreter(case: Case) -> bool:
 def program_env(
     case: Case, target: Target, workdir: Path, place_variables: tuple[str, str, str]
 ) -> dict[str, str]:
-    """Return what marks in the program need to know, and which devices it may use."""
+    """Return the variables for marks in the program, and those of the devices it may use."""
     if not case.command:
         return {}
     mark = {
@@ -69,5 +69,5 @@ class NoLauncher:
         return program_command(case, target)
 
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
-        """Return nothing: places are the program's affair."""
+        """Return nothing: the program itself tells its ranks their places."""
         return {}

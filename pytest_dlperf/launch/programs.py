@@ -1,4 +1,4 @@
-"""The programs of launchers: whether they are here, and what brings them."""
+"""Check that a case's launcher program is installed, and say which package installs it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_dlperf.launch.plan import launcher_name
 
 #: Launchers that are programs.
 PROGRAMS: Final = ("torchrun", "horovodrun", "mpirun")
-#: What brings each.
+#: How each is installed.
 _BROUGHT_BY: Final = {
     "torchrun": "the package torch brings it: pip install 'pytest-dlperf[torch]'",
     "horovodrun": "the package horovod brings it: HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITH_GLOO=1 "
@@ -24,11 +24,11 @@ _BROUGHT_BY: Final = {
 def check_program(case: Case, python: str) -> None:
     """Raise ``NotRunError`` if the launcher of ``case`` is a program that is not on this host.
 
-    It is looked for beside ``python``, the interpreter of the ranks, and on PATH.
+    It is looked for in the folder of ``python``, the interpreter of the ranks, and on PATH.
     """
     name = launcher_name(case)
     if name in _BROUGHT_BY and find_program(python, name) is None:
         raise NotRunError(
-            f"{name}, which starts the {case.world_size} ranks, is neither beside {python} nor on "
+            f"{name}, which starts the {case.world_size} ranks, is neither next to {python} nor on "
             f"PATH; {_BROUGHT_BY[name]}"
         )

@@ -12,7 +12,7 @@ from pytest_dlperf.core.hosts import Host
 from pytest_dlperf.flow.nodes import Nodes
 from pytest_dlperf.launch.remote.keepers import keep
 from pytest_dlperf.launch.remote.package_copy import copy_package
-from pytest_dlperf.launch.remote.transport import allocated_hosts, is_this_host, ways_of
+from pytest_dlperf.launch.remote.transport import allocated_hosts, is_this_host, transport_of
 from pytest_dlperf.measure.devices import Devices, detect
 from pytest_dlperf.session.settings import Settings
 
@@ -43,7 +43,7 @@ def make_nodes(settings: Settings, hosts: tuple[Host, ...], folder: Path) -> Nod
         )
     return Nodes(
         hosts=hosts,
-        ways=ways_of(
+        transport=transport_of(
             ssh=settings.ssh,
             python=settings.place.python,
             slurm_job="" if settings.hosts else os.environ.get("SLURM_JOB_ID", ""),
@@ -67,11 +67,9 @@ def devices_of(nodes: Nodes | None) -> Devices:
     try:
         copy_package(nodes.package_folder)
         with keep(
-            [nodes.ways.to(first[0].name)],
+            [nodes.transport.to(first[0].name)],
             "collection",
             package_folder=nodes.package_folder,
-            leases=False,
-            on_wait=lambda _: None,
         ):
             return nodes.reports(first)[first[0].name].devices
     except DlperfError as error:

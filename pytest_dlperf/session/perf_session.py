@@ -34,6 +34,7 @@ from pytest_dlperf.flow.stored import Stored
 from pytest_dlperf.judge import common_shift
 from pytest_dlperf.judge.stats.family import family_size
 from pytest_dlperf.launch.arms.make import Arms
+from pytest_dlperf.launch.arms.worktree import Preparation
 from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.measure.devices import Devices, detect
 from pytest_dlperf.measure.environment import commit_of
@@ -188,7 +189,7 @@ class PerfSession:
             pinned_machine_class=settings.machine_class,
             share_host=settings.share_host,
             gpu_use=GpuUse(
-                wish=settings.busy_gpus,
+                choice=settings.busy_gpus,
                 names=tuple(gpu.name for gpu in self.devices.gpus),
                 prefix=place.prefix,
                 budget=budget,
@@ -222,8 +223,7 @@ class PerfSession:
             folder=settings.workdir / "arms",
             rootdir=settings.rootdir,
             python=settings.place.python,
-            setup=settings.arm_setup,
-            links=settings.arm_links,
+            preparation=Preparation(setup=settings.arm_setup, links=tuple(settings.arm_links)),
             execute=execute,
         )
 

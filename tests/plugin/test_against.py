@@ -109,7 +109,7 @@ def test_head_is_a_null_unless_the_case_imports_what_git_does_not_track(
     assert judgement["verdict"] == "passed"
     is_null = "; both arms are the same: this was a null" in judgement["reason"]
     assert is_null is ("made.py" not in imports)
-    is_told = "; no null: made.py, which git does not track and this case imports"
+    is_told = "; not a null: made.py, which git does not track and this case imports"
     assert (is_told in judgement["reason"]) is not is_null
 
 
@@ -211,7 +211,7 @@ def test_arms_that_import_the_same_file_although_it_differs_are_an_error(reposit
     [
         ("no-such-branch", "has no commit 'no-such-branch'"),
         ("merge-base:no-such-branch", "has no commit 'no-such-branch'"),
-        ("./no/python", "is no program that can be started"),
+        ("./no/python", "is not a program that can be started"),
         ("no-such-thing @ file:///no/such/folder", "does not exist"),
     ],
 )

@@ -148,7 +148,7 @@ def test_a_program_that_marks_its_steps(checkout: Checkout):
         (("--a=HEAD", "--b=A=1", "--launcher=ssh", "--", "x"), 2, "--launcher=ssh: known are"),
         (("--a=HEAD", "--b=A=1", "--warmup=9", "--iterations=9", "--", "x"), 2, "warm-up 9"),
         (("--a=HEAD",), 2, "--b"),
-        (("--a=./no/python", "--b=HEAD", "--suite=net"), 1, "no program that can be started"),
+        (("--a=./no/python", "--b=HEAD", "--suite=net"), 1, "not a program that can be started"),
     ],
 )
 def test_what_cannot_be_compared(

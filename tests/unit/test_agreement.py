@@ -56,7 +56,7 @@ def test_nodes_that_are_alike():
         (replace(REPORT, programs={"torchrun": None}), "torchrun, which starts the ranks"),
         (
             replace(REPORT, devices=replace(REPORT.devices, visible_cores=0)),
-            "n2 has 0 cores, and 1 are asked of it",
+            "n2 has 0 cores, and 1 are needed",
         ),
         (replace(REPORT, devices=replace(REPORT.devices, cpu_name="Xeon")), "n2 is 4x-xeon"),
     ],

@@ -1,1 +1,1 @@
-"""Verdicts on what was measured elsewhere: logs, results files, baselines, plain numbers."""
+"""Verdicts on earlier measurements: logs, results files, baselines, plain numbers."""

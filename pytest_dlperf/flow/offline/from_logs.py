@@ -1,4 +1,4 @@
-"""Cases judged by logs that lie in a folder, in place of training: ``--dlperf-from-logs``."""
+"""Judge cases by the logs in a folder, without training (``--dlperf-from-logs``)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pytest_dlperf.measure.logs.problems import LOSS_LOST
 from pytest_dlperf.measure.logs.registry import SAMPLES, sniff
 from pytest_dlperf.measure.logs.sizes import MISMATCHES
 
-#: Formats that several frameworks write are left out: insightface's, MLPerf's, our own.
+#: Framework that writes a format; formats of several frameworks are left out.
 _FRAMEWORKS: Final = {
     "deepspeed": "torch",
     "deepspeed2021": "torch",
@@ -59,108 +59,19 @@ _FRAMEWORKS: Final = {
     "torchvision": "torch",
     "tsm": "torch",
 }
-
-
-def framework_of(name: str | None) -> str | None:
-    """Return the framework whose programs write the format ``name``; None where none is sure."""
-    return _FRAMEWORKS.get(name or "")
-
-
-#: Problems of a log that is not the training of the case, or came to nothing.
+#: Problems for which a log is refused: another training than the case, or a lost loss.
 _REFUSED: Final = MISMATCHES | {LOSS_LOST}
-#: Files of our own run folders that are no training log.
+#: Files of this package's run folders that are not training logs.
 _OWN: Final = frozenset({"supervisor.log", "output.log"})
-
-
-class LogFolder:
-    """Which logs of a folder are of which case.
-
-    Those of a case are named after its id (``<id>.log``, ``<id>_2.log``, ``<id>/run1/…``), or laid
-    out as ``<layout>/<suite>_b<batch>_<precision>_<run>.log``; these have no word for the
-    framework, which the format of the log tells.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._claims: defaultdict[Path, set[str]] = defaultdict(set)
-        self._formats: dict[Path, str | None] = {}
-
-    @cached_property
-    def _files(self) -> tuple[Path, ...]:
-        return tuple(sorted(path for path in self.folder.rglob("*") if path.is_file()))
-
-    def logs_of(self, case: Case) -> list[Path]:
-        """Return the logs of ``case``, one a run."""
-        named = [path for path in self._files if self._is_named(path, case)]
-        return named or [
-            path
-            for path in self._files
-            if _is_laid_out(path, case) and self._may_be_written_by(path, case)
-        ]
-
-    def claim(self, case: Case) -> bool:
-        """Note which logs a case of this session takes; return whether it has any."""
-        paths = self.logs_of(case)
-        for path in paths:
-            self._claims[path].add(case.id)
-        return bool(paths)
-
-    def rivals(self, case: Case, path: Path) -> list[str]:
-        """Return the ids of other cases that take ``path`` for theirs."""
-        return sorted(self._claims[path] - {case.id})
-
-    def _is_named(self, path: Path, case: Case) -> bool:
-        parts = path.relative_to(self.folder).parts
-        if case.id in parts[:-1]:
-            # One rank speaks for all: every rank of ours writes a file.
-            number = re.fullmatch(r"rank(\d+)\.jsonl", path.name)
-            if number:
-                return int(number[1]) == 0
-            return path.suffix in {".log", ".txt"} and path.name not in _OWN
-        return re.fullmatch(rf"{re.escape(case.id)}([._-]\d+)?(\.\w+)?", path.name) is not None
-
-    def _may_be_written_by(self, path: Path, case: Case) -> bool:
-        """Whether the log has the look that the case declares, or that its framework writes."""
-        if isinstance(case.log_format, LogPattern):
-            return True
-        if path not in self._formats:
-            self._formats[path] = _format_name(path)
-        name = self._formats[path]
-        if case.log_format:
-            return name is None or name == case.log_format
-        return framework_of(name) in {None, case.framework}
-
-
-def _format_name(path: Path) -> str | None:
-    """Return the format that a log looks like; None where it cannot be told or read."""
-    try:
-        with path.open("rb") as stream:
-            found = (sniff(block) for block in blocks(stream))
-            form = next((form for form in found if form is not None), None)
-    except OSError:
-        return None  # its case says why it cannot be read
-    return None if form is None else form.name
-
-
-def _is_laid_out(path: Path, case: Case) -> bool:
-    place = Place.of(str(path))
-    suite = case.suite if case.size == "full" else f"{case.suite}.{case.size}"
-    return (
-        place is not None
-        and place.layout == str(case.layout)
-        and place.model == suite
-        and place.batch_size_per_device == case.batch_size_per_device
-        and case.precision in precisions(place.precision)
-    )
 
 
 def judge_by_logs(
     case: Case, folder: LogFolder, baseline: Baseline | None, rule: Rule, *, hardware: str
 ) -> tuple[Measurement, Judgement]:
-    """Return what the logs of ``case`` measured, one run a log, and the verdict on it.
+    """Return the measurement of ``case`` from its logs, one run per log, and the verdict.
 
-    By their rates alone. Raises ``CaseError`` if there is none, one gives no throughput or is of
-    another training, or one may be of another case as well.
+    Only rates are compared. Raises ``CaseError`` if there is no log, if one has no throughput or
+    is of another training, or if one may belong to another case as well.
     """
     paths = folder.logs_of(case)
     if not paths:
@@ -195,6 +106,93 @@ def judge_by_logs(
     return measurement, judge_logs(before, now, replace(rule, tolerance=given))
 
 
+class LogFolder:
+    """A folder of logs, and which of them belong to which case.
+
+    The logs of a case are named after its id (``<id>.log``, ``<id>_2.log``, ``<id>/run1/…``), or
+    by the layout ``<layout>/<suite>_b<batch>_<precision>_<run>.log``. The latter does not name
+    the framework, so the format of the log decides.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._claims: defaultdict[Path, set[str]] = defaultdict(set)
+        self._formats: dict[Path, str | None] = {}
+
+    @cached_property
+    def _files(self) -> tuple[Path, ...]:
+        return tuple(sorted(path for path in self.folder.rglob("*") if path.is_file()))
+
+    def logs_of(self, case: Case) -> list[Path]:
+        """Return the logs of ``case``, one per run."""
+        named = [path for path in self._files if self._is_named(path, case)]
+        return named or [
+            path
+            for path in self._files
+            if _is_laid_out(path, case) and self._may_be_written_by(path, case)
+        ]
+
+    def claim(self, case: Case) -> bool:
+        """Note the logs of a case of this session; return whether it has any."""
+        paths = self.logs_of(case)
+        for path in paths:
+            self._claims[path].add(case.id)
+        return bool(paths)
+
+    def rivals(self, case: Case, path: Path) -> list[str]:
+        """Return the ids of the other cases that claim ``path``."""
+        return sorted(self._claims[path] - {case.id})
+
+    def _is_named(self, path: Path, case: Case) -> bool:
+        parts = path.relative_to(self.folder).parts
+        if case.id in parts[:-1]:
+            # Every rank writes a file, and one of them is enough.
+            number = re.fullmatch(r"rank(\d+)\.jsonl", path.name)
+            if number:
+                return int(number[1]) == 0
+            return path.suffix in {".log", ".txt"} and path.name not in _OWN
+        return re.fullmatch(rf"{re.escape(case.id)}([._-]\d+)?(\.\w+)?", path.name) is not None
+
+    def _may_be_written_by(self, path: Path, case: Case) -> bool:
+        """Whether the log has the format that the case declares, or one of its framework."""
+        if isinstance(case.log_format, LogPattern):
+            return True
+        if path not in self._formats:
+            self._formats[path] = _format_name(path)
+        name = self._formats[path]
+        if case.log_format:
+            return name is None or name == case.log_format
+        return framework_of(name) in {None, case.framework}
+
+
+def _format_name(path: Path) -> str | None:
+    """Return the detected format of a log; None if it is unknown or the file cannot be read."""
+    try:
+        with path.open("rb") as stream:
+            found = (sniff(block) for block in blocks(stream))
+            form = next((form for form in found if form is not None), None)
+    except OSError:
+        return None  # the error is reported with its case
+    return None if form is None else form.name
+
+
+def _is_laid_out(path: Path, case: Case) -> bool:
+    place = Place.of(str(path))
+    suite = case.suite if case.size == "full" else f"{case.suite}.{case.size}"
+    return (
+        place is not None
+        and place.layout == str(case.layout)
+        and place.model == suite
+        and place.batch_size_per_device == case.batch_size_per_device
+        and case.precision in precisions(place.precision)
+    )
+
+
+def framework_of(name: str | None) -> str | None:
+    """Return the framework that writes the format ``name``; None if several do."""
+    return _FRAMEWORKS.get(name or "")
+
+
 def _check(case: Case, result: LogResult) -> None:
     if result.throughput is None:
         problems = "; ".join(problem.message for problem in result.problems)
@@ -205,7 +203,7 @@ def _check(case: Case, result: LogResult) -> None:
     framework = None if case.command else framework_of(result.format)
     if framework is not None and framework != case.framework:
         mismatch.append(f"a {result.format} log is of {framework}, the case of {case.framework}")
-    # Our own records count what the case counts.
+    # This package's own records have the unit of the case.
     known = case.unit and result.format != "dlperf"
     if known and not same_unit(result.unit or SAMPLES, case.unit):
         mismatch.append(f"it counts {result.unit}, the case {case.unit}")

@@ -1,4 +1,4 @@
-"""What is judged by rates alone: logs, measured cases and stored baselines as one shape."""
+"""Reduce logs, measured cases, baselines and plain numbers to their rates, to judge them alike."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Training = Outcome | Baseline | LogArm | Numbers
 
 
 def arm_of(training: Training) -> LogArm:
-    """Return a training by its rates alone."""
+    """Return the rates of a training, with its conditions as far as they are known."""
     if isinstance(training, LogArm):
         return training
     if isinstance(training, Baseline):
@@ -36,13 +36,13 @@ def arm_of(training: Training) -> LogArm:
 
 
 def numbers_of_arm(training: Training, name: str) -> Numbers:
-    """Return the rates of a training, and nothing else of it."""
+    """Return the rates of a training, without its conditions."""
     arm = arm_of(training)
     return Numbers(name=name, unit=arm.unit, sessions=arm.sessions)
 
 
 def arm_of_logs(results: Sequence[LogResult], name: str) -> LogArm:
-    """Return runs of one training, each with a throughput."""
+    """Return the rates of logs of one training, each of which has a throughput."""
     first = results[0]
     return LogArm(
         name=name,
@@ -79,7 +79,7 @@ def _log_run(result: LogResult) -> LogRun:
 
 
 def _of_baseline(baseline: Baseline) -> LogArm:
-    """Return the stored sessions; a published number's conditions stand in its case id alone."""
+    """Return the stored sessions; for a published number the case id has the conditions."""
     conditions = baseline.conditions
     try:
         case = CaseId.parse(baseline.case_id)

@@ -1,4 +1,4 @@
-"""The two sides of ``dlperf judge``: logs, folders of logs, results files, baseline files."""
+"""Read and judge the two sides of ``dlperf judge``: logs, folders, results files, baselines."""
 
 from __future__ import annotations
 
@@ -30,69 +30,25 @@ from pytest_dlperf.measure.logs.problems import implausible
 from pytest_dlperf.report.json_ import read_shards
 from pytest_dlperf.store.baseline.stored_session import session_of
 
-
-def numbers_of(values: dict[str, Any], path: Path) -> Numbers:
-    """Return the numbers of ``{"unit": "samples/s", "sessions": [{"runs": [512.1, …]}, …]}``.
-
-    Raises ``UsageError`` that names the field for anything else; rates that can be none are left
-    to the judge.
-    """
-    unit, sessions = values.get("unit", ""), values["sessions"]
-    if not isinstance(unit, str):
-        raise UsageError(f"{path}: unit: {unit!r} is no text, such as samples/s")
-    if not isinstance(sessions, list) or not sessions:
-        raise UsageError(f"{path}: sessions: not a list with a session in it")
-    return Numbers(
-        name=path.name,
-        unit=unit,
-        sessions=tuple(
-            _runs(one, unit, f"{path}: sessions[{i}]") for i, one in enumerate(sessions)
-        ),
-    )
-
-
-def _runs(session: Any, unit: str, where: str) -> tuple[float, ...]:
-    runs = session.get("runs") if isinstance(session, dict) else None
-    if not isinstance(runs, list) or not runs:
-        raise UsageError(f"{where}.runs: not a list with a rate in it")
-    own = session.get("unit", unit)
-    if own != unit:
-        raise UsageError(
-            f"{where}.unit: {own!r}, but the file counts {unit!r}; bring all sessions to one unit"
-        )
-    for i, rate in enumerate(runs):
-        if isinstance(rate, bool) or not isinstance(rate, int | float):
-            raise UsageError(f"{where}.runs[{i}]: {rate!r} is no number")
-    return tuple(_float(rate) for rate in runs)
-
-
-def _float(rate: float) -> float:
-    try:
-        return float(rate)
-    except OverflowError:
-        return float("inf")  # a whole number of 400 digits
-
-
 _JSON_BYTES: Final = 64
 _MAGIC: Final = "*?["
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Named:
-    """The files that an argument names, and what is odd about how it names them."""
+def read_sides(texts: Sequence[str], question: Question) -> dict[str, Training]:
+    """Return the trainings of one side; several texts are the results files of one session.
 
-    paths: tuple[Path, ...]
-    #: Folder below which names tell trainings apart.
-    root: str
-    #: Whether they were listed one by one: then they are runs of one training, by declaration.
-    listed: bool = False
-    problems: tuple[Problem, ...] = ()
+    Raises ``UsageError`` as ``read_side`` does, and for a case that is in two of the files.
+    """
+    if len(texts) == 1:
+        return read_side(texts[0], question)
+    named = ", ".join(texts)
+    return _measured(read_shards([Path(text) for text in texts]), named)
 
 
 def read_side(text: str, question: Question) -> dict[str, Training]:
     """Return the trainings that ``text`` names: a file, a folder, a glob, or files with commas.
 
-    Raises ``UsageError`` for what is not there, cannot be read, or gives no throughput.
+    Raises ``UsageError`` for a file that does not exist, cannot be read, or has no throughput.
     """
     named = _named(text)
     [first, *others] = named.paths
@@ -101,24 +57,13 @@ def read_side(text: str, question: Question) -> dict[str, Training]:
     return _of_logs([extract(path, question) for path in named.paths], named, text)
 
 
-def read_sides(texts: Sequence[str], question: Question) -> dict[str, Training]:
-    """Return the trainings of one side; several texts are the results files of one session.
-
-    Raises ``UsageError`` as ``read_side`` does, and for a case that two of the files hold.
-    """
-    if len(texts) == 1:
-        return read_side(texts[0], question)
-    named = ", ".join(texts)
-    return _measured(read_shards([Path(text) for text in texts]), named)
-
-
 def judge_sides(
     before: Training, now: Training, rule: Rule, *, name: str = "the base", paired: bool = False
 ) -> Judgement:
     """Return the verdict on ``now`` against ``before``.
 
-    By the whole judge where both were measured by this tool, by their rates elsewhere; ``paired``:
-    run by run. Raises ``UsageError`` where they are no pairs.
+    By all rules if this tool measured both, else by their rates; with ``paired`` run by run.
+    Raises ``UsageError`` if runs cannot be paired.
     """
     if paired:
         return judge_pairs(numbers_of_arm(before, name), numbers_of_arm(now, "now"), rule)
@@ -132,6 +77,53 @@ def judge_sides(
         baseline = before if isinstance(before, Baseline) else baseline_of(before)
         return judge(now.case, now.measurement, baseline, rule)
     return judge_logs(replace(arm_of(before), name=name), arm_of(now), rule)
+
+
+def pairs_of(
+    before: Mapping[str, Training], now: Mapping[str, Training]
+) -> tuple[dict[str, tuple[Training | None, Training | None]], bool]:
+    """Return the trainings of both sides by key, and whether there is one alone on each.
+
+    If each side has one training, they are judged against each other, whatever their names.
+    """
+    if len(before) == 1 and len(now) == 1:
+        [(key, mine)], [theirs] = now.items(), before.values()
+        return {key: (theirs, mine)}, True
+    keys = [*now, *(key for key in before if key not in now)]
+    if not set(now) & set(before):
+        raise UsageError(
+            f"the two sides have no training in common: {', '.join(sorted(before)[:3])} … and "
+            f"{', '.join(sorted(now)[:3])} …; logs listed with commas are runs of one training, "
+            "whatever their names"
+        )
+    return {key: (before.get(key), now.get(key)) for key in keys}, False
+
+
+def problems_of(before: Training | None, now: Training | None) -> list[tuple[str, Problem]]:
+    """Return the problems of the two sides, each with ``base`` or ``current``."""
+    return [
+        (side, problem)
+        for side, training in (("base", before), ("current", now))
+        for problem in _problems(training)
+    ]
+
+
+def _problems(training: Training | None) -> Sequence[Problem]:
+    if isinstance(training, Outcome) and training.measurement is not None:
+        return training.measurement.problems
+    return (*training.problems, *training.remarks) if isinstance(training, LogArm) else ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Named:
+    """The files that an argument names, and problems with how it names them."""
+
+    paths: tuple[Path, ...]
+    #: Folder below which file names identify trainings.
+    root: str
+    #: Whether they were listed with commas, which declares them as runs of one training.
+    listed: bool = False
+    problems: tuple[Problem, ...] = ()
 
 
 def _named(text: str) -> _Named:
@@ -223,12 +215,12 @@ def _of_logs(results: Sequence[LogResult], named: _Named, text: str) -> dict[str
 
 
 def _of_group(group: Sequence[LogResult], named: _Named) -> list[Problem]:
-    """Return what is odd about how the logs of one training were named."""
+    """Return problems with how the logs of one training were named."""
     for result in group[1:]:
         if result.format != group[0].format:
             raise UsageError(
                 f"{group[0].path} is a {group[0].format} log, {result.path} one of "
-                f"{result.format}: these are no runs of one training; rename one, or move it"
+                f"{result.format}: these are not runs of one training; rename one, or move it"
             )
     paths = {Path(result.path) for result in group}
     found = [p for p in named.problems if any(p.message.startswith(f"{one}: ") for one in paths)]
@@ -246,10 +238,10 @@ def _of_group(group: Sequence[LogResult], named: _Named) -> list[Problem]:
 def _implausible(
     groups: Mapping[str, Sequence[LogResult]],
 ) -> tuple[Mapping[str, list[Problem]], Mapping[str, list[Problem]]]:
-    """Return the speedups that cannot be, over one device and over other layouts.
+    """Return implausible speedups over one device, and over other layouts.
 
-    By the key of the larger layout: as with a live case only what is too fast for one device is
-    itself in doubt; elsewhere the smaller layout may be what was slow.
+    Each by the key of the larger layout. As with a measured case, only a speedup over one device
+    makes the larger layout doubtful; otherwise the smaller layout may have been slow.
     """
     families: defaultdict[str, dict[str, tuple[Place, float]]] = defaultdict(dict)
     for key, group in groups.items():
@@ -269,7 +261,7 @@ def _implausible(
 
 
 def baseline_of(outcome: Outcome) -> Baseline:
-    """Return a measured case as the only session of a baseline."""
+    """Return a baseline whose only session is the measured case."""
     assert outcome.measurement is not None
     return Baseline(
         case_id=outcome.case.id,
@@ -281,36 +273,43 @@ def baseline_of(outcome: Outcome) -> Baseline:
     )
 
 
-def pairs_of(
-    before: Mapping[str, Training], now: Mapping[str, Training]
-) -> tuple[dict[str, tuple[Training | None, Training | None]], bool]:
-    """Return the trainings of both sides by key, and whether there is one alone on each.
+def numbers_of(values: dict[str, Any], path: Path) -> Numbers:
+    """Return the numbers of ``{"unit": "samples/s", "sessions": [{"runs": [512.1, …]}, …]}``.
 
-    One alone on each side is judged against the other, whatever they are called.
+    Raises ``UsageError`` with the name of the field for anything else. Impossible rates, such as a
+    negative one, are left to the judge.
     """
-    if len(before) == 1 and len(now) == 1:
-        [(key, mine)], [theirs] = now.items(), before.values()
-        return {key: (theirs, mine)}, True
-    keys = [*now, *(key for key in before if key not in now)]
-    if not set(now) & set(before):
+    unit, sessions = values.get("unit", ""), values["sessions"]
+    if not isinstance(unit, str):
+        raise UsageError(f"{path}: unit: {unit!r} is not a text, such as samples/s")
+    if not isinstance(sessions, list) or not sessions:
+        raise UsageError(f"{path}: sessions: not a list with a session in it")
+    return Numbers(
+        name=path.name,
+        unit=unit,
+        sessions=tuple(
+            _runs(one, unit, f"{path}: sessions[{i}]") for i, one in enumerate(sessions)
+        ),
+    )
+
+
+def _runs(session: Any, unit: str, where: str) -> tuple[float, ...]:
+    runs = session.get("runs") if isinstance(session, dict) else None
+    if not isinstance(runs, list) or not runs:
+        raise UsageError(f"{where}.runs: not a list with a rate in it")
+    own = session.get("unit", unit)
+    if own != unit:
         raise UsageError(
-            f"the two sides have no training in common: {', '.join(sorted(before)[:3])} … and "
-            f"{', '.join(sorted(now)[:3])} …; logs listed with commas are runs of one training, "
-            "whatever they are called"
+            f"{where}.unit: {own!r}, but the file counts {unit!r}; bring all sessions to one unit"
         )
-    return {key: (before.get(key), now.get(key)) for key in keys}, False
+    for i, rate in enumerate(runs):
+        if isinstance(rate, bool) or not isinstance(rate, int | float):
+            raise UsageError(f"{where}.runs[{i}]: {rate!r} is not a number")
+    return tuple(_float(rate) for rate in runs)
 
 
-def problems_of(before: Training | None, now: Training | None) -> list[tuple[str, Problem]]:
-    """Return what is odd about the two sides, each with ``base`` or ``current``."""
-    return [
-        (side, problem)
-        for side, training in (("base", before), ("current", now))
-        for problem in _problems(training)
-    ]
-
-
-def _problems(training: Training | None) -> Sequence[Problem]:
-    if isinstance(training, Outcome) and training.measurement is not None:
-        return training.measurement.problems
-    return (*training.problems, *training.remarks) if isinstance(training, LogArm) else ()
+def _float(rate: float) -> float:
+    try:
+        return float(rate)
+    except OverflowError:
+        return float("inf")  # a whole number of 400 digits

@@ -1,1 +1,1 @@
-"""The stage that makes arms: trees of other commits, environments with one package changed."""
+"""Arms of an A/B: worktrees of other commits, environments with one package changed."""

@@ -1,4 +1,4 @@
-"""What an arm of an interleaved A/B changes about where ranks run."""
+"""Apply an arm of an A/B to the target of its ranks: path, overlay, variables, threads."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import replace
 from pytest_dlperf.core.arm import ReadyArm, Reported
 from pytest_dlperf.launch.base import Target
 
-#: ``worker/imports.py`` reads them.
+#: ``worker/imports.py`` reads these variables.
 _TREES = "DLPERF_TREES"
 _MODULES = "DLPERF_MODULES"
 
 
-def armed(target: Target, arm: ReadyArm, *, reported: Reported) -> Target:
-    """Return ``target`` as ``arm`` has it; its ranks tell what they import, as ``reported`` says.
+def apply_arm(target: Target, arm: ReadyArm, *, reported: Reported) -> Target:
+    """Return ``target`` changed by ``arm``; ``reported`` says which imports its ranks report.
 
-    The first folder of the path is the worker's: the current one runs every arm.
+    The first folder of the path is the worker's, which stays: the same worker runs both arms.
     """
     worker, *path = target.python_path
     if arm.tree is not None:
@@ -41,8 +41,8 @@ def armed(target: Target, arm: ReadyArm, *, reported: Reported) -> Target:
 def inherited_path(target: Target) -> tuple[str, ...]:
     """Return the entries of the session's own PYTHONPATH, as the ranks of ``target`` get them.
 
-    All are absolute: a relative one is meant from where the session started, and ranks start in
-    the folder of their run. An empty one means that folder as well, which ``target`` has.
+    All are absolute: a relative entry counts from where the session started, but ranks start in
+    the folder of their run. An empty entry is left out: it means a folder that ``target`` has.
     """
     entries = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     if target.tree is None:
@@ -51,7 +51,7 @@ def inherited_path(target: Target) -> tuple[str, ...]:
 
 
 def arm_env(target: Target) -> dict[str, str]:
-    """Return the variables of the arm, and the what its ranks report of their imports."""
+    """Return the variables of the arm, and those that say which imports its ranks report."""
     reported = target.reported
     asked = {_TREES: os.pathsep.join(reported.trees), _MODULES: reported.modules_file}
     return {**target.variables, **{name: text for name, text in asked.items() if text}}

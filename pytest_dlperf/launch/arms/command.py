@@ -1,4 +1,4 @@
-"""A command that makes an arm: under the supervisor, so that it ends when the session does."""
+"""Run a command that prepares an arm, under the supervisor, so that it ends with the session."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_dlperf.core.run import LaunchPlan, Run
 
 #: Runs a plan to its end: ``launch/process/execute.py``.
 Execute = Callable[[LaunchPlan], Run]
-#: By it the supervisor's processes are found again: ``launch/plan.py``.
+#: Marks the processes of the command: see ``RUN_VARIABLE`` in ``launch/process/orphans.py``.
 _RUN_VARIABLE: Final = "DLPERF_RUN"
 _TIMEOUT_S: Final = 7200.0
 _LAST_LINES: Final = 12
@@ -21,7 +21,7 @@ _LAST_LINES: Final = 12
 def run_command(
     argv: Sequence[str], *, cwd: Path, logs: Path, execute: Execute, failed: str
 ) -> None:
-    """Run ``argv`` in ``cwd``; what it prints goes to ``output.log`` in the folder ``logs``.
+    """Run ``argv`` in ``cwd``; its output goes to ``output.log`` in the folder ``logs``.
 
     Raises ``CaseError`` that begins with ``failed`` and ends with the last lines of the log.
     """

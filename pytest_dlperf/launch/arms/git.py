@@ -1,4 +1,4 @@
-"""Asks git about the repository: commits, trees, and what differs between them."""
+"""Ask git about the repository: its top folder, commits, and what differs between two trees."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ from pathlib import Path
 from pytest_dlperf.core.arm import RefArm
 from pytest_dlperf.core.errors import CaseError
 
+_HOOK_VARIABLES = frozenset(
+    {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY"}
+)
+_SUBMODULE = frozenset({"160000", ":160000"})
+
 
 def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run git in ``folder`` and return how it ended; raise ``CaseError`` if there is no git.
 
-    Without the variables by which a hook's git names a repository of its own, and without the
-    repository's hooks: a checkout of an arm is no checkout of the user's.
+    Without the variables by which a git hook names its repository, and without the repository's
+    hooks: they are for checkouts of the user, not for those of arms.
     """
     variables = {name: value for name, value in os.environ.items() if name not in _HOOK_VARIABLES}
     try:
@@ -31,16 +36,13 @@ def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         raise CaseError(f"git cannot be started ({error.strerror}); install it") from error
 
 
-_HOOK_VARIABLES = frozenset(
-    {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY"}
-)
-
-
 def top_of(folder: Path) -> Path:
     """Return the top level of the repository that ``folder`` is in; raise ``CaseError``."""
     done = git(folder, "rev-parse", "--show-toplevel")
     if done.returncode != 0:
-        raise CaseError(f"{folder} is in no git repository, so it has no commits to compare with")
+        raise CaseError(
+            f"{folder} is not in a git repository, so it has no commits to compare with"
+        )
     return Path(done.stdout.removesuffix("\n")).resolve()
 
 
@@ -66,17 +68,17 @@ def commit_of(top: Path, arm: RefArm) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """What git says that two trees differ in: paths from the top; a rename is two of them."""
+    """Paths in the repository that differ between two trees; a rename is two paths."""
 
     tracked: frozenset[str]
-    #: Those of ``tracked`` that are submodules: what they have within is not among the paths.
+    #: Those of ``tracked`` that are submodules, whose files are not among the paths.
     submodules: frozenset[str]
-    #: Neither tracked nor ignored; in the working tree, where that is one of the two.
+    #: Neither tracked nor ignored; only if one of the two is the working tree.
     untracked: frozenset[str]
 
     @property
     def paths(self) -> frozenset[str]:
-        """All of them."""
+        """All paths that differ."""
         return self.tracked | self.untracked
 
 
@@ -100,12 +102,9 @@ def difference(top: Path, commit: str, other: str = "") -> Difference:
 
 
 def known_modules(tree: Path) -> frozenset[str]:
-    """Return the Python files that git tracks in ``tree``, or would; raise ``CaseError``."""
+    """Return the Python files of ``tree`` that git does not ignore; raise ``CaseError``."""
     words = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "*.py")
     return frozenset(_names(tree, *words))
-
-
-_SUBMODULE = frozenset({"160000", ":160000"})
 
 
 def _names(folder: Path, *arguments: str) -> list[str]:

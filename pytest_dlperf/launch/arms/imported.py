@@ -1,4 +1,4 @@
-"""What the ranks of two arms imported from the repository, and whether that differs."""
+"""Compare the files that the ranks of two arms imported from the repository."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _NATIVE: Final = frozenset(
 
 
 def is_native(path: str) -> bool:
-    """Return whether ``path`` is what a module is compiled from."""
+    """Return whether ``path`` is a source that modules are compiled from."""
     return PurePosixPath(path).suffix.lower() in _NATIVE
 
 
 def is_source(path: str) -> bool:
-    """Return whether ``path`` is a module, or what one is compiled from."""
+    """Return whether ``path`` is a module, or a source that modules are compiled from."""
     return PurePosixPath(path).suffix.lower() in _PYTHON or is_native(path)
 
 
@@ -38,8 +38,8 @@ class Imported:
 
     @classmethod
     def of(cls, files: Mapping[str, str], trees: Iterable[Path], *, but: Path) -> Imported:
-        """Return what lies in ``trees``; ``but`` is the folder of runs, which is none of it."""
-        # The tree of an arm may lie within the repository's own.
+        """Return the ``files`` that are in ``trees`` and not in ``but``, the folder of runs."""
+        # The tree of an arm may be inside the repository's own.
         longest_first = sorted({tree.resolve() for tree in trees}, key=lambda t: -len(t.parts))
         found: dict[str, tuple[str, str]] = {}
         for path, digest in files.items():
@@ -57,34 +57,34 @@ class Imported:
 
 @dataclass(frozen=True, kw_only=True)
 class InstalledCopy:
-    """An installed package, or one from elsewhere, that the repository has as well."""
+    """A package that was imported from outside of the repository, which has one of its name."""
 
     path: str
-    #: Python files that were imported of it.
+    #: Number of its Python files that were imported.
     files: int
     #: Whether compiled modules of it were imported.
     compiled: bool
-    #: Package or module in the repository -> how many of the files that has.
+    #: Package or module in the repository -> number of those files that it has too.
     roots: Mapping[str, int]
 
     @classmethod
     def of(cls, *facts: Mapping[str, Any]) -> tuple[InstalledCopy, ...]:
-        """Return those that any of the arms imported, by what their ranks reported."""
-        told = {path: copy for one in facts for path, copy in one["imports"]["copies"].items()}
-        return tuple(cls(path=path, **copy) for path, copy in sorted(told.items()))
+        """Return the copies that any arm imported, from the facts that ranks reported."""
+        copies = {path: copy for one in facts for path, copy in one["imports"]["copies"].items()}
+        return tuple(cls(path=path, **copy) for path, copy in sorted(copies.items()))
 
     def differing(self, paths: Set[str]) -> Iterator[tuple[str, bool]]:
-        """Yield the sources among ``paths`` that it may be made of, and whether it surely is.
+        """Yield the sources among ``paths`` that it may be a copy of, and whether it certainly is.
 
-        It is taken for a copy of the repository's package that has half of its files or more: of
-        one that merely has the same name, as ``tests/torch``, next to none are there.
+        It is a copy if the repository's package has half of its files or more. A package that
+        only has the same name, such as ``tests/torch``, has almost none of them.
         """
         for root, shared in self.roots.items():
             for path in sorted(paths):
                 if is_source(path) and PurePosixPath(path).is_relative_to(root):
                     yield path, 2 * shared >= self.files
         if self.compiled:
-            # What it is compiled from may lie anywhere.
+            # Its sources may be anywhere in the repository.
             certain = any(2 * shared >= self.files for shared in self.roots.values())
             yield from ((path, certain) for path in sorted(paths) if is_native(path))
 
@@ -97,7 +97,7 @@ def tree_of(arm: ReadyArm, top: Path) -> Path | None:
 
 
 def changed(names: Iterable[str], now: Path, before: Path) -> frozenset[str]:
-    """Return the files of ``names`` that differ between two trees, or are in one only."""
+    """Return those of ``names`` whose files differ between two trees, or exist in one only."""
     return frozenset(name for name in names if _digest(now / name) != _digest(before / name))
 
 
@@ -106,7 +106,7 @@ def _digest(path: Path) -> str | None:
 
 
 def secretly_same(now: Imported, before: Imported, changed: Iterable[str]) -> list[str]:
-    """Return the files that differ between the trees, and yet are the same in both arms."""
+    """Return the files that differ between the trees although both arms imported the same."""
     return sorted(
         name
         for name in changed
@@ -119,16 +119,17 @@ def secretly_same(now: Imported, before: Imported, changed: Iterable[str]) -> li
 def never_seen(own: Imported, paths: Iterable[str], tree: Path, other: Path) -> Mapping[str, str]:
     """Return the modules that only ``tree`` has, and that its arm could not have imported.
 
-    Each with a file beside which, or above which, it would have been found: this one was
-    imported from another tree.
+    Each with a file of its folder, or of a folder above, that was imported from another tree.
     """
-    beside = {str(PurePosixPath(name).parent): path for name, path in own.foreign(tree).items()}
+    neighbours = {
+        str(PurePosixPath(name).parent): path for name, path in own.foreign(tree).items()
+    }
     return {
-        path: beside[folder]
+        path: neighbours[folder]
         for path in sorted(paths)
         if is_source(path) and (tree / path).is_file() and not (other / path).is_file()
         for folder in map(str, PurePosixPath(path).parents)
-        if folder in beside
+        if folder in neighbours
     }
 
 

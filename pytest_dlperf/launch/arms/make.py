@@ -1,11 +1,14 @@
-"""Makes arms ready: each kind into what it changes for the ranks."""
+"""Prepare the arms of a session: worktrees, overlays of packages, interpreters, settings.
+
+``FolderCache`` keeps the worktrees and overlays for later sessions.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -27,105 +30,13 @@ from pytest_dlperf.launch.arms.git import commit_of, top_of
 from pytest_dlperf.launch.arms.overlay import Installer
 from pytest_dlperf.launch.arms.resolved import local_path
 
-#: Folders of one kind that are kept, beside those that a living session uses.
+#: Number of folders of one kind that are kept, apart from those that a living session uses.
 _KEPT: Final = 3
-
-
-class KeptFolders:
-    """The folders in ``base``, each made by a name that tells what is in it.
-
-    A folder counts as made when ``NAME.done`` lies beside it and holds the folder's seal: one
-    that was interrupted, or changed since, is made anew. ``NAME.used`` is locked by every
-    session that uses it, while that lives.
-    """
-
-    def __init__(
-        self,
-        base: Path,
-        *,
-        remove: Callable[[Path], None],
-        seal: Callable[[Path], str] = lambda folder: "",
-    ) -> None:
-        self._base = base
-        self._remove = remove
-        self._seal = seal
-        self._held: dict[str, int] = {}
-
-    def made(self, name: str, make: Callable[[Path], None]) -> Path:
-        """Return the folder ``name``, by ``make`` where it is missing; drop the oldest others.
-
-        Whatever ``make`` raises leaves nothing. Raises ``CaseError`` if ``base`` cannot be
-        written.
-        """
-        folder = self._base / name
-        try:
-            self._base.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with FileLock(self._base / "making.lock"):
-                self._make(folder, make)
-                self._hold(name)
-                self._drop_oldest()
-        except OSError as error:
-            raise CaseError(f"cannot make {folder}: {error}") from error
-        return folder
-
-    def _make(self, folder: Path, make: Callable[[Path], None]) -> None:
-        done = folder.with_name(f"{folder.name}.done")
-        if done.exists() and folder.is_dir():
-            if done.read_text(encoding="utf-8") == self._seal(folder):
-                os.utime(done)
-                return
-            if not self._is_free(folder.name):
-                raise CaseError(
-                    f"{folder} was changed since it was made, and another session measures with "
-                    "it; wait for its end, and leave the folder alone"
-                )
-        done.unlink(missing_ok=True)
-        self._remove(folder)
-        try:
-            make(folder)
-        except BaseException:
-            self._remove(folder)
-            raise
-        done.write_text(self._seal(folder), encoding="utf-8")
-
-    def _hold(self, name: str) -> None:
-        if name not in self._held:
-            self._held[name] = self._open(name)
-            fcntl.flock(self._held[name], fcntl.LOCK_SH)
-
-    def _drop_oldest(self) -> None:
-        by_age = sorted(self._base.glob("*.done"), key=lambda path: path.stat().st_mtime)
-        for done in by_age[:-_KEPT]:
-            name = done.name.removesuffix(".done")
-            if not self._is_free(name):
-                continue
-            done.unlink()
-            self._remove(self._base / name)
-            for left in self._base.glob(f"{name}.*"):
-                shutil.rmtree(left) if left.is_dir() else left.unlink()
-
-    def _is_free(self, name: str) -> bool:
-        """Whether no living session uses the folder; none begins to while it is made."""
-        descriptor = self._open(name)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        else:
-            return True
-        finally:
-            os.close(descriptor)
-
-    def _open(self, name: str) -> int:
-        path = self._base / f"{name}.used"
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-
 _IGNORE = '"""The trees of other commits."""\n\ncollect_ignore_glob = ["*"]\n'
 
 
 class Arms:
-    """The arms of one session; each is made once, and its failure is remembered as well."""
+    """The arms of one session; each is prepared once, and an error is remembered as well."""
 
     def __init__(
         self,
@@ -133,15 +44,13 @@ class Arms:
         folder: Path,
         rootdir: Path,
         python: str,
-        setup: str,
-        links: Sequence[str],
+        preparation: worktree.Preparation,
         execute: Execute,
     ) -> None:
         self._folder = folder
         self._rootdir = rootdir
         self._python = python
-        self._setup = setup
-        self._links = tuple(links)
+        self._preparation = preparation
         self._execute = execute
         self._made: dict[Arm, ReadyArm | CaseError] = {}
 
@@ -173,21 +82,20 @@ class Arms:
     def _of_ref(self, arm: RefArm) -> ReadyArm:
         top = top_of(self._rootdir)
         commit = commit_of(top, arm)
-        self._trees = KeptFolders(
+        self._trees = FolderCache(
             self._folder,
             remove=lambda folder: worktree.remove_worktree(top, folder),
             seal=worktree.seal_of,
         )
         self._keep_pytest_out()
-        folder = self._trees.made(
-            worktree.folder_name(commit, self._setup, self._links),
+        folder = self._trees.folder(
+            worktree.folder_name(commit, self._preparation),
             lambda folder: worktree.add_worktree(
                 top,
                 commit,
                 folder,
                 name=arm.name,
-                setup=self._setup,
-                links=self._links,
+                preparation=self._preparation,
                 execute=self._execute,
             ),
         )
@@ -199,7 +107,7 @@ class Arms:
         )
 
     def _keep_pytest_out(self) -> None:
-        """Let no pytest collect the tests of the trees: they have the ids of HEAD's."""
+        """Keep pytest from collecting the tests of the trees: they have the same ids as HEAD's."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             (self._folder / "conftest.py").write_text(_IGNORE, encoding="utf-8")
@@ -210,8 +118,8 @@ class Arms:
         base = self._folder / "packages"
         installer = Installer(self._python, self._execute, base)
         resolved = installer.resolve(requirement)
-        self._overlays = KeptFolders(base, remove=_remove)
-        folder = self._overlays.made(
+        self._overlays = FolderCache(base, remove=_remove)
+        folder = self._overlays.folder(
             installer.folder_name(requirement, resolved),
             lambda folder: installer.install(requirement, resolved, folder),
         )
@@ -224,7 +132,7 @@ def _remove(folder: Path) -> None:
 
 
 def _is_project(path: str) -> bool:
-    """Return whether ``path`` is a folder that can be installed; it may name extras."""
+    """Return whether ``path``, which may end in extras, is a folder that can be installed."""
     folder = local_path(path)
     return folder is not None and any(
         (folder / name).is_file() for name in ("pyproject.toml", "setup.py")
@@ -239,10 +147,100 @@ def _interpreter(python: str) -> str:
         why = (
             "is a folder without pyproject.toml or setup.py, so it cannot be installed"
             if is_folder
-            else "is no program that can be started"
+            else "is not a program that can be started"
         )
         raise CaseError(
             f"{python!r} {why}; name an interpreter, as in .venv/bin/python, or a git ref"
         )
-    # Not resolved: a virtual environment is known by the link that started it.
+    # Not resolved: Python finds its virtual environment by the link that started it.
     return os.path.abspath(found)
+
+
+class FolderCache:
+    """Cache of folders that take long to make: created atomically, reused by later sessions.
+
+    Each folder in ``base`` is named after its content. It counts as complete when the file
+    ``NAME.done`` next to it holds the folder's seal; a folder that was interrupted, or edited
+    since, is made again. Every session locks ``NAME.used`` as long as it uses the folder.
+    """
+
+    def __init__(
+        self,
+        base: Path,
+        *,
+        remove: Callable[[Path], None],
+        seal: Callable[[Path], str] = lambda folder: "",
+    ) -> None:
+        self._base = base
+        self._remove = remove
+        self._seal = seal
+        self._locks: dict[str, int] = {}
+
+    def folder(self, name: str, make: Callable[[Path], None]) -> Path:
+        """Return the folder ``name``, made by ``make`` if it is missing; drop the oldest others.
+
+        An error of ``make`` leaves no folder. Raises ``CaseError`` if ``base`` cannot be
+        written.
+        """
+        folder = self._base / name
+        try:
+            self._base.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with FileLock(self._base / "making.lock"):
+                self._make(folder, make)
+                self._lock_for_use(name)
+                self._drop_oldest()
+        except OSError as error:
+            raise CaseError(f"cannot make {folder}: {error}") from error
+        return folder
+
+    def _make(self, folder: Path, make: Callable[[Path], None]) -> None:
+        done = folder.with_name(f"{folder.name}.done")
+        if done.exists() and folder.is_dir():
+            if done.read_text(encoding="utf-8") == self._seal(folder):
+                os.utime(done)
+                return
+            if not self._is_free(folder.name):
+                raise CaseError(
+                    f"{folder} was changed since it was made, and another session measures with "
+                    "it; wait until that session ends, and do not edit the folder"
+                )
+        done.unlink(missing_ok=True)
+        self._remove(folder)
+        try:
+            make(folder)
+        except BaseException:
+            self._remove(folder)
+            raise
+        done.write_text(self._seal(folder), encoding="utf-8")
+
+    def _lock_for_use(self, name: str) -> None:
+        if name not in self._locks:
+            self._locks[name] = self._open(name)
+            fcntl.flock(self._locks[name], fcntl.LOCK_SH)
+
+    def _drop_oldest(self) -> None:
+        by_age = sorted(self._base.glob("*.done"), key=lambda path: path.stat().st_mtime)
+        for done in by_age[:-_KEPT]:
+            name = done.name.removesuffix(".done")
+            if not self._is_free(name):
+                continue
+            done.unlink()
+            self._remove(self._base / name)
+            for left in self._base.glob(f"{name}.*"):
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+
+    def _is_free(self, name: str) -> bool:
+        """Whether no living session uses the folder; the caller holds the lock for making."""
+        descriptor = self._open(name)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        else:
+            return True
+        finally:
+            os.close(descriptor)
+
+    def _open(self, name: str) -> int:
+        path = self._base / f"{name}.used"
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

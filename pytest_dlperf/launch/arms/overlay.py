@@ -1,4 +1,4 @@
-"""A requirement installed beside an environment: a folder that comes first on the ranks' path."""
+"""Install a requirement into an overlay: a folder that comes first on the ranks' path."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.launch.arms.command import Execute, last_lines, run_command
 from pytest_dlperf.launch.arms.resolved import (
     Resolved,
+    absolute,
     content_of,
     local_path,
     of_pins,
     of_report,
-    words_of,
 )
 
-#: The first pip that tells what it would install.
+#: The first pip that can report what it would install (``--dry-run --report``).
 _PIP: Final = (22, 2)
 
 
 class Installer:
-    """pip of an interpreter, or uv where it has none, or one that is too old.
+    """Installs with the pip of an interpreter, or with uv if that pip is missing or too old.
 
-    ``folder`` is where it keeps what it prints.
+    The output of its commands is kept in ``folder``.
     """
 
     def __init__(self, python: str, execute: Execute, folder: Path) -> None:
@@ -46,9 +46,9 @@ class Installer:
         self._uv = None if self._has_pip else _need_uv(python, found)
 
     def resolve(self, requirement: str) -> Resolved:
-        """Return what ``requirement`` comes to now; raise ``CaseError`` if it cannot be had."""
+        """Return what an installer would install for ``requirement`` now; raise ``CaseError``."""
         if (path := local_path(requirement)) is not None:
-            content_of(path)  # said here, where it is missing, in words of our own
+            content_of(path)  # raises a clear error if it is missing
         name = hashlib.sha256(requirement.encode()).hexdigest()[:24]
         logs = self._folder / f"{name}.resolve"
         try:
@@ -68,7 +68,7 @@ class Installer:
             self._execute_command(command, requirement, logs)
             return of_report(json.loads(report.read_text(encoding="utf-8")))
         wanted, pins = logs.with_suffix(".in"), logs / "pins.txt"
-        wanted.write_text(f"{words_of(requirement)}\n", encoding="utf-8")
+        wanted.write_text(f"{absolute(requirement)}\n", encoding="utf-8")
         options = ("--generate-hashes", "--no-header", "--no-annotate", "--refresh")
         command = (self._uv, "pip", "compile", "--python", self._python, *options)
         try:
@@ -78,13 +78,13 @@ class Installer:
         return of_pins(pins.read_text(encoding="utf-8"), requirement)
 
     def folder_name(self, requirement: str, resolved: Resolved) -> str:
-        """Return the name of the folder of ``requirement``, by everything that decides on it.
+        """Return the name of the folder of ``requirement``: a digest of all that it depends on.
 
-        What it comes to, the interpreter, and what that has installed; of an editable install
-        where it points, not at which commit. Raises ``CaseError``.
+        That is what would be installed, the interpreter, and its installed packages; of an
+        editable install the folder, not its commit. Raises ``CaseError``.
         """
         digest = hashlib.sha256()
-        # What nobody can tell apart is never found again.
+        # A folder whose content is not known for certain is never used again.
         once = "" if resolved.is_certain else uuid.uuid4().hex
         listed = (*resolved.packages, "", *resolved.folders, once)
         for text in (requirement, self._identity(), *self._installed(), *listed):
@@ -92,13 +92,13 @@ class Installer:
         return digest.hexdigest()[:24]
 
     def install(self, requirement: str, resolved: Resolved, folder: Path) -> None:
-        """Install what ``requirement`` came to into ``folder``; raise ``CaseError``."""
+        """Install ``resolved`` into ``folder``; raise ``CaseError`` if that fails."""
         logs = folder.with_name(f"{folder.name}.install")
         if self._uv is not None:
             pins = folder.with_name(f"{folder.name}.txt")
             pins.write_text(resolved.pinned, encoding="utf-8")
             command = (self._uv, "pip", "install", "--python", self._python, "--no-deps")
-            # It knows a folder by the time of its pyproject.toml alone.
+            # uv's cache notices a changed folder by the time of its pyproject.toml only.
             refresh = ("--refresh",) if resolved.folders else ()
             options = (*refresh, "--target", str(folder), "-r", str(pins))
             self._execute_command((*command, *options), requirement, logs)
@@ -114,11 +114,11 @@ class Installer:
 
     def _install(self, requirement: str, folder: str, report: Path) -> tuple[str, ...]:
         path = local_path(requirement)
-        # It keeps what it built of an archive by the name alone.
+        # pip's cache knows what it built of an archive by the name only.
         is_built = path is not None and path.is_file() and path.suffix != ".whl"
         options = ("--no-cache-dir",) if is_built else ()
-        told = ("--report", str(report), "--target", folder)
-        return (*self._pip, "install", *options, *told, words_of(requirement))
+        outputs = ("--report", str(report), "--target", folder)
+        return (*self._pip, "install", *options, *outputs, absolute(requirement))
 
     def _execute_command(self, command: Sequence[str], requirement: str, logs: Path) -> None:
         run_command(
@@ -142,7 +142,7 @@ class Installer:
         if self._uv is not None:
             freeze = (self._uv, "pip", "freeze", "--exclude-editable", "--python", self._python)
             editable = (self._uv, "pip", "list", "--python", self._python)
-        told = []
+        outputs = []
         for command in (freeze, (*editable, "--editable", "--format=json")):
             done = _run(command)
             if done.returncode != 0:
@@ -150,8 +150,8 @@ class Installer:
                     f"what {self._python} has installed cannot be listed:\n"
                     f"{last_lines(done.stderr)}"
                 )
-            told.append(done.stdout)
-        return tuple(told)
+            outputs.append(done.stdout)
+        return tuple(outputs)
 
 
 def _need_uv(python: str, pip: re.Match[str] | None) -> str:
@@ -165,7 +165,7 @@ def _need_uv(python: str, pip: re.Match[str] | None) -> str:
             "installed; python -m ensurepip brings pip"
         )
     raise CaseError(
-        f"{python} has {pip[0]}, which cannot tell what it would install, and there is no uv on "
+        f"{python} has {pip[0]}, which cannot report what it would install, and there is no uv on "
         f"PATH; {wanted} or later can: {python} -m pip install --upgrade pip"
     )
 

@@ -1,4 +1,4 @@
-"""What a requirement comes to today: files by their hash, repositories by commit."""
+"""Resolve a requirement: archives by their hash, repositories by commit, folders by content."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from pytest_dlperf.core.errors import CaseError
 
 _FILE_URL: Final = re.compile(r"(?:@\s*|^)file://(?:localhost)?(/[^;#\s]*)")
 _EXTRAS: Final = re.compile(r"\[[^\]]*\]$")
-#: What tools leave in a project's folder: no part of what it is.
+#: Folders that tools leave in a project, which are not part of its content.
 _LEFT: Final = frozenset({"__pycache__", "node_modules"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resolved:
-    """What an installer would install for a requirement now."""
+    """The packages that an installer would install for a requirement now."""
 
-    #: One line a package: name, version, and what tells its content.
+    #: One line per package: name, version, and its hash or commit.
     packages: tuple[str, ...]
     #: The same of the folders that packages are built from, whose builds may write into them.
     folders: tuple[str, ...] = ()
-    #: In the words of the installer, where it can be told to install just that; else empty.
+    #: Pinned requirements, for an installer that takes them; else empty.
     pinned: str = ""
-    #: Whether all of it is known by its content.
+    #: Whether every package has a hash or a commit.
     is_certain: bool = True
 
 
 def of_report(report: Mapping[str, Any]) -> Resolved:
-    """Return what pip's installation report has; raise ``CaseError``.
+    """Return the packages of pip's installation report; raise ``CaseError``.
 
-    What has no hash and no commit may be another thing each time.
+    A package without hash and commit may differ each time, so the result is not certain then.
     """
     packages: list[str] = []
     folders: list[str] = []
@@ -63,7 +63,7 @@ def of_report(report: Mapping[str, Any]) -> Resolved:
 
 
 def of_pins(text: str, requirement: str) -> Resolved:
-    """Return what the pinned requirements ``text`` name, by uv; raise ``CaseError``."""
+    """Return the packages of uv's pinned requirements ``text``; raise ``CaseError``."""
     named = {Path(unquote(match)) for line in text.splitlines() for match in _urls(line)}
     if (local := local_path(requirement)) is not None:
         named.add(local)
@@ -76,7 +76,7 @@ def _urls(line: str) -> Iterator[str]:
 
 
 def local_path(requirement: str) -> Path | None:
-    """Return the file or folder that ``requirement`` names; None for what lies elsewhere."""
+    """Return the file or folder that ``requirement`` names; None if it names neither."""
     match = _FILE_URL.search(requirement)
     if match is not None:
         return Path(unquote(match[1]))
@@ -85,8 +85,8 @@ def local_path(requirement: str) -> Path | None:
     return Path(path).expanduser().absolute() if is_path and "://" not in path else None
 
 
-def words_of(requirement: str) -> str:
-    """Return ``requirement`` as an installer takes it, from any folder."""
+def absolute(requirement: str) -> str:
+    """Return ``requirement`` with absolute paths, for an installer in another folder."""
     path = local_path(requirement)
     if path is None or "://" in requirement:
         return requirement
@@ -97,7 +97,7 @@ def words_of(requirement: str) -> str:
 def content_of(path: Path) -> str:
     """Return the hash of a file, or of all files of a project's folder; raise ``CaseError``.
 
-    Of a folder without what builds and tools leave there: hidden folders at its top, virtual
+    What builds and tools leave in a folder is ignored: hidden folders at its top, virtual
     environments, the metadata of builds.
     """
     if not path.exists():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from pytest_dlperf.core.errors import CaseError
@@ -12,12 +12,23 @@ from pytest_dlperf.launch.arms.command import Execute, last_lines, run_command
 from pytest_dlperf.launch.arms.git import git
 
 
-def folder_name(commit: str, setup: str, links: Sequence[str]) -> str:
-    """Return the name of a tree's folder: of the commit, and of what prepares it."""
-    if not setup and not links:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Preparation:
+    """How a tree is prepared once git has checked it out."""
+
+    #: Command of the shell, run in the tree: ini ``dlperf_arm_setup``; empty for none.
+    setup: str = ""
+    #: Untracked paths of the repository that are linked into the tree: ini ``dlperf_arm_link``.
+    links: tuple[str, ...] = ()
+
+
+def folder_name(commit: str, preparation: Preparation) -> str:
+    """Return the name of a tree's folder: the commit, and a digest of what prepares the tree."""
+    if preparation == Preparation():
         return commit
-    prepared = hashlib.sha256("\0".join([setup, *links]).encode()).hexdigest()
-    return f"{commit}-{prepared[:12]}"
+    words = "\0".join([preparation.setup, *preparation.links])
+    digest = hashlib.sha256(words.encode()).hexdigest()
+    return f"{commit}-{digest[:12]}"
 
 
 def add_worktree(
@@ -26,8 +37,7 @@ def add_worktree(
     folder: Path,
     *,
     name: str,
-    setup: str,
-    links: Sequence[str],
+    preparation: Preparation,
     execute: Execute,
 ) -> None:
     """Make ``folder`` the tree of ``commit``, link what is untracked, run the setup command.
@@ -41,32 +51,32 @@ def add_worktree(
         raise CaseError(
             f"{name!r}: git worktree add failed for commit {commit}:\n{last_lines(done.stderr)}"
         )
-    for link in links:
+    for link in preparation.links:
         _link(top, folder, link, name)
-    if setup:
+    if preparation.setup:
         run_command(
-            ("sh", "-c", setup),
+            ("sh", "-c", preparation.setup),
             cwd=folder,
             logs=folder.with_name(f"{folder.name}.setup"),
             execute=execute,
-            failed=f"{name!r} was not built; mend ini dlperf_arm_setup ({setup})",
+            failed=f"{name!r} was not built; fix ini dlperf_arm_setup ({preparation.setup})",
         )
 
 
 def remove_worktree(top: Path, folder: Path) -> None:
-    """Remove a tree, and the repository's knowledge of it; nothing if there is none."""
+    """Remove a tree from the disk and from git's list of worktrees; do nothing without one."""
     if folder.exists():
         git(top, "worktree", "remove", "--force", "--force", str(folder))
-        shutil.rmtree(folder, ignore_errors=True)  # what git left, as it is no worktree of it
+        shutil.rmtree(folder, ignore_errors=True)  # git leaves a folder that it does not know
         git(top, "worktree", "prune")
 
 
 def seal_of(folder: Path) -> str:
-    """Return what a tree holds of tracked files: another text when one of them was edited."""
+    """Return a digest of a tree's commit and of the edits of its tracked files."""
     done = git(folder, "diff", "HEAD", "--no-ext-diff")
     head = git(folder, "rev-parse", "HEAD")
     if done.returncode != 0 or head.returncode != 0:
-        return "no tree of git"
+        return "not a git worktree"
     edited = hashlib.sha256(done.stdout.encode(errors="surrogateescape")).hexdigest()
     return f"{head.stdout.strip()} {edited}"
 
@@ -79,8 +89,8 @@ def _link(top: Path, folder: Path, link: str, name: str) -> None:
         raise CaseError(f"ini dlperf_arm_link: {source} does not exist")
     if target.exists() or target.is_symlink():
         raise CaseError(
-            f"ini dlperf_arm_link: {link!r} is tracked in {name!r}, which so has its own; link "
-            "only what git does not know"
+            f"ini dlperf_arm_link: {link!r} is tracked in {name!r}, so that tree has its own; "
+            "link untracked paths only"
         )
     target.parent.mkdir(parents=True, exist_ok=True)
     target.symlink_to(source, target_is_directory=source.is_dir())

@@ -1,1 +1,1 @@
-"""One module a launcher: the command that starts the ranks."""
+"""The launchers, one module each: the command that starts the ranks."""

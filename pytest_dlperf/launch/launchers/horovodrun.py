@@ -1,4 +1,4 @@
-"""horovodrun over gloo: starts the ranks itself, on other hosts through ssh."""
+"""Launcher horovodrun, over gloo: starts all ranks itself, on other hosts through ssh."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class HorovodrunLauncher:
     def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
         """Return the command of the first node, which starts the ranks of all."""
         hosts = "${HOSTS}" if case.layout.nodes > 1 else f"localhost:{case.world_size}"
-        # It calls ssh by that name: its PATH begins with the run's own.
+        # It calls ssh by name: the first folder of its PATH has the run's remote shell.
         remote: tuple[str, ...] = ()
         if target.hosts and case.layout.nodes > 1:
             remote = ("/bin/sh", "-c", 'PATH="$0:$PATH" exec "$@"', str(workdir / "rsh"))
         interface: tuple[str, ...] = ()
         if remote:
-            # Else it starts a service on each host to find one that all have.
+            # Without it, it starts a service on each host to find an interface that all have.
             interface = ("--network-interfaces", "${INTERFACE}")
         return (
             *remote,
             program_beside(target, "horovodrun"),
-            # Named, since it takes MPI by itself where it was built with it.
+            # Named, since it prefers MPI where it was built with it.
             "--gloo",
             # Its cache is a folder in the user's home.
             "--disable-cache",
@@ -42,5 +42,5 @@ class HorovodrunLauncher:
         )
 
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
-        """Return what undoes a leftover of some outer cluster: ranks join each other by it."""
+        """Return an empty TF_CONFIG: TensorFlow would use one left from an outer cluster."""
         return {"TF_CONFIG": ""}

@@ -1,4 +1,4 @@
-"""No launcher: one rank as a plain Python process."""
+"""Launcher ``local``: one rank as a plain Python process."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ class LocalLauncher:
         return rank_command(case, target, workdir, self.place_variables)
 
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
-        """Return the place of the only rank, against a leftover of some outer launcher.
+        """Return the place of the only rank, in place of variables left from an outer launcher.
 
-        Not to a program of its own: many take these variables for a launcher, and wait for it.
+        A user's program gets none: many take these variables as a sign of a launcher, and wait
+        for other ranks.
         """
         return {} if case.command else {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}

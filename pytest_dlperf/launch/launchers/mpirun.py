@@ -1,4 +1,4 @@
-"""mpirun of Open MPI: for Horovod that was built with MPI, and for PyTorch."""
+"""Launcher mpirun of Open MPI, for PyTorch and for Horovod that was built with MPI."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ _FORWARDED: Final = (
     "OMP_NUM_THREADS",
     "DLPERF_RUN",
 )
-
-
 _MEETING: Final = ("MASTER_ADDR", "MASTER_PORT")
 
 
@@ -46,7 +44,7 @@ class MpirunLauncher:
             *(_MEETING if case.framework == "torch" else ()),
             *([MARK_VARIABLE] if case.command else []),
         )
-        # Open MPI refuses root unless it is told; in containers there is nobody else.
+        # Open MPI refuses root without this option, and containers often run as root.
         as_root = ("--allow-run-as-root",) if os.geteuid() == 0 else ()
         remote: tuple[str, ...] = ()
         if case.layout.nodes > 1:
@@ -58,7 +56,7 @@ class MpirunLauncher:
                 *("--mca", "plm_rsh_agent", str(workdir / "rsh" / "ssh")),
                 # All from the first node, which alone can reach the others.
                 *("--mca", "plm_rsh_no_tree_spawn", "1"),
-                # Networks that only look the same on all nodes (a container's bridge) are none.
+                # A container's bridge looks like one network on all nodes, and connects none.
                 *("--mca", "oob_tcp_if_include", "${NETWORK}"),
                 *("--mca", "btl_tcp_if_include", "${NETWORK}"),
             )
@@ -79,7 +77,7 @@ class MpirunLauncher:
         )
 
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
-        """Return where torch's ranks meet; else what undoes a leftover of some outer cluster."""
+        """Return where torch's ranks meet; for TensorFlow an empty TF_CONFIG."""
         if case.framework != "torch":
             return {"TF_CONFIG": ""}
         if case.layout.nodes > 1:
@@ -90,7 +88,7 @@ class MpirunLauncher:
 
 
 def _as_env(case: Case, target: Target) -> tuple[str, ...]:
-    """Return what gives a rank of torch the variables that it reads."""
+    """Return the command that translates MPI's variables to those that torch reads."""
     if case.framework != "torch":
         return ()
     return (target.python, "-m", "pytest_dlperf.worker.from_mpi")

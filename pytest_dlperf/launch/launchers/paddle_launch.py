@@ -1,4 +1,4 @@
-"""``paddle.distributed.launch``: one launcher a node, one rank a device."""
+"""Launcher ``paddle.distributed.launch``: one launcher per node, one rank per device."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PaddleLauncher:
                 "--rank=${NODE_RANK}",
             )
             if target.hosts:
-                # The first node is told by its address: by its name it would not know itself.
+                # By address: by its name the first node does not recognise itself.
                 rendezvous = (
                     "--master=${MASTER_IP}:${MASTER_PORT}",
                     "--host=${NODE_IP}",
@@ -51,7 +51,7 @@ class PaddleLauncher:
             "paddle.distributed.launch",
             *rendezvous,
             *place,
-            # Of a failed rank, versions before 3 print the whole environment as an error.
+            # When a rank fails, versions before 3 print the whole environment as an error.
             "--log_level=CRITICAL",
             "--max_restart=0",
             f"--log_dir={workdir / self.private_logs}",
@@ -60,5 +60,5 @@ class PaddleLauncher:
         )
 
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
-        """Return how long a collective waits; the launcher tells ranks their place itself."""
+        """Return how long a collective waits; the launcher itself gives ranks their places."""
         return {"PADDLE_PG_TIMEOUT": f"{collective_timeout_s(case) * 1000:.0f}"}

@@ -1,4 +1,4 @@
-"""Our own starter of processes for TensorFlow's multi-worker strategy, which brings none."""
+"""Launcher ``tf-multiworker``: this package's own, since TensorFlow has none for that strategy."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ class TfMultiworkerLauncher:
         )
 
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
-        """Return nothing: each rank gets an environment of its own."""
+        """Return nothing: the program sets the environment of each rank."""
         return {}

@@ -1,4 +1,4 @@
-"""torchrun: one agent a node, one rank a device."""
+"""Launcher torchrun: one agent per node, one rank per device."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TorchrunLauncher:
                 "--master-port=${MASTER_PORT}",
             )
             if target.rendezvous == "c10d":
-                # Nodes then get their numbers as they come.
+                # Nodes then get their numbers in the order in which they join.
                 place = (
                     "--rdzv-backend=c10d",
                     "--rdzv-endpoint=${MASTER_ADDR}:${MASTER_PORT}",
@@ -62,13 +62,13 @@ class TorchrunLauncher:
         )
 
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
-        """Return nothing: torchrun tells ranks their place itself."""
+        """Return nothing: torchrun itself gives ranks their places."""
         return {}
 
 
 def _torchrun(target: Target) -> tuple[str, ...]:
-    # Its interpreter is known behind a prefix, the folder of its programs is not; and where torch
-    # is only laid over an environment, that has no program of it.
+    # Behind a prefix the interpreter is known, but not the folder of its programs; and an overlay
+    # with torch does not install torchrun into the environment.
     if target.prefix or (target.overlay and find_program(target.python, "torchrun") is None):
         return (target.python, "-m", "torch.distributed.run")
     return (program_beside(target, "torchrun"),)

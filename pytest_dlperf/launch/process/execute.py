@@ -1,4 +1,4 @@
-"""Execute a plan under a supervisor; the only module of the pytest side that starts ranks."""
+"""Execute a launch plan under a supervisor. All ranks that pytest starts are started here."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def execute(
     lease: int | None = None,
     on_tick: Callable[[Path], None] | None = None,
 ) -> Run:
-    """Run ``plan`` to its end and return what happened; ``on_tick`` is called now and then.
+    """Run ``plan`` to its end and return what happened.
 
-    An exception here, Ctrl-C among them, ends the launch before it goes on. What the launch leaves
-    in its folder for temporary files is removed.
+    ``on_tick`` is called four times a second with the folder of the records. An exception, such
+    as Ctrl-C, ends the launch before it propagates. The launch's temporary files are removed.
     """
     # Not in the run's folder: the path of a socket has 108 bytes at most.
     with tempfile.TemporaryDirectory(prefix="dlperf-", ignore_cleanup_errors=True) as temporary:
@@ -74,7 +74,7 @@ def _execute(
         elapsed_s=time.monotonic() - begin_s,
         started_at_s=started_at_s,
         timed_out=nodes.timed_out or report["end"] == "timeout",
-        end=f"{NODES}{nodes.words}" if nodes.words else end,
+        end=f"{NODES}{nodes.problem}" if nodes.problem else end,
         log=str(workdir / "output.log"),
         alive=frozenset(report["alive"]) if "alive" in report and not plan.nodes else None,
         alive_on=nodes.alive,
@@ -95,8 +95,8 @@ def _start(
         return subprocess.Popen(
             [
                 sys.executable,
-                # Isolated: a file of the test's folder named like one of the standard
-                # library is the ranks' affair.
+                # Isolated: a file of the test's folder must not hide a module of the
+                # standard library.
                 "-I",
                 supervisor_program.__file__,
                 f"--timeout-s={timeout_s:g}",
@@ -113,13 +113,13 @@ def _start(
             stdout=log,
             stderr=subprocess.STDOUT,
             pass_fds=() if lease is None else (lease,),
-            # Out of the terminal's process group: Ctrl-C is pytest's to handle.
+            # Out of the terminal's process group: pytest alone handles Ctrl-C.
             start_new_session=True,
         )
 
 
 def _end(supervisor: subprocess.Popen[bytes], workdir: Path) -> None:
-    """Close the pipe, which ends the launch, and wait until it is gone."""
+    """Close the pipe, which ends the launch, and wait until the supervisor has exited."""
     assert supervisor.stdin is not None
     supervisor.stdin.close()
     deadline_s = time.monotonic() + GRACE_S + UNKILLABLE_S + 5
@@ -129,7 +129,7 @@ def _end(supervisor: subprocess.Popen[bytes], workdir: Path) -> None:
         except (subprocess.TimeoutExpired, KeyboardInterrupt):
             continue  # a second Ctrl-C must not leave ranks behind
     if supervisor.poll() != 0:
-        # It was killed, or is stuck: what it would have ended is found by its environment.
+        # It was killed, or is stuck: find the processes of the launch by their environment.
         supervisor.kill()
         supervisor.wait()
         end_left_over([str(workdir)])

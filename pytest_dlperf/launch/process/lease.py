@@ -1,7 +1,7 @@
-"""The host's lease: one case measures at a time, whatever process it belongs to.
+"""The host's lease: a file lock, so that one case measures on a host at a time.
 
-A lock of the file (``flock``) whose descriptor the supervisor holds too: it is free only when
-the pytest process and every supervisor that it started are gone. The file is never removed.
+The lock (``flock``) belongs to a descriptor that the supervisor holds too: the lease is free only
+when the pytest process and every supervisor that it started are gone. The file is never removed.
 """
 
 from __future__ import annotations
@@ -19,25 +19,13 @@ from typing import Final
 from pytest_dlperf.core import runtime_folder
 
 _POLL_S: Final = 0.2
-#: Between two sentences about who holds the lease: on a busy host holders change all the time.
+#: Between two messages about who holds the lease: on a busy host holders change all the time.
 _AGAIN_S: Final = 60.0
-#: After as long one is told what to do about a holder: one that lives, and one that has ended,
-#: of whose run something is left.
+#: Wait before advice on a holder is given: on one that lives, and on one that has ended but left
+#: processes of its run.
 _LONG_S: Final = 600.0
 _ENDED_S: Final = 30.0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Holder:
-    """Who has taken the lease, as its file says."""
-
-    pid: int
-    case_id: str
-
-    @property
-    def words(self) -> str:
-        """Return it for people: ``pid 123 (case)``."""
-        return f"pid {self.pid} ({self.case_id})"
+_UNKNOWN: Final = "another process"  # it has just taken it, and not written yet
 
 
 @contextlib.contextmanager
@@ -49,9 +37,9 @@ def host_lease(
 ) -> Iterator[int]:
     """Hold this host's lease; yield its descriptor.
 
-    Waits without bound while another holds it, and calls ``on_wait`` with who that is: at
-    once, when it has changed, though at most once a minute, and with what to do when one holds
-    it for long, or has ended and left something that holds it. ``on_poll`` is called now and then.
+    Waits without limit while another process holds it. ``on_wait`` is called with the holder: at
+    once; when the holder has changed, at most once a minute; and with advice when one holds it
+    for long, or has ended and left a process that holds it. ``on_poll`` is called at each look.
     """
     path = _path()
     waiting = _Waiting(path, on_wait or (lambda words: None))
@@ -61,7 +49,7 @@ def host_lease(
         os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "case": case_id}).encode(), 0)
         yield descriptor
     finally:
-        # Closing does not unlock while a supervisor still holds a copy: that is the point.
+        # Closing does not unlock while a supervisor still holds a copy, as intended.
         os.close(descriptor)
 
 
@@ -75,14 +63,24 @@ def lease_holder() -> str | None:
         holder = _holder(descriptor)
         if holder is None:
             return _UNKNOWN
-        return holder.words if _lives(holder.pid) else f"{holder.words}, {_left_by(holder, path)}"
+        return holder.text if _lives(holder.pid) else f"{holder.text}, {_left_by(holder, path)}"
     else:
         return None
     finally:
         os.close(descriptor)
 
 
-_UNKNOWN: Final = "another process"  # it has just taken it, and not written yet
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Holder:
+    """The process that holds the lease, read from the lease's file."""
+
+    pid: int
+    case_id: str
+
+    @property
+    def text(self) -> str:
+        """Return the holder for people: ``pid 123 (case)``."""
+        return f"pid {self.pid} ({self.case_id})"
 
 
 def _path() -> Path:
@@ -111,7 +109,7 @@ def _take(path: Path, waiting: _Waiting, on_poll: Callable[[], None]) -> int:
         except BaseException:
             os.close(descriptor)
             raise
-        # Somebody has removed the file meanwhile: who comes now locks another one.
+        # The file was removed meanwhile: other processes lock another one.
         os.close(descriptor)
 
 
@@ -123,7 +121,7 @@ def _is_in_place(path: Path, descriptor: int) -> bool:
 
 
 def _holder(descriptor: int) -> Holder | None:
-    """Return who has written that it holds the lease; None if nobody has yet."""
+    """Return the holder that the file names; None before a holder has written it."""
     try:
         values = json.loads(os.pread(descriptor, 4096, 0))
         return Holder(pid=int(values["pid"]), case_id=str(values["case"]))
@@ -132,31 +130,31 @@ def _holder(descriptor: int) -> Holder | None:
 
 
 class _Waiting:
-    """What is said while the lease is another's."""
+    """Decides when ``on_wait`` is called while another process holds the lease."""
 
-    def __init__(self, path: Path, say: Callable[[str], None]) -> None:
+    def __init__(self, path: Path, on_wait: Callable[[str], None]) -> None:
         self._path = path
-        self._say = say
+        self._on_wait = on_wait
         self._holder: Holder | None = None
         self._since_s = self._said_s = -1.0
 
     def go_on(self, holder: Holder | None) -> None:
-        """Say who it is, if it is time."""
+        """Report the holder, if it is time."""
         now_s = time.monotonic()
         is_first = self._said_s < 0
         if is_first or holder != self._holder:
             self._since_s = now_s
-            is_told = not is_first and now_s - self._said_s < _AGAIN_S
-            # Who is not told now counts as new once a minute is over.
-            self._holder = self._holder if is_told else holder
-            if not is_told:
-                self._tell(holder.words if holder else _UNKNOWN, now_s)
+            is_too_soon = not is_first and now_s - self._said_s < _AGAIN_S
+            # A holder that is not reported now counts as new once a minute is over.
+            self._holder = self._holder if is_too_soon else holder
+            if not is_too_soon:
+                self._report(holder.text if holder else _UNKNOWN, now_s)
         elif holder is not None and now_s - self._said_s > self._patience_s(holder):
-            self._tell(f"{holder.words}{self._advice(holder, now_s - self._since_s)}", now_s)
+            self._report(f"{holder.text}{self._advice(holder, now_s - self._since_s)}", now_s)
 
-    def _tell(self, words: str, now_s: float) -> None:
+    def _report(self, words: str, now_s: float) -> None:
         self._said_s = now_s
-        self._say(words)
+        self._on_wait(words)
 
     def _patience_s(self, holder: Holder) -> float:
         return _LONG_S if _lives(holder.pid) else _ENDED_S
@@ -181,7 +179,7 @@ def _lives(pid: int) -> bool:
 
 
 def _left_by(holder: Holder, path: Path) -> str:
-    """Return what holds the lease of a process that has ended, and what to do about it."""
+    """Return what still holds the lease of a process that has ended, and what to do about it."""
     left = _pids_that_hold(path)
     if not left:
         return (
@@ -196,7 +194,7 @@ def _left_by(holder: Holder, path: Path) -> str:
 
 
 def _pids_that_hold(path: Path) -> list[int]:
-    """Return the processes of this user that have the file's lock, where the kernel tells."""
+    """Return this user's processes that hold the file's lock, where the kernel shows them."""
     found = set()
     for link in Path("/proc").glob("[0-9]*/fd/*"):
         try:
@@ -205,5 +203,5 @@ def _pids_that_hold(path: Path) -> list[int]:
                 if "lock:" in information.read_text(encoding="ascii"):
                     found.add(int(link.parents[1].name))
         except OSError:
-            continue  # it ended, or is somebody else's
+            continue  # it ended, or belongs to another user
     return sorted(found)

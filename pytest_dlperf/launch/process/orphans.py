@@ -1,4 +1,4 @@
-"""Processes of a run that outlived what was to end them, found by their environment.
+"""Find and kill orphaned processes of a run, by ``DLPERF_RUN`` in their environment.
 
 Standard library only: the far end of a channel uses it.
 """
@@ -13,22 +13,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-#: Tells the processes of one run from all others, also after their parents are gone.
+#: Marks the processes of a run with the run's folder, also after their parents are gone.
 RUN_VARIABLE: Final = "DLPERF_RUN"
 _POLL_S: Final = 0.05
-#: After SIGKILL: a process that still stands then waits for a driver or a disk, perhaps for good.
+#: After SIGKILL: a process that still exists waits for a driver or a disk, perhaps forever.
 _UNKILLABLE_S: Final = 15.0
 
 
 def processes_of(folders: Sequence[str]) -> list[int]:
-    """Return the processes of this user whose run's folder is one of these, or lies in one."""
+    """Return the pids of this user's processes whose run's folder is in one of ``folders``."""
     name = f"{RUN_VARIABLE}=".encode()
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             variables = (entry / "environ").read_bytes().split(b"\0")
         except OSError:
-            continue  # it ended, or is somebody else's
+            continue  # it ended, or belongs to another user
         runs = [v[len(name) :].decode(errors="replace") for v in variables if v.startswith(name)]
         if any(
             run == folder or run.startswith(f"{folder}/") for run in runs for folder in folders
@@ -38,9 +38,9 @@ def processes_of(folders: Sequence[str]) -> list[int]:
 
 
 def end_left_over(folders: Sequence[str], *, after_s: float = 0.0) -> list[int]:
-    """Kill those processes, if they are still there ``after_s`` from now; return their pids.
+    """Kill the processes of runs in ``folders`` that live ``after_s`` from now; return their pids.
 
-    Returns when none is left, or SIGKILL did not end them in time.
+    Returns when none is left, or when SIGKILL did not end them in time.
     """
     killed: set[int] = set()
     begin_s = time.monotonic()

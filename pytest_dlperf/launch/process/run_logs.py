@@ -1,4 +1,4 @@
-"""What a launch prints, kept in bounded space: of a log without end its head and its tail.
+"""Logs of a launch in bounded space: only head and tail of a log that is too long are kept.
 
 Standard library only, and nothing of this package: the supervisor is run by its path.
 """
@@ -12,22 +12,22 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-#: Of ``output.log``; the logs of single ranks have as much again, shared out among them.
+#: Limit of ``output.log``; the logs of single ranks together have the same limit again.
 LOG_BYTES: Final = 64 * 2**20
-#: What single ranks may write before the launch is ended: their launcher owns these files, and
-#: reads them while they grow, so they cannot be shortened before its end.
+#: Size of all ranks' logs at which the launch is ended: their launcher owns these files and reads
+#: them while they grow, so they cannot be shortened before it ends.
 RANK_LOGS_BYTES: Final = 2**30
 _CHUNK: Final = 2**16
 
 
 class CappedLog:
-    """A log that is filled from a pipe; no more than ``limit`` bytes of it lie on the disk.
+    """A log that is filled from a pipe, and never takes more than ``limit`` bytes of the disk.
 
     The second half of the file is a ring while the log grows; it is put in order at the end.
     """
 
     def __init__(self, path: Path, pipe: int, *, limit: int = LOG_BYTES) -> None:
-        #: What to wait for; empty once everybody who writes is gone.
+        #: Descriptors to wait for; empty once every writer is gone.
         self.descriptors = [pipe]
         #: Why the log could not be written; empty if it could.
         self.error = ""
@@ -73,7 +73,7 @@ class CappedLog:
             try:
                 written = os.pwrite(self._file.fileno(), data[:room], place)
             except OSError as error:
-                # The launch goes on, and must not wait for a pipe that nobody empties.
+                # The launch goes on, and must not block on a full pipe.
                 self.error = error.strerror or str(error)
                 return
             self._total += written
@@ -93,7 +93,7 @@ class RankLogs:
         self._workdir, self._pattern, self._private = workdir, pattern, private
 
     def too_long(self, limit: int = RANK_LOGS_BYTES) -> str:
-        """Return how much the ranks have printed, in words, if that is too much."""
+        """Return the size of the ranks' logs for people if it is over ``limit``; else nothing."""
         sizes = {path: size for path in self._paths() if (size := _size(path))}
         if sum(sizes.values()) <= limit:
             return ""
@@ -101,7 +101,7 @@ class RankLogs:
         return f"{sum(sizes.values()) / 2**20:.0f} MiB, most of it in {longest}"
 
     def cap(self) -> None:
-        """Keep head and tail of each that stays where it is, so that all are in bounds."""
+        """Shorten the logs that stay in the run's folder to their limit."""
         cap_files(self._kept())
 
     def _kept(self) -> list[Path]:
@@ -149,9 +149,9 @@ def _join(file: io.FileIO | io.BufferedRandom, head: int, tail: bytes, total: in
 def absorb_logs(folder: Path, log: Path) -> None:
     """Append every ``workerlog.*`` of ``folder`` to ``log``, and move it there; remove the folder.
 
-    For launchers whose log folder holds the whole environment, passwords and all, beside what
-    ranks printed (``paddle.distributed.launch``). The rank that fell silent first comes last,
-    where one looks: the others only saw it go.
+    For launchers whose log folder holds the whole environment, passwords included, next to the
+    output of the ranks (``paddle.distributed.launch``). The rank that stopped printing first comes
+    last, where readers look: the failure mostly began there.
     """
     ranks = [path for path in folder.glob("workerlog.*") if path.is_file()]
     times = {path: path.stat().st_mtime for path in ranks}

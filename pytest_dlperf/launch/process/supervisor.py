@@ -1,11 +1,11 @@
-"""The program that every launch is a child of: starts one launch, and leaves nothing of it.
+"""Program that runs one launch as its child, and ends every process of it.
 
-Standard library only, and of this package what lies beside it: it is run by its path. It is a
-child subreaper, so that every process of the launch stays its descendant whatever session it
-makes or parent it loses; it holds the lease's descriptor, which its launch does not inherit; its
-standard input is a pipe from pytest, whose end of file means that pytest is gone, however it died.
-At the end of the launcher, at the timeout, at a signal, at end of file or when logs grow without
-end it terminates, then kills and reaps every descendant, writes why to ``supervisor.json``, and
+It is run by its path, so it imports the standard library and modules of its own folder only. It is
+a child subreaper, so every process of the launch stays its descendant, also one that makes a new
+session or loses its parent. It holds the descriptor of the lease, which its launch does not
+inherit. Its standard input is a pipe from pytest: end of file means that pytest is gone. When the
+launcher ends, at the timeout, at a signal, at end of file, or when logs grow too long, it
+terminates, then kills and reaps all descendants, writes the reason to ``supervisor.json``, and
 only then exits, which frees the lease.
 """
 
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 if __package__ or TYPE_CHECKING:
     from pytest_dlperf.launch.process.run_logs import CappedLog, RankLogs, absorb_logs
 else:
-    # Last, so that nothing of the standard library is hidden by what lies here.
+    # Last, so that no file of this folder hides a module of the standard library.
     sys.path.append(str(Path(__file__).parent))
     from run_logs import CappedLog, RankLogs, absorb_logs
 
@@ -36,21 +36,21 @@ _PR_SET_CHILD_SUBREAPER: Final = 36  # prctl(2), Linux 3.4
 _POLL_S: Final = 0.05
 #: From SIGTERM to SIGKILL. A CI system's cancel leaves about 10 s in all.
 GRACE_S: Final = 4.0
-#: After SIGKILL: a process that still stands then waits for a driver or a disk, perhaps for good.
+#: After SIGKILL: a process that still exists waits for a driver or a disk, perhaps forever.
 UNKILLABLE_S: Final = 15.0
 _SIZES_EVERY_S: Final = 1.0
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command after ``--`` to its end; return 0 if that could be supervised and told.
+    """Run the command after ``--`` to its end; return 0 if ``supervisor.json`` was written.
 
-    Else the number of the error for which ``supervisor.json`` could not be written.
+    Else return the number of the error that kept it from being written.
     """
     parser = argparse.ArgumentParser(prog="supervisor.py")
     parser.add_argument("--timeout-s", type=float, required=True)
     parser.add_argument("--workdir", type=Path, required=True)
     parser.add_argument("--private-logs", type=Path)
-    parser.add_argument("--rank-logs", default="", help="their glob below the workdir")
+    parser.add_argument("--rank-logs", default="", help="glob of ranks' logs in the workdir")
     parser.add_argument("--temporary", type=Path, help="folder to remove at the end")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args(argv)
@@ -137,10 +137,10 @@ def _wait_for_end(
 
 
 class Drained(Protocol):
-    """What the output of descendants waits in."""
+    """A buffer of the descendants' output, such as a pipe."""
 
     def drain(self) -> None:
-        """Take what is there, so that nobody waits to write."""
+        """Read what is there, so that no process blocks on a write."""
         ...
 
 
@@ -175,8 +175,8 @@ def end_descendants(*, gently: bool, log: Drained | None = None) -> dict[str, An
 
 
 def _signal_all(number: int) -> None:
-    # Ranks before their launcher: Paddle's kills them as soon as it is told to end, and a rank
-    # that is killed cannot say where it stood.
+    # Ranks before their launcher: Paddle's kills them as soon as it gets SIGTERM, and a rank
+    # that is killed cannot report where it was.
     for pid in reversed(descendants(os.getpid())):
         # It may have ended by itself.
         with contextlib.suppress(ProcessLookupError):

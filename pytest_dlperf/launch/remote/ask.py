@@ -1,4 +1,4 @@
-"""Asks several hosts at once: one short command on each, over channels of its own."""
+"""Run one short command on several hosts at once, over channels, and return what it printed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _POLL_S: Final = 0.2
 
 
 class Answer:
-    """What one host said."""
+    """The answer of one host."""
 
     def __init__(self) -> None:
         self.output = b""
-        #: Seconds that its clock is ahead of this one; None if it was not reached.
+        #: Seconds that its clock is ahead of this host's; None if it was not reached.
         self.clock_ahead_s: float | None = None
-        #: Why there is no output, or not all; empty if the command ended well.
+        #: Why output is missing or incomplete; empty if the command succeeded.
         self.problem = ""
 
 
@@ -47,7 +47,7 @@ def ask(
                 answer = answers[channel.name]
                 if kind == "H":
                     assert channel.hello is not None
-                    # It was read at some moment between the two.
+                    # The clock was read between sending and receiving: take the middle.
                     between_s = (
                         max(sent_s, channel.hello["here"] - 1.0) + channel.hello["here"]
                     ) / 2
@@ -84,9 +84,9 @@ def _is_done(channel: Channel) -> bool:
 
 def _problem(channel: Channel) -> str:
     if channel.hello is None:
-        return f"cannot be reached: {channel.words or 'it gave no answer'}"
+        return f"cannot be reached: {channel.last_output or 'it gave no answer'}"
     if channel.end is None:
-        return f"was lost: {channel.words or 'it gave no answer'}"
+        return f"was lost: {channel.last_output or 'it gave no answer'}"
     if channel.end["end"] == "not-started":
         return f"could not start it: {channel.end['message']}"
     if channel.end["exit_code"] != 0:

@@ -1,4 +1,4 @@
-"""What a channel carries where files are not shared: the package there, records back.
+"""Files that a channel carries where nodes share none: the package there, records back.
 
 Standard library only: the far end of a channel uses it.
 """
@@ -18,7 +18,7 @@ _CHUNK: Final = 1 << 16
 
 
 def unpack(data: str, folder: Path) -> None:
-    """Put the package into ``folder``, once."""
+    """Unpack the base64 archive ``data`` into ``folder``, unless that has the package already."""
     if (folder / "pytest_dlperf").exists():
         return
     partial = folder.with_name(f"{folder.name}.{os.getpid()}")
@@ -46,7 +46,7 @@ def _send_back(workdir: Path, send: Callable[[bytes], None]) -> None:
                 os.fdopen(write, "wb") as stream,
                 tarfile.open(fileobj=stream, mode="w|gz") as archive,
             ):
-                # A container may have written files that nobody else can read.
+                # A container may have written files that this user cannot read.
                 archive.add(workdir, arcname=".", filter=_readable_in(workdir))
         finally:
             os._exit(0)
@@ -58,7 +58,7 @@ def _send_back(workdir: Path, send: Callable[[bytes], None]) -> None:
 
 
 def give_records(workdir: Path, without: Iterable[str], send: Callable[[bytes], None]) -> None:
-    """Send what a run left on this node but its settings, and remove it."""
+    """Send the files of a run, except those named in ``without``, and remove them here."""
     for name in without:
         (workdir / name).unlink(missing_ok=True)
     if workdir.exists():

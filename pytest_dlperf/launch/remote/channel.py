@@ -1,8 +1,8 @@
-"""A channel to a node: this end of it. Standard library only.
+"""Near end of a channel to a node, which runs one command there. Standard library only.
 
-It goes over whatever reaches the node: ssh, srun, or nothing at all for this host. The far end
-(``far_side.py``) is sent as source, then takes messages, a line of JSON each, and answers in
-frames: a letter, the length in hexadecimal digits, a line feed, and so many bytes.
+The channel is a process of ssh or srun, or a local one for this host. The source of the far end
+(``far_side.py``) is sent first. The far end then reads messages, a line of JSON each, and answers
+in frames: a letter, the length in hexadecimal digits, a line feed, and the data.
 
 =====  =====================================================
 frame  holds
@@ -35,7 +35,7 @@ from pytest_dlperf.core.hosts import Reach
 from pytest_dlperf.launch.remote.far_side import BEGIN
 
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
-#: What the far end consists of, each after what it imports.
+#: Modules of the far end, each after those that it imports.
 _SENT: Final = (
     "core.errors",
     "core.runtime_folder",
@@ -50,7 +50,7 @@ _SENT: Final = (
 _BEAT_S: Final = 2.0
 _CHUNK: Final = 1 << 16
 _HEADER: Final = re.compile(rb"([A-Z])([0-9a-f]+)\n")
-#: The far end's first words: reads the length of its source, then the source.
+#: Program of the far end: reads the length of its source, then the source, and runs it.
 _BOOT: Final = """
 import os, sys
 def read(size):
@@ -69,7 +69,7 @@ exec(compile(read(int(digits)), "dlperf", "exec"))
 
 
 class Channel:
-    """One node's channel, with what has come over it so far."""
+    """The channel to one node, and what has come over it so far."""
 
     def __init__(self, reach: Reach) -> None:
         words = (reach.python, "-I", "-c", _BOOT)
@@ -80,7 +80,7 @@ class Channel:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
-            # Ctrl-C is pytest's to handle.
+            # pytest alone handles Ctrl-C.
             start_new_session=True,
         )
         assert self.process.stdout is not None
@@ -91,20 +91,21 @@ class Channel:
         self._buffer = b""
         self._has_begun = False
         self._beat_s = time.monotonic()
-        #: What came before the first frame, and beside the frames: ssh's own words.
-        self.said = b""
+        #: Output before the first frame and on standard error: messages of ssh.
+        self.other_output = b""
         self.hello: dict[str, Any] | None = None
         self.heard_s = time.monotonic()
-        #: When nothing more could come.
+        #: When the far end closed its output.
         self.over_s = self.heard_s
         #: How the command ended; None until it did.
         self.end: dict[str, Any] | None = None
 
     def begin(self, nonce: dict[str, str], meet_at: str, *, clear: str = "") -> None:
-        """Send the far end, which then says hello.
+        """Send the source of the far end, which then answers with a hello frame.
 
-        ``nonce`` names a file, and its text, that a shared folder has; ``meet_at`` is the first
-        node of the launch; ``clear`` is the folder of a run of which nothing may live there.
+        ``nonce`` is the path and text of a file, by which the node finds out whether it shares
+        files with this host; ``meet_at`` is the first node of the launch; processes there of the
+        run folder ``clear`` are killed.
         """
         source = far_end().encode()
         self._write(b"%d\n" % len(source) + source)
@@ -115,7 +116,7 @@ class Channel:
         self._write(json.dumps(message).encode() + b"\n")
 
     def beat(self) -> None:
-        """Say, now and then, that this end is there."""
+        """Send a heartbeat, an empty line, if the last one is two seconds old."""
         if time.monotonic() - self._beat_s > _BEAT_S and not self.is_over:
             self._beat_s = time.monotonic()
             self._write(b"\n")
@@ -125,43 +126,43 @@ class Channel:
         with self._writing, contextlib.suppress(BrokenPipeError):
             if self.process.stdin.closed:
                 return
-            # Where the far end is gone its own words say why.
+            # If the far end is gone, its output says why.
             while data:
                 data = data[self.process.stdin.write(data) :]
 
     def close(self) -> None:
-        """Say that nobody waits any more: the far end ends what it started."""
+        """Close the pipe; the far end then ends what it started."""
         with self._writing:
             if self.process.stdin is not None and not self.process.stdin.closed:
                 self.process.stdin.close()
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether the far end has closed its output."""
         return self.output is None
 
     @property
     def is_lost(self) -> bool:
-        """Whether it ended without having said how the command did."""
+        """Whether the channel ended before the far end reported how its command ended."""
         return self.is_over and self.end is None
 
     @property
-    def words(self) -> str:
-        """Return what the channel's program said, its last lines."""
-        text = self.said.decode("utf-8", errors="replace").strip()
+    def last_output(self) -> str:
+        """Return the last lines that ssh or srun printed, as one line."""
+        text = self.other_output.decode("utf-8", errors="replace").strip()
         return " | ".join(line.strip() for line in text.splitlines()[-4:] if line.strip())
 
     def take_errors(self) -> None:
-        """Keep what is there on standard error."""
+        """Read what is there on standard error, and keep it for ``last_output``."""
         assert self.errors is not None
         data = os.read(self.errors.fileno(), _CHUNK)
-        self.said = (self.said + data)[-_CHUNK:]
+        self.other_output = (self.other_output + data)[-_CHUNK:]
         if not data:
             self.errors.close()
             self.errors = None
 
     def take(self) -> list[tuple[str, bytes]]:
-        """Return the frames that are there; hello and end are noted as well."""
+        """Return the frames that have come; keep hello and end as attributes too."""
         assert self.output is not None
         data = os.read(self.output.fileno(), _CHUNK)
         if not data:
@@ -175,7 +176,7 @@ class Channel:
             before, found, rest = self._buffer.partition(BEGIN)
             if not found:
                 return []
-            self.said, self._buffer, self._has_begun = before[-_CHUNK:], rest, True
+            self.other_output, self._buffer, self._has_begun = before[-_CHUNK:], rest, True
         return self._frames()
 
     def _frames(self) -> list[tuple[str, bytes]]:
@@ -194,7 +195,7 @@ class Channel:
         return frames
 
     def kill(self) -> None:
-        """End the channel itself, where closing it did not."""
+        """Close the channel, and kill its process if that has not ended."""
         self.close()
         if self.process.poll() is None:
             self.process.kill()
@@ -206,7 +207,7 @@ class Channel:
 
 
 def far_end() -> str:
-    """Return the source that is sent: modules under their own names, then its start."""
+    """Return the source of the far end: its modules under their own names, then a call of main."""
     sources = {
         f"pytest_dlperf.{name}": (_PACKAGE / f"{name.replace('.', '/')}.py").read_text(
             encoding="utf-8"
@@ -233,12 +234,12 @@ def far_end() -> str:
 
 
 def as_exit_code(code: int) -> int:
-    """Return the exit code of a command as a shell has it: above 128 for a signal."""
+    """Return the exit code as a shell reports it: 128 plus the number of a signal."""
     return code if code >= 0 else 128 - code
 
 
 def pump(channels: Sequence[Channel], timeout_s: float) -> list[tuple[Channel, str, bytes]]:
-    """Wait for any of the channels; return the frames that came, and keep all of them alive."""
+    """Wait for any of the channels and return the frames that came; send heartbeats to all."""
     by_file: dict[Any, tuple[Channel, bool]] = {}
     for channel in channels:
         channel.beat()
@@ -259,5 +260,5 @@ def pump(channels: Sequence[Channel], timeout_s: float) -> list[tuple[Channel, s
 
 
 def reach_from_json(values: dict[str, Any]) -> Reach:
-    """Return the reach that a program was told of by file."""
+    """Return the ``Reach`` that a settings file holds as JSON."""
     return Reach(**{**values, "argv": tuple(values["argv"])})

@@ -1,9 +1,9 @@
-"""The program that runs one launch on several nodes, each at the far end of a channel.
+"""Program that runs one launch on several nodes, over a channel to each.
 
-Standard library only. It is itself the command of a supervisor, so that its channels end
-however pytest does. What the nodes print comes out in whole lines, of all but the first after
-the node's name; how each ended stands in ``nodes.json``. When one of them
-ends badly all others are ended at once: launchers wait for each other for minutes.
+Standard library only. It is the command of a supervisor, so its channels end even if pytest is
+killed. The nodes' output is printed in whole lines, with the node's name in front except for the
+first node. ``nodes.json`` says how each node ended. When one node fails, all others are ended at
+once, since launchers wait for each other for minutes.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if __name__ == "__main__":  # run by its path, in isolated mode
 from pytest_dlperf.launch.remote.channel import Channel, as_exit_code, pump, reach_from_json
 
 _POLL_S: Final = 0.2
-#: From the end of the pipes to the end of the channels: the far end terminates, then kills.
+#: From closing the pipes to killing the channels: the far end first terminates, then kills.
 _ENDING_S: Final = 12.0
-#: A line that grows longer is broken.
+#: A longer line is printed in pieces.
 _LINE_BYTES: Final = 1 << 18
-#: For the records of a node that shares no files.
+#: Time to send the records of a node that shares no files.
 _COLLECTING_S: Final = 60.0
-#: Time after the first bad end in which the other nodes can still say what they saw.
+#: Time after the first failure in which the other nodes can still print error messages.
 _LAST_WORDS_S: Final = 1.0
 
 
@@ -43,29 +43,29 @@ class Node:
         self.channel = Channel(reach_from_json(values["reach"]))
         self._line = b""
         self._archive: IO[bytes] | None = None
-        #: Whether it was lost before its command, or those of others, had ended.
+        #: Whether its channel was lost before all commands had ended.
         self.was_lost = False
 
     @property
     def has_command(self) -> bool:
-        """Whether it is given a command; else a launcher on another node starts its ranks."""
+        """Whether it gets a command; if not, a launcher on another node starts its ranks."""
         return bool(self.values["run"]["argv"])
 
     @property
     def is_done(self) -> bool:
-        """Whether its command has ended, and everything about it is here."""
+        """Whether its command has ended, or its channel has."""
         return self.channel.end is not None or self.channel.is_over
 
     @property
     def is_bad(self) -> bool:
-        """Whether it ended otherwise than in good order."""
+        """Whether its command failed, or its channel was lost."""
         end = self.channel.end
         if end is None:
             return self.channel.is_lost
         return bool(end["end"] != "exited" or end["exit_code"] != 0)
 
     def take(self, kind: str, data: bytes) -> None:
-        """Take a frame: pass output on in whole lines, keep the archive."""
+        """Handle a frame: print output in whole lines, store the archive."""
         if kind == "O":
             head, found, tail = data.rpartition(b"\n")
             if found:
@@ -81,13 +81,13 @@ class Node:
             self._archive.write(data)
 
     def _print(self, lines: list[bytes]) -> None:
-        # The first node has the first rank, whose lines are read as they are.
+        # Without a name in front: log formats are read from the first rank, on the first node.
         prefix = f"{self.channel.name}: ".encode() if self.rank else b""
         sys.stdout.buffer.write(b"".join(prefix + line + b"\n" for line in lines))
         sys.stdout.buffer.flush()
 
     def finish(self) -> dict[str, Any]:
-        """Unpack what came back, and return how the node ended."""
+        """Unpack the node's archive, and return how the node ended."""
         if self._line:
             self._print([self._line])
         if self._archive is not None:
@@ -103,13 +103,13 @@ class Node:
         return {
             "exit_code": None,
             "end": "lost" if self.channel.hello else "not-reached",
-            "message": self.channel.words,
+            "message": self.channel.last_output,
             "silent_s": self.channel.over_s - self.channel.heard_s,
         }
 
 
 def unpack(archive: Path, workdir: Path) -> None:
-    """Put the files of a node's run into ``workdir``; those that are here already stay."""
+    """Unpack the files of a node's run into ``workdir``; keep files that exist there."""
     with tarfile.open(archive) as files:
         try:
             for member in files:
@@ -121,14 +121,14 @@ def unpack(archive: Path, workdir: Path) -> None:
                     assert content is not None
                     target.write_bytes(content.read())
         except tarfile.ReadError as error:
-            sys.stdout.write(f"records of a node came back torn: {error}\n")
+            sys.stdout.write(f"the records of a node arrived incomplete: {error}\n")
 
 
 def main(argv: list[str]) -> int:
     """Run the launch that the file ``argv[0]`` describes; return its exit code."""
     path = Path(argv[0])
     job = json.loads(path.read_text(encoding="utf-8"))
-    path.unlink()  # it holds environment
+    path.unlink()  # it holds values of environment variables
     asked: list[int] = []
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda received, _frame: asked.append(received))
@@ -136,7 +136,7 @@ def main(argv: list[str]) -> int:
     channels = [node.channel for node in nodes]
     started_s = time.monotonic()
     for node in nodes:
-        # An earlier launch of this run may have lost what was to end its processes.
+        # Processes of an earlier launch of this run may have lost their supervisor.
         clear = str(path.parent) if node.values["reach"]["argv"] else ""
         node.channel.begin(job["nonce"], node.values["run"]["meet_at"], clear=clear)
     end = _greet(channels, started_s + job["connect_timeout_s"], asked)
@@ -159,7 +159,7 @@ def main(argv: list[str]) -> int:
 
 
 def _greet(channels: list[Channel], deadline_s: float, asked: list[int]) -> str:
-    """Wait until every node is there; return why not, else nothing."""
+    """Wait until every node has answered; return the reason if one does not, else nothing."""
     while any(channel.hello is None for channel in channels):
         pump(channels, _POLL_S)
         if asked:
@@ -190,7 +190,7 @@ def _start(nodes: list[Node], job: dict[str, Any]) -> None:
                 **json.loads(text),
                 "kind": "run",
                 "workdir": str(node.workdir),
-                # A little longer than here, so that it is this end that says why.
+                # A little longer than here, so that this end reports the timeout.
                 "timeout_s": job["timeout_s"] + _ENDING_S,
                 "send_back": not node.channel.hello["sees"],
             }
@@ -198,7 +198,7 @@ def _start(nodes: list[Node], job: dict[str, Any]) -> None:
 
 
 def _collect(nodes: list[Node]) -> None:
-    """Ask nodes whose commands a launcher started for the records that they alone have."""
+    """Fetch the records of nodes that share no files and whose ranks a launcher started."""
     for node in nodes:
         hello = node.channel.hello
         if hello is not None and not hello["sees"]:
@@ -242,9 +242,9 @@ def _until_one_ends_badly(nodes: list[Node], deadline_s: float, asked: list[int]
 
 
 def _end_all(nodes: list[Node], *, last_words_s: float) -> None:
-    """Close the pipes, take what still comes, then end the channels themselves.
+    """Close the pipes after ``last_words_s``, print what still comes, then kill the channels.
 
-    After ``last_words_s``: ranks can still say what they saw when another one ended.
+    Until then ranks can print how they noticed that another one ended.
     """
     begin_s = time.monotonic()
     while not all(node.channel.is_over for node in nodes):

@@ -1,9 +1,9 @@
-"""The far end of a channel: starts one command on its node, and leaves nothing of it.
+"""Far end of a channel: run one command on its node, and end every process of it.
 
 Standard library only, and Python 3.10: its source comes over the channel, so that a node needs
-neither this package nor a shared file system. Its standard input is the pipe: as long as
-something is heard on it, somebody waits for this end. Its standard output carries frames; see
-``channel.py``. Every process of the command is its descendant, as under ``supervisor.py``.
+neither this package nor a shared file system. Standard input carries messages and heartbeats:
+without them for 20 s the session counts as gone. Standard output carries frames; see
+``channel.py``. Every process of the command is a descendant, as under ``supervisor.py``.
 """
 
 from __future__ import annotations
@@ -29,49 +29,13 @@ from pytest_dlperf.launch.process.supervisor import descendants, end_descendants
 from pytest_dlperf.launch.remote.carried import give_records, unpack
 from pytest_dlperf.launch.remote.network import identity, interface_to, network_to, own_address
 
-# What the far end of a channel hears: messages, and that somebody is there.
-#
-# Standard library only.
-
-#: Silence on the pipe after which nobody waits for this end any more: a cut link closes nothing.
+#: Seconds without a message or heartbeat after which the session counts as gone: a cut link does
+#: not close the pipe.
 SILENCE_S: Final = 20.0
 _WAIT_S: Final = 0.2
-
-
-class Pipe:
-    """Standard input as messages: a line of JSON each; an empty one: somebody is there."""
-
-    def __init__(self) -> None:
-        self._buffer = b""
-        self._heard_s = time.monotonic()
-        self.gone = ""
-
-    def look(self, timeout_s: float, *others: int) -> list[Any]:
-        """Wait for input, or for ``others``; return the messages that are there."""
-        readable, _, _ = select.select([0, *others], [], [], timeout_s)
-        if 0 in readable:
-            data = os.read(0, _CHUNK)
-            if not data:
-                self.gone = "pytest-gone"
-            self._heard_s = time.monotonic()
-            self._buffer += data
-        elif time.monotonic() - self._heard_s > SILENCE_S:
-            self.gone = "nothing-heard"
-        *lines, self._buffer = self._buffer.split(b"\n")
-        return [json.loads(line) for line in lines if line.strip()]
-
-    def wait(self) -> Any:
-        """Return the next message; None if nobody is there any more."""
-        while not self.gone:
-            messages = self.look(_WAIT_S)
-            if messages:
-                return messages[0]
-        return None
-
-
-#: Begins the frames; what a login shell prints before it is none.
+#: Start marker of the frames: output before it, such as a login banner, is ignored.
 BEGIN: Final = b"\0dlperf-channel\0\n"
-#: Of the node's own environment, what a command gets; all else is named by the job.
+#: Variables that a command gets from the node's own environment; the job gives all others.
 KEPT: Final = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TMPDIR", "TZ",
     "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
@@ -86,7 +50,7 @@ _GRACE_S: Final = 8.0
 
 
 def main() -> None:
-    """Say hello, take one job, and do it."""
+    """Send the hello frame, read one job, and do it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # child subreaper, see supervisor.py
     asked: list[int] = []
@@ -116,8 +80,40 @@ def main() -> None:
         send("E", {"exit_code": None, "end": "not-started", "message": f"{error}"})
 
 
+class Pipe:
+    """Standard input as messages, a line of JSON each; an empty line is a heartbeat."""
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._heard_s = time.monotonic()
+        #: Why the session counts as gone; empty while it does not.
+        self.gone = ""
+
+    def look(self, timeout_s: float, *others: int) -> list[Any]:
+        """Wait for input, or for the descriptors ``others``; return the messages that came."""
+        readable, _, _ = select.select([0, *others], [], [], timeout_s)
+        if 0 in readable:
+            data = os.read(0, _CHUNK)
+            if not data:
+                self.gone = "pytest-gone"
+            self._heard_s = time.monotonic()
+            self._buffer += data
+        elif time.monotonic() - self._heard_s > SILENCE_S:
+            self.gone = "nothing-heard"
+        *lines, self._buffer = self._buffer.split(b"\n")
+        return [json.loads(line) for line in lines if line.strip()]
+
+    def wait(self) -> Any:
+        """Return the next message; None if the session is gone."""
+        while not self.gone:
+            messages = self.look(_WAIT_S)
+            if messages:
+                return messages[0]
+        return None
+
+
 def send(kind: str, value: Any) -> None:
-    """Write one frame: JSON, or bytes as they are; whoever is gone gets nothing."""
+    """Write one frame: bytes unchanged, other values as JSON. A closed pipe is ignored."""
     data = value if isinstance(value, bytes) else json.dumps(value).encode()
     frame = kind.encode() + b"%x\n" % len(data) + data
     with contextlib.suppress(BrokenPipeError):
@@ -195,7 +191,7 @@ def _run(pipe: Pipe, job: dict[str, Any], asked: list[int]) -> None:
 
 
 def _end_with_parent() -> None:
-    """Let the command be told to end if this process is killed; what it leaves, others end."""
+    """Have the kernel send SIGTERM to the command if this process is killed."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)  # PR_SET_PDEATHSIG
 
@@ -224,7 +220,7 @@ def _wait_for_end(
 
 
 class _Forwarded:
-    """The pipe of a command that is being ended: what it still says is sent on."""
+    """The output of a command that is being ended, which is still sent on."""
 
     def __init__(self, command: subprocess.Popen[bytes]) -> None:
         self._command = command
@@ -242,7 +238,7 @@ def _pid_namespace() -> str:
 
 
 def _forward_rest(command: subprocess.Popen[bytes]) -> None:
-    """Send what waits in the pipe, and no more: somebody may write to it without end."""
+    """Send the output that is in the pipe now; a process may go on writing without end."""
     assert command.stdout is not None
     os.set_blocking(command.stdout.fileno(), False)
     with contextlib.suppress(BlockingIOError):
@@ -265,7 +261,7 @@ def _environment(job: dict[str, Any]) -> dict[str, str]:
 
 
 def _behind(prefix: list[str], environment: dict[str, str], argv: list[str]) -> list[str]:
-    """Return the command behind a prefix, which may start with an environment of its own."""
+    """Return the command behind a prefix, which may start a container with another environment."""
     if not prefix:
         return argv
     named = (f"{name}={text}" for name, text in sorted(environment.items()) if name not in KEPT)
@@ -273,9 +269,9 @@ def _behind(prefix: list[str], environment: dict[str, str], argv: list[str]) -> 
 
 
 def _keep(pipe: Pipe, job: dict[str, Any]) -> None:
-    """Keep a node for a case: its lease, where asked for, and the package for its ranks.
+    """Hold a node for a case: its lease, where asked for, and the package for its ranks.
 
-    Both stay until the last process of the case's runs is gone, however this side ended.
+    Both stay until the last process of the case's runs is gone.
     """
     folder = Path(job["folder"])
     lease: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
@@ -288,14 +284,14 @@ def _keep(pipe: Pipe, job: dict[str, Any]) -> None:
             send("L", {})
             while not pipe.gone:
                 pipe.look(1.0)
-            # What runs them ends them; unless it was killed.
+            # Their own supervisor ends them, unless it was killed.
             end_left_over(job["runs"], after_s=_GRACE_S)
             if job["package"]:
                 shutil.rmtree(folder.parent, ignore_errors=True)
                 with contextlib.suppress(OSError):
-                    folder.parents[1].rmdir()  # unless other sessions have theirs there
+                    folder.parents[1].rmdir()  # unless other sessions use it
     except _Gone:
-        return  # nobody waits for the lease any more
+        return  # the session is gone: the lease is not needed
 
 
 class _Gone(Exception):

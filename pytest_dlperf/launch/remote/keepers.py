@@ -1,4 +1,4 @@
-"""Keeps the nodes of a case ready: their channels, this package's copy, and their leases."""
+"""Hold the nodes of a case while it measures: a channel to each, the package's copy, the lease."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,8 +22,18 @@ from pytest_dlperf.launch.remote.over_hosts import CONNECT_TIMEOUT_S, nonce_of, 
 
 _POLL_S: Final = 0.2
 _BEAT_S: Final = 2.0
-#: The far end waits for what runs there to be gone.
+#: The far end first waits until the processes of the runs there are gone.
 _ENDING_S: Final = 10.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Leases:
+    """What is called while the leases of a case's hosts are taken."""
+
+    #: Called with the holder and the host of a lease that another session holds.
+    on_wait: Callable[[str], None]
+    #: Called when it is this host's turn.
+    take_this_host: Callable[[], None]
 
 
 @contextlib.contextmanager
@@ -32,18 +43,15 @@ def keep(
     *,
     package_folder: Path,
     runs: Sequence[Path] = (),
-    leases: bool,
-    on_wait: Callable[[str], None],
-    own: str = "",
-    take_own: Callable[[], None] = lambda: None,
+    this_host: str = "",
+    leases: Leases | None = None,
 ) -> Iterator[None]:
     """Hold the nodes of ``reaches`` for a case, with this package's copy on each.
 
-    With ``leases`` also the lease of each host, taken in the order of their names, so that no two
-    sessions wait for each other, and kept until no process of the case's ``runs`` is left;
-    ``on_wait`` is told who has one. This host, ``own``, has its place in that order: ``take_own``
-    is called there. Raises ``CaseError`` for a node that cannot be reached, and for one host under
-    two names.
+    With ``leases`` the lease of each host is taken too, in the order of the hosts' names, so that
+    no two sessions wait for each other; ``this_host`` is the name of this host, if the case uses
+    it. A node keeps its lease until no process of the case's ``runs`` is left. Raises
+    ``CaseError`` for a node that cannot be reached, and for one host under two names.
     """
     nonce = nonce_of(package_folder)
     write_nonce(nonce)
@@ -55,12 +63,13 @@ def keep(
             channel.begin(nonce, reaches[0].name)
         beats.start()
         _await(channels, lambda channel: channel.hello is not None, timeout_s=CONNECT_TIMEOUT_S)
-        _check_apart(channels, own)
+        _check_distinct(channels, this_host)
         packed = ""
         turns = {channel.name: channel for channel in channels}
-        for name in sorted({*turns, own} - {""}):
-            if name == own:
-                take_own()
+        for name in sorted({*turns, this_host} - {""}):
+            if name == this_host:
+                if leases is not None:
+                    leases.take_this_host()
                 continue
             channel = turns[name]
             assert channel.hello is not None
@@ -70,13 +79,13 @@ def keep(
                 {
                     "kind": "keep",
                     "case": case_id,
-                    "lease": leases,
+                    "lease": leases is not None,
                     "runs": [str(folder) for folder in runs],
                     "package": "" if channel.hello["sees"] else packed,
                     "folder": str(package_folder),
                 }
             )
-            _await_lease(channel, on_wait)
+            _await_lease(channel, leases)
         yield
     finally:
         done.set()
@@ -89,9 +98,9 @@ def keep(
             channel.kill()
 
 
-def _check_apart(channels: Sequence[Channel], own: str) -> None:
+def _check_distinct(channels: Sequence[Channel], this_host: str) -> None:
     """Raise ``CaseError`` if two names lead to one host."""
-    names = {identity(): own} if own else {}
+    names = {identity(): this_host} if this_host else {}
     for channel in channels:
         assert channel.hello is not None
         other = names.setdefault(channel.hello["host"], channel.name)
@@ -115,7 +124,7 @@ def _without_caches(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 def _beat(channels: Sequence[Channel], done: threading.Event) -> None:
-    """Let the nodes know that somebody is there, whatever the session does."""
+    """Send heartbeats from a thread, so that no node takes a busy session for lost."""
     while not done.wait(_BEAT_S / 2):
         for channel in channels:
             channel.beat()
@@ -133,23 +142,24 @@ def _await(
 
 
 def not_reached(channel: Channel) -> str:
-    """Return that a node cannot be reached, with what its channel's program said."""
+    """Return the message that a node cannot be reached, with the last output of ssh or srun."""
     return (
-        f"{channel.name} cannot be reached: {channel.words or 'it gave no answer'}; look with "
-        f"dlperf doctor --hosts={channel.name}:1, and name ssh's options with --dlperf-ssh"
+        f"{channel.name} cannot be reached: {channel.last_output or 'it gave no answer'}; look "
+        f"with dlperf doctor --hosts={channel.name}:1, and name ssh's options with --dlperf-ssh"
     )
 
 
-def _await_lease(channel: Channel, on_wait: Callable[[str], None]) -> None:
+def _await_lease(channel: Channel, leases: Leases | None) -> None:
+    """Return once the node is ready, and its lease held where ``leases`` are taken."""
     while True:
         for _, kind, data in pump([channel], _POLL_S):
             if kind == "L":
                 return
-            if kind == "W":
-                on_wait(f"{json.loads(data)['holder']} on {channel.name}")
+            if kind == "W" and leases is not None:
+                leases.on_wait(f"{json.loads(data)['holder']} on {channel.name}")
         if channel.is_over or channel.end:
             said: dict[str, Any] = channel.end or {}
             raise CaseError(
                 f"{channel.name} was lost while it was made ready: "
-                f"{said.get('message') or channel.words or 'it gave no answer'}"
+                f"{said.get('message') or channel.last_output or 'it gave no answer'}"
             )

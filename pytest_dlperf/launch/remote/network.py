@@ -1,4 +1,4 @@
-"""How this node reaches others: address, interface and network. Standard library only, Linux."""
+"""The address, interface and network by which this node reaches others (Linux, stdlib only)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 
 
 def identity() -> str:
-    """Return what tells this node from others, whatever name leads to it."""
+    """Return an identity of this node that does not depend on the name it is reached by."""
     found = []
     for path, read in ((_BOOT_ID, _text_of), ("/proc/self/ns/net", os.readlink)):
         try:
@@ -49,8 +49,8 @@ def interface_to(host: str) -> str:
 def own_address(host: str) -> str:
     """Return the address that this node has in the network of ``host``; empty if unknown.
 
-    Of the first node itself, whose name may lead to its loopback: that of the interface that
-    other nodes can reach.
+    On the first node itself, whose name may resolve to the loopback address, this is the address
+    of an interface that other nodes can reach.
     """
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -59,7 +59,6 @@ def own_address(host: str) -> str:
     except OSError:
         return ""
     if not found.startswith("127."):
-        # A node's own address is reached by its loopback; the interface still has it.
         return found
     return next((a for a, _ in interfaces().values() if not a.startswith("127.")), "")
 

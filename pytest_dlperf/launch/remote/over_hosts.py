@@ -1,4 +1,4 @@
-"""A plan on several hosts: what each of them runs, at the far end of a channel."""
+"""Extend a launch plan to several hosts: each host's command, the conductor's file, the result."""
 
 from __future__ import annotations
 
@@ -8,30 +8,105 @@ import secrets
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pytest_dlperf.core.hosts import Host
 from pytest_dlperf.core.run import LaunchPlan, NodePlan
-from pytest_dlperf.launch.remote import conductor
+from pytest_dlperf.launch.remote import conductor, rsh_agent
+from pytest_dlperf.launch.remote.package_copy import program_in_copy
 from pytest_dlperf.launch.remote.rsh_agent import SHELL
-from pytest_dlperf.launch.remote.transport import Ways
+from pytest_dlperf.launch.remote.transport import Transport
 from pytest_dlperf.launch.remote.travelling import ENVIRONMENT_FILE
 
 #: Where the ranks meet on the first node, unless the launcher finds a port itself.
 _DEFAULT_PORT: Final = 29500
+#: Time in which every node must answer.
+CONNECT_TIMEOUT_S: Final = 30.0
+#: The supervisor waits so much longer than the plan: the conductor reports the timeout itself.
+LONGER_S: Final = 30.0
+#: Variables set to the node's interface to the others, unless the user sets them: by default
+#: libraries take the interface of the host's own name, which may be the loopback.
+_INTERFACE_VARIABLES: Final = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
+_SETTINGS: Final = "rsh.json"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RemoteHosts:
+    """The hosts of a launch, how they are reached, and what the ranks find there."""
+
+    hosts: tuple[Host, ...]
+    transport: Transport
+    #: Put before the commands that a launcher starts through its remote shell.
+    prefix: tuple[str, ...]
+    #: Folder of this package's copy.
+    package_folder: Path
+    #: Text of each file that is written into the run's folder on every host.
+    files: dict[str, str]
+
+
+def over_hosts(plan: LaunchPlan, remote: RemoteHosts) -> LaunchPlan:
+    """Return ``plan`` such that it runs on the hosts of ``remote``.
+
+    A launcher that starts ranks on other hosts itself gets a remote shell that uses channels.
+    """
+    hosts, files = remote.hosts, remote.files
+    commands = commands_on(hosts, plan, fill_port=False)
+    env = {name: text.replace("${MASTER_ADDR}", hosts[0].name) for name, text in plan.env.items()}
+    if len(commands) < len(hosts):
+        files = _remote_shell(plan, env, remote)
+    commanded = {host.name: argv for host, argv in commands}
+    return replace(
+        plan,
+        nodes=tuple(
+            NodePlan(
+                reach=remote.transport.to(host.name),
+                # Empty for hosts whose ranks a launcher starts: they only get a channel.
+                argv=commanded.get(host.name, ()),
+                env=env,
+                files=files,
+            )
+            for host in hosts
+        ),
+    )
+
+
+def _remote_shell(plan: LaunchPlan, env: dict[str, str], remote: RemoteHosts) -> dict[str, str]:
+    """Return the files that give a launcher its remote shell: named ``ssh``, first on its PATH."""
+    agent = program_in_copy(remote.package_folder, rsh_agent)
+    settings = Path(plan.workdir) / _SETTINGS
+    words = (remote.transport.python, "-I", str(agent), str(settings))
+    run = {
+        "env": env,
+        "cwd": plan.cwd,
+        "prefix": list(remote.prefix),
+        "files": remote.files,
+        "meet_at": remote.hosts[0].name,
+        "interface_variables": _INTERFACE_VARIABLES,
+    }
+    job = {
+        "nonce": nonce_of(Path(plan.workdir)),
+        "connect_timeout_s": CONNECT_TIMEOUT_S,
+        "timeout_s": plan.timeout_s + LONGER_S,
+        "reaches": {h.name: asdict(remote.transport.away(h.name)) for h in remote.hosts},
+        "run": run,
+    }
+    return {
+        **remote.files,
+        SHELL: f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n',
+        _SETTINGS: json.dumps(job),
+    }
 
 
 def commands_on(
     hosts: Sequence[Host], plan: LaunchPlan, *, fill_port: bool = True
 ) -> list[tuple[Host, tuple[str, ...]]]:
-    """Return each command with the host that it is typed on.
+    """Return each command of ``plan`` with the host that it is started on.
 
-    Without ``fill_port`` the port where ranks meet is left open: the first node names a free one.
-
-    A launcher of one node's ranks is started on every host, with its number; one that starts
-    ranks everywhere on the first host alone.
+    A launcher of one node's ranks is started on every host, with the host's number; one that
+    starts the ranks of all nodes is started on the first host only. Without ``fill_port`` the port
+    where ranks meet stays a placeholder, since the first node finds a free one.
     """
     names = ",".join(f"{host.name}:{host.devices}" for host in hosts)
     found = []
@@ -53,89 +128,8 @@ def commands_on(
     return found
 
 
-#: Until every node has answered.
-CONNECT_TIMEOUT_S: Final = 30.0
-#: How much longer than its plan the supervisor waits: the conductor says why a run timed out.
-LONGER_S: Final = 30.0
-#: Variables that name a node's interface to the others, unless the user names one: libraries
-#: take that of the host's own name, which may lead to its loopback.
-_INTERFACE_VARIABLES: Final = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
-_SETTINGS: Final = "rsh.json"
-
-
-def over_hosts(
-    plan: LaunchPlan,
-    hosts: Sequence[Host],
-    ways: Ways,
-    *,
-    prefix: tuple[str, ...],
-    package_folder: Path,
-    files: dict[str, str],
-) -> LaunchPlan:
-    """Return ``plan`` such that it runs on ``hosts``, each reached by ``ways``.
-
-    A launcher that starts ranks on other hosts itself gets a remote shell that uses channels.
-    """
-    commands = commands_on(hosts, plan, fill_port=False)
-    env = {name: text.replace("${MASTER_ADDR}", hosts[0].name) for name, text in plan.env.items()}
-    if len(commands) < len(hosts):
-        files = _remote_shell(
-            plan, env, hosts, ways, prefix=prefix, package_folder=package_folder, files=files
-        )
-    commanded = {host.name: argv for host, argv in commands}
-    return replace(
-        plan,
-        nodes=tuple(
-            NodePlan(
-                reach=ways.to(host.name),
-                # None for hosts whose ranks a launcher starts: they are only kept in touch with.
-                argv=commanded.get(host.name, ()),
-                env=env,
-                files=files,
-            )
-            for host in hosts
-        ),
-    )
-
-
-def _remote_shell(
-    plan: LaunchPlan,
-    env: dict[str, str],
-    hosts: Sequence[Host],
-    ways: Ways,
-    *,
-    prefix: tuple[str, ...],
-    package_folder: Path,
-    files: dict[str, str],
-) -> dict[str, str]:
-    """Return the files that give a launcher its remote shell: named ``ssh``, first on its PATH."""
-    agent = package_folder / "pytest_dlperf" / "launch" / "rsh_agent.py"
-    settings = Path(plan.workdir) / _SETTINGS
-    words = (ways.python, "-I", str(agent), str(settings))
-    run = {
-        "env": env,
-        "cwd": plan.cwd,
-        "prefix": list(prefix),
-        "files": files,
-        "meet_at": hosts[0].name,
-        "interface_variables": _INTERFACE_VARIABLES,
-    }
-    job = {
-        "nonce": nonce_of(Path(plan.workdir)),
-        "connect_timeout_s": CONNECT_TIMEOUT_S,
-        "timeout_s": plan.timeout_s + LONGER_S,
-        "reaches": {host.name: asdict(ways.away(host.name)) for host in hosts},
-        "run": run,
-    }
-    return {
-        **files,
-        SHELL: f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n',
-        _SETTINGS: json.dumps(job),
-    }
-
-
 def nonce_of(folder: Path) -> dict[str, str]:
-    """Return the file by which a node tells whether it sees ``folder``; its text is random."""
+    """Return path and random text of the file by which a node finds out if it sees ``folder``."""
     path = folder / "seen"
     try:
         return {"path": str(path), "text": path.read_text(encoding="ascii")}
@@ -144,14 +138,14 @@ def nonce_of(folder: Path) -> dict[str, str]:
 
 
 def write_nonce(nonce: dict[str, str]) -> None:
-    """Put the file there."""
+    """Write the file of ``nonce_of``."""
     Path(nonce["path"]).write_text(nonce["text"], encoding="ascii")
 
 
 def command_over_hosts(plan: LaunchPlan) -> tuple[str, ...]:
-    """Write what the nodes of ``plan`` run into its folder; return the command that runs it.
+    """Write the conductor's file for ``plan`` into its folder; return the conductor's command.
 
-    The file holds environment: its owner alone may read it, and the command removes it.
+    The file holds environment variables: only its owner may read it, and the conductor removes it.
     """
     workdir = Path(plan.workdir)
     settings = [json.loads(n.files[_SETTINGS]) for n in plan.nodes if _SETTINGS in n.files]
@@ -171,7 +165,7 @@ def command_over_hosts(plan: LaunchPlan) -> tuple[str, ...]:
                     "cwd": plan.cwd,
                     "prefix": [],
                     "files": node.files,
-                    # The first looks at another, as its own name may lead to its loopback.
+                    # The first looks at another: its own name may resolve to the loopback.
                     "meet_at": names[0] if rank or len(names) == 1 else names[1],
                     "interface_variables": _INTERFACE_VARIABLES,
                 },
@@ -187,12 +181,12 @@ def command_over_hosts(plan: LaunchPlan) -> tuple[str, ...]:
 
 
 def _here(reach: dict[str, Any]) -> dict[str, Any]:
-    """Let the far end on this host run with this interpreter: the ranks' may lie elsewhere."""
+    """Use this interpreter for the far end on this host: the ranks' may be in a container."""
     return reach if reach["argv"] else {**reach, "python": sys.executable}
 
 
 def remove_settings(workdir: Path) -> None:
-    """Remove what may hold environment: already done, unless a launch was killed."""
+    """Remove the files that may hold environment variables; needed if a launch was killed."""
     for name in ("launch.json", _SETTINGS, ENVIRONMENT_FILE):
         (workdir / name).unlink(missing_ok=True)
 
@@ -201,29 +195,29 @@ class NodesEnd(NamedTuple):
     """How the nodes of a launch ended."""
 
     timed_out: bool = False
-    #: What is wrong with nodes, rather than with ranks; empty for nothing.
-    words: str = ""
+    #: Failure of a node, rather than of a rank; empty for none.
+    problem: str = ""
     #: Processes that lived when the launch was ended, by host name and PID namespace.
     alive: Mapping[str, frozenset[int]] = {}
 
 
 def how_nodes_ended(workdir: Path) -> NodesEnd:
-    """Return how the nodes ended, as the conductor has told; of one host alone nothing."""
+    """Return how the nodes ended, from the conductor's ``nodes.json``; empty for one host."""
     path = workdir / "nodes.json"
     if not path.exists():
         return NodesEnd()
     report = json.loads(path.read_text(encoding="utf-8"))
-    words = [said for node in report["nodes"] if (said := _said_of(node, report["end"]))]
+    problems = [text for node in report["nodes"] if (text := _problem_of(node, report["end"]))]
     return NodesEnd(
         timed_out=report["end"] == "timeout",
-        words="; ".join(words),
+        problem="; ".join(problems),
         alive={
             node["where"]: frozenset(node["alive"]) for node in report["nodes"] if "alive" in node
         },
     )
 
 
-def _said_of(node: dict[str, Any], end: str) -> str:
+def _problem_of(node: dict[str, Any], end: str) -> str:
     said = f": {node['message']}" if node.get("message") else ""
     if node["end"] == "not-reached" and end == "not-reached":
         return f"{node['node']} cannot be reached{said or ': it gave no answer'}"

@@ -1,24 +1,25 @@
-"""A copy of this package for another interpreter: without the packages installed beside it."""
+"""A copy of this package for another interpreter, without the other installed packages."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
 from pytest_dlperf.core.errors import CaseError
 
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
-#: Not for a rank: tests, which a later session would collect there, and what reports are made of.
+#: Not needed by ranks: tests, which a later session would collect there, and assets of reports.
 _LEFT_OUT: Final = ("__pycache__", "test_*.py", "baselines", "vendor")
 
 
 def copy_package(folder: Path) -> None:
-    """Put a copy of this package into ``folder``, once.
+    """Copy this package into ``folder``, unless that has a copy. Raises ``CaseError``.
 
-    The folder that this package is installed in must not come onto another interpreter's path:
-    the packages beside it would hide that one's own. And it need not exist in a container.
+    The folder that this package is installed in must not be on another interpreter's path: the
+    other packages there would hide that interpreter's own. And a container may not have it.
     """
     target = folder / _PACKAGE.name
     if target.exists():
@@ -35,3 +36,9 @@ def copy_package(folder: Path) -> None:
         shutil.rmtree(partial.parent)
     except OSError as error:
         raise CaseError(f"cannot copy the worker to {folder}: {error}") from error
+
+
+def program_in_copy(folder: Path, module: ModuleType) -> Path:
+    """Return where the file of ``module`` is in the copy that ``folder`` holds."""
+    assert module.__file__ is not None
+    return folder / Path(module.__file__).resolve().relative_to(_PACKAGE.parent)

@@ -1,8 +1,8 @@
-"""The remote shell of launchers that start ranks on other hosts themselves: mpirun, horovodrun.
+"""Remote shell for launchers that start ranks on other hosts themselves: mpirun, horovodrun.
 
-Called as they call ssh, with options, a host and a command; runs the command at the far end of a
-channel, so that it ends with this process, and its records come back where files are not shared.
-Standard library only. The run's folder has ``rsh.json``, which tells how hosts are reached.
+They call it as they call ssh, with options, a host and a command. It runs the command over a
+channel, so that it ends with this process. ``rsh.json`` in the run's folder says how hosts are
+reached. Standard library only.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from pytest_dlperf.launch.remote.channel import Channel, as_exit_code, pump, rea
 
 #: Options of ssh that take a value.
 _WITH_VALUE: Final = frozenset("BbcDEeFIiJLlmOopQRSWw")
-#: This program, as launchers call it, in the run's folder.
+#: Name in the run's folder under which launchers call this program.
 SHELL: Final = "rsh/ssh"
 _POLL_S: Final = 0.2
 _ENDING_S: Final = 12.0
 
 
-def _say(text: str) -> None:
+def _print_error(text: str) -> None:
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 
 
 def parse(words: list[str]) -> tuple[str, str]:
-    """Return host and command of a call of ssh; options are left to the reach."""
+    """Return host and command of a call of ssh; its options are ignored."""
     host = ""
     rest = list(words)
     while rest and (not host or rest[0].startswith("-")):
@@ -53,12 +53,12 @@ def main(argv: list[str]) -> int:
     job: dict[str, Any] = json.loads(settings_file.read_text(encoding="utf-8"))
     workdir = settings_file.parent
     host, command = parse(argv[1:])
-    # The ssh that this process calls is the real one, which it hides from its launcher.
+    # This process must call the real ssh, which is hidden from the launcher.
     hidden = str(workdir / Path(SHELL).parent)
     path = os.environ.get("PATH", os.defpath).split(os.pathsep)
     os.environ["PATH"] = os.pathsep.join(folder for folder in path if folder != hidden)
     if host not in job["reaches"]:
-        _say(f"{host} is none of the hosts of this launch")
+        _print_error(f"{host} is not a host of this launch")
         return 255
     asked: list[int] = []
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
@@ -70,16 +70,16 @@ def main(argv: list[str]) -> int:
         pump([channel], _POLL_S)
         if channel.is_over or asked or time.monotonic() > deadline_s:
             channel.kill()
-            _say(f"{host} cannot be reached: {channel.words}")
+            _print_error(f"{host} cannot be reached: {channel.last_output}")
             return 255
     channel.send(
         {
             **job["run"],
             "kind": "run",
-            # The shell that a login gives: launchers write their commands for it.
+            # A shell, as ssh starts one: launchers write their commands for it.
             "argv": ["/bin/sh", "-c", command],
             "workdir": str(workdir),
-            # Daemons look for their own remote shell, which none of them needs.
+            # Daemons of the launcher look for the remote shell, although they never call it.
             "files": {**job["run"]["files"], SHELL: (workdir / SHELL).read_text(encoding="utf-8")},
             "timeout_s": job["timeout_s"],
             # The conductor fetches the records: this process ends with its launcher.
@@ -103,11 +103,11 @@ def _until_it_ends(channel: Channel, asked: list[int]) -> int:
             break
     channel.kill()
     if channel.end is None:
-        _say(f"{channel.name} was lost: {channel.words}")
+        _print_error(f"{channel.name} was lost: {channel.last_output}")
         return 255
     code = channel.end["exit_code"]
     if code is None:
-        _say(f"{channel.name}: {channel.end.get('message', '')}")
+        _print_error(f"{channel.name}: {channel.end.get('message', '')}")
         return 255
     return as_exit_code(int(code))
 

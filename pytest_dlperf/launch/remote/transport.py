@@ -1,4 +1,4 @@
-"""How hosts are reached: by ssh, by srun within an allocation, or not at all for this one."""
+"""How a session reaches its hosts: ssh, srun inside a Slurm allocation, or a local process."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Final
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.hosts import Host, Reach, parse_hosts
 
-#: After the user's own words, which win: ssh takes the first value of an option. A cut link is
-#: noticed after 15 s; nobody is there to type a password.
+#: They follow the user's own options, which win: ssh takes the first value of an option. ssh
+#: notices a cut link after 15 s, and never asks for a password.
 _SSH_OPTIONS: Final = (
     "-T",
     "-o", "BatchMode=yes",
@@ -23,7 +23,7 @@ _SSH_OPTIONS: Final = (
     "-o", "ServerAliveInterval=5",
     "-o", "ServerAliveCountMax=3",
 )  # fmt: skip
-#: A step of its own beside those of the allocation, of one task on the named node.
+#: Starts one task on the named node, as a step that overlaps the allocation's other steps.
 _SRUN: Final = (
     "srun", "--overlap", "--nodes=1", "--ntasks=1", "--cpu-bind=none", "--mem=0",
     "--unbuffered", "--quiet",
@@ -31,8 +31,8 @@ _SRUN: Final = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ways:
-    """How the hosts of a session are reached, and the interpreter there."""
+class Transport:
+    """How the hosts of a session are reached, and which interpreter runs there."""
 
     python: str
     #: ``ssh`` with the user's options.
@@ -47,7 +47,7 @@ class Ways:
         return self.away(host)
 
     def away(self, host: str) -> Reach:
-        """Return how ``host`` is reached from another."""
+        """Return how another host reaches ``host``."""
         if self.slurm_job:
             words = (*_SRUN, f"--jobid={self.slurm_job}", f"--nodelist={host}")
             return Reach(name=host, argv=words, python=self.python)
@@ -56,13 +56,13 @@ class Ways:
         )
 
 
-def ways_of(*, ssh: str | None, python: str, slurm_job: str) -> Ways:
-    """Return the ways that ``--dlperf-ssh`` names; raise ``UsageError`` for no command."""
+def transport_of(*, ssh: str | None, python: str, slurm_job: str) -> Transport:
+    """Return the transport that ``--dlperf-ssh`` names; raise ``UsageError`` for bad quoting."""
     try:
         words = tuple(shlex.split(ssh or "ssh"))
     except ValueError as error:
         raise UsageError(f"--dlperf-ssh={ssh}: {error}; quote it as in a shell") from error
-    return Ways(python=python, ssh=words or ("ssh",), slurm_job=slurm_job)
+    return Transport(python=python, ssh=words or ("ssh",), slurm_job=slurm_job)
 
 
 @cache
@@ -73,7 +73,7 @@ def is_this_host(name: str) -> bool:
     try:
         found = socket.getaddrinfo(name, 0, type=socket.SOCK_DGRAM)
     except OSError:
-        return False  # ssh may know more names than the resolver
+        return False  # ssh may know names that the resolver does not
     for family, kind, protocol, _, address in found:
         with socket.socket(family, kind, protocol) as probe:
             try:

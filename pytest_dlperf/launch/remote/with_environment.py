@@ -1,7 +1,7 @@
-"""Runs a rank with variables that must stand in no command: ``with_environment.py FILE COMMAND``.
+"""Run a rank with environment variables from a file: ``with_environment.py FILE COMMAND``.
 
-Standard library only. Launchers write a rank's environment into command lines, where every user
-of a host can read it; the file's owner alone can read the file.
+Standard library only. Launchers write a rank's environment into command lines, which every user
+of a host can read; only its owner can read the file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def main(argv: list[str]) -> None:
-    """Become the command, with the file's variables in its environment."""
+    """Replace this process by the command, with the file's variables in its environment."""
     os.environ.update(json.loads(Path(argv[0]).read_text(encoding="utf-8")))
     os.execvp(argv[1], argv[1:])
 

@@ -1,1 +1,1 @@
-"""Runs cases as jobs of a cluster's scheduler, or says how one would."""
+"""Cases as jobs of a cluster: Slurm's commands and queue, Kubernetes manifests, heartbeats."""

@@ -1,4 +1,4 @@
-"""The sign of life of a session, for its jobs: a file whose contents change."""
+"""Heartbeat of a session for its jobs: a file whose contents change every two seconds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOST_S: Final = 60.0
 
 
 class Heartbeat:
-    """Writes the file from a thread of its own until it is stopped, or the process is gone."""
+    """Writes the file from a thread until ``stop``, or until the process ends."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

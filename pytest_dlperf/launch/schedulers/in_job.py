@@ -1,8 +1,8 @@
-"""The first process of a job: runs a command while the session that submitted it lives.
+"""First process of a job: run a command, and end it when the submitting session is gone.
 
-A file of its own, copied into the job's folder; it needs the standard library only. The session
-changes a file every few seconds. This process looks at what the file holds, and at its own
-monotonic clock alone, so that clocks of two machines are never compared.
+This file is copied into the job's folder, so it imports the standard library only. The session
+changes its heartbeat file every few seconds. This process compares the contents of that file, and
+uses its own monotonic clock, so that the clocks of two machines are never compared.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _POLL_S = 0.5
 #: Seconds between a request to end and the end by force; below Slurm's own default of 30.
 _GRACE_S = 10.0
 #: Exit codes of pytest after which the results file says the rest: passed, failed.
-_TOLD = (0, 1)
-#: Exit code where the session was never seen, or is gone.
+_WITH_RESULTS = (0, 1)
+#: Exit code if the session was never seen, or is gone.
 LOST = 75
 
 
 class Beats:
-    """What was seen of the session's file."""
+    """Reads the session's heartbeat file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -35,7 +35,7 @@ class Beats:
 
     def _read(self) -> bytes:
         try:
-            # Opened anew each time: a network file system then asks its server
+            # Opened again each time: a network file system then asks its server
             return self._path.read_bytes()
         except OSError:
             return b""
@@ -58,7 +58,7 @@ class Beats:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command; return 0 if it told its results, else its exit code."""
+    """Run the command; return 0 if it wrote its results, else its exit code."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--heartbeat", type=Path, required=True)
     parser.add_argument("--limit-s", type=float, required=True)
@@ -83,7 +83,7 @@ def main(argv: Sequence[str]) -> int:
                 _end(process)
                 return LOST
         else:
-            return 0 if code in _TOLD else code % 256
+            return 0 if code in _WITH_RESULTS else code % 256
 
 
 def _leave(process: subprocess.Popen[Any]) -> None:

@@ -1,4 +1,4 @@
-"""A case as a manifest for Kubeflow's operators: PyTorchJob, PaddleJob, MPIJob.
+"""Kubeflow manifests of a case: PyTorchJob, PaddleJob, MPIJob; written as YAML.
 
 Each node of a case is a pod that runs pytest for just this case. Nothing is submitted from here.
 """
@@ -16,37 +16,7 @@ from typing import Any, Final
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import UsageError
 
-# Plain values as YAML, without a library: this package writes a little of it and reads none.
-#
-# Every text is written as JSON writes it, which YAML reads as the same text; so that none is taken
-# for a number, a date or a boolean.
-
-
-def yaml_text(value: Any) -> str:
-    """Return mappings, lists, texts, numbers and booleans as a YAML document."""
-    return "\n".join(["---", *_lines(value)]) + "\n"
-
-
-def _lines(value: Any) -> list[str]:
-    if isinstance(value, dict) and value:
-        return [line for key, item in value.items() for line in _entry(f"{key}:", item)]
-    if isinstance(value, list) and value:
-        return [line for item in value for line in _item(item)]
-    return [json.dumps(value)]
-
-
-def _entry(key: str, value: Any) -> list[str]:
-    if isinstance(value, dict | list) and value:
-        return [key, *(f"  {line}" for line in _lines(value))]
-    return [f"{key} {json.dumps(value)}"]
-
-
-def _item(value: Any) -> list[str]:
-    first, *others = _lines(value)
-    return [f"- {first}", *(f"  {line}" for line in others)]
-
-
-#: Stands where ``--dlperf-image`` names none.
+#: Image in the manifest where ``--dlperf-image`` is not given.
 NO_IMAGE: Final = "IMAGE-WITH-PYTEST-DLPERF"
 #: The claim of the volume that all nodes share: records, results.
 CLAIM: Final = "dlperf"
@@ -56,23 +26,6 @@ _PORT: Final = 23456
 _NAME_LENGTH: Final = 40
 #: The label by which the training operator numbers the pods of a role.
 _INDEX: Final = "metadata.labels['training.kubeflow.org/replica-index']"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PodRequest:
-    """What a case's manifest is made of."""
-
-    case: Case
-    #: Its launcher, by name.
-    launcher: str
-    #: pytest for this case, without what depends on the node.
-    command: tuple[str, ...]
-    image: str
-    #: Variables by an allowlist of names.
-    env: Mapping[str, str]
-    #: Where the shared volume is mounted: the folder of records and results.
-    workdir: str
-    time_s: float
 
 
 def manifest(request: PodRequest) -> dict[str, Any]:
@@ -99,8 +52,25 @@ def manifest(request: PodRequest) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PodRequest:
+    """The values of a case's manifest."""
+
+    case: Case
+    #: Its launcher, by name.
+    launcher: str
+    #: The pytest command for this case, without the options that depend on the node.
+    command: tuple[str, ...]
+    image: str
+    #: Environment variables that an allowlist of names lets through.
+    env: Mapping[str, str]
+    #: Where the shared volume is mounted: the folder of records and results.
+    workdir: str
+    time_s: float
+
+
 def job_name(case_id: str) -> str:
-    """Return a case id as a name that Kubernetes takes; another id gives another name."""
+    """Return a name that Kubernetes accepts, different for each case id."""
     name = re.sub(r"[^a-z0-9]+", "-", case_id.lower()).strip("-")
     digest = hashlib.sha256(case_id.encode()).hexdigest()[:8]
     return f"{name[:_NAME_LENGTH].strip('-')}-{digest}"
@@ -120,7 +90,7 @@ def _kind(request: PodRequest) -> str:
 
 
 def _pytorch(request: PodRequest) -> dict[str, Any]:
-    # The operator tells each pod its number as RANK; the master is 0
+    # The operator sets RANK to the number of the pod; the master is 0
     pod = _pod(request, "pytorch", _share(request, "$(RANK)", "master"))
     others = request.case.layout.nodes - 1
     replicas = {"Master": _replica(1, pod)}
@@ -211,3 +181,31 @@ def _pod(
             {"name": "shared", "persistentVolumeClaim": {"claimName": CLAIM}},
         ],
     }
+
+
+def yaml_text(value: Any) -> str:
+    """Return mappings, lists, texts, numbers and booleans as a YAML document.
+
+    Without a library, since this package reads no YAML. Each text is quoted as in JSON, which
+    YAML reads as the same text: never as a number, a date or a boolean.
+    """
+    return "\n".join(["---", *_lines(value)]) + "\n"
+
+
+def _lines(value: Any) -> list[str]:
+    if isinstance(value, dict) and value:
+        return [line for key, item in value.items() for line in _entry(f"{key}:", item)]
+    if isinstance(value, list) and value:
+        return [line for item in value for line in _item(item)]
+    return [json.dumps(value)]
+
+
+def _entry(key: str, value: Any) -> list[str]:
+    if isinstance(value, dict | list) and value:
+        return [key, *(f"  {line}" for line in _lines(value))]
+    return [f"{key} {json.dumps(value)}"]
+
+
+def _item(value: Any) -> list[str]:
+    first, *others = _lines(value)
+    return [f"- {first}", *(f"  {line}" for line in others)]

@@ -1,4 +1,4 @@
-"""What is asked of sbatch for one job: its words, and the script. Submits nothing."""
+"""The sbatch command and the script of one Slurm job. Submits nothing."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class JobRequest:
 
     #: What it is for: a case id, or ``probe``.
     name: str
-    #: None for one whole node, whatever it has.
+    #: None for one whole node with all its devices.
     layout: Layout | None
-    #: What runs, word by word; the first is the interpreter.
+    #: The command; its first word is the interpreter.
     command: tuple[str, ...]
     #: The job's own folder, on a file system that the nodes share.
     folder: Path
     #: Where the command starts.
     cwd: Path
-    #: Folders that the node must see, beside the job's own.
+    #: Folders that the node must see, in addition to the job's own.
     needs: tuple[Path, ...]
     #: The session's file that changes while it lives.
     heartbeat: Path
@@ -37,10 +37,10 @@ class JobRequest:
     time_s: float
     #: Whether the job has its nodes alone.
     exclusive: bool
-    #: Names of variables that travel.
+    #: Names of the environment variables that the job gets.
     exported: tuple[str, ...]
-    #: Further words for sbatch; they count before those of this module.
-    words: tuple[str, ...] = ()
+    #: Further options of sbatch, from the user; they win over those of this module.
+    sbatch_options: tuple[str, ...] = ()
 
     @property
     def log(self) -> Path:
@@ -58,8 +58,8 @@ class JobRequest:
         return self.folder / "in_job.py"
 
 
-def sbatch_words(request: JobRequest) -> tuple[str, ...]:
-    """Return the command that submits ``request``. No word of it holds a variable's value."""
+def sbatch_command(request: JobRequest) -> tuple[str, ...]:
+    """Return the command that submits ``request``; it holds no variable's value."""
     return (
         "sbatch",
         "--parsable",
@@ -68,14 +68,14 @@ def sbatch_words(request: JobRequest) -> tuple[str, ...]:
         # All of the node, its memory too: a case is measured alone
         *(("--exclusive", "--mem=0") if request.exclusive else ()),
         f"--time={max(1, math.ceil(request.time_s / 60))}",
-        # A job that starts anew would measure on another machine, and nobody would know
+        # A job that Slurm starts again would measure on another machine unnoticed
         "--no-requeue",
         f"--chdir={request.cwd}",
         # sbatch reads a pattern here
         f"--output={str(request.log).replace('%', '%%')}",
         "--open-mode=truncate",
         f"--export={','.join(request.exported) or 'NONE'}",
-        *request.words,
+        *request.sbatch_options,
         str(request.script),
     )
 
@@ -92,7 +92,7 @@ def _size(layout: Layout | None) -> tuple[str, ...]:
 
 
 def script_text(request: JobRequest) -> str:
-    """Return the script of ``request``: every word from outside is quoted."""
+    """Return the script of ``request``; every value from outside is quoted."""
     seen = " ".join(shlex.quote(str(path)) for path in (*request.needs, request.folder))
     python = shlex.quote(request.command[0])
     command = shlex.join([

@@ -1,6 +1,7 @@
-"""The jobs of one session in Slurm: submitted, looked at, waited for, cancelled.
+"""The jobs of one session in Slurm's queue: submit, poll, wait, cancel; and Slurm's job states.
 
-What decides is a job's results file. Slurm's states lag behind it, and only say why there is none.
+A job is done when its results file is there. Slurm's state lags behind, and only explains why a
+results file is missing.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from typing import Final
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.launch.schedulers import in_job
-from pytest_dlperf.launch.schedulers.slurm_job import JobRequest, sbatch_words, script_text
+from pytest_dlperf.launch.schedulers.slurm_job import JobRequest, sbatch_command, script_text
 
-#: States in which a job is still to come, or goes on. All others are ends.
+#: States of a job that has not started, and of one that runs. All others are ends.
 _WAITING: Final = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SUSPENDED"})
 _GOING_ON: Final = frozenset({"RUNNING", "COMPLETING", "STAGE_OUT", "SIGNALING", "STOPPED"})
 #: The state of a job that Slurm no longer knows.
 GONE: Final = "GONE"
-#: Reasons for waiting that nothing but another request takes away.
+#: Slurm's reasons for waiting that only another request can remove.
 _FOREVER: Final = frozenset({
     "PartitionTimeLimit", "PartitionNodeLimit", "BadConstraints", "AccountNotAllowed",
     "QOSNotAllowed", "InvalidAccount", "InvalidQOS", "DependencyNeverSatisfied",
@@ -46,81 +47,6 @@ _ENDS: Final = {
     "FAILED": "it failed",
     GONE: "Slurm no longer knows it, and it left no results",
 }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class State:
-    """How a job stands: Slurm's word for it, and for why."""
-
-    word: str
-    reason: str = ""
-    nodes: str = ""
-
-    @property
-    def waits(self) -> bool:
-        """Whether the job has not started."""
-        return self.word in _WAITING
-
-    @property
-    def ended(self) -> bool:
-        """Whether nothing of the job goes on."""
-        return self.word not in _WAITING | _GOING_ON
-
-    @property
-    def never_starts(self) -> bool:
-        """Whether it waits for what will not come."""
-        return self.waits and self.reason in _FOREVER
-
-    @property
-    def words(self) -> str:
-        """How the job stands, for people who wait."""
-        if self.waits:
-            because = f" ({self.reason})" if self.reason not in {"", "None"} else ""
-            return f"waits in the queue{because}"
-        return f"runs on {self.nodes}" if self.nodes else "runs"
-
-    @property
-    def end_words(self) -> str:
-        """How the job ended, for people."""
-        return _ENDS.get(self.word, f"it ended with Slurm's state {self.word}")
-
-
-def read_squeue(text: str) -> dict[str, State]:
-    """Return the states by job id that ``squeue --format=%i|%T|%r|%N`` printed."""
-    found = {}
-    for line in text.splitlines():
-        number, _, rest = line.strip().partition("|")
-        parts = rest.split("|")
-        if number.isdecimal() and len(parts) == 3:
-            found[number] = State(word=_word(parts[0]), reason=parts[1], nodes=parts[2])
-    return found
-
-
-def read_scontrol(text: str) -> State | None:
-    """Return the state that ``scontrol show job -o`` printed; None if it printed none."""
-    fields: Mapping[str, str] = dict(re.findall(r"(\w+)=(\S*)", text))
-    if "JobState" not in fields:
-        return None
-    nodes = fields.get("NodeList", "")
-    return State(
-        word=_word(fields["JobState"]),
-        reason=fields.get("Reason", ""),
-        nodes="" if nodes == "(null)" else nodes,
-    )
-
-
-def read_sacct(text: str) -> State | None:
-    """Return the state that ``sacct -n -P -X -o State`` printed; None if it printed none."""
-    lines = text.split("\n")
-    return State(word=_word(lines[0])) if lines and lines[0].strip() else None
-
-
-def _word(text: str) -> str:
-    # "CANCELLED by 1000", and "CANCELLED+" where a column is narrow
-    words = text.split()
-    return words[0].rstrip("+") if words else GONE
-
-
 _POLL_S: Final = 0.5
 #: Seconds between two questions to Slurm's controller, which all users share.
 _ASK_S: Final = 5.0
@@ -132,20 +58,6 @@ _COMMAND_S: Final = 60.0
 _LAST_LINES: Final = 20
 
 
-@dataclass(kw_only=True)
-class Job:
-    """A submitted job, and what Slurm last said of it."""
-
-    number: str
-    request: JobRequest
-    submitted_s: float = field(default_factory=time.monotonic)
-    state: State = field(default_factory=lambda: State(word="PENDING"))
-    #: Whether it has given its results, and only has to end.
-    told: bool = False
-    #: Why it was cancelled before it started; empty if it was not.
-    refused: str = ""
-
-
 class SlurmQueue:
     """Every job that this session has submitted."""
 
@@ -153,9 +65,9 @@ class SlurmQueue:
         self._queue_timeout_s = queue_timeout_s
         self._jobs: list[Job] = []
         self._asked_s = float("-inf")
-        #: When Slurm began not to answer, and with which words.
+        #: When Slurm stopped answering, and the error that it gave.
         self._mute_s: float | None = None
-        self._mute_words = ""
+        self._mute_error = ""
 
     @property
     def in_flight(self) -> int:
@@ -163,9 +75,9 @@ class SlurmQueue:
         return sum(not job.state.ended for job in self._jobs)
 
     def submit(self, request: JobRequest) -> Job:
-        """Submit a job; raise ``CaseError`` with sbatch's own words if it is refused."""
+        """Submit a job; raise ``CaseError`` with sbatch's error message if it is refused."""
         _write_files(request)
-        words = sbatch_words(request)
+        words = sbatch_command(request)
         try:
             process = subprocess.Popen(
                 words,
@@ -206,12 +118,17 @@ class SlurmQueue:
         return job
 
     def wait(
-        self, job: Job, results: Path, *, tell: Callable[[str], None], between: Callable[[], None]
+        self,
+        job: Job,
+        results: Path,
+        *,
+        report: Callable[[str], None],
+        between: Callable[[], None],
     ) -> None:
         """Return when ``results`` of a job are there.
 
-        ``tell`` is given how it stands, ``between`` is called now and then. Raises ``CaseError``
-        if the job ended without, cannot start, or waits for too long.
+        ``report`` gets the job's state in words; ``between`` is called between two looks. Raises
+        ``CaseError`` if the job ended without results, cannot start, or waits for too long.
         """
         ended_s: float | None = None
         while not _is_there(results):
@@ -220,17 +137,17 @@ class SlurmQueue:
             state = job.state
             if state.ended and not job.refused:
                 ended_s = ended_s or time.monotonic()
-                told_by_itself = state.word in {"COMPLETED", GONE}
-                if not told_by_itself or time.monotonic() - ended_s > _SEEN_S:
+                may_lag = state.word in {"COMPLETED", GONE}
+                if not may_lag or time.monotonic() - ended_s > _SEEN_S:
                     raise CaseError(_ended_without(job))
             if job.refused:
                 raise CaseError(job.refused)
-            tell(f"job {job.number} {state.words}{self._mute_note()}")
+            report(f"job {job.number} {state.text}{self._mute_note()}")
             time.sleep(_POLL_S)
-        job.told = True
+        job.has_results = True
 
     def _refusal(self, job: Job) -> str:
-        """Return why a job that waits is not waited for any longer; empty if it is."""
+        """Return why this session gives up a job that waits; empty if it does not."""
         waited_s = time.monotonic() - job.submitted_s
         name, reason = job.request.name, job.state.reason
         if job.state.never_starts:
@@ -247,7 +164,7 @@ class SlurmQueue:
         return ""
 
     def look(self) -> None:
-        """Ask Slurm how all jobs stand, unless that was just now."""
+        """Ask Slurm for the states of all jobs, unless that was just now."""
         open_jobs = [job for job in self._jobs if not job.state.ended]
         now_s = time.monotonic()
         if not open_jobs or now_s - self._asked_s < _ASK_S:
@@ -257,36 +174,36 @@ class SlurmQueue:
             "squeue", "--noheader", "--states=all", "--format=%i|%T|%r|%N",
             f"--jobs={','.join(job.number for job in open_jobs)}",
         )  # fmt: skip
-        # Of one job that has been forgotten it says so, of several it leaves that out
+        # Asked for one job that it no longer knows squeue fails; of several it leaves that one out
         answered = done.returncode == 0 or "Invalid job id" in done.stderr
         if not answered:
-            self._hears_nothing(done.stderr or done.stdout, now_s)
+            self._note_silence(done.stderr or done.stdout, now_s)
             return
         self._mute_s = None
         states = read_squeue(done.stdout)
         for job in open_jobs:
             state = states.get(job.number)
             job.state = state if state is not None else self._forgotten(job)
-            # Also of jobs that no test waits for: they have a place that others need.
+            # Also jobs that no test waits for yet: they count against the limit of jobs.
             if job.state.waits and not job.refused and (why := self._refusal(job)):
                 job.refused = why
                 self.cancel([job])
 
-    def _hears_nothing(self, said: str, now_s: float) -> None:
+    def _note_silence(self, said: str, now_s: float) -> None:
         self._mute_s = self._mute_s or now_s
-        self._mute_words = " ".join(said.split())
+        self._mute_error = " ".join(said.split())
         if now_s - self._mute_s > _MUTE_S:
             raise CaseError(
-                f"Slurm has not answered for {_MUTE_S / 60:.0f} minutes: {self._mute_words}"
+                f"Slurm has not answered for {_MUTE_S / 60:.0f} minutes: {self._mute_error}"
             )
 
     def _mute_note(self) -> str:
-        return "" if self._mute_s is None else f" (Slurm does not answer: {self._mute_words})"
+        return "" if self._mute_s is None else f" (Slurm does not answer: {self._mute_error})"
 
     def _forgotten(self, job: Job) -> State:
         """Return the state of a job that squeue no longer shows.
 
-        By scontrol, then sacct, which many clusters do not have.
+        From scontrol, else from sacct, which many clusters do not have.
         """
         done = _ask("scontrol", "show", "job", "-o", job.number)
         found = read_scontrol(done.stdout)
@@ -296,7 +213,7 @@ class SlurmQueue:
         return found or State(word=GONE)
 
     def cancel(self, jobs: Sequence[Job]) -> str:
-        """Cancel jobs that have not ended; return why that failed, empty if it did not."""
+        """Cancel jobs that have not ended; return the error, empty if there was none."""
         numbers = [job.number for job in jobs if not job.state.ended]
         if not numbers:
             return ""
@@ -312,12 +229,26 @@ class SlurmQueue:
         )
 
     def cancel_all(self) -> str:
-        """Cancel every job that has not given its results; return why that failed."""
-        return self.cancel([job for job in self._jobs if not job.told])
+        """Cancel every job whose results are not here; return the error, empty for none."""
+        return self.cancel([job for job in self._jobs if not job.has_results])
+
+
+@dataclass(kw_only=True)
+class Job:
+    """A submitted job, with the state that Slurm last reported."""
+
+    number: str
+    request: JobRequest
+    submitted_s: float = field(default_factory=time.monotonic)
+    state: State = field(default_factory=lambda: State(word="PENDING"))
+    #: Whether its results are here, so that it only has to end.
+    has_results: bool = False
+    #: Why it was cancelled before it started; empty if it was not.
+    refused: str = ""
 
 
 def _write_files(request: JobRequest) -> None:
-    """Write what the job is made of; nobody else may read it."""
+    """Write the job's script and guard, readable by their owner only."""
     try:
         request.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         shutil.copyfile(in_job.__file__, request.guard)
@@ -331,7 +262,7 @@ def _write_files(request: JobRequest) -> None:
 
 
 def _ask(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run one of Slurm's commands; what it says is on stderr if it cannot be run."""
+    """Run one of Slurm's commands; if it cannot be run, ``stderr`` says why."""
     try:
         return subprocess.run(
             words,
@@ -356,7 +287,7 @@ def _is_there(results: Path) -> bool:
 def _ended_without(job: Job) -> str:
     state, request = job.state, job.request
     where = f" on {state.nodes}" if state.nodes else ""
-    begin = f"{request.name}: job {job.number}{where} gave no results: {state.end_words}"
+    begin = f"{request.name}: job {job.number}{where} gave no results: {state.end_text}"
     try:
         text = request.log.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -367,3 +298,76 @@ def _ended_without(job: Job) -> str:
     lines = [line[:400] for line in text.splitlines() if line.strip()][-_LAST_LINES:]
     said = "".join(f"\n    {line}" for line in lines) or "\n    (it is empty)"
     return f"{begin}.\nLog: {request.log}, its last lines:{said}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class State:
+    """State of a job: Slurm's word for it, its reason, and the nodes."""
+
+    word: str
+    reason: str = ""
+    nodes: str = ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether the job has not started."""
+        return self.word in _WAITING
+
+    @property
+    def ended(self) -> bool:
+        """Whether the job has ended."""
+        return self.word not in _WAITING | _GOING_ON
+
+    @property
+    def never_starts(self) -> bool:
+        """Whether it waits for something that will not happen."""
+        return self.waits and self.reason in _FOREVER
+
+    @property
+    def text(self) -> str:
+        """The state of a job that has not ended, for people."""
+        if self.waits:
+            because = f" ({self.reason})" if self.reason not in {"", "None"} else ""
+            return f"waits in the queue{because}"
+        return f"runs on {self.nodes}" if self.nodes else "runs"
+
+    @property
+    def end_text(self) -> str:
+        """How the job ended, for people."""
+        return _ENDS.get(self.word, f"it ended with Slurm's state {self.word}")
+
+
+def read_squeue(text: str) -> dict[str, State]:
+    """Return the states by job id that ``squeue --format=%i|%T|%r|%N`` printed."""
+    found = {}
+    for line in text.splitlines():
+        number, _, rest = line.strip().partition("|")
+        parts = rest.split("|")
+        if number.isdecimal() and len(parts) == 3:
+            found[number] = State(word=_word(parts[0]), reason=parts[1], nodes=parts[2])
+    return found
+
+
+def read_scontrol(text: str) -> State | None:
+    """Return the state that ``scontrol show job -o`` printed; None if it printed none."""
+    fields: Mapping[str, str] = dict(re.findall(r"(\w+)=(\S*)", text))
+    if "JobState" not in fields:
+        return None
+    nodes = fields.get("NodeList", "")
+    return State(
+        word=_word(fields["JobState"]),
+        reason=fields.get("Reason", ""),
+        nodes="" if nodes == "(null)" else nodes,
+    )
+
+
+def read_sacct(text: str) -> State | None:
+    """Return the state that ``sacct -n -P -X -o State`` printed; None if it printed none."""
+    lines = text.split("\n")
+    return State(word=_word(lines[0])) if lines and lines[0].strip() else None
+
+
+def _word(text: str) -> str:
+    # "CANCELLED by 1000", and "CANCELLED+" where a column is narrow
+    words = text.split()
+    return words[0].rstrip("+") if words else GONE

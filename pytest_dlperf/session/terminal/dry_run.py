@@ -21,7 +21,7 @@ from pytest_dlperf.launch.plan import launcher_name, make_plan
 from pytest_dlperf.launch.remote.over_hosts import commands_on
 from pytest_dlperf.launch.remote.travelling import tuning_names
 from pytest_dlperf.launch.schedulers.kubernetes import PodRequest, manifest, yaml_text
-from pytest_dlperf.launch.schedulers.slurm_job import sbatch_words, script_text
+from pytest_dlperf.launch.schedulers.slurm_job import sbatch_command, script_text
 from pytest_dlperf.report import figures, json_
 from pytest_dlperf.session import collection
 from pytest_dlperf.session.collection import selected_of
@@ -109,7 +109,7 @@ def preview(jobs: Jobs) -> list[str]:
 def _batch_job(planned: Planned, jobs: Jobs) -> list[str]:
     request = jobs.request(planned)
     script = [f"    {line}" for line in script_text(request).splitlines()]
-    return ["", planned.case.id, f"  {shlex.join(sbatch_words(request))}", *script]
+    return ["", planned.case.id, f"  {shlex.join(sbatch_command(request))}", *script]
 
 
 def _manifest(planned: Planned, jobs: Jobs) -> list[str]:
@@ -117,7 +117,7 @@ def _manifest(planned: Planned, jobs: Jobs) -> list[str]:
     request = PodRequest(
         case=case,
         launcher=launcher_name(case),
-        command=(*jobs.pytest_words(planned), f"--dlperf-workdir={workdir}"),
+        command=(*jobs.pytest_command(planned), f"--dlperf-workdir={workdir}"),
         image=jobs.scheduling.image,
         env={name: os.environ[name] for name in tuning_names(os.environ)},
         workdir=workdir,

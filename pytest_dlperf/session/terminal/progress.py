@@ -39,7 +39,7 @@ class Quiet:
         self._capture: Any = plugins.get_plugin("capturemanager")
         self._who = f"[{worker['workerid']}] " if worker else ""
 
-    def tell(self, case: Case, what: str) -> None:
+    def notice(self, case: Case, what: str) -> None:
         """Say it."""
         self._line(f"{self._who}{case.id}: {what}")
 

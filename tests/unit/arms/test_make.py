@@ -13,6 +13,7 @@ import pytest
 from pytest_dlperf.core.arm import HereArm, parse_arm
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.launch.arms.make import Arms
+from pytest_dlperf.launch.arms.worktree import Preparation
 from pytest_dlperf.launch.process.execute import execute
 from tests.helpers.repository import Repository
 
@@ -22,9 +23,14 @@ def repository(tmp_path: Path) -> Repository:
     return Repository(tmp_path / "r")
 
 
-def arms(path: Path, **fields: Any) -> Arms:
-    values = {"python": sys.executable, "setup": "", "links": (), "execute": execute} | fields
-    return Arms(folder=path / ".dlperf/arms", rootdir=path, **values)
+def arms(path: Path, python: str = sys.executable, **fields: Any) -> Arms:
+    return Arms(
+        folder=path / ".dlperf/arms",
+        rootdir=path,
+        python=python,
+        preparation=Preparation(**fields),
+        execute=execute,
+    )
 
 
 def arm(text: str) -> Any:
@@ -45,14 +51,14 @@ def test_a_ref_is_a_worktree_that_the_next_session_finds(repository: Repository)
     assert repository.worktrees() == 2
 
 
-def test_a_tree_that_was_edited_or_interrupted_is_made_anew(repository: Repository):
+def test_a_tree_that_was_edited_or_interrupted_is_made_again(repository: Repository):
     name = repository.path / ".dlperf/arms" / repository.first
     first = arms(repository.path)
     first.ready(arm("HEAD"))
     (name / "net.py").write_text("speed = 9\n")
     with pytest.raises(CaseError, match="another session measures with it"):
         arms(repository.path).ready(arm("HEAD"))
-    for used in first._trees._held.values():
+    for used in first._trees._locks.values():
         os.close(used)
     arms(repository.path).ready(arm("HEAD"))
     assert (name / "net.py").read_text() == "speed = 1\n"
@@ -62,7 +68,7 @@ def test_a_tree_that_was_edited_or_interrupted_is_made_anew(repository: Reposito
     assert (name / "net.py").exists()
 
 
-def test_a_tree_that_was_deleted_by_hand_is_made_anew(repository: Repository):
+def test_a_tree_that_was_deleted_by_hand_is_made_again(repository: Repository):
     arms(repository.path).ready(arm("HEAD"))
     shutil.rmtree(repository.path / ".dlperf")
     ready = arms(repository.path).ready(arm("HEAD"))
@@ -76,7 +82,7 @@ def test_the_oldest_trees_are_dropped_unless_somebody_uses_them(repository: Repo
         session = arms(repository.path)
         session.ready(arm("HEAD"))
         if not keep:
-            for used in session._trees._held.values():
+            for used in session._trees._locks.values():
                 os.close(used)
         folder = repository.path / ".dlperf/arms" / commit
         os.utime(folder.with_name(f"{commit}.done"), (len(trees), len(trees)))
@@ -104,7 +110,7 @@ def test_a_setup_and_links_prepare_a_tree_of_their_own(repository: Repository):
     (repository.path / "data").mkdir()
     (repository.path / "data/x").write_text("x")
     plain = arms(repository.path).ready(arm("HEAD"))
-    ready = arms(repository.path, setup="cat data/x > built; pwd", links=["data"]).ready(
+    ready = arms(repository.path, setup="cat data/x > built; pwd", links=("data",)).ready(
         arm("HEAD")
     )
     assert plain.tree is not None
@@ -121,10 +127,10 @@ def test_a_setup_and_links_prepare_a_tree_of_their_own(repository: Repository):
         ({}, "nowhere", "has no commit 'nowhere'"),
         ({}, "merge-base:nowhere", "has no commit 'nowhere'"),
         ({"setup": "echo why; false"}, "HEAD", "(?s)'HEAD' was not built.*exit code 1.*    why"),
-        ({"links": ["nothing"]}, "HEAD", "nothing does not exist"),
-        ({"links": ["net.py"]}, "HEAD", "is tracked in 'HEAD'"),
-        ({"links": ["../r"]}, "HEAD", "is not below"),
-        ({}, "/no/such/python", "is no program"),
+        ({"links": ("nothing",)}, "HEAD", "nothing does not exist"),
+        ({"links": ("net.py",)}, "HEAD", "is tracked in 'HEAD'"),
+        ({"links": ("../r",)}, "HEAD", "is not below"),
+        ({}, "/no/such/python", "is not a program"),
         ({}, "/", "is a folder"),
         ({"python": "/no/such/python"}, "a==1", "cannot be started"),
         ({}, "no-such.whl", "does not exist"),
@@ -144,7 +150,7 @@ def test_what_cannot_be_made_says_why_and_leaves_nothing(
 def test_a_folder_outside_of_git_has_no_refs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
     (tmp_path / "plain").mkdir()
-    with pytest.raises(CaseError, match="is in no git repository"):
+    with pytest.raises(CaseError, match="is not in a git repository"):
         arms(tmp_path / "plain").ready(arm("HEAD"))
 
 

@@ -19,6 +19,7 @@ from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.launch.arms.make import Arms
 from pytest_dlperf.launch.arms.overlay import Installer
 from pytest_dlperf.launch.arms.resolved import content_of, of_pins, of_report
+from pytest_dlperf.launch.arms.worktree import Preparation
 from pytest_dlperf.launch.process.execute import execute
 from tests.helpers.repository import Repository, project, wheel
 
@@ -39,8 +40,7 @@ def overlay(path: Path, text: str) -> str:
         folder=path / ".dlperf/arms",
         rootdir=path,
         python=sys.executable,
-        setup="",
-        links=(),
+        preparation=Preparation(),
         execute=execute,
     )
     ready = arms.ready(parse_arm(text, what="x"))
@@ -234,7 +234,7 @@ def test_an_old_pip_is_told_apart_from_none(tmp_path: Path, monkeypatch: pytest.
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho pip 22.0.2 from somewhere\n")
     python.chmod(0o700)
-    with pytest.raises(CaseError, match=r"has pip 22\.0, which cannot tell.* 22\.2 or later"):
+    with pytest.raises(CaseError, match=r"has pip 22\.0, which cannot report.* 22\.2 or later"):
         Installer(str(python), execute, tmp_path)
     python.write_text("#!/bin/sh\nexit 1\n")
     with pytest.raises(CaseError, match="has no pip, and there is no uv"):

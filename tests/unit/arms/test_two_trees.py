@@ -15,6 +15,7 @@ from pytest_dlperf.core.arm import HereArm, parse_arm
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.flow.ab_imports import TwoTrees
 from pytest_dlperf.launch.arms.make import Arms
+from pytest_dlperf.launch.arms.worktree import Preparation
 from pytest_dlperf.launch.process.execute import execute
 from tests.helpers.repository import Repository
 
@@ -52,8 +53,7 @@ class Pair:
             folder=self.path / ".dlperf/arms",
             rootdir=self.path,
             python=sys.executable,
-            setup="",
-            links=(),
+            preparation=Preparation(),
             execute=execute,
         )
         (self.path / ".dlperf").mkdir(exist_ok=True)
@@ -195,5 +195,5 @@ def test_what_git_ignores_is_no_null_either(tmp_path: Path):
     pair.write({"made.py": "x"})
     trees = pair.trees()
     now, before = pair.facts(pair.path, *PACKAGE, "made.py"), pair.facts(pair.other, *PACKAGE)
-    assert trees.null(now, before).startswith("no null: made.py, which git does not track")
+    assert trees.null(now, before).startswith("not a null: made.py, which git does not track")
     assert trees.unaffected(CASE, now, before) == ""

@@ -117,8 +117,8 @@ def test_a_rate_that_can_be_none_is_an_error(
     [
         ({"sessions": []}, "sessions: not a list with a session in it"),
         ({"sessions": [{"runs": []}]}, "sessions[0].runs: not a list with a rate in it"),
-        ({"sessions": [{"runs": ["fast"]}]}, "sessions[0].runs[0]: 'fast' is no number"),
-        ({"sessions": [{"runs": [True]}]}, "sessions[0].runs[0]: True is no number"),
+        ({"sessions": [{"runs": ["fast"]}]}, "sessions[0].runs[0]: 'fast' is not a number"),
+        ({"sessions": [{"runs": [True]}]}, "sessions[0].runs[0]: True is not a number"),
         ({"sessions": [3]}, "sessions[0].runs: not a list"),
         ({"unit": 3}, "unit: 3 is no text"),
         ({"sessions": [{"runs": [1], "unit": "tokens/s"}]}, "sessions[0].unit: 'tokens/s'"),

@@ -29,8 +29,8 @@ def opened(tmp_path: Path, *before: str, sees: bool = True) -> Channel:
 def until(channel: Channel, condition: Any, within_s: float = 30) -> list[tuple[str, bytes]]:
     found, end_s = [], time.monotonic() + within_s
     while not condition():
-        assert time.monotonic() < end_s, channel.words
-        assert not channel.is_over or condition(), channel.words
+        assert time.monotonic() < end_s, channel.last_output
+        assert not channel.is_over or condition(), channel.last_output
         found += [(kind, data) for _, kind, data in pump([channel], 0.1)]
     return found
 
@@ -58,7 +58,7 @@ def test_output_and_exit_code_come_back(tmp_path: Path):
 def test_what_a_login_shell_prints_is_no_frame(tmp_path: Path):
     channel = opened(tmp_path, "sh", "-c", 'echo H3 welcome; exec "$@"', "sh")
     assert channel.hello is not None
-    assert channel.words == "H3 welcome"
+    assert channel.last_output == "H3 welcome"
     channel.kill()
 
 

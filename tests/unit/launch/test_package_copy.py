@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.launch.remote.package_copy import copy_package
+from pytest_dlperf.launch.remote import rsh_agent, with_environment
+from pytest_dlperf.launch.remote.package_copy import copy_package, program_in_copy
 
 
 def test_the_copy_holds_the_worker_and_nothing_that_is_installed_beside_it(tmp_path: Path):
@@ -27,6 +28,15 @@ def test_the_copy_holds_the_worker_and_nothing_that_is_installed_beside_it(tmp_p
         str(tmp_path / "package" / "pytest_dlperf" / "worker" / "__init__.py"),
         "False",
     ]
+
+
+def test_programs_that_nodes_start_by_their_path_are_in_the_copy(tmp_path: Path):
+    copy_package(tmp_path)
+    for program in (rsh_agent, with_environment):
+        assert program.__file__ is not None
+        copied = program_in_copy(tmp_path, program)
+        assert copied.is_relative_to(tmp_path)
+        assert copied.read_text() == Path(program.__file__).read_text()
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path):

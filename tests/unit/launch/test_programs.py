@@ -35,7 +35,9 @@ def test_a_launcher_that_is_missing_is_named_with_what_brings_it(
 ):
     with pytest.raises(NotRunError) as caught:
         check(python, launcher)
-    assert str(caught.value).startswith(f"{launcher}, which starts the 2 ranks, is neither beside")
+    assert str(caught.value).startswith(
+        f"{launcher}, which starts the 2 ranks, is neither next to"
+    )
     assert remedy in str(caught.value)
 
 

@@ -77,7 +77,7 @@ def gpus(*processes: list[list[int]] | None) -> str:
 
 def refuse(layout: str, **values: Any) -> list[str]:
     said: list[str] = []
-    GpuUse(wish="refuse", **values).await_others(case(layout), said.append)
+    GpuUse(choice="refuse", **values).await_others(case(layout), said.append)
     return said
 
 
@@ -113,14 +113,14 @@ def test_what_the_session_itself_has_on_a_gpu_is_not_waited_for(
 
 def test_a_driver_that_tells_no_processes_is_no_free_gpu(driver: Path):
     driver.write_text(gpus(None))
-    with pytest.raises(CaseError, match="does not tell the processes of GPU 0"):
+    with pytest.raises(CaseError, match="does not list the processes of GPU 0"):
         refuse("1n1g")
     said: list[str] = []
     use = GpuUse()
     use.await_others(case("1n1g"), said.append)
     use.await_others(case("1n1g"), said.append)
     assert said == [
-        "whether others use its GPUs cannot be seen: the driver does not tell the processes of "
+        "whether others use its GPUs cannot be seen: the driver does not list the processes of "
         "GPU 0"
     ]
 
@@ -136,11 +136,11 @@ def test_a_process_is_named_without_its_arguments(monkeypatch: pytest.MonkeyPatc
     )
     assert process.stdout is not None
     process.stdout.readline()
-    words = holding.process_words(process.pid)
+    words = holding.describe_process(process.pid)
     process.communicate(b"\n")
     assert words.startswith(f"pid {process.pid} (")
     assert words.endswith(" train.py)")
     assert "secret" not in words
-    assert holding.process_words(process.pid) == f"pid {process.pid}"
+    assert holding.describe_process(process.pid) == f"pid {process.pid}"
     monkeypatch.setattr(holding, "counts_our_processes", lambda: False)
-    assert "of the host, which this container cannot look at" in holding.process_words(7)
+    assert "of the host, which this container cannot look at" in holding.describe_process(7)

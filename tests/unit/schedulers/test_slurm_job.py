@@ -12,7 +12,7 @@ from pytest_dlperf.launch.remote.travelling import exported_names
 from pytest_dlperf.launch.schedulers.slurm_job import (
     MISPLACED,
     JobRequest,
-    sbatch_words,
+    sbatch_command,
     script_text,
 )
 
@@ -22,7 +22,7 @@ def request(folder: Path, layout: str | None = "2n8g", **fields: object) -> JobR
         "name": "tsm-torch-amp-bs16-2n8g", "layout": layout and Layout.parse(layout),
         "command": ("/bin/echo", "a b", "$(touch pwned)"), "folder": folder, "cwd": folder,
         "needs": (folder,), "heartbeat": folder / "beat", "time_s": 3601.0, "exclusive": True,
-        "exported": ("NCCL_DEBUG", "PATH"), "words": ("--partition=gpu", "--account=a b"),
+        "exported": ("NCCL_DEBUG", "PATH"), "sbatch_options": ("--partition=gpu", "--account=a b"),
         **fields,
     }  # fmt: skip
     return JobRequest(**values)  # type: ignore[arg-type]
@@ -34,7 +34,7 @@ def run(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_case_asks_for_whole_nodes_and_the_users_words_come_last(tmp_path: Path):
-    words = sbatch_words(request(tmp_path))
+    words = sbatch_command(request(tmp_path))
     assert words[:2] == ("sbatch", "--parsable")
     for word in (
         "--nodes=2", "--ntasks-per-node=1", "--gpus-per-node=8", "--exclusive", "--mem=0",
@@ -46,25 +46,25 @@ def test_a_case_asks_for_whole_nodes_and_the_users_words_come_last(tmp_path: Pat
 
 
 def test_cpu_layouts_ask_for_cpus_and_shared_hosts_for_no_more(tmp_path: Path):
-    words = sbatch_words(request(tmp_path, "1n4c", exclusive=False))
+    words = sbatch_command(request(tmp_path, "1n4c", exclusive=False))
     assert "--cpus-per-task=4" in words
     assert not {"--exclusive", "--mem=0"} & set(words)
     assert not any("gpus" in word for word in words)
 
 
 def test_the_probe_asks_for_a_node_whatever_it_has(tmp_path: Path):
-    words = sbatch_words(request(tmp_path, None))
+    words = sbatch_command(request(tmp_path, None))
     assert {"--nodes=1", "--exclusive"} <= set(words)
     assert not any("gpus" in word or "cpus" in word for word in words)
 
 
 def test_a_percent_sign_in_a_folder_is_no_pattern_of_sbatch(tmp_path: Path):
-    words = sbatch_words(request(tmp_path / "50%j"))
+    words = sbatch_command(request(tmp_path / "50%j"))
     assert f"--output={tmp_path}/50%%j/job.log" in words
 
 
 def test_without_variables_none_travel(tmp_path: Path):
-    assert "--export=NONE" in sbatch_words(request(tmp_path, exported=()))
+    assert "--export=NONE" in sbatch_command(request(tmp_path, exported=()))
 
 
 def test_words_from_outside_stay_words_in_the_script(tmp_path: Path):

@@ -29,8 +29,8 @@ def fake(folder: Path, monkeypatch: pytest.MonkeyPatch, **commands: str) -> None
 def test_states_of_squeue():
     found = read_squeue("12|PENDING|Resources|\n 13|RUNNING|None|node[1-2]\nslurm: noise\n")
     assert found["12"].waits
-    assert found["12"].words == "waits in the queue (Resources)"
-    assert found["13"].words == "runs on node[1-2]"
+    assert found["12"].text == "waits in the queue (Resources)"
+    assert found["13"].text == "runs on node[1-2]"
     assert set(found) == {"12", "13"}
 
 
@@ -79,7 +79,7 @@ def test_a_job_that_everybody_has_forgotten_is_an_error_with_its_log(tmp_path: P
     assert job.number == "7"
     job.request.log.write_text("the last words\n", encoding="utf-8")
     with pytest.raises(CaseError, match=r"(?s)no longer knows it.*job\.log.*the last words"):
-        queue.wait(job, tmp_path / "results.json", tell=lambda _: None, between=lambda: None)
+        queue.wait(job, tmp_path / "results.json", report=lambda _: None, between=lambda: None)
 
 
 def test_a_controller_that_does_not_answer_is_waited_for_and_results_count(
@@ -90,11 +90,11 @@ def test_a_controller_that_does_not_answer_is_waited_for_and_results_count(
     job = queue.submit(request(tmp_path / "job"))
     results, said = tmp_path / "results.json", []
 
-    def tell(words: str) -> None:
+    def report(words: str) -> None:
         said.append(words)
         results.write_text("{}", encoding="utf-8")
 
-    queue.wait(job, results, tell=tell, between=lambda: None)
+    queue.wait(job, results, report=report, between=lambda: None)
     assert said == ["job 7 waits in the queue (Slurm does not answer: Unable to contact)"]
 
 
@@ -106,7 +106,7 @@ def test_a_job_that_waits_for_too_long_is_cancelled(tmp_path: Path, monkeypatch)
     queue = SlurmQueue(queue_timeout_s=0)
     job = queue.submit(request(tmp_path / "job"))
     with pytest.raises(CaseError, match=r"did not start within 0 s \(Priority\)"):
-        queue.wait(job, tmp_path / "results.json", tell=lambda _: None, between=lambda: None)
+        queue.wait(job, tmp_path / "results.json", report=lambda _: None, between=lambda: None)
     assert (tmp_path / "cancelled").read_text() == "7\n"
     assert queue.cancel_all() == ""
     assert (tmp_path / "cancelled").read_text() == "7\n"

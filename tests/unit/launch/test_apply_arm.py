@@ -7,7 +7,7 @@ import pytest
 
 from pytest_dlperf.cases.marker import expand
 from pytest_dlperf.core.arm import ReadyArm, Reported, Tree
-from pytest_dlperf.launch.arms.apply import armed
+from pytest_dlperf.launch.arms.apply import apply_arm
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.plan import make_plan
 
@@ -25,7 +25,9 @@ def test_a_tree_takes_the_place_of_the_repository(monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir("/")
     monkeypatch.setenv("PYTHONPATH", "/r/src:r/lib:/other:/r/.venv/lib/site-packages")
     arm = ReadyArm(name="v1", kind="ref", commit="c", tree=Tree(head="/r", arm="/t"))
-    target = armed(TARGET, arm, reported=Reported(trees=("/r", "/t"), modules_file="/w/modules"))
+    target = apply_arm(
+        TARGET, arm, reported=Reported(trees=("/r", "/t"), modules_file="/w/modules")
+    )
     plan = make_plan(PROGRAM, target, Path("/w"))
     assert plan.env["PYTHONPATH"].split(":") == [
         "/home/worker", "/t/perf", "/t", "/elsewhere",
@@ -42,8 +44,8 @@ def test_relative_entries_are_those_of_where_the_session_started(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", f"src:tests/x::{tmp_path}/lib:..")
     tree = Tree(head=str(tmp_path.resolve()), arm="/t")
-    ref = armed(TARGET, ReadyArm(name="v1", kind="ref", tree=tree), reported=Reported())
-    here = armed(TARGET, ReadyArm(name="here", kind="here"), reported=Reported())
+    ref = apply_arm(TARGET, ReadyArm(name="v1", kind="ref", tree=tree), reported=Reported())
+    here = apply_arm(TARGET, ReadyArm(name="here", kind="here"), reported=Reported())
     inherited = {
         name: make_plan(CASE, target, Path("/w")).env["PYTHONPATH"].split(":")[4:]
         for name, target in {"plain": TARGET, "here": here, "ref": ref}.items()
@@ -57,14 +59,14 @@ def test_packages_come_right_after_the_worker(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir("/")
     monkeypatch.setenv("PYTHONPATH", "relative")
     arm = ReadyArm(name="a==1", kind="requirement", overlay="/o")
-    plan = make_plan(CASE, armed(TARGET, arm, reported=Reported()), Path("/w"))
+    plan = make_plan(CASE, apply_arm(TARGET, arm, reported=Reported()), Path("/w"))
     assert plan.env["PYTHONPATH"] == "/home/worker:/o:/r/perf:/r:/elsewhere:/relative"
     assert not {"DLPERF_TREES", "DLPERF_MODULES"}.intersection(plan.env)
 
 
 def test_settings_reach_the_ranks_and_set_their_threads():
     arm = ReadyArm(name="s", kind="settings", variables={"OMP_NUM_THREADS": "3", "A": "b"})
-    plan = make_plan(CASE, armed(TARGET, arm, reported=Reported()), Path("/w"))
+    plan = make_plan(CASE, apply_arm(TARGET, arm, reported=Reported()), Path("/w"))
     assert (plan.env["OMP_NUM_THREADS"], plan.env["A"]) == ("3", "b")
     assert "--threads-per-rank=3" in plan.argv
 
@@ -76,6 +78,6 @@ def test_a_torch_that_is_only_laid_over_is_launched_by_its_module(
     [case] = expand(suite="net", workload="m:build", batch_size_per_device=1, layout="1n2c")
     base = replace(TARGET, python="/none/python3")
     arm = ReadyArm(name="torch==9", kind="requirement", overlay="/o")
-    plan = make_plan(case, armed(base, arm, reported=Reported()), Path("/w"))
+    plan = make_plan(case, apply_arm(base, arm, reported=Reported()), Path("/w"))
     assert plan.argv[:3] == ("/none/python3", "-m", "torch.distributed.run")
     assert make_plan(case, base, Path("/w")).argv[0] == "torchrun"

@@ -9,25 +9,25 @@ from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.hosts import Host
 from pytest_dlperf.launch.remote import network
 from pytest_dlperf.launch.remote.rsh_agent import parse
-from pytest_dlperf.launch.remote.transport import allocated_hosts, is_this_host, ways_of
+from pytest_dlperf.launch.remote.transport import allocated_hosts, is_this_host, transport_of
 
 
 def test_this_host_is_reached_without_anything():
-    assert ways_of(ssh=None, python="python3", slurm_job="").to("localhost").argv == ()
+    assert transport_of(ssh=None, python="python3", slurm_job="").to("localhost").argv == ()
     assert not is_this_host("no-such-host.invalid")
 
 
 def test_the_users_own_words_come_before_ours():
-    reach = ways_of(ssh="ssh -F 'my config' -p 2222", python="/p", slurm_job="").away("n2")
+    reach = transport_of(ssh="ssh -F 'my config' -p 2222", python="/p", slurm_job="").away("n2")
     assert reach.argv[:5] == ("ssh", "-F", "my config", "-p", "2222")
     assert reach.argv[-1] == "n2"
     assert reach.shell
     with pytest.raises(UsageError, match="quote it as in a shell"):
-        ways_of(ssh="ssh 'open", python="/p", slurm_job="")
+        transport_of(ssh="ssh 'open", python="/p", slurm_job="")
 
 
 def test_within_an_allocation_srun_reaches_them():
-    reach = ways_of(ssh=None, python="/p", slurm_job="12").away("n2")
+    reach = transport_of(ssh=None, python="/p", slurm_job="12").away("n2")
     assert reach.argv[0] == "srun"
     assert {"--jobid=12", "--nodelist=n2", "--overlap"} <= set(reach.argv)
     assert not reach.shell
