@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from pytest_dlperf.core.log_pattern import Averaging, Scope
@@ -104,6 +105,21 @@ def json_loss(value: Any) -> float | None:
     return math.inf if is_lost else finite(value)
 
 
+def json_object(text: bytes) -> dict[str, Any] | None:
+    """Return a line's JSON object, or None where it is not one."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def json_count(value: Any) -> float | None:
+    """Return a JSON number from 0 to 1e15, or None where it is not one."""
+    number = finite(value)
+    return number if number is not None and 0 <= number < MOST else None
+
+
 #: How a loss that is no finite number is printed.
 NOT_FINITE: Final = rb"[+-]?(?:[nN][aA][nN]|[iI][nN][fF](?:inity)?)\b"
 
@@ -157,3 +173,72 @@ class Loss(Field):
         if match is None:
             return None
         return math.inf if match[1] is None else float(match[1].replace(b",", b""))
+
+
+#: Fields of a record that are whole numbers.
+WHOLE_FIELDS: Final = frozenset(
+    {"step", "epoch", "start", "total", "epochs", "epoch_steps", "aside"}
+)
+
+
+Step = Field | re.Pattern[bytes]
+
+
+def parser(
+    *steps: Step,
+    required: Collection[str] = (),
+    excluded: Collection[bytes] = (),
+    alone: str = "",
+    **fields: Field,
+) -> Callable[[bytes], Reading | None]:
+    """Return the parser of lines with labelled numbers, which is all that most formats need.
+
+    The step is that of the first of ``steps`` that matches: a field, or a pattern whose groups
+    are whole-number fields of the record. A line is not a record if none matches, if it lacks a
+    ``required`` field, or if it has an ``excluded`` word. A line that has the field ``alone``
+    needs no step: the record's step is -1 then.
+    """
+    step_readers = [_step_reader(step) for step in steps]
+    readers = [
+        (name, field.whole if name in WHOLE_FIELDS else field) for name, field in fields.items()
+    ]
+
+    def parse(line: bytes) -> Reading | None:
+        if any(word in line for word in excluded):
+            return None
+        found = (read(line) for read in step_readers)
+        step = next((values for values in found if values is not None), None)
+        if step is None and not alone:
+            return None
+        values = {name: read(line) for name, read in readers}
+        needed = (alone,) if step is None else required
+        if any(values[name] is None for name in needed):
+            return None
+        return Reading(**({"step": -1} if step is None else step), **values)  # type: ignore[arg-type]
+
+    return parse
+
+
+def _step_reader(step: Step) -> Callable[[bytes], dict[str, int | None] | None]:
+    if isinstance(step, Field):
+
+        def read_field(line: bytes) -> dict[str, int | None] | None:
+            value = step.whole(line)
+            return None if value is None else {"step": value}
+
+        return read_field
+
+    def read_groups(line: bytes) -> dict[str, int | None] | None:
+        match = step.search(line)
+        if match is None:
+            return None
+        return {
+            name: None if text is None else int(text) for name, text in match.groupdict().items()
+        }
+
+    return read_groups
+
+
+def built_in(*family: Format) -> Mapping[str, Format]:
+    """Return the built-in formats of a family by name; their lines are read by columns."""
+    return {fmt.name: replace(fmt, by_shape=True) for fmt in family}

@@ -52,44 +52,9 @@ def _count(block: bytes, candidate: Format) -> int:
 
 #: What is counted where nobody says.
 SAMPLES: Final = "samples"
-#: Where two formats read as many lines of a log, the first one here has it.
-BUILT_IN: Final[Mapping[str, str]] = {
-    name: f"pytest_dlperf.measure.logs.formats.{name.replace('-', '_')}"
-    for name in (
-        "dlperf",
-        "paddleclas",
-        "paddleclas2020",
-        "paddleclas2021",
-        "paddleseg",
-        "paddlevideo",
-        "paddlenlp-bert",
-        "paddlenlp-transformer",
-        "paddlenlp-trainer",
-        "plsc",
-        "plsc2021",
-        "plsc2022",
-        "ngc-pytorch",
-        "ngc-mxnet",
-        "ngc-tensorflow",
-        "ngc-nvlog",
-        "ngc-tensorflow-bert",
-        "ngc-pytorch-bert",
-        "ngc-transformer",
-        "mmseg",
-        "mmcv-json",
-        "tf2-timehistory",
-        "tsm",
-        "imagenet",
-        "torchvision",
-        "torchtitan",
-        "megatron",
-        "deepspeed",
-        "deepspeed2021",
-        "huggingface",
-        "lightning",
-        "mlperf",
-    )
-}
+#: Modules of ``formats/``. Where two formats read as many lines of a log, the first one has it, in
+#: the order of the families and of their tables.
+FAMILIES: Final = ("dlperf", "paddle", "nvidia", "openmmlab", "examples", "trainers")
 
 
 @cache
@@ -98,9 +63,9 @@ def formats() -> Mapping[str, Format]:
 
     One that is broken is left out, and named once on standard error.
     """
-    found: dict[str, Format] = {
-        name: import_module(module).FORMAT for name, module in BUILT_IN.items()
-    }
+    found: dict[str, Format] = {}
+    for family in FAMILIES:
+        found |= import_module(f"pytest_dlperf.measure.logs.formats.{family}").FORMATS
     declared, broken = _third_party()
     for error in broken.values():
         third_party.warn(error)

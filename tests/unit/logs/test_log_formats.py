@@ -213,3 +213,44 @@ def test_the_first_loss_of_a_line_counts(tmp_path: Path) -> None:
     text = log(paddleclas).replace("loss:  5.08", "CELoss: nan, loss: 5.08")
 
     assert "loss-not-finite" in codes(read(tmp_path, text))
+
+
+def test_the_order_in_which_formats_take_a_log_is_this() -> None:
+    assert list(registry.formats()) == [
+        "dlperf",
+        "paddleclas",
+        "paddleclas2020",
+        "paddleclas2021",
+        "paddleseg",
+        "paddlevideo",
+        "paddlenlp-bert",
+        "paddlenlp-transformer",
+        "paddlenlp-trainer",
+        "plsc",
+        "plsc2021",
+        "plsc2022",
+        "ngc-pytorch",
+        "ngc-mxnet",
+        "ngc-tensorflow",
+        "ngc-nvlog",
+        "ngc-tensorflow-bert",
+        "ngc-pytorch-bert",
+        "ngc-transformer",
+        "mmseg",
+        "mmcv-json",
+        "tf2-timehistory",
+        "tsm",
+        "imagenet",
+        "torchvision",
+        "torchtitan",
+        "megatron",
+        "deepspeed",
+        "deepspeed2021",
+        "huggingface",
+        "lightning",
+        "mlperf",
+    ]
+
+
+def test_a_broken_event_of_mlperf_is_not_a_record() -> None:
+    assert registry.named("mlperf").parse(b':::MLLOG {"key": {}, "value": 1}') is None
