@@ -18,7 +18,7 @@ NUMBER: Final = rb"([+-]?\d[\d,]{0,24}\.?\d{0,24}(?:[eE][+-]?\d{1,3})?)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Reading:
+class LogRecord:
     """What one line says; None is what it does not say."""
 
     #: As printed; -1 where the line has none.
@@ -61,11 +61,11 @@ class Format:
     #: Bytes that every record has; only lines with one of them are parsed.
     anchors: tuple[bytes, ...]
     #: Gets a plain line with an anchor; None where it is no record.
-    parse: Callable[[bytes], Reading | None]
+    parse: Callable[[bytes], LogRecord | None]
     #: Whether a line is a record or not, and which number is which, is for the places of its
     #: digits to say and never for the digits themselves: then lines are read by columns.
     by_shape: bool = False
-    #: Seconds to which a printed running mean is rounded: stretches too short for it are joined.
+    #: Seconds to which a printed running mean is rounded: series too short for it are joined.
     resolution: float = 0.0
     #: What the first iteration is called in print.
     first_step: Literal[0, 1] = 0
@@ -80,7 +80,7 @@ class Format:
     #: does not grow with a new epoch; ``stalls``: runs on, and may stand still for iterations
     #: that count.
     counter: Literal["epoch", "global", "either", "stalls"] = "epoch"
-    #: The step stands on one line (a reading without a rate), the rate on the next (step -1).
+    #: The step stands on one line (a record without a rate), the rate on the next (step -1).
     two_lines: bool = False
     #: Whose batch size the log's settings have. A path's is that of a device.
     batch_of: Literal["device", "node", "global"] = "device"
@@ -190,7 +190,7 @@ def parser(
     excluded: Collection[bytes] = (),
     alone: str = "",
     **fields: Field,
-) -> Callable[[bytes], Reading | None]:
+) -> Callable[[bytes], LogRecord | None]:
     """Return the parser of lines with labelled numbers, which is all that most formats need.
 
     The step is that of the first of ``steps`` that matches: a field, or a pattern whose groups
@@ -203,7 +203,7 @@ def parser(
         (name, field.whole if name in WHOLE_FIELDS else field) for name, field in fields.items()
     ]
 
-    def parse(line: bytes) -> Reading | None:
+    def parse(line: bytes) -> LogRecord | None:
         if any(word in line for word in excluded):
             return None
         found = (read(line) for read in step_readers)
@@ -214,7 +214,7 @@ def parser(
         needed = (alone,) if step is None else required
         if any(values[name] is None for name in needed):
             return None
-        return Reading(**({"step": -1} if step is None else step), **values)  # type: ignore[arg-type]
+        return LogRecord(**({"step": -1} if step is None else step), **values)  # type: ignore[arg-type]
 
     return parse
 

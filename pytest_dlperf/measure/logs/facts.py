@@ -298,6 +298,13 @@ class Facts:
         if self.precision is None:
             self.precision = _first(block, _PRECISION, _precision)
 
+    def watch(self, block: bytes) -> None:
+        """Take in what any block may say: another world size, a run's start, how the log ends."""
+        end = block if len(block) >= TAIL_BYTES else self.tail + block
+        self.tail = end[-TAIL_BYTES:]
+        self.look_again(block)
+        self.restarts.look(block)
+
     def look_again(self, block: bytes) -> None:
         """Look for other world sizes, by the words that told the first: a later run's."""
         for anchor, pattern, value in self._words:

@@ -8,15 +8,50 @@ out; what is unsure is not taken.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.case import CaseId
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.measure.logs.layout_summary import Place
 
 if TYPE_CHECKING:
     from pytest_dlperf.measure.logs.extract import LogResult
+
+
+_PLACE_FOLDER: Final = re.compile(r"(\d{1,4})n(\d{1,4})[gc]")
+_PLACE_NAME: Final = re.compile(
+    r"(?P<model>.{1,200})_b(?P<batch>\d{1,9})_(?P<precision>[A-Za-z0-9]{1,16})_(?P<run>\d{1,9})"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """What a path of this layout says: ``<layout>/<model>_b<batch>_<precision>_<run>.log``."""
+
+    layout: str
+    world_size: int
+    model: str
+    batch_size_per_device: int
+    precision: str
+    run: int
+
+    @classmethod
+    def of(cls, path: str) -> Place | None:
+        """Return what the path says, or None where it is laid out otherwise."""
+        pure = PurePath(path)
+        layout = _PLACE_FOLDER.fullmatch(pure.parent.name)
+        name = _PLACE_NAME.fullmatch(pure.stem)
+        if layout is None or name is None:
+            return None
+        return cls(
+            layout=layout[0],
+            world_size=int(layout[1]) * int(layout[2]),
+            model=name["model"],
+            batch_size_per_device=int(name["batch"]),
+            precision=name["precision"].lower(),
+            run=int(name["run"]),
+        )
 
 
 #: World size, batch and precision: they are known by other means, and compared.

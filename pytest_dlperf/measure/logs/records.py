@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from pytest_dlperf.measure.logs.clean import LINE_BYTES, untagged
-from pytest_dlperf.measure.logs.declare import Format, Reading
+from pytest_dlperf.measure.logs.declare import WHOLE_FIELDS, Format, LogRecord
 from pytest_dlperf.measure.logs.third_party import BrokenFormatError
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ DIGITS_TO_0: Final = bytes.maketrans(b"123456789", b"0" * 9)
 #: A number without sign and exponent, as far as float() takes it exactly from its digits.
 _NUMBER: Final = re.compile(rb"\d+(?:\.\d*)?")
 _DIGIT: Final = re.compile(rb"\d")
-#: Fields of a reading that are numbers.
-FIELDS: Final = tuple(field.name for field in fields(Reading))
+#: Fields of a record that are numbers.
+FIELDS: Final = tuple(field.name for field in fields(LogRecord))
 #: Lines with other digits that the parser is asked about, for each shape.
 _PROBES: Final = 4
 #: A float holds whole numbers exactly up to this many digits.
@@ -66,9 +66,9 @@ class Shape:
     constants: dict[str, float]
 
 
-def shape_of(line: bytes, form: Format) -> Shape | None:
+def shape_of(line: bytes, fmt: Format) -> Shape | None:
     """Return how lines of the shape of ``line`` are read; None: line by line."""
-    if any(_DIGIT.search(anchor) for anchor in form.anchors):
+    if any(_DIGIT.search(anchor) for anchor in fmt.anchors):
         return None  # whether it is a record is for its digits to say
     plain = untagged(line)
     if plain.rank is not None or not line.endswith(plain.text):
@@ -76,7 +76,7 @@ def shape_of(line: bytes, form: Format) -> Shape | None:
     cut = len(line) - len(plain.text)  # a container's time stamp
     generator = random.Random(line)
     probes = [line, *(_with_other_digits(line, generator) for _ in range(_PROBES))]
-    found = _readings((probe[cut:] for probe in probes), form)
+    found = _records((probe[cut:] for probe in probes), fmt)
     if found is None or 0 < len(found) < len(probes):
         return None
     if not found:
@@ -85,7 +85,7 @@ def shape_of(line: bytes, form: Format) -> Shape | None:
     numbers: dict[str, _Number] = {}
     constants: dict[str, float] = {}
     for name in FIELDS:
-        values = [getattr(reading, name) for reading in found]
+        values = [getattr(record, name) for record in found]
         if all(value is None for value in values):
             continue
         if any(value is None for value in values):
@@ -100,13 +100,13 @@ def shape_of(line: bytes, form: Format) -> Shape | None:
     return Shape(is_record=True, numbers=numbers, constants=constants)
 
 
-def _readings(lines: Iterable[bytes], form: Format) -> list[Reading] | None:
+def _records(lines: Iterable[bytes], fmt: Format) -> list[LogRecord] | None:
     """Return what the parser reads; None where it cannot bear digits that mean nothing."""
     try:
-        readings = [form.parse(line) for line in lines]
+        records = [fmt.parse(line) for line in lines]
     except BrokenFormatError:
         return None
-    return [reading for reading in readings if reading is not None]
+    return [record for record in records if record is not None]
 
 
 def _with_other_digits(line: bytes, generator: random.Random) -> bytes:
@@ -170,7 +170,6 @@ def _value(rows: NDArray[np.uint8], line: bytes, number: _Number) -> Floats:
 _SAMPLE: Final = 1 << 14
 #: From this share of lines on, those of one shape are looked for in runs.
 _MOSTLY: Final = 0.75
-_WHOLE = frozenset({"step", "epoch", "start", "total", "epochs", "epoch_steps", "aside"})
 
 
 class Columns:
@@ -181,30 +180,35 @@ class Columns:
         self._columns = columns
 
     def __getitem__(self, name: str) -> Floats:
-        """Return a field of all readings."""
+        """Return a field of all records."""
         column = self._columns.get(name)
         return np.full(self.length, np.nan) if column is None else column
 
     def __contains__(self, name: str) -> bool:
-        """Return whether any reading may have the field."""
+        """Return whether any record may have the field."""
         return name in self._columns
 
-    def reading(self, index: int) -> Reading:
+    def part(self, begin: int, end: int) -> Columns:
+        """Return the records from ``begin`` to before ``end``."""
+        columns = {name: column[begin:end] for name, column in self._columns.items()}
+        return Columns(columns, end - begin)
+
+    def record(self, index: int) -> LogRecord:
         """Return one of them."""
         values: dict[str, float | int | None] = {}
         for name, column in self._columns.items():
             value = float(column[index])
             if np.isnan(value):
                 continue
-            values[name] = int(value) if name in _WHOLE else value
-        return Reading(**values)  # type: ignore[arg-type]
+            values[name] = int(value) if name in WHOLE_FIELDS else value
+        return LogRecord(**values)  # type: ignore[arg-type]
 
 
 class Reader:
     """Reads the records of one log; what it learnt of shapes it keeps."""
 
-    def __init__(self, form: Format) -> None:
-        self._form = form
+    def __init__(self, fmt: Format) -> None:
+        self._form = fmt
         self._shapes: dict[bytes, Shape | None] = {}
 
     def columns(self, text: bytes) -> Columns | None:

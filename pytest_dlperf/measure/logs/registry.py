@@ -22,7 +22,7 @@ def sniff(block: bytes) -> Format | None:
     best: Format | None = None
     broken: BrokenFormatError | None = None
     most = 0
-    for candidate in sorted(formats().values(), key=lambda form: form.last_resort):
+    for candidate in sorted(formats().values(), key=lambda fmt: fmt.last_resort):
         if best is not None and candidate.last_resort:
             break
         try:
@@ -40,10 +40,10 @@ def sniff(block: bytes) -> Format | None:
 def _count(block: bytes, candidate: Format) -> int:
     count = 0
     for line in lines_with(block, candidate.anchors):
-        reading = candidate.parse(line.text)
-        if reading is None:
+        record = candidate.parse(line.text)
+        if record is None:
             continue
-        values = (reading.rate, reading.seconds, reading.whole_run)
+        values = (record.rate, record.seconds, record.whole_run)
         count += any(value is not None for value in values)
         if count >= _ENOUGH:
             break

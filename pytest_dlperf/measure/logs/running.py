@@ -1,8 +1,8 @@
-"""Running means undone: what the iterations since the last print did by themselves."""
+"""Recover the rate of each window from logs that print a running mean."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -79,43 +79,62 @@ class RunningState:
     carried: int = 0
 
 
+@dataclass(kw_only=True, slots=True)
+class Progress:
+    """How far a log has come: the state from which the next records are counted."""
+
+    #: The last printed step and epoch.
+    step: int | None = None
+    epoch: int | None = None
+    #: Iterations so far.
+    counted: int = 0
+    #: Steps between the last two prints of an epoch.
+    interval: int | None = None
+    #: The last record is the first of its epoch.
+    epoch_begins: bool = False
+    running: RunningState = field(default_factory=RunningState)
+
+
 def rest_of_epoch(
-    form: Format, epoch_steps: int | None, last_step: int, interval: int | None
+    fmt: Format, epoch_steps: int | None, last_step: int, interval: int | None
 ) -> int | None:
     """Return how many iterations came after an epoch's last print, where its mean runs on.
 
     None where it does not, or where the epoch ended before its steps did.
     """
-    if not form.carries_over or epoch_steps is None or epoch_steps <= form.running_since:
+    if not fmt.carries_over or epoch_steps is None or epoch_steps <= fmt.running_since:
         return None
-    rest = epoch_steps - (last_step + 1 - form.first_step)
+    rest = epoch_steps - (last_step + 1 - fmt.first_step)
     return rest if 0 <= rest < (interval or epoch_steps) else None
 
 
 class RunningMean:
     """The mean of one epoch's iterations from ``since`` on, as it grows."""
 
-    def __init__(self, since: int, least_seconds: float = 0.0, resolution: float = 0.0) -> None:
-        self._since = since
+    def __init__(self, progress: Progress, fmt: Format, least_seconds: float) -> None:
+        """Windows shorter than ``least_seconds`` are joined with the next."""
+        self._progress = progress
+        self._since = fmt.running_since
         self._least = least_seconds
-        self._resolution = resolution * FINER
+        self._resolution = fmt.resolution * FINER
         #: How many prints added too little to the mean for its digits.
         self.too_coarse = 0
-        self.state = RunningState()
 
     def restart(self) -> None:
         """Begin an epoch."""
-        self.state = RunningState()
+        self._progress.running = RunningState()
 
     def carry_over(self, epoch_steps: int) -> None:
         """Begin an epoch whose mean has the last one's iterations, until it is set back."""
-        last, carried = self.state, epoch_steps - self._since
-        self.state = replace(last if last.warm else RunningState(), warm=False, carried=carried)
+        last, carried = self._progress.running, epoch_steps - self._since
+        self._progress.running = replace(
+            last if last.warm else RunningState(), warm=False, carried=carried
+        )
 
     def leave_out(self, step: int, seconds: float) -> None:
         """Take what is new in a mean of times for something else."""
         count = step - self._since + 1
-        self.state = RunningState(count=count, seconds=seconds * count, warm=True)
+        self._progress.running = RunningState(count=count, seconds=seconds * count, warm=True)
 
     def undo(
         self, step: int, *, rate: float | None, seconds: float | None, wait: float | None
@@ -125,7 +144,9 @@ class RunningMean:
         A rate stands for the inverse of a time: printed rates have more digits than seconds.
         """
         warm = step >= self._since
-        last = RunningState() if warm and not self.state.warm else self.state
+        last = self._progress.running
+        if warm and not last.warm:
+            last = RunningState()
         mean = 1 / rate if rate is not None else seconds or 0.0
         count = step - self._since + 1 if warm else last.carried + step + 1
         if last.carried and mean * count <= last.seconds:
@@ -140,7 +161,7 @@ class RunningMean:
             return None
         own = grown / new
         own_wait = max(0.0, (waited - last.wait) / new)
-        self.state = RunningState(
+        self._progress.running = RunningState(
             count=count, seconds=total, wait=waited, warm=warm, carried=last.carried
         )
         return Own(

@@ -14,7 +14,7 @@ from typing import Final
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.log_pattern import LogPattern
-from pytest_dlperf.measure.logs.declare import NOT_FINITE, NUMBER, Format, Reading
+from pytest_dlperf.measure.logs.declare import NOT_FINITE, NUMBER, Format, LogRecord
 from pytest_dlperf.measure.logs.records import DIGITS_TO_0
 from pytest_dlperf.measure.logs.registry import SAMPLES
 
@@ -45,13 +45,13 @@ def of_pattern(declared: LogPattern) -> Format:
         text = match["loss"] if "loss" in groups else None
         return text is not None and not_finite(text) is not None
 
-    def parse(line: bytes) -> Reading | None:
+    def parse(line: bytes) -> LogRecord | None:
         match = search(line)
         step = value(match, "step") if match else None
         if match is None or step is None or not 0 <= step < 1e15:
             return None
         epoch = value(match, "epoch")
-        return Reading(
+        return LogRecord(
             step=int(step),
             epoch=None if epoch is None else int(epoch),
             rate=value(match, "rate"),

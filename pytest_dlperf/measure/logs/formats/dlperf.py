@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from pytest_dlperf.measure.logs.declare import Format, Reading, built_in, json_count, json_object
+from pytest_dlperf.measure.logs.declare import Format, LogRecord, built_in, json_count, json_object
 
 
-def _span(line: bytes) -> Reading | None:
+def _span(line: bytes) -> LogRecord | None:
     """Read a span."""
     record = json_object(line)
     if record is None or record.get("record") != "span":
@@ -18,7 +18,7 @@ def _span(line: bytes) -> Reading | None:
         return None
     iterations = int(last) - int(first) + 1
     wait = json_count(record.get("data_wait_seconds"))
-    return Reading(
+    return LogRecord(
         start=int(first),
         step=int(last),
         rate=work / seconds,

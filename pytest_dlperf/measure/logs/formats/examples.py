@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pytest_dlperf.measure.logs.declare import Field, Format, Loss, Reading, built_in, parser
+from pytest_dlperf.measure.logs.declare import Field, Format, LogRecord, Loss, built_in, parser
 
 _time_history = parser(
     re.compile(rb"between steps (?P<start>\d{1,15}) and (?P<step>\d{1,15})"),
@@ -17,7 +17,7 @@ _time_history_2019 = parser(
 )
 
 
-def _time_histories(line: bytes) -> Reading | None:
+def _time_histories(line: bytes) -> LogRecord | None:
     """Read a record; absl and the TensorFlow logger may both print it, which is one record."""
     return _time_history(line) or _time_history_2019(line)
 

@@ -8,8 +8,8 @@ from typing import Final
 from pytest_dlperf.measure.logs.declare import (
     Field,
     Format,
+    LogRecord,
     Loss,
-    Reading,
     built_in,
     finite,
     json_count,
@@ -32,26 +32,26 @@ _train_line = parser(
 )
 
 
-def _text(line: bytes) -> Reading | None:
+def _text(line: bytes) -> LogRecord | None:
     """Read a line of training, or that the run was evaluated."""
-    return Reading(step=-1, aside=1) if _EVALUATION.search(line) else _train_line(line)
+    return LogRecord(step=-1, aside=1) if _EVALUATION.search(line) else _train_line(line)
 
 
-def _json(line: bytes) -> Reading | None:
+def _json(line: bytes) -> LogRecord | None:
     """Read a record; one of validation has another mode, or no loss."""
     record = json_object(line)
     if record is None:
         return None
     if record.get("mode", "train") != "train":
         # Only an evaluation takes time of training's next iteration; a validation loss does not.
-        return None if "data_time" in record else Reading(step=-1, aside=1)
+        return None if "data_time" in record else LogRecord(step=-1, aside=1)
     runs_on = "step" in record
     seconds = finite(record.get("time"))
     step = json_count(record.get("step" if runs_on else "iter"))
     if seconds is None or step is None or "iter" not in record or "loss" not in record:
         return None
     epoch = None if runs_on else finite(record.get("epoch"))
-    return Reading(
+    return LogRecord(
         epoch=None if epoch is None or not 0 <= epoch < 1e9 else int(epoch),
         step=int(step),
         seconds=seconds,

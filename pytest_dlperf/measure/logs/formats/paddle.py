@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pytest_dlperf.measure.logs.declare import Field, Format, Loss, Reading, built_in, parser
+from pytest_dlperf.measure.logs.declare import Field, Format, LogRecord, Loss, built_in, parser
 
 _RATE: Final = Field(rb"\bips: ")
 _BATCH_COST: Final = Field(rb"\bbatch_cost: ")
@@ -29,7 +29,7 @@ _STEPS_A_SECOND: Final = Field(rb"\binterval_steps_per_second: ")
 _TRAINER_LOSS: Final = Loss(rb"\bloss: ")
 
 
-def _nlp_trainer(line: bytes) -> Reading | None:
+def _nlp_trainer(line: bytes) -> LogRecord | None:
     """Read a record; updates a second since the last print have too few digits by themselves."""
     step, runtime = _TRAINER_STEP.whole(line), _TRAINER_RUNTIME(line)
     speed = _STEPS_A_SECOND(line)
@@ -39,7 +39,7 @@ def _nlp_trainer(line: bytes) -> Reading | None:
     updates = round(max(0.0, min(runtime * speed, 1e9)))
     if updates < 1:
         return None
-    return Reading(step=step, seconds=runtime / updates, loss=_TRAINER_LOSS(line))
+    return LogRecord(step=step, seconds=runtime / updates, loss=_TRAINER_LOSS(line))
 
 
 FORMATS: Final = built_in(
@@ -62,9 +62,10 @@ FORMATS: Final = built_in(
             _TRAIN_STEP,
             re.compile(
                 rb"\[Train\]\[Epoch (?P<epoch>\d{1,9})/(?P<epochs>\d{1,9})\]"
-                rb"\[Iter: (?P<step>\d{1,15})/(?:(?P<epoch_steps>\d{1,15})\])?"
+                rb"\[Iter: (?P<step>\d{1,15})/"
             ),
             excluded=(b"END epoch", b"plsc "),
+            epoch_steps=Field(rb"\[Iter: \d{1,15}/", rb"\]"),
             rate=_RATE,
             seconds=_BATCH_COST,
             data_wait_seconds=_READER_COST,

@@ -8,8 +8,8 @@ from typing import Final
 from pytest_dlperf.measure.logs.declare import (
     Field,
     Format,
+    LogRecord,
     Loss,
-    Reading,
     built_in,
     finite,
     json_count,
@@ -26,14 +26,14 @@ _SAMPLES_A_SECOND: Final = Field(rb"\bsamples(?: per second|/sec): {1,12}")
 _LM_LOSS: Final = Loss(rb"\blm[ _]loss:? {1,12}")
 
 
-def _megatron(line: bytes) -> Reading | None:
+def _megatron(line: bytes) -> LogRecord | None:
     """Read a record; its rate is made from the batch where the line has one."""
     step = _ITERATION.whole(line)
     milliseconds = _MILLISECONDS(line)
     if step is None or milliseconds is None or milliseconds <= 0:
         return None
     batch = _GLOBAL_BATCH(line)
-    return Reading(
+    return LogRecord(
         step=step,
         total=_ITERATIONS.whole(line),
         rate=_SAMPLES_A_SECOND(line) if batch is None else batch / milliseconds * 1000,
@@ -74,7 +74,7 @@ def _mean_seconds(bar: re.Match[bytes]) -> float | None:
     return None if done < 1 or elapsed < 1 else elapsed / done
 
 
-def _huggingface(line: bytes) -> Reading | None:
+def _huggingface(line: bytes) -> LogRecord | None:
     """Read a state of the bar, or words without a step; a line may have both.
 
     A bar does not end its line: a dictionary that is printed next follows it there.
@@ -87,7 +87,7 @@ def _huggingface(line: bytes) -> Reading | None:
         words = (whole, whole_seconds, loss, total, aside)
         if all(word is None for word in words):
             return None
-        return Reading(
+        return LogRecord(
             step=-1,
             loss=loss,
             whole_run=whole,
@@ -98,7 +98,7 @@ def _huggingface(line: bytes) -> Reading | None:
     seconds = _mean_seconds(bar)
     if seconds is None:
         return None
-    return Reading(
+    return LogRecord(
         step=int(bar["done"]),
         total=int(bar["total"]),
         seconds=seconds,
@@ -108,15 +108,15 @@ def _huggingface(line: bytes) -> Reading | None:
     )
 
 
-def _lightning(line: bytes) -> Reading | None:
+def _lightning(line: bytes) -> LogRecord | None:
     """Read a state of the bar, or that validation begins."""
     bar = _LIGHTNING_BAR.search(line) or _RICH_BAR.search(line)
     if bar is None:
-        return Reading(step=-1, aside=1) if _VALIDATION.match(line) else None
+        return LogRecord(step=-1, aside=1) if _VALIDATION.match(line) else None
     seconds = _mean_seconds(bar)
     if seconds is None:
         return None
-    return Reading(
+    return LogRecord(
         epoch=int(bar["epoch"]),
         step=int(bar["done"]),
         seconds=seconds,
@@ -127,7 +127,7 @@ def _lightning(line: bytes) -> Reading | None:
 _MLPERF: Final = b":::MLLOG"
 
 
-def _mlperf(line: bytes) -> Reading | None:
+def _mlperf(line: bytes) -> LogRecord | None:
     """Read a ``tracked_stats`` or ``throughput`` event that names its step."""
     event = json_object(line.partition(_MLPERF)[2])
     # A tuple, since a broken line's key may be an object, which has no hash.
@@ -139,7 +139,7 @@ def _mlperf(line: bytes) -> Reading | None:
     if rate is None or step is None:
         return None
     loss = value.get("loss", value.get("train_loss")) if isinstance(value, dict) else None
-    return Reading(step=int(step), rate=rate, loss=json_loss(loss))
+    return LogRecord(step=int(step), rate=rate, loss=json_loss(loss))
 
 
 FORMATS: Final = built_in(
