@@ -1,7 +1,7 @@
-"""Which of the progress bars of a log is training's: evaluation and preparation have their own.
+"""Find which progress bar of a log is training's: evaluation and preparation have others.
 
-Bars go to standard error and words to standard output, and where that is buffered all words of a
-run may come at its end. So the place of a word alone says little.
+Bars go to standard error and words to standard output, and if that is buffered all words of a run
+may come at its end. So the place of a word alone is weak evidence.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 from pytest_dlperf.measure.logs.declare import Format, LogRecord
 
-#: So many bars are told apart.
+#: Bars beyond so many are not remembered.
 _MOST_BARS: Final = 64
 #: Seconds by which two clocks that show whole seconds may differ.
 _CLOCK_SECONDS: Final = 2
@@ -32,11 +32,11 @@ class _Bar:
 
 
 class Bars:
-    """The bars so far, each known by its total, and what tells which one is training's."""
+    """The bars so far, each known by its total, and the evidence which one is training's."""
 
     def __init__(self, fmt: Format, chosen: int | None = None) -> None:
-        """``chosen`` is the total of training's bar, where it is known beforehand."""
-        #: Something else than training took time since its last step.
+        """``chosen`` is the total of training's bar, if it is known beforehand."""
+        #: Something other than training took time since its last step.
         self.aside = False
         self._has_bars = fmt.bar
         #: The total of the bar that is counted.
@@ -62,7 +62,7 @@ class Bars:
 
     @property
     def training(self) -> int | None:
-        """The total of training's bar; None where there is none, or nothing tells."""
+        """The total of training's bar; None if it is not known, or not drawn."""
         for named in (self._said, self._went_on, self._alone):
             if named is not None:
                 return named if named in self._seen else None
@@ -88,13 +88,13 @@ class Bars:
 
     @property
     def is_unsure(self) -> bool:
-        """Whether what was counted may be another bar than training's."""
+        """Whether the counted bar may be another one than training's."""
         return bool(self._seen) and self.training != self.counted
 
     def is_aside(self, record: LogRecord, epoch: int | None, *, begun: bool) -> bool:
-        """Return whether a record is none of training's: validation's bar, or one beside it.
+        """Return whether a record is not of training: of validation's bar, or of another one.
 
-        ``epoch`` is that of training's last step, and ``begun`` tells that there was one.
+        ``epoch`` is that of training's last step, and ``begun`` is whether there was one.
         """
         if not self._has_bars:
             self.aside = self.aside or bool(record.aside and begun)
@@ -113,7 +113,7 @@ class Bars:
         return self.aside
 
     def _hear(self, record: LogRecord) -> None:
-        """Take in words: a loss, the run's account, or what the next bar is."""
+        """Take in words: a loss, the run's own account of its time, or what the next bar is."""
         if record.total is not None and record.step < 0:
             self._say(record.total)
         if record.step < 0 and record.aside is not None:

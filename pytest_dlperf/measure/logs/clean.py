@@ -1,4 +1,4 @@
-"""The cleaning layer: bytes of a log in, blocks of plain lines out, in constant memory."""
+"""Clean a log in constant memory: from its bytes to blocks of plain lines."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _COLOUR: Final = re.compile(
     rb"\x1b\[[0-9;:?]{0,48}[A-Za-z]|\x1b[()][A-Z0-9]|\x1b\][^\x07\n]{0,256}\x07"
 )
 # mpirun --tag-output writes "[1,3]<stdout>:", horovodrun "[3]<stdout>:"; with --timestamp-output
-# a date stands before it. Both break lines of several writers anywhere.
+# a date comes before it. Both break lines of several writers anywhere.
 _RANK_TAG: Final = re.compile(
     rb"(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})?"
     rb"\[(?:\d{1,6},)?(\d{1,6})\]<std(?:out|err)>:? ?"

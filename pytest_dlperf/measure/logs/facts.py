@@ -1,4 +1,4 @@
-"""What a log and its path say of the run: world size, batch, precision, how it ended."""
+"""Facts that a log states about its run: world size, batch, precision, restarts, how it ended."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Restarts:
     def _look_at(self, block: bytes, pattern: re.Pattern[bytes]) -> None:
         for match in pattern.finditer(block):
             before = self._has_records or self._has_record(block[: match.start()])
-            # Other ranks may tell their start later than the first record.
+            # Other ranks may print their start later than the first record.
             if before and not self.word and _rank_at(block, match.start()) == self._rank:
                 self._again = match[0]
                 if self._has_record(block[match.end() :]):
@@ -84,7 +84,7 @@ _TABLE: Final = (
     (b"'batch_size'", re.compile(rb"'batch_size': ([1-9]\d{0,8}),")),
 )
 _SETTING: Final = re.compile(rb"\bbatch_size ?: ([1-9]\d{0,8})\b")
-#: What stands before a line of a dump, and what it names.
+#: What comes before a line of a dump of settings, and the name of the setting.
 _HEAD: Final = re.compile(rb"^[^\n]{0,80}?(?:INFO|DEBUG)\]?: ?")
 _KEY: Final = re.compile(rb"(\s{0,80})([A-Za-z_]\w{0,60}) ?:")
 _TRAINS: Final = re.compile(rb"train", re.IGNORECASE)
@@ -95,7 +95,7 @@ _LINES: Final = 400
 
 
 def batch_size(block: bytes) -> int | None:
-    """Return the first batch size that a block says, of training; None where it says none."""
+    """Return the first batch size of training in a block; None if there is none."""
     for anchor, pattern in _TABLE:
         if anchor in block and (match := pattern.search(block)):
             return int(match[1])
@@ -103,7 +103,7 @@ def batch_size(block: bytes) -> int | None:
 
 
 def _of_settings(block: bytes) -> int | None:
-    """Return that of a dump of settings, by the sections that it stands in."""
+    """Return the batch size of a dump of settings, by the sections that it is in."""
     free = None
     for match in islice(_SETTING.finditer(block), _MOST):
         sections = _sections(block, match.start())
@@ -132,16 +132,16 @@ def _sections(block: bytes, at: int) -> list[bytes]:
 
 
 def _setting(line: bytes) -> tuple[int | None, bytes]:
-    """Return how far a setting is indented, and its name; None where the line is none."""
+    """Return how far a setting is indented, and its name; None if the line is not a setting."""
     match = _KEY.match(_HEAD.sub(b"", line, count=1))
     return (None, b"") if match is None else (len(match[1]), match[2])
 
 
-#: Each with an anchor, without which the pattern is not tried.
+#: Patterns, each with an anchor; a pattern is tried only in blocks that have its anchor.
 Table = tuple[tuple[bytes, re.Pattern[bytes]], ...]
 T = TypeVar("T")
 
-#: A pattern is tried only in blocks that hold its anchor. All devices of the run.
+#: All devices of the run.
 _WORLD: Final = (
     (b"PADDLE_TRAINERS_NUM", re.compile(rb"PADDLE_TRAINERS_NUM\s{1,64}([1-9]\d{0,5})\b")),
     (b"distributed_world_size=", re.compile(rb"distributed_world_size=(\d{1,6})\b")),
@@ -187,7 +187,7 @@ _NODE: Final = (
     (b"num_gpus=", re.compile(rb"\bnum_gpus=([1-9]\d{0,5})\b")),
     (b"Num GPUs ", re.compile(rb"\bNum GPUs ([1-9]\d{0,5})\b")),
 )
-#: How many nodes, which stands beside the devices of one; ``1:4`` is a span, and says none. The
+#: How many nodes, printed with the devices of one; ``1:4`` is a range, and not a number. The
 #: longer word is the anchor: a short one costs several times as much to look for.
 _NODES: Final = (
     (b"nproc_per_node", re.compile(rb"\bnnodes[ :=]{1,24}([1-9]\d{0,5})(?![\d:])")),
@@ -225,7 +225,7 @@ _PRECISION: Final = (
         re.compile(rb"Using (16bit|bfloat16) (?:native )?Automatic Mixed Precision"),
     ),
 )
-#: What others call it.
+#: Other names of a precision.
 _SAME: Final = {"bfloat16": "bf16", "16bit": "amp"}
 _SIGNAL: Final = re.compile(
     rb"Terminating with signal|Signal (?:15|9)\b|received signal|SIGTERM|SIGKILL"
@@ -243,13 +243,13 @@ _BLOCKS: Final = 16
 #: How a log ends is in so many of its last bytes.
 TAIL_BYTES: Final = 1 << 16
 
-#: A word of the log: what finds it, and what it was read as.
+#: A word of the log: its anchor, its pattern, and the number that it was read as.
 Word = tuple[bytes, re.Pattern[bytes], int]
 
 
 @dataclass(kw_only=True, slots=True)
 class Facts:
-    """What is known of a run besides its rates; None is unknown."""
+    """What a log, or a path, states about a run besides its rates; None is unknown."""
 
     #: Devices of all nodes.
     world_size: int | None = None
@@ -262,10 +262,10 @@ class Facts:
     #: own. Under tensor or pipeline parallel more devices than that are one of those.
     update_batch: int | None = None
     data_parallel: int | None = None
-    #: TensorFlow's models say so where the batch is not that of all.
+    #: TensorFlow's models print this if the batch is not that of all.
     per_replica: bool = False
     precision: str | None = None
-    #: The text by which a log says that it was killed.
+    #: The text that shows that the run was killed.
     killed_by: str = ""
     #: Two values of one word, where a log has them: it holds runs on other devices.
     two_worlds: tuple[int, int] | None = None
@@ -277,13 +277,13 @@ class Facts:
 
     @property
     def all_devices(self) -> int | None:
-        """The world size by the log's own words; None where it names none, or one node's only."""
+        """The world size by the log's own words; None if it names none, or one node's alone."""
         if self.world_size is not None or self.nodes is None or self.node_devices is None:
             return self.world_size
         return self.nodes * self.node_devices
 
     def look(self, block: bytes) -> None:
-        """Take in what a block says and is not known yet; the first word counts."""
+        """Take in the facts of a block that are not known yet; the first word counts."""
         self.blocks += 1
         if self.blocks > _BLOCKS:
             return
@@ -306,7 +306,7 @@ class Facts:
         self.restarts.look(block)
 
     def look_again(self, block: bytes) -> None:
-        """Look for other world sizes, by the words that told the first: a later run's."""
+        """Look for another world size, a later run's, by the words that named the first."""
         for anchor, pattern, value in self._words:
             if self.two_worlds is None and anchor in block:
                 others = (_devices(match[1]) for match in pattern.finditer(block))
@@ -373,7 +373,7 @@ def _first(block: bytes, table: Table, read: Callable[[bytes], T]) -> T | None:
 
 
 def of_path(path: str) -> Facts:
-    """Return what a path says."""
+    """Return the facts that a path states."""
     return Facts(
         world_size=path_words.world_size(path),
         batch_size=path_words.batch_size(path),

@@ -1,4 +1,4 @@
-"""A directory of logs by model and layout, as the script of seed 003 prints it."""
+"""Summarise a folder of logs by model and layout, with speedups over one device."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Summary:
 
 
 def summarise(results: Sequence[LogResult]) -> Summary | None:
-    """Return the summary of logs laid out by layout; None where none is."""
+    """Return the summary of logs in folders named by layout; None if there are none."""
     cells: dict[tuple[str, int, str], dict[str, list[tuple[Place, float]]]] = defaultdict(
         lambda: defaultdict(list)
     )
@@ -67,7 +67,7 @@ def _layouts(
     by_layout: Mapping[str, Sequence[tuple[Place, float]]],
 ) -> dict[str, dict[str, Any]]:
     medians = _medians(by_layout)
-    # As the seed: the speed of one device, rounded only in print.
+    # As the DLPerf reports: the speed of one device, rounded only in print.
     base = next((rate for world, rate in medians.values() if world == 1), None)
     return {
         layout: {

@@ -1,4 +1,4 @@
-"""What a log's path says of the run: a layout folder, and the words of the file's name.
+"""Read a log's path: the training that it names, its world size, batch size and precision.
 
 Names are written for people, and the same letters mean other things: ``efficientnet_b0``,
 ``vit_b16`` and ``cifar_c10`` are models and data, ``gpu3`` is one of several. Such words are left
@@ -38,7 +38,7 @@ class Place:
 
     @classmethod
     def of(cls, path: str) -> Place | None:
-        """Return what the path says, or None where it is laid out otherwise."""
+        """Return the parts of the path, or None if it has another layout."""
         pure = PurePath(path)
         layout = _PLACE_FOLDER.fullmatch(pure.parent.name)
         name = _PLACE_NAME.fullmatch(pure.stem)
@@ -96,7 +96,7 @@ def _folders(path: PurePath, root: str) -> list[str]:
 
 
 def key_of(result: LogResult, root: str, *, named: bool = True) -> str:
-    """Return by which name trainings of two sides are told apart and found again.
+    """Return the key by which a training of one side is matched with that of the other.
 
     A case's id where the name has it, the place in a folder laid out by layout, else what the
     name says (not if ``named`` is false), with format, precision, batch size and devices. Logs of
@@ -136,7 +136,7 @@ def _bare(text: str) -> str:
 
 _LAYOUT: Final = re.compile(r"(?<![A-Za-z0-9])(\d{1,4})n(\d{1,4})[gc](?![A-Za-z0-9])")
 _NC: Final = re.compile(r"_N(\d{1,4})C(\d{1,4})(?![0-9])")
-#: ``8gpus``, ``gpus8``: a count, whatever the number.
+#: ``8gpus``, ``gpus8``: always a count.
 _COUNT: Final = re.compile(
     r"(?:(?<![A-Za-z0-9.])([1-9]\d{0,4})gpus?(?![0-9A-Za-z])"
     r"|gpus([1-9]\d{0,4})(?![0-9A-Za-z]))",
@@ -182,7 +182,7 @@ def world_size(path: str) -> int | None:
     counts = {int(one or other) for one, other in _COUNT.findall(name)}
     if not counts:
         counts = {int(word) for word in _AFTER_BATCH.findall(name)}
-    # A name that tells no batch and no precision may be that of one device's log: gpu4 of 0 to 7.
+    # A name without batch and precision may be that of one device's log: gpu4 of 0 to 7.
     if not counts and (batch_size(path) or precision(path)):
         counts = {count for word in _WORLD.findall(name) if _is_count(count := int(word))}
     return counts.pop() if len(counts) == 1 else None

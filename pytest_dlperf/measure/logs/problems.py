@@ -20,10 +20,10 @@ from pytest_dlperf.measure.logs.timeline import Timeline
 LEAST_ITERATIONS: Final = 10
 #: The last loss is NaN, or infinite.
 LOSS_LOST: Final = "loss-not-finite"
-#: The rules may differ by so much.
+#: The rules may differ by such a factor.
 STABLE: Final = 1.10
 DATA_BOUND: Final = 0.10
-#: A first window of an epoch that is so much slower than the median stalls.
+#: The first window of an epoch stalls if it is so many times slower than the median.
 STALL: Final = 1.5
 IMPLAUSIBLE: Final = 1.05
 #: Codes of a log that is of another training than was declared, or than its path says.
@@ -65,11 +65,11 @@ def refusal(
             return (
                 Problem(
                     code="unknown-scale",
-                    message="what is done between two time stamps takes the work of an iteration, "
+                    message="a rate between two time stamps needs the work of an iteration, "
                     "and neither the log nor its path says it",
                 ),
             )
-        return _insufficient("two time stamps are not in what is kept")
+        return _insufficient("the steps that the rule takes have no two different time stamps")
     return ()
 
 
@@ -86,7 +86,7 @@ def _nothing_left(run: LogRun, series: RateSeries) -> str:
     timeline, fmt = run.timeline, run.fmt
     skip, until = run.options.skip, run.options.last
     if until is not None and len(series) and np.any(series.first > skip):
-        return f"no print lies wholly within steps {skip + 1} to {until}; print more often"
+        return f"no print is wholly within steps {skip + 1} to {until}; print more often"
     if fmt.bar:
         return "the bar shows whole seconds, and after the warm-up no epoch has enough"
     if timeline.coarse:
@@ -102,7 +102,7 @@ def _nothing_left(run: LogRun, series: RateSeries) -> str:
             "is a number above 0"
         )
     return (
-        f"{timeline.iterations} iterations are in the log, and no print that has a rate lies "
+        f"{timeline.iterations} iterations are in the log, and no print that has a rate is "
         f"wholly after the {skip} of warm-up"
     )
 
@@ -150,7 +150,7 @@ def of_path(run: LogRun, taken: int | None) -> Iterator[Problem]:
         yield Problem(
             code="several-runs",
             message=f"a run starts again in this log ({log.restarts.word[:60]!r} comes twice, "
-            "with steps between), with a warm-up of its own; no number is given: split it there",
+            "with steps between), and warms up again; no number is given: split it there",
         )
     if world is not None and path_world is not None and world != path_world:
         yield Problem(
@@ -213,11 +213,11 @@ def of_options(run: LogRun, batch: float | None) -> Iterator[Problem]:
 
 
 def of_loss(loss_last: float | None) -> Iterator[Problem]:
-    """Look at the last loss of a log: a rate means nothing if it is no finite number."""
+    """Return a problem if the last loss of a log is not a finite number."""
     if loss_last is not None and not math.isfinite(loss_last):
         yield Problem(
             code=LOSS_LOST,
-            message="the last loss in the log is no finite number, so its speed means nothing",
+            message="the last loss in the log is not a finite number, so its speed means nothing",
         )
 
 
@@ -240,7 +240,7 @@ def of_timeline(run: LogRun) -> Iterator[Problem]:
         yield Problem(
             code="several-runs",
             message="the clock of training's bar starts over where its steps go on: a run that "
-            "was resumed, with a warm-up of its own; no number is given: split it there",
+            "was resumed, and warms up again; no number is given: split it there",
         )
     if timeline.ranks.repeats and not fmt.bar:
         ranks = timeline.prints / timeline.steps
@@ -275,7 +275,7 @@ def _interval(timeline: Timeline) -> float:
 
 
 def of_series(series: RateSeries, wait_share: float | None) -> Iterator[Problem]:
-    """Look at the rates that were kept."""
+    """Return what is odd about the rates that the throughput is made from."""
     if wait_share is not None and wait_share > DATA_BOUND:
         yield Problem(
             code="data-bound", message=f"{wait_share:.1%} of the time is waiting for data"
@@ -302,7 +302,7 @@ def of_series(series: RateSeries, wait_share: float | None) -> Iterator[Problem]
 
 
 def implausible(model: str, medians: Mapping[str, tuple[int, float]]) -> Iterator[Problem]:
-    """Compare the layouts of a model, each with its world size and median rate, two by two."""
+    """Return each pair of layouts of a model whose speedup is above the number of devices."""
     ordered = sorted(medians.items(), key=lambda item: item[1][0])
     for index, (small, (few, slow)) in enumerate(ordered):
         for large, (many, fast) in ordered[index + 1 :]:

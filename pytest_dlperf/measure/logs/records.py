@@ -1,4 +1,4 @@
-"""The records of a block, as columns where its lines have shapes, else one by one."""
+"""Read the records of a block as columns, by the shapes of its lines."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-# Lines of one shape read at once: where their numbers stand is found out only once.
-#
 # The shape of a line is its text with every digit made 0. Lines of one shape have their numbers in
 # the same places, so the parser is asked about one of them, with other digits put in, which of its
 # numbers become which field; the other lines are then read by columns. What cannot be found out
@@ -49,7 +47,7 @@ MOST_SHAPES: Final = 512
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """Where a number stands, and what the field is: ``factor * number + offset``."""
+    """The place of a number in a line, and its field: ``factor * number + offset``."""
 
     start: int
     end: int
@@ -69,7 +67,7 @@ class Shape:
 def shape_of(line: bytes, fmt: Format) -> Shape | None:
     """Return how lines of the shape of ``line`` are read; None: line by line."""
     if any(_DIGIT.search(anchor) for anchor in fmt.anchors):
-        return None  # whether it is a record is for its digits to say
+        return None  # its digits decide whether it is a record
     plain = untagged(line)
     if plain.rank is not None or not line.endswith(plain.text):
         return None
@@ -101,7 +99,7 @@ def shape_of(line: bytes, fmt: Format) -> Shape | None:
 
 
 def _records(lines: Iterable[bytes], fmt: Format) -> list[LogRecord] | None:
-    """Return what the parser reads; None where it cannot bear digits that mean nothing."""
+    """Return what the parser reads; None if it fails on digits that mean nothing."""
     try:
         records = [fmt.parse(line) for line in lines]
     except BrokenFormatError:
@@ -156,7 +154,7 @@ def _value(rows: NDArray[np.uint8], line: bytes, number: _Number) -> Floats:
     decimals = 0 if point < 0 else len(word) - point - 1
     places = [place for place in range(len(word)) if place != point]
     digits = rows[:, number.start : number.end][:, places] - np.uint8(ord("0"))
-    # Sums of whole numbers below 2**53, of which there is no rounding.
+    # Sums of whole numbers below 2**53 are exact.
     whole = digits.astype(np.float64) @ (10.0 ** np.arange(len(places) - 1, -1, -1))
     values: Floats = whole / 10.0**decimals
     if number.factor != 1.0:
@@ -166,14 +164,14 @@ def _value(rows: NDArray[np.uint8], line: bytes, number: _Number) -> Floats:
     return values
 
 
-#: Bytes that are looked at to tell how the rest will be.
+#: So many bytes of a block show whether its lines repeat a shape.
 _SAMPLE: Final = 1 << 14
 #: From this share of lines on, those of one shape are looked for in runs.
 _MOSTLY: Final = 0.75
 
 
 class Columns:
-    """Readings by field, in the order of the log; NaN is what a line does not say."""
+    """Records by field, in the order of the log; NaN is a number that a line does not have."""
 
     def __init__(self, columns: dict[str, Floats], length: int) -> None:
         self.length = length
@@ -194,7 +192,7 @@ class Columns:
         return Columns(columns, end - begin)
 
     def record(self, index: int) -> LogRecord:
-        """Return one of them."""
+        """Return one record."""
         values: dict[str, float | int | None] = {}
         for name, column in self._columns.items():
             value = float(column[index])
@@ -205,7 +203,7 @@ class Columns:
 
 
 class Reader:
-    """Reads the records of one log; what it learnt of shapes it keeps."""
+    """Reads the records of one log, and keeps the shapes that it has found."""
 
     def __init__(self, fmt: Format) -> None:
         self._form = fmt

@@ -1,4 +1,4 @@
-"""Every format by its name: built in, or from an entry point."""
+"""All log formats by name, built in or from entry points; and which one a log has."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENOUGH = 20
 
 
 def sniff(block: bytes) -> Format | None:
-    """Return the format that reads the most lines of a block, or None where none reads one."""
+    """Return the format that reads the most lines of a block, or None if none reads any."""
     best: Format | None = None
     broken: BrokenFormatError | None = None
     most = 0
@@ -50,7 +50,7 @@ def _count(block: bytes, candidate: Format) -> int:
     return count
 
 
-#: What is counted where nobody says.
+#: The unit if none is declared.
 SAMPLES: Final = "samples"
 #: Modules of ``formats/``. Where two formats read as many lines of a log, the first one has it, in
 #: the order of the families and of their tables.

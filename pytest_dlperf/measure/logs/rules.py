@@ -1,4 +1,4 @@
-"""Rules by which a rate is taken from a log, by their names."""
+"""Rules that make a throughput from the windows of a log, by name."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from pytest_dlperf.measure.logs.spans import RateSeries
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Selection:
-    """What one rule took, and the rate it gives; None where it cannot."""
+    """The windows that a rule took, and their throughput; None if it cannot give one."""
 
     series: RateSeries
     throughput: float | None
 
 
-#: Gets series, ``skip`` and ``until`` (None: to the end).
+#: Gets the windows, ``skip`` and ``until`` (None: to the end).
 Rule = Callable[[RateSeries, int, int | None], Selection]
 
 
 def time_weighted(series: RateSeries, skip: int, until: int | None) -> Selection:
-    """Work over time of what is left after ``skip`` iterations, by our own count."""
+    """Return work over time of the windows after ``skip`` iterations, by our own count."""
     flags = spans.after(series, skip)
     kept = series.where(flags if until is None else flags & (series.last <= until))
     return Selection(series=kept, throughput=spans.time_weighted(kept) if len(kept) else None)
 
 
 def dlperf(series: RateSeries, skip: int, until: int | None) -> Selection:
-    """Mean of the printed speeds of steps ``skip`` to ``until`` (seed 003, 150 by default)."""
+    """Return the mean of the printed speeds of steps ``skip`` to ``until`` (150 by default)."""
     kept = _by_label(series, skip, until)
     rate = float(np.mean(kept.printed_rate)) if len(kept) else None
     return Selection(series=kept, throughput=rate)
 
 
 def dlperf_time(series: RateSeries, skip: int, until: int | None) -> Selection:
-    """Work between two time stamps: of the first step kept and of the last.
+    """Return work over the time between two time stamps: of the first step kept and the last.
 
-    None where there are no two, or where the work of an iteration is unknown.
+    None if there are no two, or the work of an iteration is unknown.
     """
     kept = _by_label(series, skip, until)
     stamped = ~np.isnan(series.at_s)

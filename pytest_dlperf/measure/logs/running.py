@@ -40,7 +40,7 @@ class UsualWork:
 
 
 def of_usual_work(rate: Floats, seconds: Floats, usual: float, resolution: float) -> Floats:
-    """Return the rates, where one is of another work that of the usual work."""
+    """Return the rates of the usual work, also for iterations of another work."""
     odd = np.abs(rate * seconds / usual - 1) > _allowed(seconds, resolution)
     return np.where(odd, usual / seconds, rate)
 
@@ -50,9 +50,9 @@ def _allowed(seconds: Floats | float, resolution: float) -> Floats | float:
     return resolution / seconds + _ROUNDING
 
 
-#: So much of a sum may come and go by rounding.
+#: Share of a sum that may be rounding.
 ROUNDING: Final = 1e-12
-#: Rounding of means is to be so many times less than what is new in them.
+#: What is new in a mean must be so many times more than its rounding.
 FINER: Final = 20
 
 
@@ -132,16 +132,16 @@ class RunningMean:
         )
 
     def leave_out(self, step: int, seconds: float) -> None:
-        """Take what is new in a mean of times for something else."""
+        """Take the new time in a mean for something other than training."""
         count = step - self._since + 1
         self._progress.running = RunningState(count=count, seconds=seconds * count, warm=True)
 
     def undo(
         self, step: int, *, rate: float | None, seconds: float | None, wait: float | None
     ) -> Own | None:
-        """Return what is new in a mean; None where it is too little, and adds to the next.
+        """Return the mean of the new iterations; None if they are too few, and added to the next.
 
-        A rate stands for the inverse of a time: printed rates have more digits than seconds.
+        A mean rate is the inverse of a mean time, and printed rates have more digits.
         """
         warm = step >= self._since
         last = self._progress.running
@@ -150,7 +150,7 @@ class RunningMean:
         mean = 1 / rate if rate is not None else seconds or 0.0
         count = step - self._since + 1 if warm else last.carried + step + 1
         if last.carried and mean * count <= last.seconds:
-            # It grew by nothing: this program does begin anew with an epoch.
+            # It did not grow: this program does restart the mean with an epoch.
             last, count = RunningState(), step + 1
         total, waited = mean * count, (wait or 0.0) * count
         new = count - last.count

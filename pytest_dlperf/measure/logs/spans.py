@@ -1,4 +1,4 @@
-"""Windows to global rates and spans: scaled once, warm-up and what straddles it left out."""
+"""Scale the windows of a log to rates of all devices, and make estimates and spans of them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class RateSeries:
-    """Windows in global terms, in columns of one length; NaN is what the log does not say.
+    """Windows with rates of all devices, in columns of one length; NaN is unknown.
 
-    Work is in the unit. Where ``knows_work`` is not set it is in iterations, and seconds are only
-    in proportion to them.
+    Work is in the unit. If ``knows_work`` is not set it is in iterations, and seconds are only in
+    proportion to them.
     """
 
     first: Floats
@@ -43,11 +43,11 @@ class RateSeries:
     knows_work: Flags
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of windows."""
         return len(self.first)
 
     def where(self, kept: Flags) -> RateSeries:
-        """Return those that are flagged."""
+        """Return the windows that are flagged."""
         columns = {field.name: getattr(self, field.name)[kept] for field in fields(self)}
         return RateSeries(**columns)
 
@@ -59,7 +59,7 @@ class RateSeries:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Estimates:
-    """Rates of the same series by three rules."""
+    """Rates of the same windows by three rules."""
 
     mean_of_rates: float
     median_of_rates: float
@@ -89,7 +89,7 @@ def scaled(
     made = global_batch / window["seconds_each"]
     printed = np.where(window["printed_rate"] > 0, window["printed_rate"], window["rate"])
     rate = np.where(by_rate, window["rate"] * scale, made)
-    # Where nobody says the batch, or it varies, a rate and its time do.
+    # If the batch is unknown, or varies, it is a rate times its seconds.
     both = window["rate"] * window["seconds_each"] * scale
     unsaid = varies or batch is None
     each = np.where(by_rate & (both > 0) & unsaid, both, global_batch)
@@ -128,12 +128,12 @@ def _factor(scope: Scope, world_size: int | None, node_devices: int | None) -> f
 
 
 def after(series: RateSeries, skip: int) -> Flags:
-    """Return which series hold no warm-up; one that straddles its end is dropped whole."""
+    """Return which windows are after the warm-up; one across its end is dropped whole."""
     return series.first > skip
 
 
 def estimates(series: RateSeries) -> Estimates:
-    """Return the three rates of at least one stretch; the first two are of what was printed."""
+    """Return the three rates of at least one window; the first two are of printed rates."""
     return Estimates(
         mean_of_rates=float(np.mean(series.printed_rate)),
         median_of_rates=float(np.median(series.printed_rate)),
@@ -147,7 +147,7 @@ def time_weighted(series: RateSeries) -> float:
 
 
 def data_wait_share(series: RateSeries) -> float | None:
-    """Return the share of the time that went into waiting for data; None where none says it."""
+    """Return the share of the time that was waiting for data; None if it is unknown."""
     known = ~np.isnan(series.wait_seconds)
     if not known.any():
         return None
@@ -155,7 +155,7 @@ def data_wait_share(series: RateSeries) -> float | None:
 
 
 def spans(series: RateSeries, world_size: int) -> tuple[Span, ...]:
-    """Return the raw data that live runs have as well; a log speaks for rank 0 of all alike."""
+    """Return the windows as spans of rank 0, as live runs have; all ranks are alike."""
     waits = [None if np.isnan(wait) else float(wait) for wait in series.wait_seconds]
     rows = zip(
         series.first.astype(int).tolist(),

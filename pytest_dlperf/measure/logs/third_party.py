@@ -1,4 +1,4 @@
-"""Formats of other packages: an entry point that is broken is named, and stops nobody else."""
+"""Load the formats of other packages; a broken one is reported, and the others still work."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _loaded(entry: EntryPoint) -> Any:
 
 def _checked(entry: EntryPoint, declared: Any) -> Format:
     if not isinstance(declared, Format):
-        raise _broken(entry, "it is no pytest_dlperf.measure.logs.declare.Format")
+        raise _broken(entry, "it is not a pytest_dlperf.measure.logs.declare.Format")
     anchors: Any = declared.anchors
     if (
         not isinstance(anchors, tuple)

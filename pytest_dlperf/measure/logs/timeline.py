@@ -1,8 +1,7 @@
-"""Readings in, windows of counted iterations out: what a log says happened, in order.
+"""Count the iterations of a log: from the records of its lines to windows of iterations.
 
-The layer that all formats share. It counts iterations itself, because a printed counter starts
-anew each epoch or stands still; takes several ranks that print one step for one; and undoes a
-running mean.
+All formats share it. It counts by itself, because a printed counter may restart with each epoch or
+stay the same; it takes several ranks that print one step for one; and it undoes a running mean.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from pytest_dlperf.measure.logs.windows import Window, Windows
 
 #: Ranks print a step at about the same time: only the last two steps can come again.
 _RECENT: Final = 2
-#: So many states of a bar, which is drawn again and again.
+#: A bar is drawn again and again: so many of its last states can come again.
 _RECENT_OF_BAR: Final = 3
-#: A rank that wrote so many times the lines of another saw more of the run.
+#: A rank with so many times the lines of another has more of the run.
 _CLEARLY: Final = 1.1
 
 
@@ -44,7 +43,7 @@ class Ranks:
 
     def __init__(self, fmt: Format, lead: int | None = None) -> None:
         self.repeats = 0
-        #: Those that tags named, with how many lines each wrote.
+        #: How many lines each rank wrote that a tag names.
         self.lines: Counter[int] = Counter()
         self._format = fmt
         self._lead = lead
@@ -54,7 +53,7 @@ class Ranks:
 
     @property
     def better_lead(self) -> int | None:
-        """The rank that wrote clearly more than the one that was counted; None where none did."""
+        """The rank that wrote clearly more lines than the counted one; None if no rank did."""
         if self._lead is None or not self.lines:
             return None
         rank, lines = self.lines.most_common(1)[0]
@@ -105,11 +104,11 @@ def _take_in(window: Window, rate: float | None) -> None:
     window.printed_rate = window.rate
 
 
-#: The last records of a block are taken in one by one, since ranks may print them again.
+#: The last records of a block are counted one by one, since ranks may print them again.
 _LATEST: Final = 3
-#: The first records too, since they say where the log begins.
+#: The first windows too, since they show where the log begins.
 _EARLIEST: Final = 8
-#: A bar shows whole seconds: shorter series are joined.
+#: A bar shows whole seconds: shorter windows are joined.
 _BAR_SECONDS: Final = 5 - 1e-6
 
 
@@ -143,7 +142,7 @@ class Timeline:
         self._of_first = 0
         self._work = UsualWork(fmt.cost_resolution)
         self._half: int | None = None
-        #: Prints with the time of something else in them.
+        #: Prints that include the time of something other than training.
         self.left_out = 0
         least = _BAR_SECONDS if fmt.bar else 0.0
         self._mean = RunningMean(self._progress, fmt, least)
@@ -155,7 +154,7 @@ class Timeline:
 
     @property
     def coarse(self) -> bool:
-        """Whether prints were left out because a mean's digits do not show what is new in it."""
+        """Whether prints were left out because a mean has too few digits to show what is new."""
         return self._mean.too_coarse > 0
 
     @property
@@ -211,7 +210,7 @@ class Timeline:
         window = None
         restarts = at.epoch_begins and last_step is not None and step <= last_step
         if self.bars.aside and not restarts:
-            # The window, or the mean of the run, has the time of what went on aside.
+            # The window, or the mean of the run, includes the time of the other activity.
             self._mean.leave_out(step, record.seconds or 0.0)
             self.left_out += 1
         else:
@@ -255,7 +254,7 @@ class Timeline:
         return True
 
     def _joined_step(self, record: LogRecord) -> int | None:
-        """Return the step of a record, that of the line before where two lines make one."""
+        """Return the step of a record, or that of the line before if two lines are one record."""
         if not self._format.two_lines:
             return record.step if record.step >= 0 else None
         if record.step >= 0:
@@ -298,7 +297,7 @@ class Timeline:
     def _begin_epoch(self, record: LogRecord, last_step: int) -> int:
         """Return how many iterations the last epoch had after its last print.
 
-        0 where that is unknown, or of no matter.
+        0 if that is unknown, or does not matter.
         """
         rest = rest_of_epoch(self._format, record.epoch_steps, last_step, self._progress.interval)
         if rest is None:
@@ -313,9 +312,9 @@ class Timeline:
         return 1 if record.start is None else max(1, min(record.start + 1, done))
 
     def _start_where_the_log_does(self, interval: int) -> int:
-        """Count from the first print, where a resumed run's counter is far ahead of it.
+        """Count from the first print of a resumed run, whose counter is far ahead.
 
-        Return how many iterations it stands for: no more than come between two.
+        Return the iterations of that print: no more than there are between two prints.
         """
         done = min(self._progress.counted - interval, interval)
         self._progress.counted = done + interval

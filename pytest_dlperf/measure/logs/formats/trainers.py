@@ -179,7 +179,7 @@ FORMATS: Final = built_in(
     # mean over all devices that leaves out two steps. With gradients accumulated a step is a micro
     # step, and only the mean has those between updates: ``CurrSamplesPerSec``, which came before
     # ``global_step`` did, is not used. The mean runs on where an epoch begins and the counter does
-    # not: without an epoch such a log counts as several runs, and gives no number.
+    # not: without an epoch such a log counts as several runs, and has no throughput.
     Format(
         name="deepspeed2021",
         scope="global",
@@ -197,7 +197,7 @@ FORMATS: Final = built_in(
     # Hugging Face Trainer: its progress bar, and ``speed_metrics`` of ``trainer_utils.py``. The
     # bar of ``trainer_callback.py`` has no words before it: `` 5%|#  | 50/1000 [00:25<08:03,
     # 1.97it/s]`` counts updates of the whole run over the time since it began, a running mean.
-    # Evaluation has a bar of its own. Rates are printed once, of the whole run, warm-up and all.
+    # Evaluation has another bar. Rates are printed once, of the whole run, warm-up and all.
     Format(
         name="huggingface",
         scope="process",
