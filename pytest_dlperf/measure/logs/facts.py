@@ -12,60 +12,11 @@ from typing import Final, TypeVar
 from pytest_dlperf.measure.logs import path_words
 from pytest_dlperf.measure.logs.clean import untagged
 
-
-class Restarts:
-    """Words of a run's start that come again between two records."""
-
-    def __init__(self) -> None:
-        #: The word by which a run starts again, with records before and after; empty: none.
-        self.word = ""
-        self._words: dict[bytes, re.Pattern[bytes]] = {}
-        self._records: tuple[bytes, ...] = ()
-        self._rank: int | None = None
-        self._has_records = False
-        self._again = b""
-
-    def know(self, anchor: bytes, pattern: re.Pattern[bytes], block: bytes, at: int) -> None:
-        """Take in a word of the first run's start, at its place in a block."""
-        if not self._words:
-            self._rank = _rank_at(block, at)
-        self._words[anchor] = pattern
-
-    def begin(self, records: tuple[bytes, ...], block: bytes) -> None:
-        """Look from the first block with a record on: a line that has one of ``records``."""
-        self._records = records
-        self.look(block)
-
-    def look(self, block: bytes) -> None:
-        """Look at the next block; blocks before ``begin`` are left out."""
-        if not self._records or self.word:
-            return
-        if self._again and self._has_record(block):
-            self.word = self._again.decode(errors="replace")
-        for anchor, pattern in self._words.items():
-            if anchor in block:
-                self._look_at(block, pattern)
-        self._has_records = self._has_records or self._has_record(block)
-
-    def _look_at(self, block: bytes, pattern: re.Pattern[bytes]) -> None:
-        for match in pattern.finditer(block):
-            before = self._has_records or self._has_record(block[: match.start()])
-            # Other ranks may print their start later than the first record.
-            if before and not self.word and _rank_at(block, match.start()) == self._rank:
-                self._again = match[0]
-                if self._has_record(block[match.end() :]):
-                    self.word = self._again.decode(errors="replace")
-
-    def _has_record(self, text: bytes) -> bool:
-        return any(anchor in text for anchor in self._records)
-
-
-def _rank_at(block: bytes, at: int) -> int | None:
-    start, end = block.rfind(b"\n", 0, at) + 1, block.find(b"\n", at)
-    return untagged(block[start : end if end >= 0 else len(block)]).rank
-
-
-_TABLE: Final = (
+#: Patterns, each with an anchor; a pattern is tried only in blocks that have its anchor.
+Table = tuple[tuple[bytes, re.Pattern[bytes]], ...]
+T = TypeVar("T")
+#: The batch size, of a device or of more by the format.
+_BATCH_SIZES: Final = (
     (b"sampler.batch_size=", re.compile(rb"Train\.sampler\.batch_size=([1-9]\d{0,8})\b")),
     (b"samples_per_gpu=", re.compile(rb"\bsamples_per_gpu=([1-9]\d{0,8})\b")),
     (b"Per-GPU Batch Size", re.compile(rb"Per-GPU Batch Size ([1-9]\d{0,8})\b")),
@@ -83,64 +34,15 @@ _TABLE: Final = (
     ),
     (b"'batch_size'", re.compile(rb"'batch_size': ([1-9]\d{0,8}),")),
 )
-_SETTING: Final = re.compile(rb"\bbatch_size ?: ([1-9]\d{0,8})\b")
+_BATCH_SETTING: Final = re.compile(rb"\bbatch_size ?: ([1-9]\d{0,8})\b")
 #: What comes before a line of a dump of settings, and the name of the setting.
-_HEAD: Final = re.compile(rb"^[^\n]{0,80}?(?:INFO|DEBUG)\]?: ?")
-_KEY: Final = re.compile(rb"(\s{0,80})([A-Za-z_]\w{0,60}) ?:")
+_SETTING_HEAD: Final = re.compile(rb"^[^\n]{0,80}?(?:INFO|DEBUG)\]?: ?")
+_SETTING_KEY: Final = re.compile(rb"(\s{0,80})([A-Za-z_]\w{0,60}) ?:")
 _TRAINS: Final = re.compile(rb"train", re.IGNORECASE)
-_OTHER: Final = re.compile(rb"eval|val|test|infer|predict", re.IGNORECASE)
+_EVALUATES: Final = re.compile(rb"eval|val|test|infer|predict", re.IGNORECASE)
 #: So many settings of the name are looked at, and so many lines above each.
-_MOST: Final = 32
-_LINES: Final = 400
-
-
-def batch_size(block: bytes) -> int | None:
-    """Return the first batch size of training in a block; None if there is none."""
-    for anchor, pattern in _TABLE:
-        if anchor in block and (match := pattern.search(block)):
-            return int(match[1])
-    return _of_settings(block) if b"batch_size" in block else None
-
-
-def _of_settings(block: bytes) -> int | None:
-    """Return the batch size of a dump of settings, by the sections that it is in."""
-    free = None
-    for match in islice(_SETTING.finditer(block), _MOST):
-        sections = _sections(block, match.start())
-        if any(_TRAINS.match(section) for section in sections):
-            return int(match[1])
-        if free is None and not any(_OTHER.match(section) for section in sections):
-            free = int(match[1])
-    return free
-
-
-def _sections(block: bytes, at: int) -> list[bytes]:
-    """Return the names that lines above have, each indented less than what it holds."""
-    start = block.rfind(b"\n", 0, at) + 1
-    indent, _ = _setting(block[start:at] + b"batch_size :")
-    sections: list[bytes] = []
-    for _ in range(_LINES):
-        if start == 0 or not indent:
-            break
-        end = start - 1
-        start = block.rfind(b"\n", 0, end) + 1
-        depth, name = _setting(block[start : min(end, start + 400)])
-        if depth is not None and depth < indent:
-            indent = depth
-            sections.append(name)
-    return sections
-
-
-def _setting(line: bytes) -> tuple[int | None, bytes]:
-    """Return how far a setting is indented, and its name; None if the line is not a setting."""
-    match = _KEY.match(_HEAD.sub(b"", line, count=1))
-    return (None, b"") if match is None else (len(match[1]), match[2])
-
-
-#: Patterns, each with an anchor; a pattern is tried only in blocks that have its anchor.
-Table = tuple[tuple[bytes, re.Pattern[bytes]], ...]
-T = TypeVar("T")
-
+_MOST_SETTINGS: Final = 32
+_LINES_ABOVE: Final = 400
 #: All devices of the run.
 _WORLD: Final = (
     (b"PADDLE_TRAINERS_NUM", re.compile(rb"PADDLE_TRAINERS_NUM\s{1,64}([1-9]\d{0,5})\b")),
@@ -237,14 +139,107 @@ _CRASH: Final = re.compile(
     rb"\bKilled\b|CUDA out of memory|[Oo]ut [Oo]f [Mm]emory|OutOfMemoryError|ResourceExhausted"
     rb"|Segmentation fault|core dumped|exitcode *: -\d{1,3}|Traceback \(most recent call last\)"
 )
-
 #: Of a log that begins with much else, blocks after these are not searched.
-_BLOCKS: Final = 16
+_MOST_BLOCKS: Final = 16
 #: How a log ends is in so many of its last bytes.
 TAIL_BYTES: Final = 1 << 16
-
 #: A word of the log: its anchor, its pattern, and the number that it was read as.
 Word = tuple[bytes, re.Pattern[bytes], int]
+
+
+class Restarts:
+    """Words of a run's start that come again between two records."""
+
+    def __init__(self) -> None:
+        #: The word by which a run starts again, with records before and after; empty: none.
+        self.word = ""
+        self._words: dict[bytes, re.Pattern[bytes]] = {}
+        self._records: tuple[bytes, ...] = ()
+        self._rank: int | None = None
+        self._has_records = False
+        self._again = b""
+
+    def know(self, anchor: bytes, pattern: re.Pattern[bytes], block: bytes, at: int) -> None:
+        """Take in a word of the first run's start, at its place in a block."""
+        if not self._words:
+            self._rank = _rank_at(block, at)
+        self._words[anchor] = pattern
+
+    def begin(self, records: tuple[bytes, ...], block: bytes) -> None:
+        """Look from the first block with a record on: a line that has one of ``records``."""
+        self._records = records
+        self.look(block)
+
+    def look(self, block: bytes) -> None:
+        """Look at the next block; blocks before ``begin`` are left out."""
+        if not self._records or self.word:
+            return
+        if self._again and self._has_record(block):
+            self.word = self._again.decode(errors="replace")
+        for anchor, pattern in self._words.items():
+            if anchor in block:
+                self._look_at(block, pattern)
+        self._has_records = self._has_records or self._has_record(block)
+
+    def _look_at(self, block: bytes, pattern: re.Pattern[bytes]) -> None:
+        for match in pattern.finditer(block):
+            before = self._has_records or self._has_record(block[: match.start()])
+            # Other ranks may print their start later than the first record.
+            if before and not self.word and _rank_at(block, match.start()) == self._rank:
+                self._again = match[0]
+                if self._has_record(block[match.end() :]):
+                    self.word = self._again.decode(errors="replace")
+
+    def _has_record(self, text: bytes) -> bool:
+        return any(anchor in text for anchor in self._records)
+
+
+def _rank_at(block: bytes, at: int) -> int | None:
+    start, end = block.rfind(b"\n", 0, at) + 1, block.find(b"\n", at)
+    return untagged(block[start : end if end >= 0 else len(block)]).rank
+
+
+def batch_size(block: bytes) -> int | None:
+    """Return the first batch size of training in a block; None if there is none."""
+    for anchor, pattern in _BATCH_SIZES:
+        if anchor in block and (match := pattern.search(block)):
+            return int(match[1])
+    return _of_settings(block) if b"batch_size" in block else None
+
+
+def _of_settings(block: bytes) -> int | None:
+    """Return the batch size of a dump of settings, by the sections that it is in."""
+    free = None
+    for match in islice(_BATCH_SETTING.finditer(block), _MOST_SETTINGS):
+        sections = _sections(block, match.start())
+        if any(_TRAINS.match(section) for section in sections):
+            return int(match[1])
+        if free is None and not any(_EVALUATES.match(section) for section in sections):
+            free = int(match[1])
+    return free
+
+
+def _sections(block: bytes, at: int) -> list[bytes]:
+    """Return the names that lines above have, each indented less than what it holds."""
+    start = block.rfind(b"\n", 0, at) + 1
+    indent, _ = _setting(block[start:at] + b"batch_size :")
+    sections: list[bytes] = []
+    for _ in range(_LINES_ABOVE):
+        if start == 0 or not indent:
+            break
+        end = start - 1
+        start = block.rfind(b"\n", 0, end) + 1
+        depth, name = _setting(block[start : min(end, start + 400)])
+        if depth is not None and depth < indent:
+            indent = depth
+            sections.append(name)
+    return sections
+
+
+def _setting(line: bytes) -> tuple[int | None, bytes]:
+    """Return how far a setting is indented, and its name; None if the line is not a setting."""
+    match = _SETTING_KEY.match(_SETTING_HEAD.sub(b"", line, count=1))
+    return (None, b"") if match is None else (len(match[1]), match[2])
 
 
 @dataclass(kw_only=True, slots=True)
@@ -285,7 +280,7 @@ class Facts:
     def look(self, block: bytes) -> None:
         """Take in the facts of a block that are not known yet; the first word counts."""
         self.blocks += 1
-        if self.blocks > _BLOCKS:
+        if self.blocks > _MOST_BLOCKS:
             return
         self.world_size = self.world_size or self._devices_in(block, _WORLD)
         if b"Total train batch size" in block:

@@ -23,6 +23,53 @@ _PLACE_FOLDER: Final = re.compile(r"(\d{1,4})n(\d{1,4})[gc]")
 _PLACE_NAME: Final = re.compile(
     r"(?P<model>.{1,200})_b(?P<batch>\d{1,9})_(?P<precision>[A-Za-z0-9]{1,16})_(?P<run>\d{1,9})"
 )
+#: World size, batch and precision: they are known by other means, and compared.
+_LAYOUT_WORD: Final = re.compile(
+    r"(?<![a-z0-9])(?:\d{1,4}n\d{1,4}[gc]|n\d{1,4}c\d{1,4}|(?:gpus?|c|n)\d{1,5}|\d{1,5}gpus?"
+    r"|(?:(?:bsz?|bz)\d{1,9}|b\d{2,9})|pure-fp16|fp32|tf32|bf16|fp16|amp|dp)(?![a-z0-9])"
+)
+#: ``run1``, ``job-3``: a number after a word that counts runs.
+_RUN: Final = re.compile(
+    r"(?<![a-z])(?:run|trial|repeat|rep|try|attempt|seed|job|train|training|test|exp|log|"
+    r"worker|workerlog|rank)[ ._-]?\d{1,20}"
+)
+#: ``2022-02-05``, ``20220205_043342``, ``04-33-42``.
+_TIME: Final = re.compile(r"(?<!\d)(?:\d{4}-\d\d-\d\d|\d{8}|\d{6}|\d\d[-:]\d\d[-:]\d\d)(?!\d)")
+#: A number alone at the end.
+_NUMBER: Final = re.compile(r"(?:^|[ ._-])\d{1,20}[ ._-]*$")
+#: Words that name no training.
+_PLAIN: Final = re.compile(
+    r"(?<![a-z0-9])(?:log|logs|train|training|out|output|stdout|stderr|worker|run|runs|txt|bench"
+    r"|benchmark)(?![a-z0-9])"
+)
+_GAPS: Final = re.compile(r"[ ._-]+")
+_LAYOUT: Final = re.compile(r"(?<![A-Za-z0-9])(\d{1,4})n(\d{1,4})[gc](?![A-Za-z0-9])")
+_NC: Final = re.compile(r"_N(\d{1,4})C(\d{1,4})(?![0-9])")
+#: ``8gpus``, ``gpus8``: always a count.
+_COUNT: Final = re.compile(
+    r"(?:(?<![A-Za-z0-9.])([1-9]\d{0,4})gpus?(?![0-9A-Za-z])"
+    r"|gpus([1-9]\d{0,4})(?![0-9A-Za-z]))",
+    re.IGNORECASE,
+)
+#: ``gpu8``, ``_c8``: a count, or an index, classes and the like.
+_WORLD: Final = re.compile(r"(?:gpu|[_-]c)([1-9]\d{0,4})(?![0-9A-Za-z])")
+#: ``BS4-N8``; elsewhere Slurm's ``-N2`` counts nodes.
+_AFTER_BATCH: Final = re.compile(r"(?<![A-Za-z])BS\d{1,9}-N([1-9]\d{0,4})(?![0-9A-Za-z])")
+#: Ways to say how many nodes, of which the devices may be those of one.
+_NODES: Final = re.compile(r"(?<![0-9])([1-9]\d{0,3})[_-]?nodes?(?![A-Za-z])", re.IGNORECASE)
+_CLASSES: Final = frozenset({10, 100, 1000})
+_BATCH: Final = re.compile(r"(?<![A-Za-z])(?:bsz?|bz)([1-9]\d{0,8})(?![0-9A-Za-z])", re.IGNORECASE)
+_LONE_B: Final = re.compile(r"(?<![A-Za-z0-9])b([1-9]\d{0,8})(?![0-9A-Za-z])", re.IGNORECASE)
+#: ``<model>_b<batch>_<precision>_<run>.log``, in a layout's folder.
+_LAID_OUT: Final = re.compile(r"_b([1-9]\d{0,8})_[A-Za-z0-9]{1,16}_\d{1,9}\.[a-z]{1,8}\Z")
+#: Models, and sizes or patches that stand after a ``b`` in their names.
+_MODELS: Final = (
+    (re.compile(r"eff|mit(?![a-z])|segformer|pvt", re.IGNORECASE), range(9)),
+    (re.compile(r"(?<![a-z])(?:vit|deit|beit|clip|dino)|mixer", re.IGNORECASE), (8, 14, 16, 32)),
+)
+_PRECISION: Final = re.compile(
+    r"(?<![A-Za-z0-9])(pure_fp16|fp32|tf32|bf16|fp16|amp)(?![A-Za-z0-9])", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,28 +99,6 @@ class Place:
             precision=name["precision"].lower(),
             run=int(name["run"]),
         )
-
-
-#: World size, batch and precision: they are known by other means, and compared.
-_LAYOUT_WORD: Final = re.compile(
-    r"(?<![a-z0-9])(?:\d{1,4}n\d{1,4}[gc]|n\d{1,4}c\d{1,4}|(?:gpus?|c|n)\d{1,5}|\d{1,5}gpus?"
-    r"|(?:(?:bsz?|bz)\d{1,9}|b\d{2,9})|pure-fp16|fp32|tf32|bf16|fp16|amp|dp)(?![a-z0-9])"
-)
-#: ``run1``, ``job-3``: a number after a word that counts runs.
-_RUN: Final = re.compile(
-    r"(?<![a-z])(?:run|trial|repeat|rep|try|attempt|seed|job|train|training|test|exp|log|"
-    r"worker|workerlog|rank)[ ._-]?\d{1,20}"
-)
-#: ``2022-02-05``, ``20220205_043342``, ``04-33-42``.
-_TIME: Final = re.compile(r"(?<!\d)(?:\d{4}-\d\d-\d\d|\d{8}|\d{6}|\d\d[-:]\d\d[-:]\d\d)(?!\d)")
-#: A number alone at the end.
-_NUMBER: Final = re.compile(r"(?:^|[ ._-])\d{1,20}[ ._-]*$")
-#: Words that name no training.
-_PLAIN: Final = re.compile(
-    r"(?<![a-z0-9])(?:log|logs|train|training|out|output|stdout|stderr|worker|run|runs|txt|bench"
-    r"|benchmark)(?![a-z0-9])"
-)
-_GAPS: Final = re.compile(r"[ ._-]+")
 
 
 def name_of(path: str, root: str = "") -> str:
@@ -132,35 +157,6 @@ def _bare(text: str) -> str:
     for pattern in (_TIME, _RUN, _NUMBER, _PLAIN):
         text = pattern.sub("-", text)
     return _GAPS.sub("-", text).strip("-")
-
-
-_LAYOUT: Final = re.compile(r"(?<![A-Za-z0-9])(\d{1,4})n(\d{1,4})[gc](?![A-Za-z0-9])")
-_NC: Final = re.compile(r"_N(\d{1,4})C(\d{1,4})(?![0-9])")
-#: ``8gpus``, ``gpus8``: always a count.
-_COUNT: Final = re.compile(
-    r"(?:(?<![A-Za-z0-9.])([1-9]\d{0,4})gpus?(?![0-9A-Za-z])"
-    r"|gpus([1-9]\d{0,4})(?![0-9A-Za-z]))",
-    re.IGNORECASE,
-)
-#: ``gpu8``, ``_c8``: a count, or an index, classes and the like.
-_WORLD: Final = re.compile(r"(?:gpu|[_-]c)([1-9]\d{0,4})(?![0-9A-Za-z])")
-#: ``BS4-N8``; elsewhere Slurm's ``-N2`` counts nodes.
-_AFTER_BATCH: Final = re.compile(r"(?<![A-Za-z])BS\d{1,9}-N([1-9]\d{0,4})(?![0-9A-Za-z])")
-#: Ways to say how many nodes, of which the devices may be those of one.
-_NODES: Final = re.compile(r"(?<![0-9])([1-9]\d{0,3})[_-]?nodes?(?![A-Za-z])", re.IGNORECASE)
-_CLASSES: Final = frozenset({10, 100, 1000})
-_BATCH: Final = re.compile(r"(?<![A-Za-z])(?:bsz?|bz)([1-9]\d{0,8})(?![0-9A-Za-z])", re.IGNORECASE)
-_LONE_B: Final = re.compile(r"(?<![A-Za-z0-9])b([1-9]\d{0,8})(?![0-9A-Za-z])", re.IGNORECASE)
-#: ``<model>_b<batch>_<precision>_<run>.log``, in a layout's folder.
-_LAID_OUT: Final = re.compile(r"_b([1-9]\d{0,8})_[A-Za-z0-9]{1,16}_\d{1,9}\.[a-z]{1,8}\Z")
-#: Models, and sizes or patches that stand after a ``b`` in their names.
-_MODELS: Final = (
-    (re.compile(r"eff|mit(?![a-z])|segformer|pvt", re.IGNORECASE), range(9)),
-    (re.compile(r"(?<![a-z])(?:vit|deit|beit|clip|dino)|mixer", re.IGNORECASE), (8, 14, 16, 32)),
-)
-_PRECISION: Final = re.compile(
-    r"(?<![A-Za-z0-9])(pure_fp16|fp32|tf32|bf16|fp16|amp)(?![A-Za-z0-9])", re.IGNORECASE
-)
 
 
 def parts_of(path: str) -> list[str]:

@@ -43,6 +43,10 @@ _PROBES: Final = 4
 _MOST_DIGITS: Final = 15
 #: More shapes than this are no shapes: every line is another one.
 MOST_SHAPES: Final = 512
+#: So many bytes of a block show whether its lines repeat a shape.
+_SAMPLE: Final = 1 << 14
+#: From this share of lines on, those of one shape are looked for in runs.
+_MOSTLY: Final = 0.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +166,6 @@ def _value(rows: NDArray[np.uint8], line: bytes, number: _Number) -> Floats:
     if number.offset:
         values += number.offset
     return values
-
-
-#: So many bytes of a block show whether its lines repeat a shape.
-_SAMPLE: Final = 1 << 14
-#: From this share of lines on, those of one shape are looked for in runs.
-_MOSTLY: Final = 0.75
 
 
 class Columns:

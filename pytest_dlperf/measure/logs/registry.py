@@ -15,6 +15,11 @@ from pytest_dlperf.measure.logs.third_party import BrokenFormatError, warn
 
 #: So many records of one format decide.
 _ENOUGH = 20
+#: The unit if none is declared.
+SAMPLES: Final = "samples"
+#: Modules of ``formats/``. Where two formats read as many lines of a log, the first one has it, in
+#: the order of the families and of their tables.
+FAMILIES: Final = ("dlperf", "paddle", "nvidia", "openmmlab", "examples", "trainers")
 
 
 def sniff(block: bytes) -> Format | None:
@@ -48,13 +53,6 @@ def _count(block: bytes, candidate: Format) -> int:
         if count >= _ENOUGH:
             break
     return count
-
-
-#: The unit if none is declared.
-SAMPLES: Final = "samples"
-#: Modules of ``formats/``. Where two formats read as many lines of a log, the first one has it, in
-#: the order of the families and of their tables.
-FAMILIES: Final = ("dlperf", "paddle", "nvidia", "openmmlab", "examples", "trainers")
 
 
 @cache

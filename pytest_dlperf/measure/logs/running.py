@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 #: What differs by less is rounding.
 _ROUNDING: Final = 1e-4
+#: Share of a sum that may be rounding.
+ROUNDING: Final = 1e-12
+#: What is new in a mean must be so many times more than its rounding.
+FINER: Final = 20
 
 
 class UsualWork:
@@ -48,12 +52,6 @@ def of_usual_work(rate: Floats, seconds: Floats, usual: float, resolution: float
 def _allowed(seconds: Floats | float, resolution: float) -> Floats | float:
     """Return the relative difference that rounding of two times makes."""
     return resolution / seconds + _ROUNDING
-
-
-#: Share of a sum that may be rounding.
-ROUNDING: Final = 1e-12
-#: What is new in a mean must be so many times more than its rounding.
-FINER: Final = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

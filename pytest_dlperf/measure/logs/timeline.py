@@ -25,6 +25,12 @@ _RECENT: Final = 2
 _RECENT_OF_BAR: Final = 3
 #: A rank with so many times the lines of another has more of the run.
 _CLEARLY: Final = 1.1
+#: The last records of a block are counted one by one, since ranks may print them again.
+_LATEST: Final = 3
+#: The first windows too, since they show where the log begins.
+_EARLIEST: Final = 8
+#: A bar shows whole seconds: shorter windows are joined.
+_BAR_SECONDS: Final = 5 - 1e-6
 
 
 @dataclass(slots=True)
@@ -102,14 +108,6 @@ def _take_in(window: Window, rate: float | None) -> None:
     window.prints += 1
     window.rate += (rate - window.rate) / window.prints
     window.printed_rate = window.rate
-
-
-#: The last records of a block are counted one by one, since ranks may print them again.
-_LATEST: Final = 3
-#: The first windows too, since they show where the log begins.
-_EARLIEST: Final = 8
-#: A bar shows whole seconds: shorter windows are joined.
-_BAR_SECONDS: Final = 5 - 1e-6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
