@@ -179,8 +179,6 @@ class Loss(Field):
 WHOLE_FIELDS: Final = frozenset(
     {"step", "epoch", "start", "total", "epochs", "epoch_steps", "aside"}
 )
-
-
 Step = Field | re.Pattern[bytes]
 
 
@@ -203,38 +201,44 @@ def parser(
         (name, field.whole if name in WHOLE_FIELDS else field) for name, field in fields.items()
     ]
 
+    # Written out, since a log of tagged ranks is read line by line.
     def parse(line: bytes) -> LogRecord | None:
-        if any(word in line for word in excluded):
-            return None
-        found = (read(line) for read in step_readers)
-        step = next((values for values in found if values is not None), None)
-        if step is None and not alone:
-            return None
-        values = {name: read(line) for name, read in readers}
-        needed = (alone,) if step is None else required
-        if any(values[name] is None for name in needed):
-            return None
-        return LogRecord(**({"step": -1} if step is None else step), **values)  # type: ignore[arg-type]
+        for word in excluded:
+            if word in line:
+                return None
+        needed: Collection[str] = required
+        for read_step in step_readers:
+            values: dict[str, Any] | None = read_step(line)
+            if values is not None:
+                break
+        else:
+            values, needed = {"step": -1}, (alone,)
+            if not alone:
+                return None
+        for name, read in readers:
+            values[name] = read(line)
+        for name in needed:
+            if values[name] is None:
+                return None
+        return LogRecord(**values)
 
     return parse
 
 
-def _step_reader(step: Step) -> Callable[[bytes], dict[str, int | None] | None]:
+def _step_reader(step: Step) -> Callable[[bytes], dict[str, Any] | None]:
     if isinstance(step, Field):
 
-        def read_field(line: bytes) -> dict[str, int | None] | None:
+        def read_field(line: bytes) -> dict[str, Any] | None:
             value = step.whole(line)
             return None if value is None else {"step": value}
 
         return read_field
 
-    def read_groups(line: bytes) -> dict[str, int | None] | None:
+    names = tuple(step.groupindex)
+
+    def read_groups(line: bytes) -> dict[str, Any] | None:
         match = step.search(line)
-        if match is None:
-            return None
-        return {
-            name: None if text is None else int(text) for name, text in match.groupdict().items()
-        }
+        return None if match is None else dict(zip(names, map(int, match.groups()), strict=True))
 
     return read_groups
 

@@ -39,8 +39,9 @@ class UsualWork:
             work, whole = rate * seconds, round(rate * seconds)
             near = abs(work - whole) <= _allowed(seconds, self._resolution) * work
             self.usual = float(whole) if near and whole else work
-        rates = of_usual_work(np.array(rate), np.array(seconds), self.usual, self._resolution)
-        return float(rates)
+        # As ``of_usual_work``, which costs much more on single numbers.
+        is_odd = abs(rate * seconds / self.usual - 1) > _allowed(seconds, self._resolution)
+        return self.usual / seconds if is_odd else rate
 
 
 def of_usual_work(rate: Floats, seconds: Floats, usual: float, resolution: float) -> Floats:
