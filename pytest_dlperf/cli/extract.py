@@ -17,7 +17,7 @@ from pytest_dlperf.report import figures
 if TYPE_CHECKING:
     from pytest_dlperf.measure.logs.extract import LogResult
     from pytest_dlperf.measure.logs.layout_summary import Summary
-    from pytest_dlperf.measure.logs.log_run import ParseOptions
+    from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 
 
 #: The options that mend a problem.
@@ -109,7 +109,7 @@ def _extract(arguments: argparse.Namespace) -> int:
 def parse_options(arguments: argparse.Namespace) -> ParseOptions:
     """Return what the options ask of a log; raise ``UsageError`` if they contradict."""
     from pytest_dlperf.measure.logs import registry, rules, user_pattern
-    from pytest_dlperf.measure.logs.log_run import ParseOptions
+    from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 
     rules.named(arguments.rule)
     meaning = {

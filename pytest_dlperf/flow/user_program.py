@@ -17,7 +17,7 @@ from pytest_dlperf.measure.failure import failure_of, last_lines
 from pytest_dlperf.measure.logs import problems, registry, user_pattern
 from pytest_dlperf.measure.logs.declare import Format
 from pytest_dlperf.measure.logs.extract import LogResult, extract
-from pytest_dlperf.measure.logs.log_run import ParseOptions
+from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from pytest_dlperf.measure.records import (
     RankRecords,
     process_of,

@@ -22,7 +22,7 @@ from pytest_dlperf.flow.user_program import format_of, log_run_summary
 from pytest_dlperf.judge.log_verdict import judge_logs
 from pytest_dlperf.measure.logs.clean import blocks
 from pytest_dlperf.measure.logs.extract import LogResult, extract
-from pytest_dlperf.measure.logs.log_run import ParseOptions
+from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from pytest_dlperf.measure.logs.path_words import Place
 from pytest_dlperf.measure.logs.problems import LOSS_LOST, MISMATCHES
 from pytest_dlperf.measure.logs.registry import SAMPLES, sniff

@@ -24,7 +24,7 @@ from pytest_dlperf.judge.log_verdict import LogArm, judge_logs
 from pytest_dlperf.judge.numbers import Numbers, judge_numbers, judge_pairs
 from pytest_dlperf.judge.verdict import judge
 from pytest_dlperf.measure.logs.extract import LogResult, extract
-from pytest_dlperf.measure.logs.log_run import ParseOptions
+from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from pytest_dlperf.measure.logs.path_words import Place, key_of, name_of
 from pytest_dlperf.measure.logs.problems import implausible
 from pytest_dlperf.report.json_ import read_shards

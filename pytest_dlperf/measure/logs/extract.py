@@ -8,9 +8,9 @@ from typing import Any, BinaryIO
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.run import Problem, Span
-from pytest_dlperf.measure.logs import log_run, problems, rules, spans
+from pytest_dlperf.measure.logs import parsed_log, problems, rules, spans
 from pytest_dlperf.measure.logs.clean import BLOCK_BYTES, blocks
-from pytest_dlperf.measure.logs.log_run import LogRun, ParseOptions
+from pytest_dlperf.measure.logs.parsed_log import ParsedLog, ParseOptions
 from pytest_dlperf.measure.logs.sizes import sizes
 
 
@@ -70,11 +70,11 @@ def extract_stream(
     A log that shows only at its end which rank or progress bar is to be counted is read again. If
     the stream cannot be read again, such a log may give no throughput.
     """
-    run = log_run.read(blocks(stream, block_bytes), path, options)
-    if run is not None and run.better_choice is not None and stream.seekable():
+    parsed = parsed_log.read(blocks(stream, block_bytes), path, options)
+    if parsed is not None and parsed.better_choice is not None and stream.seekable():
         stream.seek(0)
-        run = log_run.read(blocks(stream, block_bytes), path, options, run.better_choice)
-    return _unknown(path) if run is None else _result(run)
+        parsed = parsed_log.read(blocks(stream, block_bytes), path, options, parsed.better_choice)
+    return _unknown(path) if parsed is None else _result(parsed)
 
 
 def _unknown(path: str) -> LogResult:
@@ -90,42 +90,42 @@ def _unknown(path: str) -> LogResult:
     )
 
 
-def _result(run: LogRun) -> LogResult:
-    size = sizes(run)
-    options = run.options
+def _result(parsed: ParsedLog) -> LogResult:
+    size = sizes(parsed)
+    options = parsed.options
     series = spans.scaled(
-        run.timeline.windows,
-        scope=run.fmt.scope,
+        parsed.timeline.windows,
+        scope=parsed.fmt.scope,
         world_size=size.world_size,
-        node_devices=options.devices_per_node or run.log_facts.node_devices,
+        node_devices=options.devices_per_node or parsed.log_facts.node_devices,
         batch=size.global_batch,
-        varies=run.fmt.unit == "tokens",
+        varies=parsed.fmt.unit == "tokens",
     )
     selection = rules.named(options.rule)(series, options.skip, options.until)
-    refusal = problems.refusal(run, size, selection, series)
-    lost = tuple(problems.of_loss(run.timeline.loss_last))
+    refusal = problems.refusal(parsed, size, selection, series)
+    lost = tuple(problems.of_loss(parsed.timeline.loss_last))
     found = (
-        *problems.of_path(run, size.world_size),
+        *problems.of_path(parsed, size.world_size),
         *size.problems,
-        *problems.of_options(run, size.batch_by_words),
-        *problems.of_timeline(run),
+        *problems.of_options(parsed, size.batch_by_words),
+        *problems.of_timeline(parsed),
         *lost,
     )
     result = LogResult(
-        path=run.path,
-        format=run.fmt.name,
+        path=parsed.path,
+        format=parsed.fmt.name,
         world_size=size.world_size,
         world_size_from=size.world_size_from,
         batch_size_per_device=size.batch_size_per_device,
         batch_size_from=size.batch_size_from,
-        precision=run.path_facts.precision or run.log_facts.precision,
-        unit=run.fmt.unit,
-        loss_last=None if lost else run.timeline.loss_last,
-        whole_run=run.timeline.whole_run,
+        precision=parsed.path_facts.precision or parsed.log_facts.precision,
+        unit=parsed.fmt.unit,
+        loss_last=None if lost else parsed.timeline.loss_last,
+        whole_run=parsed.timeline.whole_run,
         series=series,
         problems=(*found, *refusal),
     )
-    if refusal or run.has_several_runs:
+    if refusal or parsed.has_several_runs:
         return result
     kept = selection.series
     wait_share = spans.data_wait_share(kept)

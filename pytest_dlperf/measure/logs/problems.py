@@ -10,7 +10,7 @@ import numpy as np
 
 from pytest_dlperf.core.quantity import same_precision
 from pytest_dlperf.core.run import Problem
-from pytest_dlperf.measure.logs.log_run import LogRun
+from pytest_dlperf.measure.logs.parsed_log import ParsedLog
 from pytest_dlperf.measure.logs.rules import Selection
 from pytest_dlperf.measure.logs.sizes import Sizes
 from pytest_dlperf.measure.logs.spans import RateSeries
@@ -31,15 +31,15 @@ MISMATCHES: Final = frozenset({"world-size-mismatch", "batch-size-mismatch", "pr
 
 
 def refusal(
-    run: LogRun, size: Sizes, selection: Selection, series: RateSeries
+    parsed: ParsedLog, size: Sizes, selection: Selection, series: RateSeries
 ) -> tuple[Problem, ...]:
     """Return why the log gives no throughput; empty if it gives one."""
-    timeline, fmt = run.timeline, run.fmt
+    timeline, fmt = parsed.timeline, parsed.fmt
     if timeline.bars.is_unsure:
         return _unknown_format(
             "several progress bars are in the log, and nothing in it says which is training's"
         )
-    if fmt.last_resort and not timeline.says_training and run.options.fmt is None:
+    if fmt.last_resort and not timeline.says_training and parsed.options.fmt is None:
         return _unknown_format(
             "a progress bar alone does not say what it counts; if this is training, name the "
             "format"
@@ -49,17 +49,17 @@ def refusal(
             "the log has one rate of the whole run, from which the warm-up cannot be taken out"
         )
     if timeline.windows and not len(series):
-        return (_unknown_scale(run, size),)
+        return (_unknown_scale(parsed, size),)
     if not timeline.steps:
         return _insufficient(f"no line is a record of the format {fmt.name!r}")
-    skip = run.options.skip
+    skip = parsed.options.skip
     if timeline.iterations < skip + LEAST_ITERATIONS:
         return _insufficient(
             f"{timeline.iterations} iterations are in the log; a number needs {skip} of warm-up "
             f"and {LEAST_ITERATIONS} more"
         )
     if not len(selection.series):
-        return _insufficient(_nothing_left(run, series))
+        return _insufficient(_nothing_left(parsed, series))
     if selection.throughput is None:
         if not selection.series.knows_work.all():
             return (
@@ -81,10 +81,10 @@ def _insufficient(message: str) -> tuple[Problem, ...]:
     return (Problem(code="insufficient-data", message=message),)
 
 
-def _nothing_left(run: LogRun, series: RateSeries) -> str:
+def _nothing_left(parsed: ParsedLog, series: RateSeries) -> str:
     """Return why enough iterations were counted, and none of them measured."""
-    timeline, fmt = run.timeline, run.fmt
-    skip, until = run.options.skip, run.options.last
+    timeline, fmt = parsed.timeline, parsed.fmt
+    skip, until = parsed.options.skip, parsed.options.last
     if until is not None and len(series) and np.any(series.first > skip):
         return f"no print is wholly within steps {skip + 1} to {until}; print more often"
     if fmt.bar:
@@ -107,15 +107,15 @@ def _nothing_left(run: LogRun, series: RateSeries) -> str:
     )
 
 
-def _unknown_scale(run: LogRun, size: Sizes) -> Problem:
-    fmt = run.fmt
+def _unknown_scale(parsed: ParsedLog, size: Sizes) -> Problem:
+    fmt = parsed.fmt
     if size.is_unsure:
         return Problem(
             code="unknown-scale",
             message="the path's batch size may be of one device or of all, and the time of an "
             "iteration is that of all",
         )
-    columns = run.timeline.windows.columns()
+    columns = parsed.timeline.windows.columns()
     by_rate = fmt.scope != "process" and not np.isnan(columns["rate"]).all()
     has_batch = by_rate or size.batch_size_per_device is not None
     missing = [
@@ -135,9 +135,9 @@ def _unknown_scale(run: LogRun, size: Sizes) -> Problem:
     )
 
 
-def of_path(run: LogRun, taken: int | None) -> Iterator[Problem]:
+def of_path(parsed: ParsedLog, taken: int | None) -> Iterator[Problem]:
     """Compare what a log says with what its path says; ``taken`` is the world size in use."""
-    log, path = run.log_facts, run.path_facts
+    log, path = parsed.log_facts, parsed.path_facts
     world, node, path_world = log.all_devices, log.node_devices, path.world_size
     if log.two_worlds is not None:
         one, other = log.two_worlds
@@ -178,12 +178,12 @@ def of_path(run: LogRun, taken: int | None) -> Iterator[Problem]:
             )
 
 
-def of_options(run: LogRun, batch: float | None) -> Iterator[Problem]:
+def of_options(parsed: ParsedLog, batch: float | None) -> Iterator[Problem]:
     """Compare what a log says with the case, or the options, that declare its run.
 
     ``batch`` is the batch size per device by the log's words, if its lines do not show it.
     """
-    log, options = run.log_facts, run.options
+    log, options = parsed.log_facts, parsed.options
     world, node, declared = log.all_devices, log.node_devices, options.world_size
     if declared is not None and world is not None and world != declared:
         yield Problem(
@@ -221,9 +221,9 @@ def of_loss(loss_last: float | None) -> Iterator[Problem]:
         )
 
 
-def of_timeline(run: LogRun) -> Iterator[Problem]:
+def of_timeline(parsed: ParsedLog) -> Iterator[Problem]:
     """Return what is odd about the course of a log."""
-    timeline, fmt, killed_by = run.timeline, run.fmt, run.log_facts.killed_by
+    timeline, fmt, killed_by = parsed.timeline, parsed.fmt, parsed.log_facts.killed_by
     if timeline.runs > 1:
         yield Problem(
             code="several-runs",

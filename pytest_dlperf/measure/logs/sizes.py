@@ -8,7 +8,7 @@ from typing import Final, Literal
 import numpy as np
 
 from pytest_dlperf.core.run import Problem
-from pytest_dlperf.measure.logs.log_run import LogRun
+from pytest_dlperf.measure.logs.parsed_log import ParsedLog
 from pytest_dlperf.measure.logs.path_words import is_laid_out
 
 #: Where a size is from; ``lines`` are the records themselves, by their rate and time.
@@ -36,19 +36,19 @@ class Sizes:
     problems: tuple[Problem, ...] = ()
 
 
-def sizes(run: LogRun) -> Sizes:
+def sizes(parsed: ParsedLog) -> Sizes:
     """Return the sizes: options go before the log's words, those before the path's."""
-    world, world_from, odd = _world(run)
-    declared_batch, path_batch = run.options.batch_size_per_device, run.path_facts.batch_size
-    unsure = _is_unsure(run, world) and not (declared_batch or run.log_facts.batch_size)
+    world, world_from, odd = _world(parsed)
+    declared_batch, path_batch = parsed.options.batch_size_per_device, parsed.path_facts.batch_size
+    unsure = _is_unsure(parsed, world) and not (declared_batch or parsed.log_facts.batch_size)
     batch: float | None = declared_batch
     source: Source | None = "option" if declared_batch else None
-    of_log = _of_log(run, world)
+    of_log = _of_log(parsed, world)
     if batch is None and of_log is not None:
         batch, source = of_log, "log"
     if batch is None and path_batch is not None and not unsure:
         batch, source = path_batch, "path"
-    lines = _of_lines(run, world)
+    lines = _of_lines(parsed, world)
     if lines is not None and (batch is None or abs(lines / batch - 1) > _ROUNDING):
         if batch is not None:
             odd = (*odd, _mismatch(batch, source, lines))
@@ -69,8 +69,12 @@ def sizes(run: LogRun) -> Sizes:
     )
 
 
-def _world(run: LogRun) -> tuple[int | None, Source | None, tuple[Problem, ...]]:
-    log, declared, path_world = run.log_facts, run.options.world_size, run.path_facts.world_size
+def _world(parsed: ParsedLog) -> tuple[int | None, Source | None, tuple[Problem, ...]]:
+    log, declared, path_world = (
+        parsed.log_facts,
+        parsed.options.world_size,
+        parsed.path_facts.world_size,
+    )
     if declared or log.all_devices:
         return declared or log.all_devices, "option" if declared else "log", ()
     ways = log.data_parallel
@@ -87,9 +91,9 @@ def _world(run: LogRun) -> tuple[int | None, Source | None, tuple[Problem, ...]]
     return (None, None, ()) if node is None else (node, "log", (odd,))
 
 
-def _of_log(run: LogRun, world: int | None) -> float | None:
+def _of_log(parsed: ParsedLog, world: int | None) -> float | None:
     """Return the batch of a device by the log's words, a part of one where devices share it."""
-    log, batch_of = run.log_facts, run.fmt.batch_of
+    log, batch_of = parsed.log_facts, parsed.fmt.batch_of
     if log.update_batch is not None:
         return None if world is None else log.update_batch / world
     if log.batch_size is None or batch_of == "device" or log.per_replica:
@@ -100,19 +104,19 @@ def _of_log(run: LogRun, world: int | None) -> float | None:
     return None if devices is None else log.batch_size / devices
 
 
-def _is_unsure(run: LogRun, world: int | None) -> bool:
+def _is_unsure(parsed: ParsedLog, world: int | None) -> bool:
     """Return whether a path's batch may be of one device or of all, and it matters which."""
-    one_process = run.fmt.scope == "process" and run.fmt.batch_of != "device"
-    has_batch = run.path_facts.batch_size is not None
-    return one_process and has_batch and world != 1 and not is_laid_out(run.path)
+    one_process = parsed.fmt.scope == "process" and parsed.fmt.batch_of != "device"
+    has_batch = parsed.path_facts.batch_size is not None
+    return one_process and has_batch and world != 1 and not is_laid_out(parsed.path)
 
 
-def _of_lines(run: LogRun, world: int | None) -> float | None:
+def _of_lines(parsed: ParsedLog, world: int | None) -> float | None:
     """Return the batch of a device by rate and seconds of the lines, where they have both."""
-    devices = {"device": 1, "global": world}.get(run.fmt.scope)
-    if run.fmt.unit == "tokens" or devices is None:
+    devices = {"device": 1, "global": world}.get(parsed.fmt.scope)
+    if parsed.fmt.unit == "tokens" or devices is None:
         return None
-    columns = run.timeline.windows.columns()
+    columns = parsed.timeline.windows.columns()
     products = columns["rate"] * columns["seconds_each"]
     products = products[np.isfinite(products)]
     return float(np.median(products)) / devices if len(products) else None

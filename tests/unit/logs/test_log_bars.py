@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.measure.logs.extract import LogResult, extract, extract_stream
-from pytest_dlperf.measure.logs.log_run import ParseOptions
+from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 
 #: Seconds of an update, and of a batch of evaluation.
 TRAIN, EVALUATE = 1.0, 0.25

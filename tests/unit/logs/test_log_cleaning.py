@@ -6,7 +6,7 @@ import pytest
 
 from pytest_dlperf.measure.logs.clean import LINE_BYTES, Line, blocks, lines_with, untagged
 from pytest_dlperf.measure.logs.extract import LogResult, extract_stream
-from pytest_dlperf.measure.logs.log_run import ParseOptions
+from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from tests.helpers.log_writer import log
 from tests.helpers.paddle_lines import paddleclas, plsc
 

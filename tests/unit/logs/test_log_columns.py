@@ -15,7 +15,7 @@ import pytest
 from pytest_dlperf.measure.logs.clean import plain
 from pytest_dlperf.measure.logs.declare import LogRecord
 from pytest_dlperf.measure.logs.extract import LogResult, extract, extract_stream
-from pytest_dlperf.measure.logs.log_run import ParseOptions
+from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from pytest_dlperf.measure.logs.records import Reader, Shape, shape_of
 from pytest_dlperf.measure.logs.registry import named
 from pytest_dlperf.measure.logs.steady import count_at_once

@@ -9,7 +9,7 @@ from pytest_dlperf.core.errors import UnknownNameError, UsageError
 from pytest_dlperf.core.log_pattern import pattern
 from pytest_dlperf.measure.logs import registry, user_pattern
 from pytest_dlperf.measure.logs.extract import LogResult, extract
-from pytest_dlperf.measure.logs.log_run import ParseOptions
+from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from tests.helpers.log_lines import WRITERS, mlperf
 from tests.helpers.log_writer import BATCH, Writer, log
 from tests.helpers.paddle_lines import paddleclas, paddlevideo, plsc

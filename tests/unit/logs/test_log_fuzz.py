@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pytest_dlperf.measure.logs.clean import BLOCK_BYTES
 from pytest_dlperf.measure.logs.extract import extract_stream
-from pytest_dlperf.measure.logs.log_run import ParseOptions
+from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from pytest_dlperf.measure.logs.registry import formats
 from tests.helpers.log_lines import WRITERS
 from tests.helpers.log_writer import log

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.measure.logs.extract import LogResult, extract
-from pytest_dlperf.measure.logs.log_run import ParseOptions
+from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from tests.helpers.log_lines import (
     deepspeed,
     deepspeed2022,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.measure.logs.extract import extract
-from pytest_dlperf.measure.logs.log_run import ParseOptions
+from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from tests.unit.logs.test_log_columns import assert_same, both_ways
 
 ROOT = Path(__file__).parents[3]

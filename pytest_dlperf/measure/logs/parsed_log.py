@@ -1,4 +1,4 @@
-"""Read one log: its format, its windows of counted iterations, and what it says of its run."""
+"""Read one log: its format, its windows of counted iterations, and the facts that it states."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class ParseOptions:
 
 
 @dataclass(kw_only=True, slots=True)
-class LogRun:
-    """One log as it was read: all that its result is made from."""
+class ParsedLog:
+    """One log as it was read: all that its result is made of."""
 
     path: str
     options: ParseOptions
@@ -67,7 +67,7 @@ class LogRun:
 
 def read(
     blocks: Iterable[bytes], path: str, options: ParseOptions, counted: Counted | None = None
-) -> LogRun | None:
+) -> ParsedLog | None:
     """Read the plain blocks of a log; None if no line is a record of a known format.
 
     ``counted`` is the rank or progress bar to count, where an earlier reading found it out.
@@ -88,7 +88,7 @@ def read(
             if record is not None:
                 timeline.add(record, line.rank, stamp(line.text))
     log_facts.look_at_end(fmt.anchors)
-    return LogRun(
+    return ParsedLog(
         path=path,
         options=options,
         fmt=fmt,
