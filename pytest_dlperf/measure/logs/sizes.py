@@ -70,11 +70,8 @@ def sizes(parsed: ParsedLog) -> Sizes:
 
 
 def _world(parsed: ParsedLog) -> tuple[int | None, Source | None, tuple[Problem, ...]]:
-    log, declared, path_world = (
-        parsed.log_facts,
-        parsed.options.world_size,
-        parsed.path_facts.world_size,
-    )
+    log, declared = parsed.log_facts, parsed.options.world_size
+    path_world = parsed.path_facts.world_size
     if declared or log.all_devices:
         return declared or log.all_devices, "option" if declared else "log", ()
     ways = log.data_parallel
