@@ -12,14 +12,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.measure.logs.extract import Question, extract
+from pytest_dlperf.measure.logs.extract import extract
+from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 MEGABYTES: Final = 107
 PAIRS: Final = 7
-_QUESTION: Final = Question(world_size=8, batch_size_per_device=256)
+_OPTIONS: Final = ParseOptions(world_size=8, batch_size_per_device=256)
 
 
 def write_log(path: Path, *, chatter: int) -> None:
@@ -60,7 +61,7 @@ def script(path: Path) -> int:
 
 def ours(path: Path) -> int:
     """Return how many iterations we measure."""
-    return extract(path, _QUESTION).iterations
+    return extract(path, _OPTIONS).iterations
 
 
 def seconds_of(function: Callable[[Path], int], path: Path) -> float:

@@ -15,8 +15,9 @@ from pytest_dlperf.core.log_pattern import pattern
 from pytest_dlperf.report import figures
 
 if TYPE_CHECKING:
-    from pytest_dlperf.measure.logs.extract import LogResult, Question
+    from pytest_dlperf.measure.logs.extract import LogResult
     from pytest_dlperf.measure.logs.layout_summary import Summary
+    from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 
 
 #: The options that mend a problem.
@@ -91,7 +92,7 @@ def _extract(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.measure.logs.extract import extract
     from pytest_dlperf.measure.logs.layout_summary import summarise
 
-    asked = question(arguments)
+    asked = parse_options(arguments)
     results = [extract(path, asked) for path in paths(arguments)]
     summary = summarise(results)
     text = json.dumps(_to_json(results, summary), indent=1, sort_keys=True, allow_nan=False)
@@ -105,10 +106,10 @@ def _extract(arguments: argparse.Namespace) -> int:
     return 1 if any(result.throughput is None for result in results) else 0
 
 
-def question(arguments: argparse.Namespace) -> Question:
+def parse_options(arguments: argparse.Namespace) -> ParseOptions:
     """Return what the options ask of a log; raise ``UsageError`` if they contradict."""
     from pytest_dlperf.measure.logs import registry, rules, user_pattern
-    from pytest_dlperf.measure.logs.extract import Question
+    from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 
     rules.named(arguments.rule)
     meaning = {
@@ -120,13 +121,13 @@ def question(arguments: argparse.Namespace) -> Question:
         raise UsageError("--pattern and --format both say what a line is; give one")
     if meaning and arguments.pattern is None:
         raise UsageError(f"--{next(iter(meaning))} says what the rate of --pattern means")
-    form = None
+    fmt = None
     if arguments.pattern is not None:
-        form = user_pattern.of_pattern(pattern(arguments.pattern, **meaning))
+        fmt = user_pattern.of_pattern(pattern(arguments.pattern, **meaning))
     elif arguments.format is not None:
-        form = registry.named(arguments.format)
-    return Question(
-        form=form,
+        fmt = registry.named(arguments.format)
+    return ParseOptions(
+        fmt=fmt,
         rule=arguments.rule,
         skip=arguments.skip,
         until=arguments.until,

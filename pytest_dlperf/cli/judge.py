@@ -116,9 +116,9 @@ def _judge(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.flow.offline.sides import pairs_of, problems_of, read_side, read_sides
 
     rule = _rule(arguments)
-    question = extract_command.question(arguments)
-    before = read_side(arguments.base, question)
-    pairs, alone = pairs_of(before, read_sides(arguments.current, question))
+    options = extract_command.parse_options(arguments)
+    before = read_side(arguments.base, options)
+    pairs, alone = pairs_of(before, read_sides(arguments.current, options))
     found = {key: _verdict(*pair, rule, arguments) for key, pair in pairs.items()}
     if arguments.json:
         values = judged_to_json(pairs, found, alone=alone)

@@ -16,7 +16,8 @@ from pytest_dlperf.core.run import Run, RunSummary
 from pytest_dlperf.measure.failure import failure_of, last_lines
 from pytest_dlperf.measure.logs import problems, registry, user_pattern
 from pytest_dlperf.measure.logs.declare import Format
-from pytest_dlperf.measure.logs.extract import LogResult, Question, extract
+from pytest_dlperf.measure.logs.extract import LogResult, extract
+from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from pytest_dlperf.measure.records import (
     RankRecords,
     process_of,
@@ -53,11 +54,11 @@ def summarise_program(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]
 
 def check_unit(case: Case) -> None:
     """Raise ``CaseError`` if the log that ``case`` names counts in another unit than it does."""
-    form = format_of(case)
+    fmt = format_of(case)
     if isinstance(case.log_format, LogPattern):
         _check_unit(case, case.log_format.unit)
-    elif form is not None:
-        _check_unit(case, form.unit)
+    elif fmt is not None:
+        _check_unit(case, fmt.unit)
 
 
 def _check_unit(case: Case, said: str | None) -> None:
@@ -73,8 +74,8 @@ def _read(case: Case, run: Run) -> LogResult:
 
     One rank's log is enough, and in a log of several ranks lines may be mixed.
     """
-    question = Question(
-        form=format_of(case),
+    options = ParseOptions(
+        fmt=format_of(case),
         skip=case.protocol.warmup,
         until=case.protocol.iterations,
         batch_size_per_device=case.batch_size_per_device,
@@ -82,10 +83,10 @@ def _read(case: Case, run: Run) -> LogResult:
         devices_per_node=case.layout.devices_per_node,
     )
     for path in _rank_logs(run):
-        result = extract(path, question)
+        result = extract(path, options)
         if result.throughput is not None:
             return result
-    return extract(Path(run.log), question)
+    return extract(Path(run.log), options)
 
 
 def _rank_logs(run: Run) -> list[Path]:

@@ -29,6 +29,6 @@ def check_program(case: Case, python: str) -> None:
     name = launcher_name(case)
     if name in _BROUGHT_BY and find_program(python, name) is None:
         raise NotRunError(
-            f"{name}, which starts the {case.world_size} ranks, is neither next to {python} nor on "
-            f"PATH; {_BROUGHT_BY[name]}"
+            f"{name}, which starts the {case.world_size} ranks, is neither next to {python} "
+            f"nor on PATH; {_BROUGHT_BY[name]}"
         )

@@ -121,7 +121,7 @@ def test_a_loss_that_came_to_nothing_is_an_error(suite: Suite):
     result, [outcome] = run(suite)
     assert result.ret == 1
     assert outcome["judgement"]["verdict"] == "error"
-    assert "is no finite number" in outcome["judgement"]["reason"]
+    assert "is not a finite number" in outcome["judgement"]["reason"]
 
 
 def test_what_a_program_without_a_unit_counts_its_log_says(suite: Suite):

@@ -47,8 +47,8 @@ def _audit(arguments: argparse.Namespace) -> int:
         markdown = arguments.table.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{arguments.table}: {error}") from error
-    question = extract_command.question(arguments)
-    results = [extract(path, question) for path in extract_command.paths(arguments)]
+    options = extract_command.parse_options(arguments)
+    results = [extract(path, options) for path in extract_command.paths(arguments)]
     findings = audit(markdown, results, arguments.skip)
     if not findings:
         raise UsageError(f"{arguments.table}: no Markdown table with a number in it")

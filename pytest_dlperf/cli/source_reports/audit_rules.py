@@ -15,8 +15,7 @@ from pytest_dlperf.cli.source_reports.audit_table import Cell
 from pytest_dlperf.core.quantity import same_precision
 from pytest_dlperf.measure.logs import rules
 from pytest_dlperf.measure.logs.extract import LogResult
-from pytest_dlperf.measure.logs.layout_summary import Place
-from pytest_dlperf.measure.logs.path_words import name_of
+from pytest_dlperf.measure.logs.path_words import Place, name_of
 
 #: The rule of columns of losses, and of no others.
 LOSS: Final = "the last loss"
@@ -135,9 +134,9 @@ def _values(result: LogResult, skip: int) -> dict[str, float]:
         values["mean of rates"] = result.estimates.mean_of_rates
         values["median of rates"] = result.estimates.median_of_rates
     for name, until in itertools.product(("dlperf", "dlperf-time"), (150, 600)):
-        if result.stretches is None:
+        if result.series is None:
             continue
-        rate = rules.named(name)(result.stretches, skip, until).throughput
+        rate = rules.named(name)(result.series, skip, until).throughput
         if rate is not None:
             values[f"{name}, steps {skip} to {until}"] = rate
     if result.whole_run is not None:

@@ -21,11 +21,11 @@ from pytest_dlperf.flow.offline.rates import arm_of, arm_of_logs
 from pytest_dlperf.flow.user_program import format_of, log_run_summary
 from pytest_dlperf.judge.log_verdict import judge_logs
 from pytest_dlperf.measure.logs.clean import blocks
-from pytest_dlperf.measure.logs.extract import LogResult, Question, extract
-from pytest_dlperf.measure.logs.layout_summary import Place
-from pytest_dlperf.measure.logs.problems import LOSS_LOST
+from pytest_dlperf.measure.logs.extract import LogResult, extract
+from pytest_dlperf.measure.logs.parsed_log import ParseOptions
+from pytest_dlperf.measure.logs.path_words import Place
+from pytest_dlperf.measure.logs.problems import LOSS_LOST, MISMATCHES
 from pytest_dlperf.measure.logs.registry import SAMPLES, sniff
-from pytest_dlperf.measure.logs.sizes import MISMATCHES
 
 #: Framework that writes a format; formats of several frameworks are left out.
 _FRAMEWORKS: Final = {
@@ -82,14 +82,14 @@ def judge_by_logs(
                 f"{case.id}: {path} may be of {', '.join(rivals)} as well, and its look does not "
                 f"say which framework wrote it; name it {case.id}_1.log"
             )
-    question = Question(
-        form=format_of(case),
+    options = ParseOptions(
+        fmt=format_of(case),
         skip=case.protocol.warmup,
         batch_size_per_device=case.batch_size_per_device,
         world_size=case.world_size,
         precision=case.precision,
     )
-    results = [extract(path, question) for path in paths]
+    results = [extract(path, options) for path in paths]
     for result in results:
         _check(case, result)
     unit = case.unit or results[0].unit or SAMPLES
@@ -170,10 +170,10 @@ def _format_name(path: Path) -> str | None:
     try:
         with path.open("rb") as stream:
             found = (sniff(block) for block in blocks(stream))
-            form = next((form for form in found if form is not None), None)
+            fmt = next((fmt for fmt in found if fmt is not None), None)
     except OSError:
         return None  # the error is reported with its case
-    return None if form is None else form.name
+    return None if fmt is None else fmt.name
 
 
 def _is_laid_out(path: Path, case: Case) -> bool:

@@ -23,9 +23,9 @@ from pytest_dlperf.flow.offline.rates import Training, arm_of, arm_of_logs, numb
 from pytest_dlperf.judge.log_verdict import LogArm, judge_logs
 from pytest_dlperf.judge.numbers import Numbers, judge_numbers, judge_pairs
 from pytest_dlperf.judge.verdict import judge
-from pytest_dlperf.measure.logs.extract import LogResult, Question, extract
-from pytest_dlperf.measure.logs.layout_summary import Place
-from pytest_dlperf.measure.logs.path_words import key_of, name_of
+from pytest_dlperf.measure.logs.extract import LogResult, extract
+from pytest_dlperf.measure.logs.parsed_log import ParseOptions
+from pytest_dlperf.measure.logs.path_words import Place, key_of, name_of
 from pytest_dlperf.measure.logs.problems import implausible
 from pytest_dlperf.report.json_ import read_shards
 from pytest_dlperf.store.baseline.stored_session import session_of
@@ -34,18 +34,18 @@ _JSON_BYTES: Final = 64
 _MAGIC: Final = "*?["
 
 
-def read_sides(texts: Sequence[str], question: Question) -> dict[str, Training]:
+def read_sides(texts: Sequence[str], options: ParseOptions) -> dict[str, Training]:
     """Return the trainings of one side; several texts are the results files of one session.
 
     Raises ``UsageError`` as ``read_side`` does, and for a case that is in two of the files.
     """
     if len(texts) == 1:
-        return read_side(texts[0], question)
+        return read_side(texts[0], options)
     named = ", ".join(texts)
     return _measured(read_shards([Path(text) for text in texts]), named)
 
 
-def read_side(text: str, question: Question) -> dict[str, Training]:
+def read_side(text: str, options: ParseOptions) -> dict[str, Training]:
     """Return the trainings that ``text`` names: a file, a folder, a glob, or files with commas.
 
     Raises ``UsageError`` for a file that does not exist, cannot be read, or has no throughput.
@@ -54,7 +54,7 @@ def read_side(text: str, question: Question) -> dict[str, Training]:
     [first, *others] = named.paths
     if not others and first.suffix == ".json" and _is_json(first):
         return _of_json(first)
-    return _of_logs([extract(path, question) for path in named.paths], named, text)
+    return _of_logs([extract(path, options) for path in named.paths], named, text)
 
 
 def judge_sides(

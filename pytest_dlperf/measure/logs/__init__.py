@@ -1,1 +1,1 @@
-"""Training logs that the plugin did not write, turned into spans."""
+"""Read logs of training programs: their format, their iterations, their throughput."""

@@ -1,7 +1,7 @@
-"""Which of the progress bars of a log is training's: evaluation and preparation have their own.
+"""Find which progress bar of a log is training's: evaluation and preparation have others.
 
-Bars go to standard error and words to standard output, and where that is buffered all words of a
-run may come at its end. So the place of a word alone says little.
+Bars go to standard error and words to standard output, and if that is buffered all words of a run
+may come at its end. So the place of a word alone is weak evidence.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pytest_dlperf.measure.logs.declare import Format, Reading
+from pytest_dlperf.measure.logs.declare import Format, LogRecord
 
-#: So many bars are told apart.
+#: Bars beyond so many are not remembered.
 _MOST_BARS: Final = 64
 #: Seconds by which two clocks that show whole seconds may differ.
 _CLOCK_SECONDS: Final = 2
@@ -32,13 +32,13 @@ class _Bar:
 
 
 class Bars:
-    """The bars so far, each known by its total, and what tells which one is training's."""
+    """The bars so far, each known by its total, and the evidence which one is training's."""
 
-    def __init__(self, form: Format, chosen: int | None = None) -> None:
-        """``chosen`` is the total of training's bar, where it is known beforehand."""
-        #: Something else than training took time since its last step.
+    def __init__(self, fmt: Format, chosen: int | None = None) -> None:
+        """``chosen`` is the total of training's bar, if it is known beforehand."""
+        #: Something other than training took time since its last step.
         self.aside = False
-        self._has_bars = form.bar
+        self._has_bars = fmt.bar
         #: The total of the bar that is counted.
         self.counted = chosen
         #: Words of the log named two: two trainings are in it.
@@ -62,7 +62,7 @@ class Bars:
 
     @property
     def training(self) -> int | None:
-        """The total of training's bar; None where there is none, or nothing tells."""
+        """The total of training's bar; None if it is not known, or not drawn."""
         for named in (self._said, self._went_on, self._alone):
             if named is not None:
                 return named if named in self._seen else None
@@ -88,41 +88,41 @@ class Bars:
 
     @property
     def is_unsure(self) -> bool:
-        """Whether what was counted may be another bar than training's."""
+        """Whether the counted bar may be another one than training's."""
         return bool(self._seen) and self.training != self.counted
 
-    def is_aside(self, reading: Reading, epoch: int | None, *, begun: bool) -> bool:
-        """Return whether a reading is none of training's: validation's bar, or one beside it.
+    def is_aside(self, record: LogRecord, epoch: int | None, *, begun: bool) -> bool:
+        """Return whether a record is not of training: of validation's bar, or of another one.
 
-        ``epoch`` is that of training's last step, and ``begun`` tells that there was one.
+        ``epoch`` is that of training's last step, and ``begun`` is whether there was one.
         """
         if not self._has_bars:
-            self.aside = self.aside or bool(reading.aside and begun)
+            self.aside = self.aside or bool(record.aside and begun)
             return False
-        if reading.total is not None and reading.step >= 0:
-            self._draw(reading.total, reading.step, (reading.seconds or 0.0) * reading.step)
-        self._hear(reading)
-        if reading.aside:
+        if record.total is not None and record.step >= 0:
+            self._draw(record.total, record.step, (record.seconds or 0.0) * record.step)
+        self._hear(record)
+        if record.aside:
             self.aside = begun
-        elif reading.step >= 0 and reading.total not in {None, self.counted}:
+        elif record.step >= 0 and record.total not in {None, self.counted}:
             self.aside = begun
             return True
         else:
             # Validation comes last in an epoch, or the bar goes on with it.
-            return self.aside and reading.epoch is not None and reading.epoch == epoch
+            return self.aside and record.epoch is not None and record.epoch == epoch
         return self.aside
 
-    def _hear(self, reading: Reading) -> None:
-        """Take in words: a loss, the run's account, or what the next bar is."""
-        if reading.total is not None and reading.step < 0:
-            self._say(reading.total)
-        if reading.step < 0 and reading.aside is not None:
-            self._announced = reading.aside
-        if reading.whole_seconds is not None:
-            self._run_seconds = reading.whole_seconds
-        if reading.loss is None and reading.whole_run is None:
+    def _hear(self, record: LogRecord) -> None:
+        """Take in words: a loss, the run's own account of its time, or what the next bar is."""
+        if record.total is not None and record.step < 0:
+            self._say(record.total)
+        if record.step < 0 and record.aside is not None:
+            self._announced = record.aside
+        if record.whole_seconds is not None:
+            self._run_seconds = record.whole_seconds
+        if record.loss is None and record.whole_run is None:
             return
-        self._loss_at = self._current if reading.step < 0 else reading.total
+        self._loss_at = self._current if record.step < 0 else record.total
         self._words += 1
         if self._words == 1 and len(self._seen) == 1:
             self._alone = next(iter(self._seen))

@@ -1,4 +1,4 @@
-"""The cleaning layer: bytes of a log in, blocks of plain lines out, in constant memory."""
+"""Clean a log in constant memory: from its bytes to blocks of plain lines."""
 
 from __future__ import annotations
 
@@ -14,6 +14,26 @@ _DATE: Final = re.compile(
 )
 # glog and absl leave the year out; any leap year keeps 29 February possible.
 _GLOG: Final = re.compile(rb"[IWEF](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{1,6})")
+BLOCK_BYTES: Final = 1 << 20
+#: No record of any format is longer; what follows on such a line is not looked at.
+LINE_BYTES: Final = 8192
+#: A block of which more lines than this share hold an anchor is not searched for it.
+_DENSE: Final = 0.9
+_SAMPLE_BYTES: Final = 1 << 14
+_COLOUR: Final = re.compile(
+    rb"\x1b\[[0-9;:?]{0,48}[A-Za-z]|\x1b[()][A-Z0-9]|\x1b\][^\x07\n]{0,256}\x07"
+)
+# mpirun --tag-output writes "[1,3]<stdout>:", horovodrun "[3]<stdout>:"; with --timestamp-output
+# a date comes before it. Both break lines of several writers anywhere.
+_RANK_TAG: Final = re.compile(
+    rb"(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})?"
+    rb"\[(?:\d{1,6},)?(\d{1,6})\]<std(?:out|err)>:? ?"
+)
+# torchrun --tee writes "[default3]:"
+_TORCHRUN_TAG: Final = re.compile(rb"^\[[A-Za-z_]{1,32}(\d{1,6})\]:")
+_CONTAINER_STAMP: Final = re.compile(
+    rb"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?"
+)
 
 
 def stamp(line: bytes) -> float | None:
@@ -30,29 +50,6 @@ def stamp(line: bytes) -> float | None:
     except ValueError:
         return None
     return whole + (float(b"0." + fraction) if fraction else 0.0)
-
-
-BLOCK_BYTES: Final = 1 << 20
-#: No record of any format is longer; what follows on such a line is not looked at.
-LINE_BYTES: Final = 8192
-#: A block of which more lines than this share hold an anchor is not searched for it.
-_DENSE: Final = 0.9
-_SAMPLE_BYTES: Final = 1 << 14
-
-_COLOUR: Final = re.compile(
-    rb"\x1b\[[0-9;:?]{0,48}[A-Za-z]|\x1b[()][A-Z0-9]|\x1b\][^\x07\n]{0,256}\x07"
-)
-# mpirun --tag-output writes "[1,3]<stdout>:", horovodrun "[3]<stdout>:"; with --timestamp-output
-# a date stands before it. Both break lines of several writers anywhere.
-_RANK_TAG: Final = re.compile(
-    rb"(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})?"
-    rb"\[(?:\d{1,6},)?(\d{1,6})\]<std(?:out|err)>:? ?"
-)
-# torchrun --tee writes "[default3]:"
-_TORCHRUN_TAG: Final = re.compile(rb"^\[[A-Za-z_]{1,32}(\d{1,6})\]:")
-_CONTAINER_STAMP: Final = re.compile(
-    rb"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?"
-)
 
 
 class Line(NamedTuple):

@@ -1,24 +1,25 @@
-"""What a format declares about its numbers, and what one line of it says."""
+"""Declare a log format: what its numbers mean, and how one line is read as a record."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from pytest_dlperf.core.log_pattern import Averaging, Scope
 
-#: Between these a rate or a time may be: what is printed beyond them is no measurement.
+#: A rate or a time below or above these is not a measurement.
 LEAST: Final = 1e-9
 MOST: Final = 1e15
 NUMBER: Final = rb"([+-]?\d[\d,]{0,24}\.?\d{0,24}(?:[eE][+-]?\d{1,3})?)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Reading:
-    """What one line says; None is what it does not say."""
+class LogRecord:
+    """The numbers of one line; None is a number that the line does not have."""
 
     #: As printed; -1 where the line has none.
     step: int
@@ -29,7 +30,7 @@ class Reading:
     seconds: float | None = None
     #: Of one iteration, within ``seconds``.
     data_wait_seconds: float | None = None
-    #: Infinite stands for any loss that is printed and is no finite number.
+    #: Infinite if the printed loss is not a finite number.
     loss: float | None = None
     #: Work of one iteration in the rate's scope, where it varies (tokens).
     work: float | None = None
@@ -43,9 +44,9 @@ class Reading:
     epochs: int | None = None
     #: Work over time of the whole run, by the program's own account.
     whole_run: float | None = None
-    #: Its seconds, likewise.
+    #: Seconds of the whole run, by the program's own account.
     whole_seconds: float | None = None
-    #: 1 where something else than training goes on, and takes its time; 0 where training begins.
+    #: 1 if something other than training begins, and takes its time; 0 if training begins.
     aside: int | None = None
 
 
@@ -59,27 +60,27 @@ class Format:
     unit: str
     #: Bytes that every record has; only lines with one of them are parsed.
     anchors: tuple[bytes, ...]
-    #: Gets a plain line with an anchor; None where it is no record.
-    parse: Callable[[bytes], Reading | None]
-    #: Whether a line is a record or not, and which number is which, is for the places of its
-    #: digits to say and never for the digits themselves: then lines are read by columns.
+    #: Gets a plain line with an anchor; returns None if it is not a record.
+    parse: Callable[[bytes], LogRecord | None]
+    #: Set if the places of a line's digits decide whether it is a record and which number is
+    #: which, and never the digits themselves: then lines of one shape are read by columns.
     by_shape: bool = False
-    #: Seconds to which a printed running mean is rounded: stretches too short for it are joined.
+    #: Seconds to which a printed running mean is rounded: windows too short for it are joined.
     resolution: float = 0.0
     #: What the first iteration is called in print.
     first_step: Literal[0, 1] = 0
-    #: Step of the epoch at which a running mean starts anew.
+    #: Step of the epoch at which a running mean restarts.
     running_since: int = 0
     #: Where a line has ``epoch_steps``: the mean runs on into the next epoch, until that step.
     carries_over: bool = False
-    #: Seconds to which ``seconds`` are printed beside a rate that is the last batch over them:
-    #: where batches may be smaller, the rate is made from the seconds and the usual batch.
+    #: Seconds to which ``seconds`` are printed, if the printed rate is the last batch over them.
+    #: Such a batch may be smaller: the rate is then made from the seconds and the usual batch.
     cost_resolution: float = 0.0
-    #: ``epoch``: starts anew with each epoch; ``global``: runs on; ``either``: starts anew if it
-    #: does not grow with a new epoch; ``stalls``: runs on, and may stand still for iterations
-    #: that count.
+    #: ``epoch``: restarts with each epoch; ``global``: runs on; ``either``: restarted if it does
+    #: not grow with a new epoch; ``stalls``: runs on, and may stay the same for iterations that
+    #: count.
     counter: Literal["epoch", "global", "either", "stalls"] = "epoch"
-    #: The step stands on one line (a reading without a rate), the rate on the next (step -1).
+    #: The step is on one line (a record without a rate), the rate on the next (step -1).
     two_lines: bool = False
     #: Whose batch size the log's settings have. A path's is that of a device.
     batch_of: Literal["device", "node", "global"] = "device"
@@ -92,7 +93,7 @@ class Format:
 
 
 def finite(value: Any) -> float | None:
-    """Return a number of a JSON object, or None where it is none that can be reckoned with."""
+    """Return a number of a JSON object, or None if it is not a finite number below 1e300."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if abs(value) < 1e300 else None
@@ -104,17 +105,32 @@ def json_loss(value: Any) -> float | None:
     return math.inf if is_lost else finite(value)
 
 
-#: How a loss that is no finite number is printed.
+def json_object(text: bytes) -> dict[str, Any] | None:
+    """Return the JSON object of a text, or None if it is not one."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def json_count(value: Any) -> float | None:
+    """Return a number of a JSON object from 0 to below 1e15, or None if it is not one."""
+    number = finite(value)
+    return number if number is not None and 0 <= number < MOST else None
+
+
+#: How a loss that is not a finite number is printed.
 NOT_FINITE: Final = rb"[+-]?(?:[nN][aA][nN]|[iI][nN][fF](?:inity)?)\b"
 
 
 def measured(value: float | None) -> float | None:
-    """Return a rate or a time; None where there is none, or it is beyond what can be."""
+    """Return a rate or a time; None if it is absent or not a possible measurement."""
     return value if value is not None and LEAST < value < MOST else None
 
 
 def waited(value: float | None) -> float | None:
-    """Return a time of waiting, which may be none at all; None where it cannot be."""
+    """Return a time of waiting, which may be 0; None if it is absent or not possible."""
     return value if value is not None and 0 <= value < MOST else None
 
 
@@ -136,13 +152,13 @@ class Field:
         return value if math.isfinite(value) else None
 
     def whole(self, line: bytes) -> int | None:
-        """Return the number as a count, or None where it is none."""
+        """Return the number as a count, or None if it is absent or not a count."""
         value = self(line)
         return None if value is None or not 0 <= value < 1e15 else int(value)
 
 
 class Loss(Field):
-    """A labelled loss: infinite where the log prints one that is no finite number."""
+    """A labelled loss: infinite if the log prints one that is not a finite number."""
 
     __slots__ = ()
 
@@ -157,3 +173,76 @@ class Loss(Field):
         if match is None:
             return None
         return math.inf if match[1] is None else float(match[1].replace(b",", b""))
+
+
+#: Fields of a record that are whole numbers.
+WHOLE_FIELDS: Final = frozenset(
+    {"step", "epoch", "start", "total", "epochs", "epoch_steps", "aside"}
+)
+Step = Field | re.Pattern[bytes]
+
+
+def parser(
+    *steps: Step,
+    required: Collection[str] = (),
+    excluded: Collection[bytes] = (),
+    alone: str = "",
+    **fields: Field,
+) -> Callable[[bytes], LogRecord | None]:
+    """Return the parser of lines with labelled numbers, which is all that most formats need.
+
+    The step is that of the first of ``steps`` that matches: a field, or a pattern whose groups
+    are whole-number fields of the record. A line is not a record if none matches, if it lacks a
+    ``required`` field, or if it has an ``excluded`` word. A line that has the field ``alone``
+    needs no step: the record's step is -1 then.
+    """
+    step_readers = [_step_reader(step) for step in steps]
+    readers = [
+        (name, field.whole if name in WHOLE_FIELDS else field) for name, field in fields.items()
+    ]
+
+    # Written out, since a log of tagged ranks is read line by line.
+    def parse(line: bytes) -> LogRecord | None:
+        for word in excluded:
+            if word in line:
+                return None
+        needed: Collection[str] = required
+        for read_step in step_readers:
+            values: dict[str, Any] | None = read_step(line)
+            if values is not None:
+                break
+        else:
+            values, needed = {"step": -1}, (alone,)
+            if not alone:
+                return None
+        for name, read in readers:
+            values[name] = read(line)
+        for name in needed:
+            if values[name] is None:
+                return None
+        return LogRecord(**values)
+
+    return parse
+
+
+def _step_reader(step: Step) -> Callable[[bytes], dict[str, Any] | None]:
+    if isinstance(step, Field):
+
+        def read_field(line: bytes) -> dict[str, Any] | None:
+            value = step.whole(line)
+            return None if value is None else {"step": value}
+
+        return read_field
+
+    names = tuple(step.groupindex)
+
+    def read_groups(line: bytes) -> dict[str, Any] | None:
+        match = step.search(line)
+        return None if match is None else dict(zip(names, map(int, match.groups()), strict=True))
+
+    return read_groups
+
+
+def built_in(*family: Format) -> Mapping[str, Format]:
+    """Return the built-in formats of a family by name; their lines are read by columns."""
+    return {fmt.name: replace(fmt, by_shape=True) for fmt in family}

@@ -1,4 +1,4 @@
-"""What a log and its path say of the run: world size, batch, precision, how it ended."""
+"""Facts that a log states about its run: world size, batch, precision, restarts, how it ended."""
 
 from __future__ import annotations
 
@@ -12,60 +12,11 @@ from typing import Final, TypeVar
 from pytest_dlperf.measure.logs import path_words
 from pytest_dlperf.measure.logs.clean import untagged
 
-
-class Restarts:
-    """Words of a run's start that come again between two records."""
-
-    def __init__(self) -> None:
-        #: The word by which a run starts again, with records before and after; empty: none.
-        self.word = ""
-        self._words: dict[bytes, re.Pattern[bytes]] = {}
-        self._records: tuple[bytes, ...] = ()
-        self._rank: int | None = None
-        self._has_records = False
-        self._again = b""
-
-    def know(self, anchor: bytes, pattern: re.Pattern[bytes], block: bytes, at: int) -> None:
-        """Take in a word of the first run's start, at its place in a block."""
-        if not self._words:
-            self._rank = _rank_at(block, at)
-        self._words[anchor] = pattern
-
-    def begin(self, records: tuple[bytes, ...], block: bytes) -> None:
-        """Look from the first block with a record on: a line that has one of ``records``."""
-        self._records = records
-        self.look(block)
-
-    def look(self, block: bytes) -> None:
-        """Look at the next block; blocks before ``begin`` are left out."""
-        if not self._records or self.word:
-            return
-        if self._again and self._has_record(block):
-            self.word = self._again.decode(errors="replace")
-        for anchor, pattern in self._words.items():
-            if anchor in block:
-                self._look_at(block, pattern)
-        self._has_records = self._has_records or self._has_record(block)
-
-    def _look_at(self, block: bytes, pattern: re.Pattern[bytes]) -> None:
-        for match in pattern.finditer(block):
-            before = self._has_records or self._has_record(block[: match.start()])
-            # Other ranks may tell their start later than the first record.
-            if before and not self.word and _rank_at(block, match.start()) == self._rank:
-                self._again = match[0]
-                if self._has_record(block[match.end() :]):
-                    self.word = self._again.decode(errors="replace")
-
-    def _has_record(self, text: bytes) -> bool:
-        return any(anchor in text for anchor in self._records)
-
-
-def _rank_at(block: bytes, at: int) -> int | None:
-    start, end = block.rfind(b"\n", 0, at) + 1, block.find(b"\n", at)
-    return untagged(block[start : end if end >= 0 else len(block)]).rank
-
-
-_TABLE: Final = (
+#: Patterns, each with an anchor; a pattern is tried only in blocks that have its anchor.
+Table = tuple[tuple[bytes, re.Pattern[bytes]], ...]
+T = TypeVar("T")
+#: The batch size, of a device or of more by the format.
+_BATCH_SIZES: Final = (
     (b"sampler.batch_size=", re.compile(rb"Train\.sampler\.batch_size=([1-9]\d{0,8})\b")),
     (b"samples_per_gpu=", re.compile(rb"\bsamples_per_gpu=([1-9]\d{0,8})\b")),
     (b"Per-GPU Batch Size", re.compile(rb"Per-GPU Batch Size ([1-9]\d{0,8})\b")),
@@ -83,65 +34,16 @@ _TABLE: Final = (
     ),
     (b"'batch_size'", re.compile(rb"'batch_size': ([1-9]\d{0,8}),")),
 )
-_SETTING: Final = re.compile(rb"\bbatch_size ?: ([1-9]\d{0,8})\b")
-#: What stands before a line of a dump, and what it names.
-_HEAD: Final = re.compile(rb"^[^\n]{0,80}?(?:INFO|DEBUG)\]?: ?")
-_KEY: Final = re.compile(rb"(\s{0,80})([A-Za-z_]\w{0,60}) ?:")
+_BATCH_SETTING: Final = re.compile(rb"\bbatch_size ?: ([1-9]\d{0,8})\b")
+#: What comes before a line of a dump of settings, and the name of the setting.
+_SETTING_HEAD: Final = re.compile(rb"^[^\n]{0,80}?(?:INFO|DEBUG)\]?: ?")
+_SETTING_KEY: Final = re.compile(rb"(\s{0,80})([A-Za-z_]\w{0,60}) ?:")
 _TRAINS: Final = re.compile(rb"train", re.IGNORECASE)
-_OTHER: Final = re.compile(rb"eval|val|test|infer|predict", re.IGNORECASE)
+_EVALUATES: Final = re.compile(rb"eval|val|test|infer|predict", re.IGNORECASE)
 #: So many settings of the name are looked at, and so many lines above each.
-_MOST: Final = 32
-_LINES: Final = 400
-
-
-def batch_size(block: bytes) -> int | None:
-    """Return the first batch size that a block says, of training; None where it says none."""
-    for anchor, pattern in _TABLE:
-        if anchor in block and (match := pattern.search(block)):
-            return int(match[1])
-    return _of_settings(block) if b"batch_size" in block else None
-
-
-def _of_settings(block: bytes) -> int | None:
-    """Return that of a dump of settings, by the sections that it stands in."""
-    free = None
-    for match in islice(_SETTING.finditer(block), _MOST):
-        sections = _sections(block, match.start())
-        if any(_TRAINS.match(section) for section in sections):
-            return int(match[1])
-        if free is None and not any(_OTHER.match(section) for section in sections):
-            free = int(match[1])
-    return free
-
-
-def _sections(block: bytes, at: int) -> list[bytes]:
-    """Return the names that lines above have, each indented less than what it holds."""
-    start = block.rfind(b"\n", 0, at) + 1
-    indent, _ = _setting(block[start:at] + b"batch_size :")
-    sections: list[bytes] = []
-    for _ in range(_LINES):
-        if start == 0 or not indent:
-            break
-        end = start - 1
-        start = block.rfind(b"\n", 0, end) + 1
-        depth, name = _setting(block[start : min(end, start + 400)])
-        if depth is not None and depth < indent:
-            indent = depth
-            sections.append(name)
-    return sections
-
-
-def _setting(line: bytes) -> tuple[int | None, bytes]:
-    """Return how far a setting is indented, and its name; None where the line is none."""
-    match = _KEY.match(_HEAD.sub(b"", line, count=1))
-    return (None, b"") if match is None else (len(match[1]), match[2])
-
-
-#: Each with an anchor, without which the pattern is not tried.
-Table = tuple[tuple[bytes, re.Pattern[bytes]], ...]
-T = TypeVar("T")
-
-#: A pattern is tried only in blocks that hold its anchor. All devices of the run.
+_MOST_SETTINGS: Final = 32
+_LINES_ABOVE: Final = 400
+#: All devices of the run.
 _WORLD: Final = (
     (b"PADDLE_TRAINERS_NUM", re.compile(rb"PADDLE_TRAINERS_NUM\s{1,64}([1-9]\d{0,5})\b")),
     (b"distributed_world_size=", re.compile(rb"distributed_world_size=(\d{1,6})\b")),
@@ -187,7 +89,7 @@ _NODE: Final = (
     (b"num_gpus=", re.compile(rb"\bnum_gpus=([1-9]\d{0,5})\b")),
     (b"Num GPUs ", re.compile(rb"\bNum GPUs ([1-9]\d{0,5})\b")),
 )
-#: How many nodes, which stands beside the devices of one; ``1:4`` is a span, and says none. The
+#: How many nodes, printed with the devices of one; ``1:4`` is a range, and not a number. The
 #: longer word is the anchor: a short one costs several times as much to look for.
 _NODES: Final = (
     (b"nproc_per_node", re.compile(rb"\bnnodes[ :=]{1,24}([1-9]\d{0,5})(?![\d:])")),
@@ -225,7 +127,7 @@ _PRECISION: Final = (
         re.compile(rb"Using (16bit|bfloat16) (?:native )?Automatic Mixed Precision"),
     ),
 )
-#: What others call it.
+#: Other names of a precision.
 _SAME: Final = {"bfloat16": "bf16", "16bit": "amp"}
 _SIGNAL: Final = re.compile(
     rb"Terminating with signal|Signal (?:15|9)\b|received signal|SIGTERM|SIGKILL"
@@ -237,19 +139,112 @@ _CRASH: Final = re.compile(
     rb"\bKilled\b|CUDA out of memory|[Oo]ut [Oo]f [Mm]emory|OutOfMemoryError|ResourceExhausted"
     rb"|Segmentation fault|core dumped|exitcode *: -\d{1,3}|Traceback \(most recent call last\)"
 )
-
 #: Of a log that begins with much else, blocks after these are not searched.
-_BLOCKS: Final = 16
+_MOST_BLOCKS: Final = 16
 #: How a log ends is in so many of its last bytes.
 TAIL_BYTES: Final = 1 << 16
-
-#: A word of the log: what finds it, and what it was read as.
+#: A word of the log: its anchor, its pattern, and the number that it was read as.
 Word = tuple[bytes, re.Pattern[bytes], int]
+
+
+class Restarts:
+    """Words of a run's start that come again between two records."""
+
+    def __init__(self) -> None:
+        #: The word by which a run starts again, with records before and after; empty: none.
+        self.word = ""
+        self._words: dict[bytes, re.Pattern[bytes]] = {}
+        self._records: tuple[bytes, ...] = ()
+        self._rank: int | None = None
+        self._has_records = False
+        self._again = b""
+
+    def know(self, anchor: bytes, pattern: re.Pattern[bytes], block: bytes, at: int) -> None:
+        """Take in a word of the first run's start, at its place in a block."""
+        if not self._words:
+            self._rank = _rank_at(block, at)
+        self._words[anchor] = pattern
+
+    def begin(self, records: tuple[bytes, ...], block: bytes) -> None:
+        """Look from the first block with a record on: a line that has one of ``records``."""
+        self._records = records
+        self.look(block)
+
+    def look(self, block: bytes) -> None:
+        """Look at the next block; blocks before ``begin`` are left out."""
+        if not self._records or self.word:
+            return
+        if self._again and self._has_record(block):
+            self.word = self._again.decode(errors="replace")
+        for anchor, pattern in self._words.items():
+            if anchor in block:
+                self._look_at(block, pattern)
+        self._has_records = self._has_records or self._has_record(block)
+
+    def _look_at(self, block: bytes, pattern: re.Pattern[bytes]) -> None:
+        for match in pattern.finditer(block):
+            before = self._has_records or self._has_record(block[: match.start()])
+            # Other ranks may print their start later than the first record.
+            if before and not self.word and _rank_at(block, match.start()) == self._rank:
+                self._again = match[0]
+                if self._has_record(block[match.end() :]):
+                    self.word = self._again.decode(errors="replace")
+
+    def _has_record(self, text: bytes) -> bool:
+        return any(anchor in text for anchor in self._records)
+
+
+def _rank_at(block: bytes, at: int) -> int | None:
+    start, end = block.rfind(b"\n", 0, at) + 1, block.find(b"\n", at)
+    return untagged(block[start : end if end >= 0 else len(block)]).rank
+
+
+def batch_size(block: bytes) -> int | None:
+    """Return the first batch size of training in a block; None if there is none."""
+    for anchor, pattern in _BATCH_SIZES:
+        if anchor in block and (match := pattern.search(block)):
+            return int(match[1])
+    return _of_settings(block) if b"batch_size" in block else None
+
+
+def _of_settings(block: bytes) -> int | None:
+    """Return the batch size of a dump of settings, by the sections that it is in."""
+    free = None
+    for match in islice(_BATCH_SETTING.finditer(block), _MOST_SETTINGS):
+        sections = _sections(block, match.start())
+        if any(_TRAINS.match(section) for section in sections):
+            return int(match[1])
+        if free is None and not any(_EVALUATES.match(section) for section in sections):
+            free = int(match[1])
+    return free
+
+
+def _sections(block: bytes, at: int) -> list[bytes]:
+    """Return the names that lines above have, each indented less than what it holds."""
+    start = block.rfind(b"\n", 0, at) + 1
+    indent, _ = _setting(block[start:at] + b"batch_size :")
+    sections: list[bytes] = []
+    for _ in range(_LINES_ABOVE):
+        if start == 0 or not indent:
+            break
+        end = start - 1
+        start = block.rfind(b"\n", 0, end) + 1
+        depth, name = _setting(block[start : min(end, start + 400)])
+        if depth is not None and depth < indent:
+            indent = depth
+            sections.append(name)
+    return sections
+
+
+def _setting(line: bytes) -> tuple[int | None, bytes]:
+    """Return how far a setting is indented, and its name; None if the line is not a setting."""
+    match = _SETTING_KEY.match(_SETTING_HEAD.sub(b"", line, count=1))
+    return (None, b"") if match is None else (len(match[1]), match[2])
 
 
 @dataclass(kw_only=True, slots=True)
 class Facts:
-    """What is known of a run besides its rates; None is unknown."""
+    """What a log, or a path, states about a run besides its rates; None is unknown."""
 
     #: Devices of all nodes.
     world_size: int | None = None
@@ -262,10 +257,10 @@ class Facts:
     #: own. Under tensor or pipeline parallel more devices than that are one of those.
     update_batch: int | None = None
     data_parallel: int | None = None
-    #: TensorFlow's models say so where the batch is not that of all.
+    #: TensorFlow's models print this if the batch is not that of all.
     per_replica: bool = False
     precision: str | None = None
-    #: The text by which a log says that it was killed.
+    #: The text that shows that the run was killed.
     killed_by: str = ""
     #: Two values of one word, where a log has them: it holds runs on other devices.
     two_worlds: tuple[int, int] | None = None
@@ -277,15 +272,15 @@ class Facts:
 
     @property
     def all_devices(self) -> int | None:
-        """The world size by the log's own words; None where it names none, or one node's only."""
+        """The world size by the log's own words; None if it names none, or one node's alone."""
         if self.world_size is not None or self.nodes is None or self.node_devices is None:
             return self.world_size
         return self.nodes * self.node_devices
 
     def look(self, block: bytes) -> None:
-        """Take in what a block says and is not known yet; the first word counts."""
+        """Take in the facts of a block that are not known yet; the first word counts."""
         self.blocks += 1
-        if self.blocks > _BLOCKS:
+        if self.blocks > _MOST_BLOCKS:
             return
         self.world_size = self.world_size or self._devices_in(block, _WORLD)
         if b"Total train batch size" in block:
@@ -298,8 +293,15 @@ class Facts:
         if self.precision is None:
             self.precision = _first(block, _PRECISION, _precision)
 
+    def watch(self, block: bytes) -> None:
+        """Take in what any block may say: another world size, a run's start, how the log ends."""
+        end = block if len(block) >= TAIL_BYTES else self.tail + block
+        self.tail = end[-TAIL_BYTES:]
+        self.look_again(block)
+        self.restarts.look(block)
+
     def look_again(self, block: bytes) -> None:
-        """Look for other world sizes, by the words that told the first: a later run's."""
+        """Look for another world size, a later run's, by the words that named the first."""
         for anchor, pattern, value in self._words:
             if self.two_worlds is None and anchor in block:
                 others = (_devices(match[1]) for match in pattern.finditer(block))
@@ -366,7 +368,7 @@ def _first(block: bytes, table: Table, read: Callable[[bytes], T]) -> T | None:
 
 
 def of_path(path: str) -> Facts:
-    """Return what a path says."""
+    """Return the facts that a path states."""
     return Facts(
         world_size=path_words.world_size(path),
         batch_size=path_words.batch_size(path),

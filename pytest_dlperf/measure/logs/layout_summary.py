@@ -1,54 +1,19 @@
-"""A directory of logs by model and layout, as the script of seed 003 prints it."""
+"""Summarise a folder of logs by model and layout, with speedups over one device."""
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.measure.logs import problems
+from pytest_dlperf.measure.logs.path_words import Place
 
 if TYPE_CHECKING:
     from pytest_dlperf.measure.logs.extract import LogResult
-
-_LAYOUT: Final = re.compile(r"(\d{1,4})n(\d{1,4})[gc]")
-_NAME: Final = re.compile(
-    r"(?P<model>.{1,200})_b(?P<batch>\d{1,9})_(?P<precision>[A-Za-z0-9]{1,16})_(?P<run>\d{1,9})"
-)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
-    """Where a log lies: ``<layout>/<model>_b<batch>_<precision>_<run>.log``."""
-
-    layout: str
-    world_size: int
-    model: str
-    batch_size_per_device: int
-    precision: str
-    run: int
-
-    @classmethod
-    def of(cls, path: str) -> Place | None:
-        """Return what the path says, or None where it is laid out otherwise."""
-        pure = PurePath(path)
-        layout = _LAYOUT.fullmatch(pure.parent.name)
-        name = _NAME.fullmatch(pure.stem)
-        if layout is None or name is None:
-            return None
-        return cls(
-            layout=layout[0],
-            world_size=int(layout[1]) * int(layout[2]),
-            model=name["model"],
-            batch_size_per_device=int(name["batch"]),
-            precision=name["precision"].lower(),
-            run=int(name["run"]),
-        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,7 +25,7 @@ class Summary:
 
 
 def summarise(results: Sequence[LogResult]) -> Summary | None:
-    """Return the summary of logs laid out by layout; None where none is."""
+    """Return the summary of logs in folders named by layout; None if there are none."""
     cells: dict[tuple[str, int, str], dict[str, list[tuple[Place, float]]]] = defaultdict(
         lambda: defaultdict(list)
     )
@@ -102,7 +67,7 @@ def _layouts(
     by_layout: Mapping[str, Sequence[tuple[Place, float]]],
 ) -> dict[str, dict[str, Any]]:
     medians = _medians(by_layout)
-    # As the seed: the speed of one device, rounded only in print.
+    # As the DLPerf reports: the speed of one device, rounded only in print.
     base = next((rate for world, rate in medians.values() if world == 1), None)
     return {
         layout: {

@@ -1,4 +1,4 @@
-"""What a log's path says of the run: a layout folder, and the words of the file's name.
+"""Read a log's path: the training that it names, its world size, batch size and precision.
 
 Names are written for people, and the same letters mean other things: ``efficientnet_b0``,
 ``vit_b16`` and ``cifar_c10`` are models and data, ``gpu3`` is one of several. Such words are left
@@ -8,17 +8,21 @@ out; what is unsure is not taken.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.case import CaseId
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.measure.logs.layout_summary import Place
 
 if TYPE_CHECKING:
     from pytest_dlperf.measure.logs.extract import LogResult
 
 
+_PLACE_FOLDER: Final = re.compile(r"(\d{1,4})n(\d{1,4})[gc]")
+_PLACE_NAME: Final = re.compile(
+    r"(?P<model>.{1,200})_b(?P<batch>\d{1,9})_(?P<precision>[A-Za-z0-9]{1,16})_(?P<run>\d{1,9})"
+)
 #: World size, batch and precision: they are known by other means, and compared.
 _LAYOUT_WORD: Final = re.compile(
     r"(?<![a-z0-9])(?:\d{1,4}n\d{1,4}[gc]|n\d{1,4}c\d{1,4}|(?:gpus?|c|n)\d{1,5}|\d{1,5}gpus?"
@@ -39,6 +43,62 @@ _PLAIN: Final = re.compile(
     r"|benchmark)(?![a-z0-9])"
 )
 _GAPS: Final = re.compile(r"[ ._-]+")
+_LAYOUT: Final = re.compile(r"(?<![A-Za-z0-9])(\d{1,4})n(\d{1,4})[gc](?![A-Za-z0-9])")
+_NC: Final = re.compile(r"_N(\d{1,4})C(\d{1,4})(?![0-9])")
+#: ``8gpus``, ``gpus8``: always a count.
+_COUNT: Final = re.compile(
+    r"(?:(?<![A-Za-z0-9.])([1-9]\d{0,4})gpus?(?![0-9A-Za-z])"
+    r"|gpus([1-9]\d{0,4})(?![0-9A-Za-z]))",
+    re.IGNORECASE,
+)
+#: ``gpu8``, ``_c8``: a count, or an index, classes and the like.
+_WORLD: Final = re.compile(r"(?:gpu|[_-]c)([1-9]\d{0,4})(?![0-9A-Za-z])")
+#: ``BS4-N8``; elsewhere Slurm's ``-N2`` counts nodes.
+_AFTER_BATCH: Final = re.compile(r"(?<![A-Za-z])BS\d{1,9}-N([1-9]\d{0,4})(?![0-9A-Za-z])")
+#: Ways to say how many nodes, of which the devices may be those of one.
+_NODES: Final = re.compile(r"(?<![0-9])([1-9]\d{0,3})[_-]?nodes?(?![A-Za-z])", re.IGNORECASE)
+_CLASSES: Final = frozenset({10, 100, 1000})
+_BATCH: Final = re.compile(r"(?<![A-Za-z])(?:bsz?|bz)([1-9]\d{0,8})(?![0-9A-Za-z])", re.IGNORECASE)
+_LONE_B: Final = re.compile(r"(?<![A-Za-z0-9])b([1-9]\d{0,8})(?![0-9A-Za-z])", re.IGNORECASE)
+#: ``<model>_b<batch>_<precision>_<run>.log``, in a layout's folder.
+_LAID_OUT: Final = re.compile(r"_b([1-9]\d{0,8})_[A-Za-z0-9]{1,16}_\d{1,9}\.[a-z]{1,8}\Z")
+#: Models, and sizes or patches that stand after a ``b`` in their names.
+_MODELS: Final = (
+    (re.compile(r"eff|mit(?![a-z])|segformer|pvt", re.IGNORECASE), range(9)),
+    (re.compile(r"(?<![a-z])(?:vit|deit|beit|clip|dino)|mixer", re.IGNORECASE), (8, 14, 16, 32)),
+)
+_PRECISION: Final = re.compile(
+    r"(?<![A-Za-z0-9])(pure_fp16|fp32|tf32|bf16|fp16|amp)(?![A-Za-z0-9])", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """What a path of this layout says: ``<layout>/<model>_b<batch>_<precision>_<run>.log``."""
+
+    layout: str
+    world_size: int
+    model: str
+    batch_size_per_device: int
+    precision: str
+    run: int
+
+    @classmethod
+    def of(cls, path: str) -> Place | None:
+        """Return the parts of the path, or None if it has another layout."""
+        pure = PurePath(path)
+        layout = _PLACE_FOLDER.fullmatch(pure.parent.name)
+        name = _PLACE_NAME.fullmatch(pure.stem)
+        if layout is None or name is None:
+            return None
+        return cls(
+            layout=layout[0],
+            world_size=int(layout[1]) * int(layout[2]),
+            model=name["model"],
+            batch_size_per_device=int(name["batch"]),
+            precision=name["precision"].lower(),
+            run=int(name["run"]),
+        )
 
 
 def name_of(path: str, root: str = "") -> str:
@@ -61,7 +121,7 @@ def _folders(path: PurePath, root: str) -> list[str]:
 
 
 def key_of(result: LogResult, root: str, *, named: bool = True) -> str:
-    """Return by which name trainings of two sides are told apart and found again.
+    """Return the key by which a training of one side is matched with that of the other.
 
     A case's id where the name has it, the place in a folder laid out by layout, else what the
     name says (not if ``named`` is false), with format, precision, batch size and devices. Logs of
@@ -99,35 +159,6 @@ def _bare(text: str) -> str:
     return _GAPS.sub("-", text).strip("-")
 
 
-_LAYOUT: Final = re.compile(r"(?<![A-Za-z0-9])(\d{1,4})n(\d{1,4})[gc](?![A-Za-z0-9])")
-_NC: Final = re.compile(r"_N(\d{1,4})C(\d{1,4})(?![0-9])")
-#: ``8gpus``, ``gpus8``: a count, whatever the number.
-_COUNT: Final = re.compile(
-    r"(?:(?<![A-Za-z0-9.])([1-9]\d{0,4})gpus?(?![0-9A-Za-z])"
-    r"|gpus([1-9]\d{0,4})(?![0-9A-Za-z]))",
-    re.IGNORECASE,
-)
-#: ``gpu8``, ``_c8``: a count, or an index, classes and the like.
-_WORLD: Final = re.compile(r"(?:gpu|[_-]c)([1-9]\d{0,4})(?![0-9A-Za-z])")
-#: ``BS4-N8``; elsewhere Slurm's ``-N2`` counts nodes.
-_AFTER_BATCH: Final = re.compile(r"(?<![A-Za-z])BS\d{1,9}-N([1-9]\d{0,4})(?![0-9A-Za-z])")
-#: Ways to say how many nodes, of which the devices may be those of one.
-_NODES: Final = re.compile(r"(?<![0-9])([1-9]\d{0,3})[_-]?nodes?(?![A-Za-z])", re.IGNORECASE)
-_CLASSES: Final = frozenset({10, 100, 1000})
-_BATCH: Final = re.compile(r"(?<![A-Za-z])(?:bsz?|bz)([1-9]\d{0,8})(?![0-9A-Za-z])", re.IGNORECASE)
-_LONE_B: Final = re.compile(r"(?<![A-Za-z0-9])b([1-9]\d{0,8})(?![0-9A-Za-z])", re.IGNORECASE)
-#: ``<model>_b<batch>_<precision>_<run>.log``, in a layout's folder.
-_LAID_OUT: Final = re.compile(r"_b([1-9]\d{0,8})_[A-Za-z0-9]{1,16}_\d{1,9}\.[a-z]{1,8}\Z")
-#: Models, and sizes or patches that stand after a ``b`` in their names.
-_MODELS: Final = (
-    (re.compile(r"eff|mit(?![a-z])|segformer|pvt", re.IGNORECASE), range(9)),
-    (re.compile(r"(?<![a-z])(?:vit|deit|beit|clip|dino)|mixer", re.IGNORECASE), (8, 14, 16, 32)),
-)
-_PRECISION: Final = re.compile(
-    r"(?<![A-Za-z0-9])(pure_fp16|fp32|tf32|bf16|fp16|amp)(?![A-Za-z0-9])", re.IGNORECASE
-)
-
-
 def parts_of(path: str) -> list[str]:
     """Return the folders of a path and the name of its file, whichever way slashes lean."""
     return path.replace("\\", "/").split("/")
@@ -147,7 +178,7 @@ def world_size(path: str) -> int | None:
     counts = {int(one or other) for one, other in _COUNT.findall(name)}
     if not counts:
         counts = {int(word) for word in _AFTER_BATCH.findall(name)}
-    # A name that tells no batch and no precision may be that of one device's log: gpu4 of 0 to 7.
+    # A name without batch and precision may be that of one device's log: gpu4 of 0 to 7.
     if not counts and (batch_size(path) or precision(path)):
         counts = {count for word in _WORLD.findall(name) if _is_count(count := int(word))}
     return counts.pop() if len(counts) == 1 else None

@@ -1,102 +1,122 @@
-"""What is odd about a log: a stable code, and a sentence for people."""
+"""What is odd about a log: problems, each with a stable code and a sentence for people."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from pytest_dlperf.core.quantity import same_precision
 from pytest_dlperf.core.run import Problem
-from pytest_dlperf.measure.logs.declare import Format
+from pytest_dlperf.measure.logs.parsed_log import ParsedLog
 from pytest_dlperf.measure.logs.rules import Selection
-from pytest_dlperf.measure.logs.spans import Stretches
+from pytest_dlperf.measure.logs.sizes import Sizes
+from pytest_dlperf.measure.logs.spans import RateSeries
 from pytest_dlperf.measure.logs.timeline import Timeline
 
-if TYPE_CHECKING:
-    from pytest_dlperf.measure.logs.facts import Facts
-    from pytest_dlperf.measure.logs.sizes import Sizes
+#: So many iterations after the warm-up are a measurement.
+LEAST_ITERATIONS: Final = 10
+#: The last loss is NaN, or infinite.
+LOSS_LOST: Final = "loss-not-finite"
+#: The rules may differ by such a factor.
+STABLE: Final = 1.10
+DATA_BOUND: Final = 0.10
+#: The first window of an epoch stalls if it is so many times slower than the median.
+STALL: Final = 1.5
+IMPLAUSIBLE: Final = 1.05
+#: Codes of a log that is of another training than was declared, or than its path says.
+MISMATCHES: Final = frozenset({"world-size-mismatch", "batch-size-mismatch", "precision-mismatch"})
 
 
 def refusal(
-    timeline: Timeline,
-    form: Format,
-    size: Sizes,
-    selection: Selection,
-    stretches: Stretches,
-    *,
-    skip: int,
-    until: int | None,
+    parsed: ParsedLog, size: Sizes, selection: Selection, series: RateSeries
 ) -> tuple[Problem, ...]:
-    """Say why no number is given; empty where one is."""
-    if form.averaging == "whole" or (timeline.whole_run and not timeline.windows):
+    """Return why the log gives no throughput; empty if it gives one."""
+    timeline, fmt = parsed.timeline, parsed.fmt
+    if timeline.bars.is_unsure:
+        return _unknown_format(
+            "several progress bars are in the log, and nothing in it says which is training's"
+        )
+    if fmt.last_resort and not timeline.says_training and parsed.options.fmt is None:
+        return _unknown_format(
+            "a progress bar alone does not say what it counts; if this is training, name the "
+            "format"
+        )
+    if fmt.averaging == "whole" or (timeline.whole_run and not timeline.windows):
         return _insufficient(
             "the log has one rate of the whole run, from which the warm-up cannot be taken out"
         )
-    if timeline.windows and not len(stretches):
-        return (_unknown_scale(timeline, form, size),)
+    if timeline.windows and not len(series):
+        return (_unknown_scale(parsed, size),)
     if not timeline.steps:
-        return _insufficient(f"no line is a record of the format {form.name!r}")
+        return _insufficient(f"no line is a record of the format {fmt.name!r}")
+    skip = parsed.options.skip
     if timeline.iterations < skip + LEAST_ITERATIONS:
         return _insufficient(
             f"{timeline.iterations} iterations are in the log; a number needs {skip} of warm-up "
             f"and {LEAST_ITERATIONS} more"
         )
-    if not len(selection.stretches):
-        return _insufficient(_nothing_left(timeline, form, stretches, skip, until))
+    if not len(selection.series):
+        return _insufficient(_nothing_left(parsed, series))
     if selection.throughput is None:
-        if not selection.stretches.knows_work.all():
+        if not selection.series.knows_work.all():
             return (
                 Problem(
                     code="unknown-scale",
-                    message="what is done between two time stamps takes the work of an iteration, "
+                    message="a rate between two time stamps needs the work of an iteration, "
                     "and neither the log nor its path says it",
                 ),
             )
-        return _insufficient("two time stamps are not in what is kept")
+        return _insufficient("the steps that the rule takes have no two different time stamps")
     return ()
+
+
+def _unknown_format(message: str) -> tuple[Problem, ...]:
+    return (Problem(code="unknown-format", message=message),)
 
 
 def _insufficient(message: str) -> tuple[Problem, ...]:
     return (Problem(code="insufficient-data", message=message),)
 
 
-def _nothing_left(
-    timeline: Timeline, form: Format, stretches: Stretches, skip: int, until: int | None
-) -> str:
-    """Say why enough iterations were counted, and none of them measured."""
-    if until is not None and len(stretches) and np.any(stretches.first > skip):
-        return f"no print lies wholly within steps {skip + 1} to {until}; print more often"
-    if form.bar:
+def _nothing_left(parsed: ParsedLog, series: RateSeries) -> str:
+    """Return why enough iterations were counted, and none of them measured."""
+    timeline, fmt = parsed.timeline, parsed.fmt
+    skip, until = parsed.options.skip, parsed.options.last
+    if until is not None and len(series) and np.any(series.first > skip):
+        return f"no print is wholly within steps {skip + 1} to {until}; print more often"
+    if fmt.bar:
         return "the bar shows whole seconds, and after the warm-up no epoch has enough"
     if timeline.coarse:
         return (
-            f"its mean times are printed to {form.resolution:g} s, too coarse for iterations as "
+            f"its mean times are printed to {fmt.resolution:g} s, too coarse for iterations as "
             "short as these: the rounding would be more than 2.5 % of the rate"
         )
-    if timeline.left_out and not len(stretches):
+    if timeline.left_out and not len(series):
         return "every print has the time of an evaluation in it; print more often"
-    if not len(stretches):
+    if not len(series):
         return (
             f"{timeline.iterations} iterations are in the log, and none has a rate or a time that "
             "is a number above 0"
         )
     return (
-        f"{timeline.iterations} iterations are in the log, and no print that has a rate lies "
+        f"{timeline.iterations} iterations are in the log, and no print that has a rate is "
         f"wholly after the {skip} of warm-up"
     )
 
 
-def _unknown_scale(timeline: Timeline, form: Format, size: Sizes) -> Problem:
+def _unknown_scale(parsed: ParsedLog, size: Sizes) -> Problem:
+    fmt = parsed.fmt
     if size.is_unsure:
         return Problem(
             code="unknown-scale",
             message="the path's batch size may be of one device or of all, and the time of an "
             "iteration is that of all",
         )
-    columns = timeline.windows.columns()
-    by_rate = form.scope != "process" and not np.isnan(columns["rate"]).all()
+    columns = parsed.timeline.windows.columns()
+    by_rate = fmt.scope != "process" and not np.isnan(columns["rate"]).all()
     has_batch = by_rate or size.batch_size_per_device is not None
     missing = [
         f"the {word}"
@@ -108,78 +128,102 @@ def _unknown_scale(timeline: Timeline, form: Format, size: Sizes) -> Problem:
     ]
     # A node's rate with a world size lacks the devices of a node.
     missing = missing or ["the devices of a node"]
-    what = f"rates are per {form.scope}" if by_rate else "only the time of an iteration is printed"
+    what = f"rates are per {fmt.scope}" if by_rate else "only the time of an iteration is printed"
     return Problem(
         code="unknown-scale",
         message=f"{what}, and neither the log nor its path says {' and '.join(missing)}",
     )
 
 
-#: So many iterations after the warm-up are a measurement.
-LEAST_ITERATIONS: Final = 10
-#: The last loss is NaN, or infinite.
-LOSS_LOST: Final = "loss-not-finite"
-#: The rules may differ by so much.
-STABLE: Final = 1.10
-DATA_BOUND: Final = 0.10
-#: A first window of an epoch that is so much slower than the median stalls.
-STALL: Final = 1.5
-IMPLAUSIBLE: Final = 1.05
-
-
-def of_facts(said: Facts, path: Facts, taken: int | None) -> Iterator[Problem]:
+def of_path(parsed: ParsedLog, taken: int | None) -> Iterator[Problem]:
     """Compare what a log says with what its path says; ``taken`` is the world size in use."""
-    world, node, named = said.all_devices, said.node_devices, path.world_size
-    if said.two_worlds is not None:
-        one, other = said.two_worlds
+    log, path = parsed.log_facts, parsed.path_facts
+    world, node, path_world = log.all_devices, log.node_devices, path.world_size
+    if log.two_worlds is not None:
+        one, other = log.two_worlds
         yield Problem(
             code="several-runs",
             message=f"the log says {one} devices or nodes, and {other} in another place: runs on "
             "both are in it; no number is given: split it where a run starts",
         )
-    elif said.restarts.word:
+    elif log.restarts.word:
         yield Problem(
             code="several-runs",
-            message=f"a run starts again in this log ({said.restarts.word[:60]!r} comes twice, "
-            "with steps between), with a warm-up of its own; no number is given: split it there",
+            message=f"a run starts again in this log ({log.restarts.word[:60]!r} comes twice, "
+            "with steps between), and warms up again; no number is given: split it there",
         )
-    if world is not None and named is not None and world != named:
+    if world is not None and path_world is not None and world != path_world:
         yield Problem(
             code="world-size-mismatch",
-            message=f"the log says {world} devices, its path {named}; {taken} was taken",
+            message=f"the log says {world} devices, its path {path_world}; {taken} was taken",
         )
-    elif world is None and node is not None and named is not None and named % node:
+    elif world is None and node is not None and path_world is not None and path_world % node:
         yield Problem(
             code="world-size-mismatch",
-            message=f"the log says {node} devices a node, its path {named} in all",
+            message=f"the log says {node} devices a node, its path {path_world} in all",
         )
-    elif world is None and said.data_parallel and named and named % said.data_parallel:
+    elif world is None and log.data_parallel and path_world and path_world % log.data_parallel:
         yield Problem(
             code="world-size-mismatch",
-            message=f"the log says {said.data_parallel} data-parallel devices, its path {named} "
-            f"in all; {said.data_parallel} was taken",
+            message=f"the log says {log.data_parallel} data-parallel devices, its path "
+            f"{path_world} in all; {log.data_parallel} was taken",
         )
-    if said.precision and path.precision and said.precision != path.precision:
-        both = {said.precision, path.precision}
+    if log.precision and path.precision and log.precision != path.precision:
+        both = {log.precision, path.precision}
         # Words of different teams for one thing
         if both not in ({"amp", "fp16"}, {"amp", "bf16"}):
             yield Problem(
                 code="precision-mismatch",
-                message=f"the log says {said.precision}, its path {path.precision}",
+                message=f"the log says {log.precision}, its path {path.precision}",
             )
 
 
-def of_loss(loss_last: float | None) -> Iterator[Problem]:
-    """Look at the last loss of a log: a rate means nothing if it is no finite number."""
-    if loss_last is not None and not math.isfinite(loss_last):
+def of_options(parsed: ParsedLog, batch: float | None) -> Iterator[Problem]:
+    """Compare what a log says with the case, or the options, that declare its run.
+
+    ``batch`` is the batch size per device by the log's words, if its lines do not show it.
+    """
+    log, options = parsed.log_facts, parsed.options
+    world, node, declared = log.all_devices, log.node_devices, options.world_size
+    if declared is not None and world is not None and world != declared:
         yield Problem(
-            code=LOSS_LOST,
-            message="the last loss in the log is no finite number, so its speed means nothing",
+            code="world-size-mismatch",
+            message=f"the log says {world} devices, {declared} were declared; {declared} was "
+            "taken",
+        )
+    elif declared is not None and world is None and node is not None and declared % node:
+        yield Problem(
+            code="world-size-mismatch",
+            message=f"the log says {node} devices a node, {declared} in all were declared; "
+            f"{declared} was taken",
+        )
+    declared_batch = options.batch_size_per_device
+    if declared_batch is not None and batch is not None and batch != declared_batch:
+        yield Problem(
+            code="batch-size-mismatch",
+            message=f"the log says a batch of {batch:g} a device, {declared_batch} was declared; "
+            f"{declared_batch} was taken",
+        )
+    precision = options.precision
+    if precision and log.precision and not same_precision(log.precision, precision):
+        yield Problem(
+            code="precision-mismatch",
+            message=f"the log says {log.precision}, {precision} was declared",
         )
 
 
-def of_timeline(timeline: Timeline, form: Format, said: Facts) -> Iterator[Problem]:
-    """Look at the course of a log."""
+def of_loss(loss_last: float | None) -> Iterator[Problem]:
+    """Return a problem if the last loss of a log is not a finite number."""
+    if loss_last is not None and not math.isfinite(loss_last):
+        yield Problem(
+            code=LOSS_LOST,
+            message="the last loss in the log is not a finite number, so its speed means nothing",
+        )
+
+
+def of_timeline(parsed: ParsedLog) -> Iterator[Problem]:
+    """Return what is odd about the course of a log."""
+    timeline, fmt, killed_by = parsed.timeline, parsed.fmt, parsed.log_facts.killed_by
     if timeline.runs > 1:
         yield Problem(
             code="several-runs",
@@ -196,19 +240,19 @@ def of_timeline(timeline: Timeline, form: Format, said: Facts) -> Iterator[Probl
         yield Problem(
             code="several-runs",
             message="the clock of training's bar starts over where its steps go on: a run that "
-            "was resumed, with a warm-up of its own; no number is given: split it there",
+            "was resumed, and warms up again; no number is given: split it there",
         )
-    if timeline.ranks.repeats and not form.bar:
+    if timeline.ranks.repeats and not fmt.bar:
         ranks = timeline.prints / timeline.steps
         yield Problem(
             code="duplicate-ranks",
-            message=f"each step is printed {ranks:.3g} times: {form.scope} rates of several "
+            message=f"each step is printed {ranks:.3g} times: {fmt.scope} rates of several "
             "ranks, taken for one and not added up",
         )
     last, total = timeline.last_step, timeline.total
     epoch, epochs = timeline.last_epoch, timeline.epochs
-    if said.killed_by:
-        yield Problem(code="truncated", message=f"the run was broken off: {said.killed_by!r}")
+    if killed_by:
+        yield Problem(code="truncated", message=f"the run was broken off: {killed_by!r}")
     elif last is not None and total is not None and last + _interval(timeline) <= total:
         yield Problem(code="truncated", message=f"the log ends at step {last} of {total}")
     elif epochs is not None and epoch is not None and epoch < epochs:
@@ -218,7 +262,7 @@ def of_timeline(timeline: Timeline, form: Format, said: Facts) -> Iterator[Probl
             code="truncated",
             message=f"the log ends at step {last} of the {timeline.epoch_steps} of an epoch",
         )
-    if form.averaging == "running" and timeline.windows:
+    if fmt.averaging == "running" and timeline.windows:
         yield Problem(
             code="running-mean",
             message="printed rates are means since an early step, which hide what happens late; "
@@ -230,25 +274,25 @@ def _interval(timeline: Timeline) -> float:
     return float(np.median(timeline.windows.iterations())) if len(timeline.windows) else 1
 
 
-def of_stretches(stretches: Stretches, wait_share: float | None) -> Iterator[Problem]:
-    """Look at the rates that were kept."""
+def of_series(series: RateSeries, wait_share: float | None) -> Iterator[Problem]:
+    """Return what is odd about the rates that the throughput is made from."""
     if wait_share is not None and wait_share > DATA_BOUND:
         yield Problem(
             code="data-bound", message=f"{wait_share:.1%} of the time is waiting for data"
         )
-    rates, seconds = stretches.rate, stretches.seconds
+    rates, seconds = series.rate, series.seconds
     median, whole = float(np.median(rates)), float(np.sum(seconds))
-    three = (float(np.mean(rates)), median, float(np.sum(stretches.work)) / whole)
+    three = (float(np.mean(rates)), median, float(np.sum(series.work)) / whole)
     if max(three) > STABLE * min(three):
-        worst = int(np.argmax(np.abs(seconds - stretches.work / median)))
+        worst = int(np.argmax(np.abs(seconds - series.work / median)))
         yield Problem(
             code="unstable",
             message=f"mean of rates {three[0]:.6g}, median {median:.6g} and time-weighted rate "
-            f"{three[2]:.6g} disagree; most by iterations {stretches.first[worst]:.0f} to "
-            f"{stretches.last[worst]:.0f}, at {rates[worst]:.6g} for "
+            f"{three[2]:.6g} disagree; most by iterations {series.first[worst]:.0f} to "
+            f"{series.last[worst]:.0f}, at {rates[worst]:.6g} for "
             f"{seconds[worst] / whole:.0%} of the time",
         )
-    stalls = rates[stretches.epoch_begins & (median > STALL * rates)]
+    stalls = rates[series.epoch_begins & (median > STALL * rates)]
     if len(stalls):
         yield Problem(
             code="epoch-stalls",
@@ -258,7 +302,7 @@ def of_stretches(stretches: Stretches, wait_share: float | None) -> Iterator[Pro
 
 
 def implausible(model: str, medians: Mapping[str, tuple[int, float]]) -> Iterator[Problem]:
-    """Compare the layouts of a model, each with its world size and median rate, two by two."""
+    """Return each pair of layouts of a model whose speedup is above the number of devices."""
     ordered = sorted(medians.items(), key=lambda item: item[1][0])
     for index, (small, (few, slow)) in enumerate(ordered):
         for large, (many, fast) in ordered[index + 1 :]:

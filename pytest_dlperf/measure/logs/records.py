@@ -1,4 +1,4 @@
-"""The records of a block, as columns where its lines have shapes, else one by one."""
+"""Read the records of a block as columns, by the shapes of its lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from pytest_dlperf.measure.logs.clean import LINE_BYTES, untagged
-from pytest_dlperf.measure.logs.declare import Format, Reading
+from pytest_dlperf.measure.logs.declare import WHOLE_FIELDS, Format, LogRecord
 from pytest_dlperf.measure.logs.third_party import BrokenFormatError
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-# Lines of one shape read at once: where their numbers stand is found out only once.
-#
 # The shape of a line is its text with every digit made 0. Lines of one shape have their numbers in
 # the same places, so the parser is asked about one of them, with other digits put in, which of its
 # numbers become which field; the other lines are then read by columns. What cannot be found out
@@ -37,19 +35,23 @@ DIGITS_TO_0: Final = bytes.maketrans(b"123456789", b"0" * 9)
 #: A number without sign and exponent, as far as float() takes it exactly from its digits.
 _NUMBER: Final = re.compile(rb"\d+(?:\.\d*)?")
 _DIGIT: Final = re.compile(rb"\d")
-#: Fields of a reading that are numbers.
-FIELDS: Final = tuple(field.name for field in fields(Reading))
+#: Fields of a record that are numbers.
+FIELDS: Final = tuple(field.name for field in fields(LogRecord))
 #: Lines with other digits that the parser is asked about, for each shape.
 _PROBES: Final = 4
 #: A float holds whole numbers exactly up to this many digits.
 _MOST_DIGITS: Final = 15
 #: More shapes than this are no shapes: every line is another one.
 MOST_SHAPES: Final = 512
+#: So many bytes of a block show whether its lines repeat a shape.
+_SAMPLE: Final = 1 << 14
+#: From this share of lines on, those of one shape are looked for in runs.
+_MOSTLY: Final = 0.75
 
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """Where a number stands, and what the field is: ``factor * number + offset``."""
+    """The place of a number in a line, and its field: ``factor * number + offset``."""
 
     start: int
     end: int
@@ -66,17 +68,17 @@ class Shape:
     constants: dict[str, float]
 
 
-def shape_of(line: bytes, form: Format) -> Shape | None:
+def shape_of(line: bytes, fmt: Format) -> Shape | None:
     """Return how lines of the shape of ``line`` are read; None: line by line."""
-    if any(_DIGIT.search(anchor) for anchor in form.anchors):
-        return None  # whether it is a record is for its digits to say
+    if any(_DIGIT.search(anchor) for anchor in fmt.anchors):
+        return None  # its digits decide whether it is a record
     plain = untagged(line)
     if plain.rank is not None or not line.endswith(plain.text):
         return None
     cut = len(line) - len(plain.text)  # a container's time stamp
     generator = random.Random(line)
     probes = [line, *(_with_other_digits(line, generator) for _ in range(_PROBES))]
-    found = _readings((probe[cut:] for probe in probes), form)
+    found = _records((probe[cut:] for probe in probes), fmt)
     if found is None or 0 < len(found) < len(probes):
         return None
     if not found:
@@ -85,7 +87,7 @@ def shape_of(line: bytes, form: Format) -> Shape | None:
     numbers: dict[str, _Number] = {}
     constants: dict[str, float] = {}
     for name in FIELDS:
-        values = [getattr(reading, name) for reading in found]
+        values = [getattr(record, name) for record in found]
         if all(value is None for value in values):
             continue
         if any(value is None for value in values):
@@ -100,13 +102,13 @@ def shape_of(line: bytes, form: Format) -> Shape | None:
     return Shape(is_record=True, numbers=numbers, constants=constants)
 
 
-def _readings(lines: Iterable[bytes], form: Format) -> list[Reading] | None:
-    """Return what the parser reads; None where it cannot bear digits that mean nothing."""
+def _records(lines: Iterable[bytes], fmt: Format) -> list[LogRecord] | None:
+    """Return what the parser reads; None if it fails on digits that mean nothing."""
     try:
-        readings = [form.parse(line) for line in lines]
+        records = [fmt.parse(line) for line in lines]
     except BrokenFormatError:
         return None
-    return [reading for reading in readings if reading is not None]
+    return [record for record in records if record is not None]
 
 
 def _with_other_digits(line: bytes, generator: random.Random) -> bytes:
@@ -156,7 +158,7 @@ def _value(rows: NDArray[np.uint8], line: bytes, number: _Number) -> Floats:
     decimals = 0 if point < 0 else len(word) - point - 1
     places = [place for place in range(len(word)) if place != point]
     digits = rows[:, number.start : number.end][:, places] - np.uint8(ord("0"))
-    # Sums of whole numbers below 2**53, of which there is no rounding.
+    # Sums of whole numbers below 2**53 are exact.
     whole = digits.astype(np.float64) @ (10.0 ** np.arange(len(places) - 1, -1, -1))
     values: Floats = whole / 10.0**decimals
     if number.factor != 1.0:
@@ -166,45 +168,43 @@ def _value(rows: NDArray[np.uint8], line: bytes, number: _Number) -> Floats:
     return values
 
 
-#: Bytes that are looked at to tell how the rest will be.
-_SAMPLE: Final = 1 << 14
-#: From this share of lines on, those of one shape are looked for in runs.
-_MOSTLY: Final = 0.75
-_WHOLE = frozenset({"step", "epoch", "start", "total", "epochs", "epoch_steps", "aside"})
-
-
 class Columns:
-    """Readings by field, in the order of the log; NaN is what a line does not say."""
+    """Records by field, in the order of the log; NaN is a number that a line does not have."""
 
     def __init__(self, columns: dict[str, Floats], length: int) -> None:
         self.length = length
         self._columns = columns
 
     def __getitem__(self, name: str) -> Floats:
-        """Return a field of all readings."""
+        """Return a field of all records."""
         column = self._columns.get(name)
         return np.full(self.length, np.nan) if column is None else column
 
     def __contains__(self, name: str) -> bool:
-        """Return whether any reading may have the field."""
+        """Return whether any record may have the field."""
         return name in self._columns
 
-    def reading(self, index: int) -> Reading:
-        """Return one of them."""
+    def part(self, begin: int, end: int) -> Columns:
+        """Return the records from ``begin`` to before ``end``."""
+        columns = {name: column[begin:end] for name, column in self._columns.items()}
+        return Columns(columns, end - begin)
+
+    def record(self, index: int) -> LogRecord:
+        """Return one record."""
         values: dict[str, float | int | None] = {}
         for name, column in self._columns.items():
             value = float(column[index])
             if np.isnan(value):
                 continue
-            values[name] = int(value) if name in _WHOLE else value
-        return Reading(**values)  # type: ignore[arg-type]
+            values[name] = int(value) if name in WHOLE_FIELDS else value
+        return LogRecord(**values)  # type: ignore[arg-type]
 
 
 class Reader:
-    """Reads the records of one log; what it learnt of shapes it keeps."""
+    """Reads the records of one log, and keeps the shapes that it has found."""
 
-    def __init__(self, form: Format) -> None:
-        self._form = form
+    def __init__(self, fmt: Format) -> None:
+        self._form = fmt
         self._shapes: dict[bytes, Shape | None] = {}
 
     def columns(self, text: bytes) -> Columns | None:

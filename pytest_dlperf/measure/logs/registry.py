@@ -1,4 +1,4 @@
-"""Every format by its name: built in, or from an entry point."""
+"""All log formats by name, built in or from entry points; and which one a log has."""
 
 from __future__ import annotations
 
@@ -15,14 +15,19 @@ from pytest_dlperf.measure.logs.third_party import BrokenFormatError, warn
 
 #: So many records of one format decide.
 _ENOUGH = 20
+#: The unit if none is declared.
+SAMPLES: Final = "samples"
+#: Modules of ``formats/``. Where two formats read as many lines of a log, the first one has it, in
+#: the order of the families and of their tables.
+FAMILIES: Final = ("dlperf", "paddle", "nvidia", "openmmlab", "examples", "trainers")
 
 
 def sniff(block: bytes) -> Format | None:
-    """Return the format that reads the most lines of a block, or None where none reads one."""
+    """Return the format that reads the most lines of a block, or None if none reads any."""
     best: Format | None = None
     broken: BrokenFormatError | None = None
     most = 0
-    for candidate in sorted(formats().values(), key=lambda form: form.last_resort):
+    for candidate in sorted(formats().values(), key=lambda fmt: fmt.last_resort):
         if best is not None and candidate.last_resort:
             break
         try:
@@ -40,56 +45,14 @@ def sniff(block: bytes) -> Format | None:
 def _count(block: bytes, candidate: Format) -> int:
     count = 0
     for line in lines_with(block, candidate.anchors):
-        reading = candidate.parse(line.text)
-        if reading is None:
+        record = candidate.parse(line.text)
+        if record is None:
             continue
-        values = (reading.rate, reading.seconds, reading.whole_run)
+        values = (record.rate, record.seconds, record.whole_run)
         count += any(value is not None for value in values)
         if count >= _ENOUGH:
             break
     return count
-
-
-#: What is counted where nobody says.
-SAMPLES: Final = "samples"
-#: Where two formats read as many lines of a log, the first one here has it.
-BUILT_IN: Final[Mapping[str, str]] = {
-    name: f"pytest_dlperf.measure.logs.formats.{name.replace('-', '_')}"
-    for name in (
-        "dlperf",
-        "paddleclas",
-        "paddleclas2020",
-        "paddleclas2021",
-        "paddleseg",
-        "paddlevideo",
-        "paddlenlp-bert",
-        "paddlenlp-transformer",
-        "paddlenlp-trainer",
-        "plsc",
-        "plsc2021",
-        "plsc2022",
-        "ngc-pytorch",
-        "ngc-mxnet",
-        "ngc-tensorflow",
-        "ngc-nvlog",
-        "ngc-tensorflow-bert",
-        "ngc-pytorch-bert",
-        "ngc-transformer",
-        "mmseg",
-        "mmcv-json",
-        "tf2-timehistory",
-        "tsm",
-        "imagenet",
-        "torchvision",
-        "torchtitan",
-        "megatron",
-        "deepspeed",
-        "deepspeed2021",
-        "huggingface",
-        "lightning",
-        "mlperf",
-    )
-}
 
 
 @cache
@@ -98,9 +61,9 @@ def formats() -> Mapping[str, Format]:
 
     One that is broken is left out, and named once on standard error.
     """
-    found: dict[str, Format] = {
-        name: import_module(module).FORMAT for name, module in BUILT_IN.items()
-    }
+    found: dict[str, Format] = {}
+    for family in FAMILIES:
+        found |= import_module(f"pytest_dlperf.measure.logs.formats.{family}").FORMATS
     declared, broken = _third_party()
     for error in broken.values():
         third_party.warn(error)

@@ -1,4 +1,4 @@
-"""Rules by which a rate is taken from a log, by their names."""
+"""Rules that make a throughput from the windows of a log, by name."""
 
 from __future__ import annotations
 
@@ -10,58 +10,58 @@ import numpy as np
 
 from pytest_dlperf.core.errors import lookup
 from pytest_dlperf.measure.logs import spans
-from pytest_dlperf.measure.logs.spans import Stretches
+from pytest_dlperf.measure.logs.spans import RateSeries
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Selection:
-    """What one rule took, and the rate it gives; None where it cannot."""
+    """The windows that a rule took, and their throughput; None if it cannot give one."""
 
-    stretches: Stretches
+    series: RateSeries
     throughput: float | None
 
 
-#: Gets stretches, ``skip`` and ``until`` (None: to the end).
-Rule = Callable[[Stretches, int, int | None], Selection]
+#: Gets the windows, ``skip`` and ``until`` (None: to the end).
+Rule = Callable[[RateSeries, int, int | None], Selection]
 
 
-def time_weighted(stretches: Stretches, skip: int, until: int | None) -> Selection:
-    """Work over time of what is left after ``skip`` iterations, by our own count."""
-    flags = spans.after(stretches, skip)
-    kept = stretches.where(flags if until is None else flags & (stretches.last <= until))
-    return Selection(stretches=kept, throughput=spans.time_weighted(kept) if len(kept) else None)
+def time_weighted(series: RateSeries, skip: int, until: int | None) -> Selection:
+    """Return work over time of the windows after ``skip`` iterations, by our own count."""
+    flags = spans.after(series, skip)
+    kept = series.where(flags if until is None else flags & (series.last <= until))
+    return Selection(series=kept, throughput=spans.time_weighted(kept) if len(kept) else None)
 
 
-def dlperf(stretches: Stretches, skip: int, until: int | None) -> Selection:
-    """Mean of the printed speeds of steps ``skip`` to ``until`` (seed 003, 150 by default)."""
-    kept = _by_label(stretches, skip, until)
+def dlperf(series: RateSeries, skip: int, until: int | None) -> Selection:
+    """Return the mean of the printed speeds of steps ``skip`` to ``until`` (150 by default)."""
+    kept = _by_label(series, skip, until)
     rate = float(np.mean(kept.printed_rate)) if len(kept) else None
-    return Selection(stretches=kept, throughput=rate)
+    return Selection(series=kept, throughput=rate)
 
 
-def dlperf_time(stretches: Stretches, skip: int, until: int | None) -> Selection:
-    """Work between two time stamps: of the first step kept and of the last.
+def dlperf_time(series: RateSeries, skip: int, until: int | None) -> Selection:
+    """Return work over the time between two time stamps: of the first step kept and the last.
 
-    None where there are no two, or where the work of an iteration is unknown.
+    None if there are no two, or the work of an iteration is unknown.
     """
-    kept = _by_label(stretches, skip, until)
-    stamped = ~np.isnan(stretches.at_s)
+    kept = _by_label(series, skip, until)
+    stamped = ~np.isnan(series.at_s)
     # The window that ends where the first kept one starts has its stamp there.
-    before = stretches.where(stamped & (stretches.last == (kept.first[0] - 1 if len(kept) else 0)))
+    before = series.where(stamped & (series.last == (kept.first[0] - 1 if len(kept) else 0)))
     marks = [*_marks(before)[-1:], *_marks(kept.where(~np.isnan(kept.at_s)))]
     if len(marks) < 2:
-        return Selection(stretches=kept, throughput=None)
+        return Selection(series=kept, throughput=None)
     (began, first), (ended, last) = marks[0], marks[-1]
     if not kept.knows_work.all():
-        return Selection(stretches=kept, throughput=None)
+        return Selection(series=kept, throughput=None)
     work = float(np.mean(kept.work / kept.iterations)) * (last - first)
     rate = work / (ended - began) if ended > began else None
-    return Selection(stretches=kept, throughput=rate)
+    return Selection(series=kept, throughput=rate)
 
 
-def _marks(stretches: Stretches) -> list[tuple[float, float]]:
+def _marks(series: RateSeries) -> list[tuple[float, float]]:
     """Return time stamp and last iteration of each."""
-    return list(zip(stretches.at_s.tolist(), stretches.last.tolist(), strict=True))
+    return list(zip(series.at_s.tolist(), series.last.tolist(), strict=True))
 
 
 def last_step(until: int | None) -> int:
@@ -69,10 +69,10 @@ def last_step(until: int | None) -> int:
     return 150 if until is None else until
 
 
-def _by_label(stretches: Stretches, skip: int, until: int | None) -> Stretches:
+def _by_label(series: RateSeries, skip: int, until: int | None) -> RateSeries:
     end = last_step(until)
-    starts = np.isnan(stretches.label_start) | (stretches.label_start >= skip)
-    return stretches.where((stretches.label > skip) & (stretches.label <= end) & starts)
+    starts = np.isnan(series.label_start) | (series.label_start >= skip)
+    return series.where((series.label > skip) & (series.label <= end) & starts)
 
 
 #: Rules whose ``skip`` and ``until`` are printed steps.

@@ -1,8 +1,8 @@
-"""Running means undone: what the iterations since the last print did by themselves."""
+"""Recover the rate of each window from logs that print a running mean."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 #: What differs by less is rounding.
 _ROUNDING: Final = 1e-4
+#: Share of a sum that may be rounding.
+ROUNDING: Final = 1e-12
+#: What is new in a mean must be so many times more than its rounding.
+FINER: Final = 20
 
 
 class UsualWork:
@@ -35,12 +39,13 @@ class UsualWork:
             work, whole = rate * seconds, round(rate * seconds)
             near = abs(work - whole) <= _allowed(seconds, self._resolution) * work
             self.usual = float(whole) if near and whole else work
-        rates = of_usual_work(np.array(rate), np.array(seconds), self.usual, self._resolution)
-        return float(rates)
+        # As ``of_usual_work``, which costs much more on single numbers.
+        is_odd = abs(rate * seconds / self.usual - 1) > _allowed(seconds, self._resolution)
+        return self.usual / seconds if is_odd else rate
 
 
 def of_usual_work(rate: Floats, seconds: Floats, usual: float, resolution: float) -> Floats:
-    """Return the rates, where one is of another work that of the usual work."""
+    """Return the rates of the usual work, also for iterations of another work."""
     odd = np.abs(rate * seconds / usual - 1) > _allowed(seconds, resolution)
     return np.where(odd, usual / seconds, rate)
 
@@ -48,12 +53,6 @@ def of_usual_work(rate: Floats, seconds: Floats, usual: float, resolution: float
 def _allowed(seconds: Floats | float, resolution: float) -> Floats | float:
     """Return the relative difference that rounding of two times makes."""
     return resolution / seconds + _ROUNDING
-
-
-#: So much of a sum may come and go by rounding.
-ROUNDING: Final = 1e-12
-#: Rounding of means is to be so many times less than what is new in them.
-FINER: Final = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,57 +78,78 @@ class RunningState:
     carried: int = 0
 
 
+@dataclass(kw_only=True, slots=True)
+class Progress:
+    """How far a log has come: the state from which the next records are counted."""
+
+    #: The last printed step and epoch.
+    step: int | None = None
+    epoch: int | None = None
+    #: Iterations so far.
+    counted: int = 0
+    #: Steps between the last two prints of an epoch.
+    interval: int | None = None
+    #: The last record is the first of its epoch.
+    epoch_begins: bool = False
+    running: RunningState = field(default_factory=RunningState)
+
+
 def rest_of_epoch(
-    form: Format, epoch_steps: int | None, last_step: int, interval: int | None
+    fmt: Format, epoch_steps: int | None, last_step: int, interval: int | None
 ) -> int | None:
     """Return how many iterations came after an epoch's last print, where its mean runs on.
 
     None where it does not, or where the epoch ended before its steps did.
     """
-    if not form.carries_over or epoch_steps is None or epoch_steps <= form.running_since:
+    if not fmt.carries_over or epoch_steps is None or epoch_steps <= fmt.running_since:
         return None
-    rest = epoch_steps - (last_step + 1 - form.first_step)
+    rest = epoch_steps - (last_step + 1 - fmt.first_step)
     return rest if 0 <= rest < (interval or epoch_steps) else None
 
 
 class RunningMean:
     """The mean of one epoch's iterations from ``since`` on, as it grows."""
 
-    def __init__(self, since: int, least_seconds: float = 0.0, resolution: float = 0.0) -> None:
-        self._since = since
+    def __init__(self, progress: Progress, fmt: Format, least_seconds: float) -> None:
+        """Windows shorter than ``least_seconds`` are joined with the next."""
+        self._progress = progress
+        self._since = fmt.running_since
         self._least = least_seconds
-        self._resolution = resolution * FINER
+        self._resolution = fmt.resolution * FINER
         #: How many prints added too little to the mean for its digits.
         self.too_coarse = 0
-        self.state = RunningState()
 
     def restart(self) -> None:
         """Begin an epoch."""
-        self.state = RunningState()
+        self._progress.running = RunningState()
 
     def carry_over(self, epoch_steps: int) -> None:
         """Begin an epoch whose mean has the last one's iterations, until it is set back."""
-        last, carried = self.state, epoch_steps - self._since
-        self.state = replace(last if last.warm else RunningState(), warm=False, carried=carried)
+        last, carried = self._progress.running, epoch_steps - self._since
+        self._progress.running = replace(
+            last if last.warm else RunningState(), warm=False, carried=carried
+        )
 
     def leave_out(self, step: int, seconds: float) -> None:
-        """Take what is new in a mean of times for something else."""
+        """Take the new time in a mean for something other than training."""
         count = step - self._since + 1
-        self.state = RunningState(count=count, seconds=seconds * count, warm=True)
+        self._progress.running = RunningState(count=count, seconds=seconds * count, warm=True)
 
     def undo(
         self, step: int, *, rate: float | None, seconds: float | None, wait: float | None
     ) -> Own | None:
-        """Return what is new in a mean; None where it is too little, and adds to the next.
+        """Return the mean of the new iterations; None if they are too few, and added to the next.
 
-        A rate stands for the inverse of a time: printed rates have more digits than seconds.
+        A mean rate is the inverse of a mean time, and printed rates have more digits.
         """
         warm = step >= self._since
-        last = RunningState() if warm and not self.state.warm else self.state
+        last = self._progress.running
+        if warm and not last.warm:
+            last = RunningState()
         mean = 1 / rate if rate is not None else seconds or 0.0
         count = step - self._since + 1 if warm else last.carried + step + 1
         if last.carried and mean * count <= last.seconds:
-            # It grew by nothing: this program does begin anew with an epoch.
+            # It did not grow: this program does restart the mean with an epoch.
             last, count = RunningState(), step + 1
         total, waited = mean * count, (wait or 0.0) * count
         new = count - last.count
@@ -140,7 +160,7 @@ class RunningMean:
             return None
         own = grown / new
         own_wait = max(0.0, (waited - last.wait) / new)
-        self.state = RunningState(
+        self._progress.running = RunningState(
             count=count, seconds=total, wait=waited, warm=warm, carried=last.carried
         )
         return Own(

@@ -1,4 +1,4 @@
-"""Windows to global rates and spans: scaled once, warm-up and what straddles it left out."""
+"""Scale the windows of a log to rates of all devices, and make estimates and spans of them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Stretches:
-    """Windows in global terms, in columns of one length; NaN is what the log does not say.
+class RateSeries:
+    """Windows with rates of all devices, in columns of one length; NaN is unknown.
 
-    Work is in the unit. Where ``knows_work`` is not set it is in iterations, and seconds are only
-    in proportion to them.
+    Work is in the unit. If ``knows_work`` is not set it is in iterations, and seconds are only in
+    proportion to them.
     """
 
     first: Floats
@@ -43,13 +43,13 @@ class Stretches:
     knows_work: Flags
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of windows."""
         return len(self.first)
 
-    def where(self, kept: Flags) -> Stretches:
-        """Return those that are flagged."""
+    def where(self, kept: Flags) -> RateSeries:
+        """Return the windows that are flagged."""
         columns = {field.name: getattr(self, field.name)[kept] for field in fields(self)}
-        return Stretches(**columns)
+        return RateSeries(**columns)
 
     @property
     def iterations(self) -> Floats:
@@ -59,7 +59,7 @@ class Stretches:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Estimates:
-    """Rates of the same stretches by three rules."""
+    """Rates of the same windows by three rules."""
 
     mean_of_rates: float
     median_of_rates: float
@@ -73,9 +73,9 @@ def scaled(
     world_size: int | None,
     node_devices: int | None,
     batch: float | None,
-    varies: bool = False,
-) -> Stretches:
-    """Return the windows in global terms; empty where what it takes to scale is unknown.
+    varies: bool,
+) -> RateSeries:
+    """Return the rates of all devices; empty if what it takes to scale them is unknown.
 
     ``batch`` is the work of one iteration of all devices, or the most of it where it ``varies``.
     """
@@ -89,7 +89,7 @@ def scaled(
     made = global_batch / window["seconds_each"]
     printed = np.where(window["printed_rate"] > 0, window["printed_rate"], window["rate"])
     rate = np.where(by_rate, window["rate"] * scale, made)
-    # Where nobody says the batch, or it varies, a rate and its time do.
+    # If the batch is unknown, or varies, it is a rate times its seconds.
     both = window["rate"] * window["seconds_each"] * scale
     unsaid = varies or batch is None
     each = np.where(by_rate & (both > 0) & unsaid, both, global_batch)
@@ -101,7 +101,7 @@ def scaled(
     waits = window["seconds_each"] > 0
     share = np.divide(window["wait_each"], window["seconds_each"], where=waits, out=rate * np.nan)
     share = np.clip(share, 0, 1)
-    return Stretches(
+    return RateSeries(
         first=window["first"],
         last=window["last"],
         rate=rate,
@@ -127,41 +127,41 @@ def _factor(scope: Scope, world_size: int | None, node_devices: int | None) -> f
     return float(world_size)
 
 
-def after(stretches: Stretches, skip: int) -> Flags:
-    """Return which stretches hold no warm-up; one that straddles its end is dropped whole."""
-    return stretches.first > skip
+def after(series: RateSeries, skip: int) -> Flags:
+    """Return which windows are after the warm-up; one across its end is dropped whole."""
+    return series.first > skip
 
 
-def estimates(stretches: Stretches) -> Estimates:
-    """Return the three rates of at least one stretch; the first two are of what was printed."""
+def estimates(series: RateSeries) -> Estimates:
+    """Return the three rates of at least one window; the first two are of printed rates."""
     return Estimates(
-        mean_of_rates=float(np.mean(stretches.printed_rate)),
-        median_of_rates=float(np.median(stretches.printed_rate)),
-        time_weighted=time_weighted(stretches),
+        mean_of_rates=float(np.mean(series.printed_rate)),
+        median_of_rates=float(np.median(series.printed_rate)),
+        time_weighted=time_weighted(series),
     )
 
 
-def time_weighted(stretches: Stretches) -> float:
+def time_weighted(series: RateSeries) -> float:
     """Return work over time."""
-    return float(np.sum(stretches.work) / np.sum(stretches.seconds))
+    return float(np.sum(series.work) / np.sum(series.seconds))
 
 
-def data_wait_share(stretches: Stretches) -> float | None:
-    """Return the share of the time that went into waiting for data; None where none says it."""
-    known = ~np.isnan(stretches.wait_seconds)
+def data_wait_share(series: RateSeries) -> float | None:
+    """Return the share of the time that was waiting for data; None if it is unknown."""
+    known = ~np.isnan(series.wait_seconds)
     if not known.any():
         return None
-    return float(np.sum(stretches.wait_seconds[known]) / np.sum(stretches.seconds[known]))
+    return float(np.sum(series.wait_seconds[known]) / np.sum(series.seconds[known]))
 
 
-def spans(stretches: Stretches, world_size: int) -> tuple[Span, ...]:
-    """Return the raw data that live runs have as well; a log speaks for rank 0 of all alike."""
-    waits = [None if np.isnan(wait) else float(wait) for wait in stretches.wait_seconds]
+def spans(series: RateSeries, world_size: int) -> tuple[Span, ...]:
+    """Return the windows as spans of rank 0, as live runs have; all ranks are alike."""
+    waits = [None if np.isnan(wait) else float(wait) for wait in series.wait_seconds]
     rows = zip(
-        stretches.first.astype(int).tolist(),
-        stretches.last.astype(int).tolist(),
-        stretches.seconds.tolist(),
-        (stretches.work / world_size).tolist(),
+        series.first.astype(int).tolist(),
+        series.last.astype(int).tolist(),
+        series.seconds.tolist(),
+        (series.work / world_size).tolist(),
         waits,
         strict=True,
     )

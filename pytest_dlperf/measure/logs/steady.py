@@ -1,4 +1,4 @@
-"""Many readings taken in at once, where a log just goes on: the same sums as one by one."""
+"""Count many records at once: the vectorised equivalent of ``Timeline.add`` for a steady log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from pytest_dlperf.measure.logs.declare import LEAST, MOST, Format
 from pytest_dlperf.measure.logs.records import Columns
-from pytest_dlperf.measure.logs.running import ROUNDING, RunningState, of_usual_work
+from pytest_dlperf.measure.logs.running import ROUNDING, Progress, RunningState, of_usual_work
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,93 +18,70 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Before:
-    """Where the log stood before these readings."""
+def count_at_once(
+    columns: Columns, progress: Progress, fmt: Format, usual_work: float | None
+) -> dict[str, Floats] | None:
+    """Return the windows of the records, and move ``progress`` on; None if they are not steady.
 
-    step: int
-    epoch: int | None
-    counted: int
-    #: Steps between the last two prints of an epoch.
-    interval: int | None
-    running: RunningState
-    #: Work of an iteration by its rate and time, in the rate's scope.
-    usual_work: float | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Stride:
-    """What the readings add to a log."""
-
-    windows: dict[str, Floats]
-    step: int
-    epoch: int | None
-    counted: int
-    interval: int | None
-    epoch_begins: bool
-    running: RunningState
-
-
-def stride(columns: Columns, part: slice, before: Before, form: Format) -> Stride | None:
-    """Return what the readings of ``part`` add; None where they do not simply go on.
-
-    They do where steps and epochs rise, and a running mean's sum with them.
+    They are if steps and epochs rise, and the sum of a running mean with them. ``usual_work`` is
+    the work of an iteration as in ``running.UsualWork``.
     """
-    step = columns["step"][part]
-    if not len(step) or np.isnan(step).any() or np.any(step < 0):
+    step = columns["step"]
+    if progress.step is None or not len(step) or not np.all(step >= 0):
         return None
-    epoch = columns["epoch"][part]
+    epoch = columns["epoch"]
     if (
-        np.isnan(epoch).any() != (before.epoch is None)
+        np.isnan(epoch).any() != (progress.epoch is None)
         or np.isnan(epoch).any() != np.isnan(epoch).all()
     ):
         return None
-    further = np.diff(step, prepend=before.step)
-    later = np.zeros(len(step)) if before.epoch is None else np.diff(epoch, prepend=before.epoch)
+    further = np.diff(step, prepend=progress.step)
+    later = (
+        np.zeros(len(step)) if progress.epoch is None else np.diff(epoch, prepend=progress.epoch)
+    )
     begins = later != 0
-    falls = (form.counter == "either") & (further <= 0)
-    restarts = begins & ((form.counter == "epoch") | falls)
+    falls = (fmt.counter == "either") & (further <= 0)
+    restarts = begins & ((fmt.counter == "epoch") | falls)
     if not np.all((later >= 0) & (restarts | (further > 0))):
         return None
-    done = step + 1 - form.first_step
-    carried = _carried(columns["epoch_steps"][part], step, later, restarts, before, form)
+    done = step + 1 - fmt.first_step
+    carried = _carried(columns["epoch_steps"], step, later, restarts, progress, fmt)
     if carried is None:
         return None
     each = np.maximum(1, np.where(restarts, done, further))
-    counted = before.counted + np.cumsum(each + carried.rest)
-    windows = _windows(columns, part, form)
+    counted = progress.counted + np.cumsum(each + carried.rest)
+    windows = _windows(columns)
     windows["last"] = counted
     windows["first"] = counted - each + 1
     windows["label"] = done
     windows["epoch_begins"] = begins.astype(np.float64)
-    running = before.running
+    running = progress.running
     known = ~(np.isnan(windows["rate"]) & np.isnan(windows["seconds_each"]))
-    if form.averaging == "running":
+    if fmt.averaging == "running":
         if not known.all():
             return None
-        if before.usual_work is not None and form.cost_resolution:
+        if usual_work is not None and fmt.cost_resolution:
             rate = of_usual_work(
-                windows["rate"], windows["seconds_each"], before.usual_work, form.cost_resolution
+                windows["rate"], windows["seconds_each"], usual_work, fmt.cost_resolution
             )
             windows["rate"] = np.where(np.isnan(rate), windows["rate"], rate)
-        undone = _undo(windows, step, restarts, carried, before.running, form.running_since)
+        undone = _undo(windows, step, restarts, carried, progress.running, fmt.running_since)
         if undone is None:
             return None
         running = undone
-    return Stride(
-        windows={name: column[known] for name, column in windows.items()},
-        step=int(step[-1]),
-        epoch=None if before.epoch is None else int(epoch[-1]),
-        counted=int(counted[-1]),
-        interval=int(further[~restarts][-1]) if not restarts.all() else before.interval,
-        epoch_begins=bool(begins[-1]),
-        running=running,
-    )
+    progress.step = int(step[-1])
+    progress.epoch = None if progress.epoch is None else int(epoch[-1])
+    progress.counted = int(counted[-1])
+    if not restarts.all():
+        progress.interval = int(further[~restarts][-1])
+    progress.epoch_begins = bool(begins[-1])
+    progress.running = running
+    return {name: column[known] for name, column in windows.items()}
 
 
-def _windows(columns: Columns, part: slice, form: Format) -> dict[str, Floats]:
-    rate, seconds = columns["rate"][part], columns["seconds"][part]
-    wait = columns["data_wait_seconds"][part]
+def _windows(columns: Columns) -> dict[str, Floats]:
+    rate, seconds = columns["rate"], columns["seconds"]
+    wait = columns["data_wait_seconds"]
     rate = np.where((rate > LEAST) & (rate < MOST), rate, np.nan)
     count = len(rate)
     return {
@@ -112,8 +89,8 @@ def _windows(columns: Columns, part: slice, form: Format) -> dict[str, Floats]:
         "printed_rate": rate,
         "seconds_each": np.where((seconds > LEAST) & (seconds < MOST), seconds, np.nan),
         "wait_each": np.where((wait >= 0) & (wait < MOST), wait, np.nan),
-        "work_each": columns["work"][part],
-        "label_start": columns["start"][part],
+        "work_each": columns["work"],
+        "label_start": columns["start"],
         "at_s": np.full(count, np.nan),
         "prints": np.ones(count),
     }
@@ -121,7 +98,7 @@ def _windows(columns: Columns, part: slice, form: Format) -> dict[str, Floats]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Carried:
-    """What each reading's mean has of the epoch before, where one runs on into the next."""
+    """What each record's mean has of the epoch before, where one runs on into the next."""
 
     #: Iterations that came after the last epoch's last print, at an epoch's first.
     rest: Floats
@@ -134,24 +111,24 @@ def _carried(
     step: Floats,
     later: Floats,
     restarts: Flags,
-    before: Before,
-    form: Format,
+    progress: Progress,
+    fmt: Format,
 ) -> _Carried | None:
-    """Return it by ``running.rest_of_epoch``; None where an epoch is not followed by the next."""
+    """Return what ``running.rest_of_epoch`` does; None if an epoch is missing between two."""
     here = np.flatnonzero(restarts & ~np.isnan(epoch_steps))
     rest, count = np.zeros(len(step)), np.zeros(len(step))
-    if not form.carries_over or (not before.running.carried and not len(here)):
+    if not fmt.carries_over or (not progress.running.carried and not len(here)):
         return _Carried(rest=rest, count=count)
-    ends = np.concatenate([[before.step], step[:-1]])[here]
-    rest[here] = epoch_steps[here] - (ends + 1 - form.first_step)
-    interval = before.interval or 0
+    ends = np.concatenate([[progress.step], step[:-1]])[here]
+    rest[here] = epoch_steps[here] - (ends + 1 - fmt.first_step)
+    interval = progress.interval or 0
     known = (rest >= 0) & (rest < max(1, interval)) & (later <= 1)
-    if not np.all(known[here]) or np.any(epoch_steps[here] <= form.running_since):
+    if not np.all(known[here]) or np.any(epoch_steps[here] <= fmt.running_since):
         return None
-    # From an epoch's first reading on; 0 where its mean begins anew.
+    # From an epoch's first record on; 0 where its mean restarts.
     begins = np.where(restarts, 0.0, np.nan)
-    begins[here] = epoch_steps[here] - form.running_since
-    latest = np.concatenate([[before.running.carried], begins[restarts]])
+    begins[here] = epoch_steps[here] - fmt.running_since
+    latest = np.concatenate([[progress.running.carried], begins[restarts]])
     return _Carried(rest=rest, count=latest[np.cumsum(restarts)])
 
 
@@ -169,7 +146,7 @@ def _undo(
     rate, seconds, wait = windows["rate"], windows["seconds_each"], windows["wait_each"]
     mean = np.where(np.isnan(rate), seconds, 1 / rate)
     total, waited = mean * count, np.nan_to_num(wait) * count
-    # A row goes on from the one before until the mean is set back, or an epoch begins anew.
+    # A row goes on from the one before until the mean is set back, or an epoch restarts it.
     was_warm = np.concatenate([[before.warm], warm[:-1]])
     carries = (carried.count > 0) & was_warm & ~warm
     goes_on = np.where(restarts, carries, warm == was_warm)

@@ -1,4 +1,4 @@
-"""Formats of other packages: an entry point that is broken is named, and stops nobody else."""
+"""Load the formats of other packages; a broken one is reported, and the others still work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.measure.logs.declare import Format, Reading
+from pytest_dlperf.measure.logs.declare import Format, LogRecord
 
 ENTRY_POINTS: Final = "pytest_dlperf.log_formats"
 
@@ -50,7 +50,7 @@ def _loaded(entry: EntryPoint) -> Any:
 
 def _checked(entry: EntryPoint, declared: Any) -> Format:
     if not isinstance(declared, Format):
-        raise _broken(entry, "it is no pytest_dlperf.measure.logs.declare.Format")
+        raise _broken(entry, "it is not a pytest_dlperf.measure.logs.declare.Format")
     anchors: Any = declared.anchors
     if (
         not isinstance(anchors, tuple)
@@ -65,16 +65,16 @@ def _checked(entry: EntryPoint, declared: Any) -> Format:
 
 def _guarded(
     entry: EntryPoint, parse: Callable[[bytes], Any]
-) -> Callable[[bytes], Reading | None]:
-    def guarded(line: bytes) -> Reading | None:
+) -> Callable[[bytes], LogRecord | None]:
+    def guarded(line: bytes) -> LogRecord | None:
         try:
-            reading = parse(line)
+            record = parse(line)
         except Exception as error:  # as above
             what = f"{type(error).__name__}: {error}, at the line {line[:80]!r}"
             raise _broken(entry, what) from error
-        if reading is None or isinstance(reading, Reading):
-            return reading
-        raise _broken(entry, f"its parser returned {type(reading).__name__}, not a Reading")
+        if record is None or isinstance(record, LogRecord):
+            return record
+        raise _broken(entry, f"its parser returned {type(record).__name__}, not a LogRecord")
 
     return guarded
 

@@ -1,8 +1,7 @@
-"""Readings in, windows of counted iterations out: what a log says happened, in order.
+"""Count the iterations of a log: from the records of its lines to windows of iterations.
 
-The layer that all formats share. It counts iterations itself, because a printed counter starts
-anew each epoch or stands still; takes several ranks that print one step for one; and undoes a
-running mean.
+All formats share it. It counts by itself, because a printed counter may restart with each epoch or
+stay the same; it takes several ranks that print one step for one; and it undoes a running mean.
 """
 
 from __future__ import annotations
@@ -14,18 +13,24 @@ from typing import Final
 import numpy as np
 
 from pytest_dlperf.measure.logs.bars import Bars
-from pytest_dlperf.measure.logs.declare import Format, Reading, measured, waited
+from pytest_dlperf.measure.logs.declare import Format, LogRecord, measured, waited
 from pytest_dlperf.measure.logs.records import Columns
-from pytest_dlperf.measure.logs.running import RunningMean, UsualWork, rest_of_epoch
-from pytest_dlperf.measure.logs.steady import Before, stride
+from pytest_dlperf.measure.logs.running import Progress, RunningMean, UsualWork, rest_of_epoch
+from pytest_dlperf.measure.logs.steady import count_at_once
 from pytest_dlperf.measure.logs.windows import Window, Windows
 
 #: Ranks print a step at about the same time: only the last two steps can come again.
 _RECENT: Final = 2
-#: So many states of a bar, which is drawn again and again.
+#: A bar is drawn again and again: so many of its last states can come again.
 _RECENT_OF_BAR: Final = 3
-#: A rank that wrote so many times the lines of another saw more of the run.
+#: A rank with so many times the lines of another has more of the run.
 _CLEARLY: Final = 1.1
+#: The last records of a block are counted one by one, since ranks may print them again.
+_LATEST: Final = 3
+#: The first windows too, since they show where the log begins.
+_EARLIEST: Final = 8
+#: A bar shows whole seconds: shorter windows are joined.
+_BAR_SECONDS: Final = 5 - 1e-6
 
 
 @dataclass(slots=True)
@@ -42,11 +47,11 @@ class Ranks:
     ``lead`` is the rank whose prints are counted; None is the first that a launcher's tag names.
     """
 
-    def __init__(self, form: Format, lead: int | None = None) -> None:
+    def __init__(self, fmt: Format, lead: int | None = None) -> None:
         self.repeats = 0
-        #: Those that tags named, with how many lines each wrote.
+        #: How many lines each rank wrote that a tag names.
         self.lines: Counter[int] = Counter()
-        self._format = form
+        self._format = fmt
         self._lead = lead
         #: How often a step was printed, at most.
         self._most_prints = 1
@@ -54,15 +59,11 @@ class Ranks:
 
     @property
     def better_lead(self) -> int | None:
-        """The rank that wrote clearly more than the one that was counted; None where none did."""
+        """The rank that wrote clearly more lines than the counted one; None if no rank did."""
         if self._lead is None or not self.lines:
             return None
         rank, lines = self.lines.most_common(1)[0]
         return rank if lines > _CLEARLY * self.lines[self._lead] else None
-
-    def forget(self) -> None:
-        """Begin anew with the next step."""
-        self._recent.clear()
 
     def remember(self, epoch: int | None, step: int, window: Window | None) -> None:
         """Take in a step that was printed for the first time."""
@@ -71,7 +72,7 @@ class Ranks:
         if len(self._recent) > (_RECENT_OF_BAR if self._format.bar else _RECENT):
             self._recent.popitem(last=False)
 
-    def is_repeat(self, reading: Reading, step: int, rank: int | None) -> bool:
+    def is_repeat(self, record: LogRecord, step: int, rank: int | None) -> bool:
         """Return whether a step was counted, or will be, by the prints of another rank."""
         if self._format.counter == "stalls":
             return rank is not None and rank != min(self.lines)
@@ -79,7 +80,7 @@ class Ranks:
             self._lead = rank
         # Written in blocks, the lines of one rank come long after those of another.
         follows = rank is not None and rank != self._lead
-        printed = self._recent.get((reading.epoch, step))
+        printed = self._recent.get((record.epoch, step))
         if printed is None or not (follows or self._is_of_another_rank(printed)):
             self.repeats += follows
             return follows
@@ -87,7 +88,7 @@ class Ranks:
         printed.times += 1
         self._most_prints = max(self._most_prints, printed.times)
         if printed.window is not None and self._format.averaging != "running":
-            _take_in(printed.window, reading.rate)
+            _take_in(printed.window, record.rate)
         return True
 
     def _is_of_another_rank(self, printed: _Printed) -> bool:
@@ -109,55 +110,49 @@ def _take_in(window: Window, rate: float | None) -> None:
     window.printed_rate = window.rate
 
 
-#: The last readings of a block are taken in one by one, since ranks may print them again.
-_LATEST: Final = 3
-#: The first readings too, since they say where the log begins.
-_EARLIEST: Final = 8
-#: A bar shows whole seconds: shorter stretches are joined.
-_BAR_SECONDS: Final = 5 - 1e-6
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counted:
+    """Which lines of a log are counted; None: the choice is made as the log is read."""
+
+    #: A rank, as in ``Ranks``.
+    lead: int | None = None
+    #: The total of a progress bar, as in ``Bars``.
+    bar_total: int | None = None
 
 
 class Timeline:
-    """All windows of one log."""
+    """The windows of one log, made of its records in their order."""
 
-    def __init__(
-        self, form: Format, lead: int | None = None, bar_total: int | None = None
-    ) -> None:
-        """``lead`` is as in ``Ranks``, ``bar_total`` as in ``Bars``."""
+    def __init__(self, fmt: Format, counted: Counted) -> None:
         self.windows = Windows()
         self.loss_last: float | None = None
         self.whole_run: float | None = None
         self.runs = 1
-        self.ranks = Ranks(form, lead)
-        self.bars = Bars(form, bar_total)
+        self.ranks = Ranks(fmt, counted.lead)
+        self.bars = Bars(fmt, counted.bar_total)
         self.prints = 0
         self.steps = 0
         self.total: int | None = None
         self.epochs: int | None = None
         self.epoch_steps: int | None = None
-        self.epoch_begins = False
-        #: Steps between the last two prints of an epoch.
-        self.interval: int | None = None
-        self._format = form
-        self._epoch: int | None = None
-        self._step: int | None = None
-        self._counted = 0
+        self._format = fmt
+        self._progress = Progress()
         self._of_first = 0
-        self._work = UsualWork(form.cost_resolution)
+        self._work = UsualWork(fmt.cost_resolution)
         self._half: int | None = None
-        #: Prints with the time of something else in them.
+        #: Prints that include the time of something other than training.
         self.left_out = 0
-        least = _BAR_SECONDS if form.bar else 0.0
-        self._mean = RunningMean(form.running_since, least, form.resolution)
+        least = _BAR_SECONDS if fmt.bar else 0.0
+        self._mean = RunningMean(self._progress, fmt, least)
 
     @property
     def iterations(self) -> int:
         """Iterations that the log is known to have seen, from its first print on."""
-        return self._counted if self.steps > 1 else self._of_first
+        return self._progress.counted if self.steps > 1 else self._of_first
 
     @property
     def coarse(self) -> bool:
-        """Whether prints were left out because a mean's digits do not show what is new in it."""
+        """Whether prints were left out because a mean has too few digits to show what is new."""
         return self._mean.too_coarse > 0
 
     @property
@@ -173,197 +168,185 @@ class Timeline:
     @property
     def last_epoch(self) -> int | None:
         """The last printed epoch."""
-        return self._epoch
+        return self._progress.epoch
 
     @property
     def last_step(self) -> int | None:
         """The last printed step."""
-        return self._step
+        return self._progress.step
 
     @property
     def epoch_ends_early(self) -> bool:
         """Whether at least one more print was to come in the last epoch."""
-        if self._step is None or self.epoch_steps is None or self.interval is None:
+        at = self._progress
+        if at.step is None or self.epoch_steps is None or at.interval is None:
             return False
-        done = self._step + 1 - self._format.first_step
-        return done + self.interval <= self.epoch_steps
+        return at.step + 1 - self._format.first_step + at.interval <= self.epoch_steps
 
-    def add(self, reading: Reading, rank: int | None, at_s: float | None) -> None:
-        """Take in a reading, in the order of the log."""
-        if reading.whole_run is not None:
-            self.whole_run = reading.whole_run
+    def add(self, record: LogRecord, rank: int | None, at_s: float | None) -> None:
+        """Take in a record, in the order of the log."""
+        if record.whole_run is not None:
+            self.whole_run = record.whole_run
         if rank is not None:
             self.ranks.lines[rank] += 1
-        step = self._joined_step(reading)
-        if reading.loss is not None and (self._format.bar or step is None):
-            self.loss_last = reading.loss
-        if self.bars.is_aside(reading, self._epoch, begun=self._step is not None) or step is None:
+        step = self._joined_step(record)
+        if record.loss is not None and (self._format.bar or step is None):
+            self.loss_last = record.loss
+        at = self._progress
+        if self.bars.is_aside(record, at.epoch, begun=at.step is not None) or step is None:
             return
         self.prints += 1
-        if self.ranks.is_repeat(reading, step, rank):
+        if self.ranks.is_repeat(record, step, rank):
             return
-        if reading.loss is not None:
-            self.loss_last = reading.loss
-        last_step = self._step
-        first = self._count(reading, step)
+        if record.loss is not None:
+            self.loss_last = record.loss
+        last_step = at.step
+        first = self._count(record, step)
         self.steps += 1
-        self.total, self.epochs = reading.total, reading.epochs
-        self.epoch_steps = reading.epoch_steps
+        self.total, self.epochs = record.total, record.epochs
+        self.epoch_steps = record.epoch_steps
         window = None
-        anew = self.epoch_begins and last_step is not None and step <= last_step
-        if self.bars.aside and not anew:
-            # The window, or the mean of the run, has the time of what went on aside.
-            self._mean.leave_out(step, reading.seconds or 0.0)
+        restarts = at.epoch_begins and last_step is not None and step <= last_step
+        if self.bars.aside and not restarts:
+            # The window, or the mean of the run, includes the time of the other activity.
+            self._mean.leave_out(step, record.seconds or 0.0)
             self.left_out += 1
         else:
-            window = self._window(reading, step, first, at_s)
+            window = self._window(record, step, first, at_s)
         self.bars.aside = False
-        self.ranks.remember(reading.epoch, step, window)
+        self.ranks.remember(record.epoch, step, window)
         if window is not None:
             self.windows.append(window)
 
     def add_columns(self, columns: Columns) -> None:
-        """Take in the readings of a block, none of which has a rank or a time stamp."""
-        begin = 0
-        while begin < columns.length and (self._step is None or len(self.windows) < _EARLIEST):
-            self.add(columns.reading(begin), None, None)
+        """Take in the records of a block, none of which has a rank or a time stamp."""
+        begin, end = 0, columns.length - _LATEST
+        # An evaluation's time is in the record after it.
+        while begin < columns.length and (len(self.windows) < _EARLIEST or self.bars.aside):
+            self.add(columns.record(begin), None, None)
             begin += 1
-        end = columns.length - _LATEST
-        if begin < end and not self._add_stride(columns, slice(begin, end)):
-            end = begin
-        for index in range(max(begin, end), columns.length):
-            self.add(columns.reading(index), None, None)
+        if begin < end and self._add_at_once(columns.part(begin, end)):
+            begin = end
+        for index in range(begin, columns.length):
+            self.add(columns.record(index), None, None)
 
-    def _add_stride(self, columns: Columns, part: slice) -> bool:
-        form = self._format
-        if form.two_lines or form.counter == "stalls" or form.averaging == "whole":
+    def _add_at_once(self, columns: Columns) -> bool:
+        fmt = self._format
+        if fmt.two_lines or fmt.counter == "stalls" or fmt.averaging == "whole":
             return False
-        if self.ranks.lines:
+        if self.ranks.lines or "whole_run" in columns or fmt.bar or fmt.resolution:
             return False
-        if "whole_run" in columns or self._step is None or form.bar or form.resolution:
+        windows = count_at_once(columns, self._progress, fmt, self._work.usual)
+        if windows is None:
             return False
-        before = Before(
-            step=self._step,
-            epoch=self._epoch,
-            counted=self._counted,
-            interval=self.interval,
-            running=self._mean.state,
-            usual_work=self._work.usual,
-        )
-        found = stride(columns, part, before, form)
-        if found is None:
-            return False
-        count = part.stop - part.start
-        self.prints += count
-        self.steps += count
-        self._step, self._epoch, self._counted = found.step, found.epoch, found.counted
-        self.epoch_begins, self._mean.state = found.epoch_begins, found.running
-        self.interval = found.interval
-        ends = (columns[name][part][-1] for name in ("total", "epochs", "epoch_steps"))
+        self.prints += columns.length
+        self.steps += columns.length
+        ends = (columns[name][-1] for name in ("total", "epochs", "epoch_steps"))
         of_all = [None if np.isnan(end) else int(end) for end in ends]
         self.total, self.epochs, self.epoch_steps = of_all
-        losses = columns["loss"][part]
+        losses = columns["loss"]
         known = losses[~np.isnan(losses)]
         if len(known):
             self.loss_last = float(known[-1])
-        self.windows.extend(found.windows)
+        self.windows.extend(windows)
         return True
 
-    def _joined_step(self, reading: Reading) -> int | None:
-        """Return the step of a reading, that of the line before where two lines make one."""
+    def _joined_step(self, record: LogRecord) -> int | None:
+        """Return the step of a record, or that of the line before if two lines are one record."""
         if not self._format.two_lines:
-            return reading.step if reading.step >= 0 else None
-        if reading.step >= 0:
-            self._half = reading.step
+            return record.step if record.step >= 0 else None
+        if record.step >= 0:
+            self._half = record.step
             return None
         half, self._half = self._half, None
         return half
 
-    def _count(self, reading: Reading, step: int) -> int:
-        """Count the reading's iterations; return the first of them."""
+    def _count(self, record: LogRecord, step: int) -> int:
+        """Count the record's iterations; return the first of them."""
+        at = self._progress
         done = step + 1 - self._format.first_step
-        previous, self._step = self._step, step
-        epoch, self._epoch = self._epoch, reading.epoch
-        before = self._counted
-        self.epoch_begins = epoch is not None and reading.epoch != epoch
+        previous, at.step = at.step, step
+        epoch, at.epoch = at.epoch, record.epoch
+        before = at.counted
+        at.epoch_begins = epoch is not None and record.epoch != epoch
         if previous is None:
-            self._counted = done
-            first = self._first_of_log(reading, done)
-            # One print alone does not tell how many iterations it stands for.
-            self._of_first = 1 if first == 1 and reading.start is None else done - first + 1
+            at.counted = done
+            first = self._first_of_log(record, done)
+            # One print alone does not show how many iterations it is of.
+            self._of_first = 1 if first == 1 and record.start is None else done - first + 1
             return first
         counter = self._format.counter
         restarts = counter == "epoch" or (counter == "either" and step <= previous)
-        if self.epoch_begins and restarts and _later(reading.epoch, epoch):
-            before += self._begin_epoch(reading, previous)
-            self._counted = before + done
-        elif step < previous or not _later(reading.epoch, epoch):
+        if at.epoch_begins and restarts and _later(record.epoch, epoch):
+            before += self._begin_epoch(record, previous)
+            at.counted = before + done
+        elif step < previous or not _later(record.epoch, epoch):
             self.runs += 1
-            self._counted += done
+            at.counted += done
             self._mean.restart()
         else:
-            self.interval = interval = max(1, step - previous)
-            self._counted += interval
+            at.interval = interval = max(1, step - previous)
+            at.counted += interval
             if self.steps == 1 and not self._format.warmup_removed:
                 before = self._start_where_the_log_does(interval)
-        self._counted = max(self._counted, before + 1)
+        at.counted = max(at.counted, before + 1)
         return before + 1
 
-    def _begin_epoch(self, reading: Reading, last_step: int) -> int:
+    def _begin_epoch(self, record: LogRecord, last_step: int) -> int:
         """Return how many iterations the last epoch had after its last print.
 
-        0 where that is unknown, or of no matter.
+        0 if that is unknown, or does not matter.
         """
-        rest = rest_of_epoch(self._format, reading.epoch_steps, last_step, self.interval)
+        rest = rest_of_epoch(self._format, record.epoch_steps, last_step, self._progress.interval)
         if rest is None:
             self._mean.restart()
             return 0
-        self._mean.carry_over(reading.epoch_steps or 0)
+        self._mean.carry_over(record.epoch_steps or 0)
         return rest
 
-    def _first_of_log(self, reading: Reading, done: int) -> int:
+    def _first_of_log(self, record: LogRecord, done: int) -> int:
         if self._format.warmup_removed:
             return max(1, done)
-        return 1 if reading.start is None else max(1, min(reading.start + 1, done))
+        return 1 if record.start is None else max(1, min(record.start + 1, done))
 
     def _start_where_the_log_does(self, interval: int) -> int:
-        """Count from the first print, where a resumed run's counter is far ahead of it.
+        """Count from the first print of a resumed run, whose counter is far ahead.
 
-        Return how many iterations it stands for: no more than come between two.
+        Return the iterations of that print: no more than there are between two prints.
         """
-        done = min(self._counted - interval, interval)
-        self._counted = done + interval
+        done = min(self._progress.counted - interval, interval)
+        self._progress.counted = done + interval
         if len(self.windows):
             window = self.windows.only
             window.first, window.last = 1, done
         return done
 
     def _window(
-        self, reading: Reading, step: int, first: int, at_s: float | None
+        self, record: LogRecord, step: int, first: int, at_s: float | None
     ) -> Window | None:
-        rate, seconds = measured(reading.rate), measured(reading.seconds)
+        rate, seconds = measured(record.rate), measured(record.seconds)
         if rate is None and seconds is None:
             return None
-        own_rate, own_seconds, wait = rate, seconds, waited(reading.data_wait_seconds)
+        own_rate, own_seconds, wait = rate, seconds, waited(record.data_wait_seconds)
         if self._format.averaging == "running":
             usual = self._work.usual_rate(rate, seconds)
             own = self._mean.undo(step, rate=usual, seconds=seconds, wait=wait)
             if own is None:
                 return None
             own_rate, own_seconds, wait = own.rate, own.seconds, own.wait
-            first = self._counted - own.iterations + 1
+            first = self._progress.counted - own.iterations + 1
         return Window(
             first=first,
-            last=self._counted,
+            last=self._progress.counted,
             rate=own_rate,
             printed_rate=rate,
             seconds_each=own_seconds,
             wait_each=wait,
-            work_each=reading.work,
+            work_each=record.work,
             label=step + 1 - self._format.first_step,
-            label_start=reading.start,
+            label_start=record.start,
             at_s=at_s,
-            epoch_begins=self.epoch_begins,
+            epoch_begins=self._progress.epoch_begins,
         )
 
 

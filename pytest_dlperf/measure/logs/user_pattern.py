@@ -1,8 +1,8 @@
-"""A user's own pattern as a format, with a guard against patterns that never come to an end.
+"""Make a format of a user's ``--pattern``, and refuse patterns that take too long on a line.
 
-Python's patterns try again and again where a line nearly matches: time may grow with a high power
-of the line's length, or faster. Nobody can tell for sure from the pattern, so lines of a new shape
-are first read in part, and more and more of them, while that is quick.
+Python's patterns backtrack if a line nearly matches: time may grow with a high power of the line's
+length, or faster. The pattern alone does not show it, so of a line of a new shape first a part is
+read, and then more and more of it while that is quick.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.log_pattern import LogPattern
-from pytest_dlperf.measure.logs.declare import NOT_FINITE, NUMBER, Format, Reading
+from pytest_dlperf.measure.logs.declare import NOT_FINITE, NUMBER, Format, LogRecord
 from pytest_dlperf.measure.logs.records import DIGITS_TO_0
 from pytest_dlperf.measure.logs.registry import SAMPLES
 
@@ -41,17 +41,17 @@ def of_pattern(declared: LogPattern) -> Format:
         return float(found[1].replace(b",", b"")) if found else None
 
     def lost(match: re.Match[bytes]) -> bool:
-        # Whatever stands around it, as in tensor(nan, device='cuda:0')
+        # Other text may be around it, as in tensor(nan, device='cuda:0').
         text = match["loss"] if "loss" in groups else None
         return text is not None and not_finite(text) is not None
 
-    def parse(line: bytes) -> Reading | None:
+    def parse(line: bytes) -> LogRecord | None:
         match = search(line)
         step = value(match, "step") if match else None
         if match is None or step is None or not 0 <= step < 1e15:
             return None
         epoch = value(match, "epoch")
-        return Reading(
+        return LogRecord(
             step=int(step),
             epoch=None if epoch is None else int(epoch),
             rate=value(match, "rate"),
@@ -71,7 +71,7 @@ def of_pattern(declared: LogPattern) -> Format:
 
 
 class _Bounded:
-    """A search that looks how long it takes, and gives up where it would take for ever."""
+    """A search that measures its time, and raises an error if it takes too long."""
 
     def __init__(self, compiled: re.Pattern[bytes], regex: str) -> None:
         self._search = compiled.search
@@ -102,6 +102,6 @@ class _Bounded:
             raise UsageError(
                 f"pattern {self._regex!r} takes too long on {len(line)} bytes of the line "
                 f"{line[:80]!r}: it has too many open repetitions (.* or +) after or within one "
-                "another; leave some out, or say what stands between, as in [^,]* or \\d+"
+                "another; leave some out, or say what is between, as in [^,]* or \\d+"
             )
         return match

@@ -1,4 +1,4 @@
-"""The windows of a log, in columns, so that their number costs little."""
+"""The windows of a log, kept in columns and joined if they are many, to bound memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-#: More windows than this are joined two by two, so that memory is bounded whatever the log.
+#: Beyond this number windows are joined two by two, so that memory is bounded for any log.
 MOST_WINDOWS: Final = 1 << 14
 #: The first windows stay as they are: rules name iterations of the beginning.
 KEPT: Final = 1 << 12
@@ -60,12 +60,12 @@ class Windows:
         self._latest: list[Window] = []
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of windows."""
         return len(self._columns["first"]) + self._chunked + len(self._latest)
 
     @property
     def only(self) -> Window:
-        """The only window there is."""
+        """The only window so far."""
         [window] = self._latest
         return window
 
@@ -76,7 +76,7 @@ class Windows:
             self._settle(keep=8)
 
     def extend(self, columns: dict[str, Floats]) -> None:
-        """Add many that will not change any more."""
+        """Add many windows, which will not change any more."""
         self._settle(keep=0)
         self._chunks.append(columns)
         self._chunked += len(columns["first"])

@@ -131,7 +131,7 @@ def test_a_loss_that_came_to_nothing_is_an_error(
     current.write_text(re.sub(r"\bloss: [\d.]+", "loss: nan", current.read_text()))
     code, values = judged(capsys, base, current)
     assert (code, values["verdict"]) == (1, "error")
-    assert "the last loss in the log is no finite number" in values["reason"]
+    assert "the last loss in the log is not a finite number" in values["reason"]
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason=f"no real logs at {REAL}")

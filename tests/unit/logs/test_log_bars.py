@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
 
-from pytest_dlperf.measure.logs.extract import LogResult, Question, extract, of_blocks
+from pytest_dlperf.measure.logs.extract import LogResult, extract, extract_stream
+from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 
 #: Seconds of an update, and of a batch of evaluation.
 TRAIN, EVALUATE = 1.0, 0.25
@@ -36,10 +38,10 @@ def account(seconds: float) -> str:
     return f"{{'train_runtime': {seconds}, 'train_samples_per_second': 15.9, 'epoch': 1.0}}"
 
 
-def read(tmp_path: Path, lines: list[str], **question: object) -> LogResult:
+def read(tmp_path: Path, lines: list[str], **options: object) -> LogResult:
     path = tmp_path / "x_gpu1_bs16.log"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return extract(path, Question(**question))  # type: ignore[arg-type]
+    return extract(path, ParseOptions(**options))  # type: ignore[arg-type]
 
 
 def codes(result: LogResult) -> set[str]:
@@ -92,8 +94,8 @@ def test_a_loss_within_a_bar_tells_whose_it_is(tmp_path: Path) -> None:
 def test_nothing_tells_which_bar_is_trainings(tmp_path: Path) -> None:
     lines = [*training(), *evaluation(), LOSS]
 
-    for question in ({}, {"world_size": 1}):
-        result = read(tmp_path, lines, **question)
+    for options in ({}, {"world_size": 1}):
+        result = read(tmp_path, lines, **options)
         assert result.throughput is None
         assert "unknown-format" in codes(result)
         assert any("which is training's" in problem.message for problem in result.problems)
@@ -106,11 +108,17 @@ def test_steps_that_no_bar_has_are_of_none_here(tmp_path: Path) -> None:
     assert "unknown-format" in codes(result)
 
 
+class Pipe(io.BytesIO):
+    def seekable(self) -> bool:
+        return False
+
+
 def test_what_can_be_read_once_only_is_not_guessed(tmp_path: Path) -> None:
     prepared = [bar(i, 50, i) for i in range(1, 51)]
     lines = [*prepared, BEGINS, STEPS, *training(), LOSS, ""]
 
-    once = of_blocks(["\n".join(lines).encode()], path="x_gpu1_bs16", question=Question())
+    pipe = Pipe("\n".join(lines).encode())
+    once = extract_stream(pipe, "x_gpu1_bs16", ParseOptions())
 
     assert once.throughput is None
     assert is_of_training(read(tmp_path, lines))

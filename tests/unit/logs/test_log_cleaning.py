@@ -5,14 +5,14 @@ import io
 import pytest
 
 from pytest_dlperf.measure.logs.clean import LINE_BYTES, Line, blocks, lines_with, untagged
-from pytest_dlperf.measure.logs.extract import LogResult, Question, of_blocks
+from pytest_dlperf.measure.logs.extract import LogResult, extract_stream
+from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from tests.helpers.log_writer import log
 from tests.helpers.paddle_lines import paddleclas, plsc
 
 
 def read(data: bytes, size: int = 1 << 20) -> LogResult:
-    stream = blocks(io.BytesIO(data), size)
-    return of_blocks(stream, path="x_gpu1_bs16.log", question=Question())
+    return extract_stream(io.BytesIO(data), "x_gpu1_bs16.log", ParseOptions(), size)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import random
 from dataclasses import asdict, replace
@@ -12,21 +13,22 @@ import numpy as np
 import pytest
 
 from pytest_dlperf.measure.logs.clean import plain
-from pytest_dlperf.measure.logs.declare import Reading
-from pytest_dlperf.measure.logs.extract import LogResult, Question, extract
+from pytest_dlperf.measure.logs.declare import LogRecord
+from pytest_dlperf.measure.logs.extract import LogResult, extract, extract_stream
+from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from pytest_dlperf.measure.logs.records import Reader, Shape, shape_of
 from pytest_dlperf.measure.logs.registry import named
-from pytest_dlperf.measure.logs.steady import Stride, stride
-from tests.helpers.log_lines import WRITERS
+from pytest_dlperf.measure.logs.steady import count_at_once
+from tests.helpers.log_lines import WRITERS, mmseg
 from tests.helpers.log_writer import BATCH, Writer
 from tests.helpers.paddle_lines import paddleclas, paddleclas_dynamic, paddlevideo
 
 
-def both_ways(path: Path, name: str, **question: Any) -> tuple[LogResult, LogResult]:
-    form = named(name)
-    assert form.by_shape
-    by_columns = extract(path, Question(form=form, **question))
-    by_line = extract(path, Question(form=replace(form, by_shape=False), **question))
+def both_ways(path: Path, name: str, **options: Any) -> tuple[LogResult, LogResult]:
+    fmt = named(name)
+    assert fmt.by_shape
+    by_columns = extract(path, ParseOptions(fmt=fmt, **options))
+    by_line = extract(path, ParseOptions(fmt=replace(fmt, by_shape=False), **options))
     return by_columns, by_line
 
 
@@ -83,10 +85,10 @@ def test_courses_of_all_kinds(tmp_path: Path, averaging: str):
             lines.append(line.replace("epoch:0", f"epoch:{len(lines) // 120}"))
         path = tmp_path / "x_gpu1_bs16.log"
         path.write_text("\n".join(lines), encoding="utf-8")
-        form = replace(named("paddleclas" if averaging == "running" else "paddlevideo"))
-        form = replace(form, averaging=averaging)
-        by_columns = extract(path, Question(form=form))
-        by_line = extract(path, Question(form=replace(form, by_shape=False)))
+        fmt = replace(named("paddleclas" if averaging == "running" else "paddlevideo"))
+        fmt = replace(fmt, averaging=averaging)
+        by_columns = extract(path, ParseOptions(fmt=fmt))
+        by_line = extract(path, ParseOptions(fmt=replace(fmt, by_shape=False)))
         assert_same(asdict(by_columns), asdict(by_line), f"seed {seed}")
 
 
@@ -126,11 +128,11 @@ def test_epochs_are_taken_in_at_once(
 ):
     found = []
 
-    def watched(*arguments: Any) -> Stride | None:
-        found.append(stride(*arguments))
+    def watched(*arguments: Any) -> Any:
+        found.append(count_at_once(*arguments))
         return found[-1]
 
-    monkeypatch.setattr("pytest_dlperf.measure.logs.timeline.stride", watched)
+    monkeypatch.setattr("pytest_dlperf.measure.logs.timeline.count_at_once", watched)
     lines = [
         writer(i, 0.5)
         .replace("epoch:0", f"epoch:{epoch}")
@@ -140,7 +142,7 @@ def test_epochs_are_taken_in_at_once(
     ]
     path = tmp_path / "x_gpu1_bs16.log"
     path.write_text("\n".join(lines), encoding="utf-8")
-    result = extract(path, Question())
+    result = extract(path, ParseOptions())
     assert found
     assert None not in found
     assert result.throughput == pytest.approx(BATCH / 0.5)
@@ -162,25 +164,40 @@ def test_a_shape_knows_where_the_numbers_are():
 def test_numbers_are_those_of_float():
     generator = random.Random(7)
     lines = [plain(paddlevideo(i, generator.uniform(0.01, 900)).encode()) for i in range(500)]
-    form = named("paddlevideo")
-    columns = Reader(form).columns(b"\n".join(lines) + b"\n")
+    fmt = named("paddlevideo")
+    columns = Reader(fmt).columns(b"\n".join(lines) + b"\n")
     assert columns is not None
     assert columns.length == 500
     for index, line in enumerate(lines):
-        assert columns.reading(index) == form.parse(line)
+        assert columns.record(index) == fmt.parse(line)
 
 
 def test_what_depends_on_the_digits_is_read_line_by_line():
-    def parse(line: bytes) -> Reading | None:
+    def parse(line: bytes) -> LogRecord | None:
         # Only rank 0's lines are records.
-        return Reading(step=int(line[-4:]), rate=1.0) if b"rank 0" in line else None
+        return LogRecord(step=int(line[-4:]), rate=1.0) if b"rank 0" in line else None
 
-    form = replace(named("paddleclas"), parse=parse, anchors=(b"rank",))
-    assert shape_of(b"rank 0 step 0001", form) is None
+    fmt = replace(named("paddleclas"), parse=parse, anchors=(b"rank",))
+    assert shape_of(b"rank 0 step 0001", fmt) is None
 
 
 def test_a_file_of_many_shapes_is_read_line_by_line():
-    form = named("paddlevideo")
-    reader = Reader(form)
+    fmt = named("paddlevideo")
+    reader = Reader(fmt)
     lines = [f"{'word ' * (i + 1)}{paddlevideo(i, 0.5)}".encode() for i in range(600)]
     assert reader.columns(plain(b"\n".join(lines))) is None
+
+
+def test_a_block_that_ends_with_an_evaluation_is_as_any_other():
+    lines = []
+    for i in range(120):
+        lines.append(mmseg(i, 90.0 if i == 60 else 0.5))
+        if i == 59:
+            lines.append("2022-02-10 06:23:28,248 - mmseg - INFO - Iter(val) [100] mIoU: 0.41")
+    data = ("\n".join(lines) + "\n").encode()
+    size = data.index(b"\n", data.index(b"Iter(val)")) + 1
+    options = ParseOptions(world_size=1, batch_size_per_device=16)
+    whole = extract_stream(io.BytesIO(data), "x", options)
+    cut = extract_stream(io.BytesIO(data), "x", options, size)
+    assert whole.throughput == pytest.approx(BATCH * 2)
+    assert cut.throughput == whole.throughput

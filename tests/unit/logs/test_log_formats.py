@@ -8,16 +8,17 @@ import pytest
 from pytest_dlperf.core.errors import UnknownNameError, UsageError
 from pytest_dlperf.core.log_pattern import pattern
 from pytest_dlperf.measure.logs import registry, user_pattern
-from pytest_dlperf.measure.logs.extract import LogResult, Question, extract
+from pytest_dlperf.measure.logs.extract import LogResult, extract
+from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from tests.helpers.log_lines import WRITERS, mlperf
 from tests.helpers.log_writer import BATCH, Writer, log
 from tests.helpers.paddle_lines import paddleclas, paddlevideo, plsc
 
 
-def read(tmp_path: Path, text: str, **question: object) -> LogResult:
+def read(tmp_path: Path, text: str, **options: object) -> LogResult:
     path = tmp_path / "x_gpu1_bs16.log"
     path.write_text(text, encoding="utf-8")
-    return extract(path, Question(**question))  # type: ignore[arg-type]
+    return extract(path, ParseOptions(**options))  # type: ignore[arg-type]
 
 
 def codes(result: LogResult) -> set[str]:
@@ -121,7 +122,7 @@ def test_a_path_that_contradicts_its_log_is_a_problem(tmp_path: Path) -> None:
     path = tmp_path / "x_gpu8_amp.log"
     path.write_text("GPUs used: 4\n+ precision=fp32\n" + log(paddleclas), encoding="utf-8")
 
-    result = extract(path, Question())
+    result = extract(path, ParseOptions())
 
     assert {"world-size-mismatch", "precision-mismatch"} <= codes(result)
     assert result.throughput == pytest.approx(4 * BATCH / 0.5)
@@ -131,19 +132,19 @@ def test_a_rate_that_cannot_be_scaled_is_not_given(tmp_path: Path) -> None:
     path = tmp_path / "train.log"
     path.write_text(log(paddleclas), encoding="utf-8")
 
-    result = extract(path, Question())
+    result = extract(path, ParseOptions())
 
     assert result.throughput is None
     assert "unknown-scale" in codes(result)
 
 
 def test_a_users_own_pattern(tmp_path: Path) -> None:
-    form = user_pattern.of_pattern(
+    fmt = user_pattern.of_pattern(
         pattern(r"it (?P<step>\d+) (?P<rate>\S+) it/s", scope="device", unit="clips")
     )
     lines = [f"it {i} 32.0 it/s" for i in range(150)]
 
-    result = read(tmp_path, "\n".join(lines), form=form, world_size=2)
+    result = read(tmp_path, "\n".join(lines), fmt=fmt, world_size=2)
 
     assert result.throughput == pytest.approx(64)
     assert result.unit == "clips"
@@ -213,3 +214,44 @@ def test_the_first_loss_of_a_line_counts(tmp_path: Path) -> None:
     text = log(paddleclas).replace("loss:  5.08", "CELoss: nan, loss: 5.08")
 
     assert "loss-not-finite" in codes(read(tmp_path, text))
+
+
+def test_the_order_in_which_formats_take_a_log_is_this() -> None:
+    assert list(registry.formats()) == [
+        "dlperf",
+        "paddleclas",
+        "paddleclas2020",
+        "paddleclas2021",
+        "paddleseg",
+        "paddlevideo",
+        "paddlenlp-bert",
+        "paddlenlp-transformer",
+        "paddlenlp-trainer",
+        "plsc",
+        "plsc2021",
+        "plsc2022",
+        "ngc-pytorch",
+        "ngc-mxnet",
+        "ngc-tensorflow",
+        "ngc-nvlog",
+        "ngc-tensorflow-bert",
+        "ngc-pytorch-bert",
+        "ngc-transformer",
+        "mmseg",
+        "mmcv-json",
+        "tf2-timehistory",
+        "tsm",
+        "imagenet",
+        "torchvision",
+        "torchtitan",
+        "megatron",
+        "deepspeed",
+        "deepspeed2021",
+        "huggingface",
+        "lightning",
+        "mlperf",
+    ]
+
+
+def test_a_broken_event_of_mlperf_is_not_a_record() -> None:
+    assert registry.named("mlperf").parse(b':::MLLOG {"key": {}, "value": 1}') is None

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_dlperf.measure.logs.clean import BLOCK_BYTES, blocks
-from pytest_dlperf.measure.logs.extract import Question, of_blocks
+from pytest_dlperf.measure.logs.clean import BLOCK_BYTES
+from pytest_dlperf.measure.logs.extract import extract_stream
+from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from pytest_dlperf.measure.logs.registry import formats
 from tests.helpers.log_lines import WRITERS
 from tests.helpers.log_writer import log
@@ -51,9 +52,9 @@ def mutated(draw: st.DrawFn) -> bytes:
 
 
 def check(data: bytes, name: str | None, *, block: int = 256) -> None:
-    form = None if name is None else formats()[name]
-    question = Question(form=form, skip=1, world_size=2, batch_size_per_device=4)
-    result = of_blocks(blocks(io.BytesIO(data), block), path="x", question=question)
+    fmt = None if name is None else formats()[name]
+    options = ParseOptions(fmt=fmt, skip=1, world_size=2, batch_size_per_device=4)
+    result = extract_stream(io.BytesIO(data), "x", options, block)
     values = result.to_json()
     json.dumps(values, allow_nan=False)
     rates = [values["throughput"], *(values["estimates"] or {}).values()]
@@ -118,7 +119,7 @@ def test_memory_does_not_grow_with_the_log() -> None:
             return text if self.left > 0 else b""
 
     tracemalloc.start()
-    of_blocks(blocks(Endless()), path="x_gpu1", question=Question())  # type: ignore[arg-type]
+    extract_stream(Endless(), "x_gpu1", ParseOptions())  # type: ignore[arg-type]
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_dlperf.measure.logs.extract import LogResult, Question, extract
+from pytest_dlperf.measure.logs.extract import LogResult, extract
+from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from tests.helpers.log_lines import imagenet, mmengine_epochs, torchvision, tsm
 from tests.helpers.log_writer import BATCH, log
 from tests.helpers.nvidia_lines import ngc_pytorch
@@ -21,10 +22,10 @@ from tests.helpers.paddle_lines import (
 )
 
 
-def read(tmp_path: Path, text: str, **question: object) -> LogResult:
+def read(tmp_path: Path, text: str, **options: object) -> LogResult:
     path = tmp_path / "x_gpu1_bs16.log"
     path.write_text(text, encoding="utf-8")
-    return extract(path, Question(**question))  # type: ignore[arg-type]
+    return extract(path, ParseOptions(**options))  # type: ignore[arg-type]
 
 
 def codes(result: LogResult) -> set[str]:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.measure.logs import path_words
-from pytest_dlperf.measure.logs.extract import LogResult, Question, extract
+from pytest_dlperf.measure.logs.extract import LogResult, extract
+from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from tests.helpers.log_lines import (
     huggingface,
     imagenet,
@@ -21,10 +22,10 @@ from tests.helpers.log_writer import BATCH, log
 from tests.helpers.paddle_lines import paddleclas2020, paddleclas_dynamic, paddleseg
 
 
-def read(path: Path, text: str, **question: object) -> LogResult:
+def read(path: Path, text: str, **options: object) -> LogResult:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
-    return extract(path, Question(**question))  # type: ignore[arg-type]
+    return extract(path, ParseOptions(**options))  # type: ignore[arg-type]
 
 
 def codes(result: LogResult) -> set[str]:
@@ -275,16 +276,16 @@ def test_a_sampler_may_stand_before_the_batch(nameless: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "missing", "known"),
+    ("options", "missing", "known"),
     [
         ({"world_size": 8}, "the batch size", "world size"),
         ({"batch_size_per_device": 8}, "the world size", "batch size"),
     ],
 )
 def test_the_sentence_names_what_is_missing(
-    nameless: Path, question: dict[str, int], missing: str, known: str
+    nameless: Path, options: dict[str, int], missing: str, known: str
 ) -> None:
-    sentence = message(read(nameless, log(torchvision), **question), "unknown-scale")
+    sentence = message(read(nameless, log(torchvision), **options), "unknown-scale")
 
     assert missing in sentence
     assert known not in sentence

@@ -12,14 +12,14 @@ import pytest
 
 from pytest_dlperf.cli import main
 from pytest_dlperf.measure.logs import registry, third_party
-from pytest_dlperf.measure.logs.declare import Format, Reading
+from pytest_dlperf.measure.logs.declare import Format, LogRecord
 from tests.helpers.log_writer import log
 from tests.helpers.paddle_lines import plsc
 
 Declare = Callable[..., None]
 
 
-def form(**values: object) -> Format:
+def fmt(**values: object) -> Format:
     known: dict[str, object] = {
         "name": "theirs",
         "scope": "global",
@@ -53,7 +53,7 @@ def declare(monkeypatch: pytest.MonkeyPatch) -> Iterator[Declare]:
     forget()
 
 
-def raising(line: bytes) -> Reading | None:
+def raising(line: bytes) -> LogRecord | None:
     raise IndexError("no such field")
 
 
@@ -61,9 +61,9 @@ BROKEN = {
     "no module": (None, "nonesuch_formats:FORMAT", "ModuleNotFoundError"),
     "no attribute": (None, "their_formats:NONESUCH", "AttributeError"),
     "no format": (42, "their_formats:FORMAT", "Format"),
-    "no anchors": (form(anchors=()), "their_formats:FORMAT", "anchors"),
-    "empty anchor": (form(anchors=(b"",)), "their_formats:FORMAT", "anchors"),
-    "words": (form(anchors="step"), "their_formats:FORMAT", "anchors"),
+    "no anchors": (fmt(anchors=()), "their_formats:FORMAT", "anchors"),
+    "empty anchor": (fmt(anchors=(b"",)), "their_formats:FORMAT", "anchors"),
+    "words": (fmt(anchors="step"), "their_formats:FORMAT", "anchors"),
 }
 
 
@@ -90,7 +90,7 @@ def test_a_broken_entry_point_stops_only_who_needs_it(
 def test_a_parser_that_fails_is_named(
     declare: Declare, tmp_path: Path, capsys: pytest.CaptureFixture[str], parse: object
 ) -> None:
-    declare(form(parse=parse, by_shape=True))
+    declare(fmt(parse=parse, by_shape=True))
     path = tmp_path / "x.log"
     path.write_text("their step 1\n" + log(plsc))
 
@@ -104,7 +104,7 @@ def test_a_parser_that_fails_is_named(
 def test_a_format_of_another_package_is_read(
     declare: Declare, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    declare(form(parse=lambda line: Reading(step=int(line.split()[2]), rate=32.0)))
+    declare(fmt(parse=lambda line: LogRecord(step=int(line.split()[2]), rate=32.0)))
     path = tmp_path / "x.log"
     path.write_text("".join(f"their step {i}\n" for i in range(150)))
 

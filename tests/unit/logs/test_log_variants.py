@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_dlperf.measure.logs.extract import LogResult, Question, extract
+from pytest_dlperf.measure.logs.extract import LogResult, extract
+from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from tests.helpers.log_lines import (
     deepspeed,
     deepspeed2022,
@@ -27,7 +28,7 @@ from tests.helpers.paddle_lines import paddleclas_dynamic, paddlevideo, plsc2022
 
 def read(path: Path, text: str) -> LogResult:
     path.write_text(text, encoding="utf-8")
-    return extract(path, Question())
+    return extract(path, ParseOptions())
 
 
 def codes(result: LogResult) -> set[str]:
@@ -253,7 +254,7 @@ def test_a_resumed_run_has_its_own_warm_up(named: Path, text: str, iterations: i
 def test_a_resumed_runs_bar_counts_from_where_it_began(named: Path) -> None:
     result = read(named, "\n".join(huggingface(i, 1.0) for i in range(50, 150)))
 
-    # Stretches of five seconds are joined, and one of them straddles the warm-up.
+    # RateSeries of five seconds are joined, and one of them straddles the warm-up.
     assert 45 <= result.iterations <= 50
     assert result.throughput == pytest.approx(BATCH)
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from pytest_dlperf.measure.logs.extract import Question, extract
+from pytest_dlperf.measure.logs.extract import extract
+from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from tests.unit.logs.test_log_columns import assert_same, both_ways
 
 ROOT = Path(__file__).parents[3]
@@ -47,7 +48,7 @@ OURS = {
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=[entry["path"] for entry in ENTRIES])
 def test_a_real_log_agrees_with_its_index(entry: dict[str, Any]) -> None:
-    result = extract(LOGS / entry["path"], Question())
+    result = extract(LOGS / entry["path"], ParseOptions())
 
     assert result.format == FORMATS[entry["format"]]
     assert result.world_size == entry["world_size"]

@@ -39,7 +39,7 @@ def read(folder: Path, lines: list[str], **keys: Any) -> tuple[float, str]:
 @pytest.mark.parametrize("loss", ["nan", "-inf", "NaN,", "tensor(nan,", "Infinity"])
 def test_a_users_loss_that_is_no_number_is_an_error(tmp_path: Path, loss: str):
     lines = [line(i, loss=loss if i > 15 else "1.5") for i in range(1, 21)]
-    with pytest.raises(CaseError, match="the last loss in the log is no finite number"):
+    with pytest.raises(CaseError, match="the last loss in the log is not a finite number"):
         read(tmp_path, lines, log_format=pattern(OWN))
 
 
@@ -47,7 +47,7 @@ def test_a_users_loss_that_is_no_number_is_an_error(tmp_path: Path, loss: str):
 @pytest.mark.parametrize("count", [20, 3000])
 def test_a_known_formats_loss_that_is_no_number_is_an_error(tmp_path: Path, loss: str, count: int):
     lines = [paddlevideo(i, loss=loss if i > 15 else "1.5") for i in range(count)]
-    with pytest.raises(CaseError, match="the last loss in the log is no finite number"):
+    with pytest.raises(CaseError, match="the last loss in the log is not a finite number"):
         read(tmp_path, lines, log_format="paddlevideo")
 
 
@@ -111,7 +111,7 @@ def test_another_unit_than_the_logs_is_an_error(
         (
             [line(i) for i in (1, 16, 31)],
             {"log_format": pattern(OWN)},
-            "no print lies wholly within steps 11 to 20; print more often",
+            "no print is wholly within steps 11 to 20; print more often",
         ),
         (CLIPS[:15], {}, "it looks like the format 'paddlevideo'"),
     ],

@@ -1,1 +1,1 @@
-"""One module a format: what its numbers mean, and how a line is read."""
+"""The built-in log formats: a module for each family of programs, with one table of formats."""

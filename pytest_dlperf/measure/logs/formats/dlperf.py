@@ -1,29 +1,24 @@
-"""Our own records: ``pytest_dlperf/worker/records.py``, one JSON line a span, one file a rank."""
+"""The format of our own records, which ``pytest_dlperf/worker/records.py`` writes."""
 
 from __future__ import annotations
 
-import json
-import math
-from typing import Any, Final
+from typing import Final
 
-from pytest_dlperf.measure.logs.declare import Format, Reading
+from pytest_dlperf.measure.logs.declare import Format, LogRecord, built_in, json_count, json_object
 
 
-def parse(line: bytes) -> Reading | None:
+def _span(line: bytes) -> LogRecord | None:
     """Read a span."""
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
+    record = json_object(line)
+    if record is None or record.get("record") != "span":
         return None
-    if not isinstance(record, dict) or record.get("record") != "span":
-        return None
-    first, last = _number(record.get("first_step")), _number(record.get("last_step"))
-    seconds, work = _number(record.get("seconds")), _number(record.get("work"))
+    first, last = json_count(record.get("first_step")), json_count(record.get("last_step"))
+    seconds, work = json_count(record.get("seconds")), json_count(record.get("work"))
     if first is None or last is None or not seconds or not work or last < first:
         return None
     iterations = int(last) - int(first) + 1
-    wait = _number(record.get("data_wait_seconds"))
-    return Reading(
+    wait = json_count(record.get("data_wait_seconds"))
+    return LogRecord(
         start=int(first),
         step=int(last),
         rate=work / seconds,
@@ -33,20 +28,15 @@ def parse(line: bytes) -> Reading | None:
     )
 
 
-def _number(value: Any) -> float | None:
-    """Return a number that is not negative, not huge and not NaN."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:
-        return None
-    return float(value) if math.isfinite(value) else None
-
-
-FORMAT: Final = Format(
-    name="dlperf",
-    scope="device",
-    averaging="window",
-    unit="samples",
-    counter="global",
-    anchors=(b'"span"',),
-    parse=parse,
-    by_shape=True,
+FORMATS: Final = built_in(
+    # One JSON line for each span, one file for each rank.
+    Format(
+        name="dlperf",
+        scope="device",
+        averaging="window",
+        unit="samples",
+        counter="global",
+        anchors=(b'"span"',),
+        parse=_span,
+    ),
 )

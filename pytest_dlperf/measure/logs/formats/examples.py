@@ -1,0 +1,121 @@
+"""Formats of the example programs of TensorFlow and PyTorch, and of programs made from them."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pytest_dlperf.measure.logs.declare import Field, Format, LogRecord, Loss, built_in, parser
+
+_time_history = parser(
+    re.compile(rb"between steps (?P<start>\d{1,15}) and (?P<step>\d{1,15})"),
+    rate=Field(rb"seconds, ", rb" examples/second"),
+)
+_time_history_2019 = parser(
+    re.compile(rb"'global step': ?(?P<step>\d{1,15}),"),
+    rate=Field(rb"'examples_per_second': "),
+)
+
+
+def _time_histories(line: bytes) -> LogRecord | None:
+    """Read a record; absl and the TensorFlow logger may both print it, which is one record."""
+    return _time_history(line) or _time_history_2019(line)
+
+
+FORMATS: Final = built_in(
+    # TensorFlow 2 official models: ``TimeHistory`` of ``official/utils/misc/keras_utils.py``. In
+    # 2019 it printed ``BenchmarkMetric: {'global step':100, …}`` with the end of the window alone.
+    Format(
+        name="tf2-timehistory",
+        scope="global",
+        averaging="window",
+        unit="images",
+        first_step=1,
+        counter="global",
+        anchors=(b"TimeHistory:", b"BenchmarkMetric:"),
+        parse=_time_histories,
+        batch_of="global",
+    ),
+    # The TSM repository's own ``main.py``: like the ImageNet example, with ``, lr:`` after the
+    # step. One process drives all devices (``DataParallel``), so the time is that of the global
+    # batch, and ``--batch-size`` counts it. The mean in brackets is used, as there.
+    Format(
+        name="tsm",
+        scope="process",
+        averaging="running",
+        resolution=0.001,
+        unit="clips",
+        anchors=(b"Epoch: [",),
+        parse=parser(
+            re.compile(
+                rb"Epoch: \[(?P<epoch>\d{1,9})\]"
+                rb"\[(?P<step>\d{1,15})/(?P<epoch_steps>\d{1,15})\], lr: "
+            ),
+            seconds=Field(rb"\bTime [\d.]{1,16} \("),
+            data_wait_seconds=Field(rb"\bData [\d.]{1,16} \("),
+            loss=Loss(rb"\bLoss "),
+        ),
+        batch_of="global",
+    ),
+    # The ImageNet example of PyTorch: ``examples/imagenet/main.py``. ``Time`` is the printed
+    # iteration alone, the mean of the epoch so far is in brackets. The mean is used: where data is
+    # short its batches come in bursts, and one iteration in ten or a hundred may show none of the
+    # waiting. Every process counts its own share of the batch; ``-b`` is that of the node.
+    Format(
+        name="imagenet",
+        scope="process",
+        averaging="running",
+        resolution=0.001,
+        unit="images",
+        anchors=(b"Epoch: [",),
+        parse=parser(
+            re.compile(
+                rb"Epoch: \[(?P<epoch>\d{1,9})\]"
+                rb"\[\s{0,12}(?P<step>\d{1,15})/(?P<epoch_steps>\d{1,15})\]\s"
+            ),
+            seconds=Field(rb"\bTime\s{1,12}[\d.]{1,16} \(\s{0,12}"),
+            data_wait_seconds=Field(rb"\bData\s{1,12}[\d.]{1,16} \(\s{0,12}"),
+            loss=Loss(rb"\bLoss\s{1,12}"),
+        ),
+        batch_of="node",
+    ),
+    # torchvision's references: ``MetricLogger`` of ``references/classification/utils.py``.
+    # Detection, DETR, DeiT and MAE have the same. ``time`` is the mean of the last 20 iterations,
+    # the wait for data within it. ``img/s`` is that of the last iteration without the wait, and is
+    # not used. A test's lines begin with ``Test:``.
+    Format(
+        name="torchvision",
+        scope="process",
+        averaging="window",
+        unit="images",
+        anchors=(b"Epoch: [",),
+        parse=parser(
+            re.compile(
+                rb"\bEpoch: \[(?P<epoch>\d{1,9})\] {1,4}"
+                rb"\[ {0,14}(?P<step>\d{1,15})/(?P<epoch_steps>\d{1,15})\] {1,4}eta: "
+            ),
+            seconds=Field(rb" time: "),
+            data_wait_seconds=Field(rb" data: "),
+            loss=Loss(rb" loss: "),
+        ),
+    ),
+    # torchtitan: ``components/metrics.py``; tokens a second of one device since the last print.
+    # Called ``wps`` in ``train.py`` of 2024. Validation has a line of the same kind that begins
+    # with ``validate step:``.
+    Format(
+        name="torchtitan",
+        scope="device",
+        averaging="window",
+        unit="tokens",
+        first_step=1,
+        counter="global",
+        anchors=(b"tps:", b"wps:"),
+        parse=parser(
+            Field(rb"\bstep: {1,12}"),
+            excluded=(b"validate step",),
+            required={"rate"},
+            rate=Field(rb"\b(?:tps|wps): {1,12}"),
+            loss=Loss(rb"\bloss: {1,12}"),
+        ),
+    ),
+)

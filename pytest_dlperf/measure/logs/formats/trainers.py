@@ -1,0 +1,249 @@
+"""Formats of training libraries: Megatron-LM, DeepSpeed, Hugging Face, Lightning and MLPerf."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pytest_dlperf.measure.logs.declare import (
+    Field,
+    Format,
+    LogRecord,
+    Loss,
+    built_in,
+    finite,
+    json_count,
+    json_loss,
+    json_object,
+    parser,
+)
+
+_ITERATION: Final = Field(rb"\biteration {1,12}", rb"/")
+_ITERATIONS: Final = Field(rb"\biteration {1,12}\d{1,15}/ {0,12}")
+_MILLISECONDS: Final = Field(rb"elapsed time per iteration \(ms\): {0,12}")
+_GLOBAL_BATCH: Final = Field(rb"\b(?:global|gloabl) batch size: {1,12}")
+_SAMPLES_A_SECOND: Final = Field(rb"\bsamples(?: per second|/sec): {1,12}")
+_LM_LOSS: Final = Loss(rb"\blm[ _]loss:? {1,12}")
+
+
+def _megatron(line: bytes) -> LogRecord | None:
+    """Read a record; its rate is made from the batch where the line has one."""
+    step = _ITERATION.whole(line)
+    milliseconds = _MILLISECONDS(line)
+    if step is None or milliseconds is None or milliseconds <= 0:
+        return None
+    batch = _GLOBAL_BATCH(line)
+    return LogRecord(
+        step=step,
+        total=_ITERATIONS.whole(line),
+        rate=_SAMPLES_A_SECOND(line) if batch is None else batch / milliseconds * 1000,
+        work=batch,
+        seconds=milliseconds / 1000,
+        loss=_LM_LOSS(line),
+    )
+
+
+_CLOCK: Final = rb"(?:(?P<hours>\d{1,6}):)?(?P<minutes>\d\d):(?P<seconds>\d\d)"
+_HUGGINGFACE_BAR: Final = re.compile(
+    rb"^(?:\d{1,5}:)?\s{0,8}\d{1,3}%\|[^|\n]{0,400}\| {0,8}(?P<done>\d{1,15})/(?P<total>\d{1,15}) "
+    rb"\[" + _CLOCK + rb"<[\d:?]{1,16}, {1,4}[\d.?]{1,9}(?:it/s|s/it)"
+)
+_WHOLE: Final = Field(rb"'?train_samples_per_second'?\s{0,32}[:=] {0,8}'?")
+_WHOLE_SECONDS: Final = Field(rb"'train_runtime': '?")
+_HUGGINGFACE_LOSS: Final = Loss(rb"{'loss': '?")
+_TOTAL: Final = Field(rb"\bTotal optimization steps = ")
+_TRAINING: Final = b"***** Running training"
+_NOT_TRAINING: Final = re.compile(rb"\*{5} Running (?:Evaluation|Prediction)")
+
+_LIGHTNING_BAR: Final = re.compile(
+    rb"\bEpoch (?P<epoch>\d{1,9}):(?: :)? {1,8}\d{1,3}%\|[^|\n]{0,400}\| {0,8}"
+    rb"(?P<done>\d{1,15})/\d{1,15} \[" + _CLOCK + rb"<"
+)
+_RICH_BAR: Final = re.compile(
+    rb"\bEpoch (?P<epoch>\d{1,9})/-?\d{1,9} [^\d\n]{1,400}(?P<done>\d{1,15})/\d{1,15} "
+    rb"(?P<hours>\d{1,6}):(?P<minutes>\d\d):(?P<seconds>\d\d) \xe2\x80\xa2 "
+)
+_VALIDATION: Final = re.compile(rb"^\s{0,8}Validat(?:ing|ion)\b")
+_LIGHTNING_LOSS: Final = Loss(rb"\b(?:train_)?loss(?:_step)?(?:=|: )")
+
+
+def _mean_seconds(bar: re.Match[bytes]) -> float | None:
+    """Return the mean seconds of a step, or None before the first step and second."""
+    hours, minutes, seconds = (int(bar[part] or 0) for part in ("hours", "minutes", "seconds"))
+    done, elapsed = int(bar["done"]), hours * 3600 + minutes * 60 + seconds
+    return None if done < 1 or elapsed < 1 else elapsed / done
+
+
+def _huggingface(line: bytes) -> LogRecord | None:
+    """Read a state of the bar, or words without a step; a line may have both.
+
+    A bar does not end its line: a dictionary that is printed next follows it there.
+    """
+    bar = _HUGGINGFACE_BAR.match(line)
+    whole, whole_seconds, loss = _WHOLE(line), _WHOLE_SECONDS(line), _HUGGINGFACE_LOSS(line)
+    if bar is None:
+        total = _TOTAL.whole(line)
+        aside = 0 if _TRAINING in line else 1 if _NOT_TRAINING.search(line) else None
+        words = (whole, whole_seconds, loss, total, aside)
+        if all(word is None for word in words):
+            return None
+        return LogRecord(
+            step=-1,
+            loss=loss,
+            whole_run=whole,
+            whole_seconds=whole_seconds,
+            total=total,
+            aside=aside,
+        )
+    seconds = _mean_seconds(bar)
+    if seconds is None:
+        return None
+    return LogRecord(
+        step=int(bar["done"]),
+        total=int(bar["total"]),
+        seconds=seconds,
+        loss=loss,
+        whole_run=whole,
+        whole_seconds=whole_seconds,
+    )
+
+
+def _lightning(line: bytes) -> LogRecord | None:
+    """Read a state of the bar, or that validation begins."""
+    bar = _LIGHTNING_BAR.search(line) or _RICH_BAR.search(line)
+    if bar is None:
+        return LogRecord(step=-1, aside=1) if _VALIDATION.match(line) else None
+    seconds = _mean_seconds(bar)
+    if seconds is None:
+        return None
+    return LogRecord(
+        epoch=int(bar["epoch"]),
+        step=int(bar["done"]),
+        seconds=seconds,
+        loss=_LIGHTNING_LOSS(line),
+    )
+
+
+_MLPERF: Final = b":::MLLOG"
+
+
+def _mlperf(line: bytes) -> LogRecord | None:
+    """Read a ``tracked_stats`` or ``throughput`` event that names its step."""
+    event = json_object(line.partition(_MLPERF)[2])
+    # A tuple, since a broken line's key may be an object, which has no hash.
+    if event is None or event.get("key") not in ("tracked_stats", "throughput"):
+        return None
+    value, metadata = event.get("value"), event.get("metadata")
+    rate = finite(value.get("throughput") if isinstance(value, dict) else value)
+    step = json_count(metadata.get("step")) if isinstance(metadata, dict) else None
+    if rate is None or step is None:
+        return None
+    loss = value.get("loss", value.get("train_loss")) if isinstance(value, dict) else None
+    return LogRecord(step=int(step), rate=rate, loss=json_loss(loss))
+
+
+FORMATS: Final = built_in(
+    # Megatron-LM: ``training_log`` of ``megatron/training/training.py``. Milliseconds of an
+    # iteration over the window, and the global batch on the same line (``gloabl batch size`` in
+    # Ascend's fork). ROCm's fork and Primus print a mean of recent iterations after a slash, which
+    # is not used. GPT-NeoX (``megatron/logging.py``) and older Megatron-DeepSpeed name no batch
+    # but the samples a second of all devices.
+    Format(
+        name="megatron",
+        scope="global",
+        averaging="window",
+        unit="sequences",
+        first_step=1,
+        counter="global",
+        anchors=(b"elapsed time per iteration (ms):",),
+        parse=_megatron,
+    ),
+    # DeepSpeed: ``ThroughputTimer`` of ``deepspeed/utils/timer.py``. ``CurrSamplesPerSec`` is the
+    # global batch over the time of the printed step; the running mean next to it starts with the
+    # second step and is not used.
+    Format(
+        name="deepspeed",
+        scope="global",
+        averaging="iteration",
+        unit="samples",
+        first_step=1,
+        counter="global",
+        anchors=(b"CurrSamplesPerSec=",),
+        parse=parser(
+            Field(rb"/global_step="),
+            required={"rate"},
+            rate=Field(rb"\bCurrSamplesPerSec="),
+        ),
+    ),
+    # DeepSpeed before 0.7: ``0/40, SamplesPerSec=…`` of ``deepspeed/utils/timer.py``. A running
+    # mean over all devices that leaves out two steps. With gradients accumulated a step is a micro
+    # step, and only the mean has those between updates: ``CurrSamplesPerSec``, which came before
+    # ``global_step`` did, is not used. The mean runs on where an epoch begins and the counter does
+    # not: without an epoch such a log counts as several runs, and has no throughput.
+    Format(
+        name="deepspeed2021",
+        scope="global",
+        averaging="running",
+        running_since=3,
+        unit="samples",
+        first_step=1,
+        counter="global",
+        anchors=(b"SamplesPerSec=",),
+        parse=parser(
+            re.compile(rb"[\] ]\d{1,9}/(?P<step>\d{1,15}), (?:RunningAvg)?SamplesPerSec="),
+            rate=Field(rb", (?:RunningAvg)?SamplesPerSec="),
+        ),
+    ),
+    # Hugging Face Trainer: its progress bar, and ``speed_metrics`` of ``trainer_utils.py``. The
+    # bar of ``trainer_callback.py`` has no words before it: `` 5%|#  | 50/1000 [00:25<08:03,
+    # 1.97it/s]`` counts updates of the whole run over the time since it began, a running mean.
+    # Evaluation has another bar. Rates are printed once, of the whole run, warm-up and all.
+    Format(
+        name="huggingface",
+        scope="process",
+        averaging="running",
+        running_since=1,
+        unit="samples",
+        first_step=1,
+        counter="global",
+        anchors=(
+            b"it/s",
+            b"s/it",
+            b"train_samples_per_second",
+            b"{'loss':",
+            b"***** Running ",
+            b"Total optimization steps",
+        ),
+        parse=_huggingface,
+        bar=True,
+        last_resort=True,
+    ),
+    # Lightning: the bars of ``pytorch_lightning/callbacks/progress``: ``Epoch 0:  10%|#  | 50/500
+    # [00:25<03:45, 2.00it/s]`` of ``tqdm_progress.py``, and that of ``rich_progress.py``.
+    # Iterations done over the time since the epoch began, a running mean. Before 2.0 the bar goes
+    # on while validation does, so nothing of an epoch counts after that.
+    Format(
+        name="lightning",
+        scope="process",
+        averaging="running",
+        running_since=1,
+        unit="samples",
+        first_step=1,
+        anchors=(b"it/s", b"s/it"),
+        parse=_lightning,
+        bar=True,
+    ),
+    # MLPerf logging: ``mlperf_logging/mllog/mllog.py``; ``throughput`` is what submitters add. Its
+    # ``step`` counts epochs, samples or tokens, by the submitter; work is in proportion to it, so
+    # that work over time is right in each case.
+    Format(
+        name="mlperf",
+        scope="global",
+        averaging="window",
+        unit="samples",
+        first_step=1,
+        counter="global",
+        anchors=(_MLPERF,),
+        parse=_mlperf,
+    ),
+)

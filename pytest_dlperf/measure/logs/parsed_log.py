@@ -1,0 +1,121 @@
+"""Read one log: its format, its windows of counted iterations, and the facts that it states."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from pytest_dlperf.measure.logs import facts, rules
+from pytest_dlperf.measure.logs.clean import Sieve, lines_with, stamp
+from pytest_dlperf.measure.logs.declare import Format
+from pytest_dlperf.measure.logs.facts import Facts
+from pytest_dlperf.measure.logs.records import Reader
+from pytest_dlperf.measure.logs.registry import sniff
+from pytest_dlperf.measure.logs.timeline import Counted, Timeline
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ParseOptions:
+    """How a log is to be read, and what the user or the case says of its run; None is unknown."""
+
+    #: None: the one that reads the most lines.
+    fmt: Format | None = None
+    rule: str = "time-weighted"
+    skip: int = 50
+    until: int | None = None
+    batch_size_per_device: int | None = None
+    world_size: int | None = None
+    #: Only compared with what the log says.
+    precision: str | None = None
+    devices_per_node: int | None = None
+
+    @property
+    def last(self) -> int | None:
+        """The last iteration that the rule takes; None: to the end."""
+        return rules.last_step(self.until) if self.rule in rules.BY_LABEL else self.until
+
+
+@dataclass(kw_only=True, slots=True)
+class ParsedLog:
+    """One log as it was read: all that its result is made of."""
+
+    path: str
+    options: ParseOptions
+    fmt: Format
+    timeline: Timeline
+    log_facts: Facts
+    path_facts: Facts
+
+    @property
+    def has_several_runs(self) -> bool:
+        """Whether the log holds more than one run."""
+        facts_say = self.log_facts.two_worlds is not None or bool(self.log_facts.restarts.word)
+        return self.timeline.several_runs or facts_say
+
+    @property
+    def better_choice(self) -> Counted | None:
+        """The rank or bar to count instead; None if the right one was counted.
+
+        Some logs show only at their end which it is.
+        """
+        lead = self.timeline.ranks.better_lead
+        bars = self.timeline.bars
+        total = bars.training if bars.is_unsure else None
+        return None if lead is None and total is None else Counted(lead=lead, bar_total=total)
+
+
+def read(
+    blocks: Iterable[bytes], path: str, options: ParseOptions, counted: Counted | None = None
+) -> ParsedLog | None:
+    """Read the plain blocks of a log; None if no line is a record of a known format.
+
+    ``counted`` is the rank or progress bar to count, where an earlier reading found it out.
+    """
+    log_facts = Facts()
+    fmt, blocks = _begin(_watched(blocks, log_facts), options.fmt, log_facts)
+    if fmt is None:
+        return None
+    timeline, reader = Timeline(fmt, counted or Counted()), Reader(fmt)
+    by_shape = fmt.by_shape and not rules.needs_stamps(options.rule)
+    for text in Sieve(fmt.anchors).texts(blocks):
+        columns = reader.columns(text) if by_shape else None
+        if columns is not None:
+            timeline.add_columns(columns)
+            continue
+        for line in lines_with(text, fmt.anchors):
+            record = fmt.parse(line.text)
+            if record is not None:
+                timeline.add(record, line.rank, stamp(line.text))
+    log_facts.look_at_end(fmt.anchors)
+    return ParsedLog(
+        path=path,
+        options=options,
+        fmt=fmt,
+        timeline=timeline,
+        log_facts=log_facts,
+        path_facts=facts.of_path(path),
+    )
+
+
+def _watched(blocks: Iterable[bytes], log_facts: Facts) -> Iterator[bytes]:
+    """Pass the blocks on, and take in what each says of the run."""
+    for block in blocks:
+        log_facts.watch(block)
+        yield block
+
+
+def _begin(
+    blocks: Iterator[bytes], known: Format | None, log_facts: Facts
+) -> tuple[Format | None, Iterable[bytes]]:
+    """Return the format, and the blocks from the first that has a record on.
+
+    Programs print their configuration before they train: later blocks are not searched for it.
+    """
+    for block in blocks:
+        log_facts.look(block)
+        fmt = known or sniff(block)
+        if fmt is not None and any(anchor in block for anchor in fmt.anchors):
+            log_facts.restarts.begin(fmt.anchors, block)
+            return fmt, itertools.chain([block], blocks)
+    return known, ()
