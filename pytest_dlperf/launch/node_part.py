@@ -1,4 +1,4 @@
-"""One node's share of a training on several: its place in the command, its word to the others.
+"""One node's part of a training on several: its place in the command, its word to the others.
 
 Each node is started by hand. What one of them learns the others learn from a folder that all
 of them see; where there is none, they learn it from the launcher's own timeouts.
@@ -13,25 +13,25 @@ from pathlib import Path
 from typing import Final
 
 from pytest_dlperf.core.errors import CaseError, UsageError
-from pytest_dlperf.core.place import Share
+from pytest_dlperf.core.place import NodePart
 
 _NODE_RANK: Final = "${NODE_RANK}"
 
 
-def fill_in(argv: tuple[str, ...], share: Share, *, what: str) -> tuple[str, ...]:
+def fill_in(argv: tuple[str, ...], part: NodePart, *, what: str) -> tuple[str, ...]:
     """Return ``argv`` with this node's place for the launcher's placeholders.
 
     Raises ``UsageError`` about ``what`` if the launcher leaves no place for a node's number.
     """
     if not any(_NODE_RANK in word for word in argv):
         raise UsageError(
-            f"{what} starts all nodes from the first one, and no share of a single node; leave "
+            f"{what} starts all nodes from the first one, not the part of a single node; leave "
             "--dlperf-node-rank out"
         )
     values = {
-        _NODE_RANK: str(share.node_rank),
-        "${MASTER_ADDR}": share.master_addr,
-        "${MASTER_PORT}": str(share.master_port),
+        _NODE_RANK: str(part.node_rank),
+        "${MASTER_ADDR}": part.master_addr,
+        "${MASTER_PORT}": str(part.master_port),
     }
     for name, value in values.items():
         argv = tuple(word.replace(name, value) for word in argv)
