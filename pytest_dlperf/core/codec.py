@@ -1,4 +1,4 @@
-"""Frozen dataclasses to and from plain JSON types, checked on the way in."""
+"""Converts frozen dataclasses to plain JSON types and back, and checks types on the way back."""
 
 from __future__ import annotations
 
@@ -46,11 +46,6 @@ def decode(kind: type[T], value: Any, where: str = "") -> T:
     return result
 
 
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
-
-
 def _decode(kind: Any, value: Any, where: str) -> Any:
     if kind is Any:
         return value
@@ -78,7 +73,7 @@ def _decode_generic(kind: Any, origin: Any, value: Any, where: str) -> Any:
         return _decode_union(kind, value, where)
     if origin is typing.Literal:
         if value not in typing.get_args(kind):
-            raise DecodeError(f"{where}: {value!r} is none of {typing.get_args(kind)}")
+            raise DecodeError(f"{where}: {value!r} is not one of {typing.get_args(kind)}")
         return value
     if origin is tuple:
         return _decode_tuple(kind, value, where)
@@ -154,3 +149,8 @@ def _scalar(kind: Any, value: Any, where: str) -> Any:
     if kind is float and not math.isfinite(value):
         raise DecodeError(f"{where}: {value} is not a finite number")
     return value
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)

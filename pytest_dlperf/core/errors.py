@@ -1,4 +1,4 @@
-"""Errors a user can act on: each says what, where, and what to do."""
+"""Exceptions for the user: each message says what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -8,23 +8,16 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def lookup(kind: str, name: str, table: Mapping[str, T]) -> T:
-    """Return ``table[name]``; raise ``UnknownNameError`` that lists what is known."""
-    if name not in table:
-        raise UnknownNameError(kind, name, tuple(table))
-    return table[name]
-
-
 class DlperfError(Exception):
     """Base of every error that this package raises on purpose."""
 
 
 class UsageError(DlperfError):
-    """An option, a marker or a command line says something that cannot be meant."""
+    """An option, a marker or a command line is invalid."""
 
 
 class UnknownNameError(UsageError):
-    """A name was not in a table; keeps the parts of the message."""
+    """A name is unknown; keeps the parts of the message."""
 
     def __init__(self, kind: str, name: str, known: tuple[str, ...]) -> None:
         super().__init__(f"unknown {kind} {name!r}; known: {', '.join(sorted(known))}")
@@ -55,3 +48,10 @@ class UpdateRefusedError(DlperfError):
 
 class HistoryError(DlperfError):
     """A history cannot be read or written, or is not what it claims to be."""
+
+
+def lookup(kind: str, name: str, table: Mapping[str, T]) -> T:
+    """Return ``table[name]``; raise ``UnknownNameError`` that lists what is known."""
+    if name not in table:
+        raise UnknownNameError(kind, name, tuple(table))
+    return table[name]

@@ -78,7 +78,7 @@ def test_a_known_slowdown_accounts_for_no_other_regression(
     other = compared(Verdict.REGRESSED, *interval)
     found = with_known(judgement(*SLOW, **{name: other}), KNOWN, BEFORE)
     assert (found.verdict, found.known) == (Verdict.REGRESSED, state)
-    assert ("does not account for that" in found.reason) is (state is None)
+    assert ("does not explain that" in found.reason) is (state is None)
     words = {"peak_memory": "memory grew", "speedup": "speedup fell", "anchor": "than the anchor"}
     assert (words[name] in found.reason) is (state is None)
 
@@ -117,9 +117,9 @@ def test_a_case_without_one_is_left_alone() -> None:
     ("value", "words"),
     [
         ({"issue": "#1", "change": "-4%"}, "give issue, until and change"),
-        ({"issue": "#1", "until": "soon", "change": "-4%"}, "until 'soon' is no date"),
+        ({"issue": "#1", "until": "soon", "change": "-4%"}, "until 'soon' is not a date"),
         ({"issue": "", "until": "2027-01-31", "change": "-4%"}, "issue is empty"),
-        ({"issue": "#1", "until": "2027-01-31", "change": "4%"}, "is no slowdown"),
+        ({"issue": "#1", "until": "2027-01-31", "change": "4%"}, "is not a slowdown"),
         ({"issue": "#1", "until": "2027-01-31", "change": "-4"}, "write 4% instead"),
         ({"issue": "#1", "until": "2027-01-31", "change": "-100%"}, "between -100 % and 0"),
         ("-4%", "give issue, until and change"),
