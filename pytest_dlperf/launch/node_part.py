@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_dlperf.core.errors import CaseError, UsageError
+from pytest_dlperf.core.place import NodePart
 
 _NODE_RANK: Final = "${NODE_RANK}"
 
