@@ -95,3 +95,10 @@ def parse_time(text: str, *, what: str) -> str:
 def amount(value: float) -> str:
     """Return ``value`` with four digits, or with its whole part if that has more; no exponent."""
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def whole_number(value: str, shown: str, least: int) -> int:
+    """Return a whole number that is not below ``least``; ``shown`` names it in an error."""
+    if not value.strip().isdecimal() or int(value) < least:
+        raise UsageError(f"{shown}={value}: give a whole number, {least} or more")
+    return int(value)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from pytest_dlperf.core.case import FRAMEWORKS, PRECISIONS
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.hosts import Host, parse_hostfile, parse_hosts
-from pytest_dlperf.core.quantity import parse_duration, parse_share
+from pytest_dlperf.core.quantity import parse_duration, parse_share, whole_number
 from pytest_dlperf.session.options import FLAG, OPTIONS, Option
 
 #: Returns the text of the option of a name without ``--dlperf-``, None without one.
@@ -58,13 +58,6 @@ def whole(value: str, option: Option) -> int:
 def whole_or_zero(value: str, option: Option) -> int:
     """Return a whole number, 0 or more."""
     return whole_number(value, option.shown, least=0)
-
-
-def whole_number(value: str, shown: str, least: int) -> int:
-    """Return a whole number that is not below ``least``; ``shown`` names it in an error."""
-    if not value.strip().isdecimal() or int(value) < least:
-        raise UsageError(f"{shown}={value}: give a whole number, {least} or more")
-    return int(value)
 
 
 def counts(value: str, option: Option) -> tuple[int, ...]:

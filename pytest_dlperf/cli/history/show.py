@@ -20,9 +20,8 @@ from pytest_dlperf.core.environment import short_commit
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.history import Bisection, Change, HistoryFound, Series
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.quantity import parse_share, parse_time
+from pytest_dlperf.core.quantity import parse_share, parse_time, whole_number
 from pytest_dlperf.report.figures import counted
-from pytest_dlperf.session.option_values import whole_number
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
