@@ -27,10 +27,9 @@ from pytest_dlperf.launch.base import find_program
 from pytest_dlperf.launch.process.lease import lease_holder
 from pytest_dlperf.launch.remote.keepers import keep
 from pytest_dlperf.launch.remote.package_copy import copy_package
-from pytest_dlperf.launch.remote.transport import transport_of
+from pytest_dlperf.launch.remote.transport import named_hosts, transport_of
 from pytest_dlperf.measure.devices import detect
 from pytest_dlperf.measure.nvml import open_nvml
-from pytest_dlperf.session.option_values import named_hosts
 
 
 def examine_hosts(text: str, *, ssh: str | None, python: str) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from pytest_dlperf.core.hosts import Host
 from pytest_dlperf.core.place import NodePart, Place
 from pytest_dlperf.core.scheduling import IN_JOB
 from pytest_dlperf.core.verdict import Rule
-from pytest_dlperf.session.option_values import Get, Given, named_hosts
+from pytest_dlperf.launch.remote.transport import named_hosts
+from pytest_dlperf.session.option_values import Get, Given
 from pytest_dlperf.store.history.name import Database, check_file, database_of, is_url
 
 _OFF: Final = "off"

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from pytest_dlperf.core.case import FRAMEWORKS, PRECISIONS
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.hosts import Host, parse_hostfile, parse_hosts
 from pytest_dlperf.core.quantity import parse_duration, parse_share, whole_number
 from pytest_dlperf.session.options import FLAG, OPTIONS, Option
 
@@ -109,14 +108,6 @@ def glob_and_share(value: str, option: Option) -> tuple[str, float]:
     """Return a pattern of case ids, and the share to slow them by."""
     glob, _, slower = value.rpartition(":")
     return glob or "*", parse_share(slower, what=option.shown)
-
-
-def named_hosts(value: str, here: Path) -> tuple[Host, ...]:
-    """Return the hosts of a list, or of the hostfile of that name; raise ``UsageError``."""
-    file = here / value
-    return (
-        parse_hostfile(file.read_text(encoding="utf-8")) if file.is_file() else parse_hosts(value)
-    )
 
 
 class Given:

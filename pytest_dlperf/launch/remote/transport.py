@@ -12,7 +12,7 @@ from functools import cache
 from typing import Final
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.hosts import Host, Reach, parse_hosts
+from pytest_dlperf.core.hosts import Host, Reach, parse_hostfile, parse_hosts
 
 #: They follow the user's own options, which win: ssh takes the first value of an option. ssh
 #: notices a cut link after 15 s, and never asks for a password.
@@ -106,3 +106,11 @@ def allocated_hosts(environment: Mapping[str, str] = os.environ) -> tuple[Host, 
         raise UsageError(f"scontrol cannot name the hosts of {nodes}: {done.stderr.strip()}")
     devices = environment.get("SLURM_GPUS_ON_NODE") or environment.get("SLURM_CPUS_ON_NODE", "1")
     return parse_hosts(",".join(f"{name}:{devices}" for name in done.stdout.split()))
+
+
+def named_hosts(value: str, here: Path) -> tuple[Host, ...]:
+    """Return the hosts of a list, or of the hostfile of that name; raise ``UsageError``."""
+    file = here / value
+    return (
+        parse_hostfile(file.read_text(encoding="utf-8")) if file.is_file() else parse_hosts(value)
+    )
