@@ -62,12 +62,12 @@ class Nvml:
         return [self._one(i, handle, since_us) for i, handle in enumerate(self._handles)]
 
     def processes(self) -> list[GpuProcesses]:
-        """Return who computes on every GPU now."""
+        """Return the processes that compute on every GPU now."""
         ask = self._module.nvmlDeviceGetComputeRunningProcesses
         found = []
         for index, handle in enumerate(self._handles):
-            found = self._ask(ask, handle, empty=[])
-            memory = None if found is None else {p.pid: p.usedGpuMemory for p in found}
+            running = self._ask(ask, handle, empty=[])
+            memory = None if running is None else {p.pid: p.usedGpuMemory for p in running}
             found.append(
                 GpuProcesses(index=index, uuid=self._uuid(handle), memory_by_process=memory)
             )
