@@ -83,10 +83,10 @@ def _disagreements(hosts: tuple[Host, ...], found: dict[str, Asked]) -> list[str
     return [one for one in words if one]
 
 
-def render_hosts(facts: dict[str, Any]) -> list[str]:
+def render_hosts(found: dict[str, Any]) -> list[str]:
     """Return the lines of what ``examine_hosts`` found of each host."""
     lines = []
-    for name, host in facts.get("hosts", {}).items():
+    for name, host in found.get("hosts", {}).items():
         frameworks = ", ".join(f"{k} {v}" for k, v in host["installed"]["frameworks"].items())
         devices = host["devices"]
         lines.append(
@@ -233,27 +233,27 @@ def _unwatched(gpus: int) -> list[str]:
     return [f"GPUs are not watched while ranks run (other processes, clocks, throttling): {found}"]
 
 
-def render(facts: dict[str, Any]) -> str:
+def render(found: dict[str, Any]) -> str:
     """Return the text of ``examine``'s findings."""
-    cores, classes = facts["cores"], facts["machine_class"]
-    gpus = ", ".join(facts["gpus"]) or "none"
+    cores, classes = found["cores"], found["machine_class"]
+    gpus = ", ".join(found["gpus"]) or "none"
     lines = [
         f"machine class   {classes['cpu']} (CPU cases)",
         f"                {classes['gpu'] or 'no GPU'} (GPU cases)",
         f"cores           {cores['host']} on the host, {cores['visible']} usable here",
-        f"GPUs            {gpus}; {facts['visible_gpus']} usable here",
-        f"shared memory   {_size(facts['shared_memory_bytes'])}",
-        f"locked memory   {_locked(facts['locked_memory'])}",
+        f"GPUs            {gpus}; {found['visible_gpus']} usable here",
+        f"shared memory   {_size(found['shared_memory_bytes'])}",
+        f"locked memory   {_locked(found['locked_memory'])}",
     ]
-    for name, version in facts["frameworks"].items():
+    for name, version in found["frameworks"].items():
         lines.append(f"framework       {name} {version or 'is not installed'}")
-    for name, path in facts["programs"].items():
+    for name, path in found["programs"].items():
         lines.append(f"program         {name}: {path or f'none (needed for {_PROGRAMS[name]})'}")
-    lines.append(f"locks           in {facts['runtime_folder']}")
-    lines.append(f"host lease      {facts['lease_holder'] or 'free'}")
-    lines += render_hosts(facts)
-    lines += [f"missing         {line}" for line in facts["missing"]]
-    lines += [f"PROBLEM         {line}" for line in facts["problems"]]
+    lines.append(f"locks           in {found['runtime_folder']}")
+    lines.append(f"host lease      {found['lease_holder'] or 'free'}")
+    lines += render_hosts(found)
+    lines += [f"missing         {line}" for line in found["missing"]]
+    lines += [f"PROBLEM         {line}" for line in found["problems"]]
     return "\n".join(lines)
 
 

@@ -6,7 +6,7 @@ import contextlib
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.arm import ReadyArm, Reported
 from pytest_dlperf.core.case import Case
@@ -15,6 +15,7 @@ from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.outcome import Against
 from pytest_dlperf.core.run import Problem, RunSummary
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
+from pytest_dlperf.core.wire import RunFacts
 from pytest_dlperf.flow.ab_imports import TwoTrees
 from pytest_dlperf.flow.runner import Runner, RunWithFacts, stays_disturbed
 from pytest_dlperf.judge.interleaved import judge_interleaved
@@ -42,7 +43,7 @@ class Compared:
     measurement: Measurement
     judgement: Judgement
     #: What the ranks of the first run reported.
-    facts: dict[str, Any]
+    facts: RunFacts
     against: Against
 
 
@@ -188,7 +189,7 @@ class _Pairs:
         with _naming_arm(self._case, self._arms[BEFORE]):
             return self._runners[side].launch(self._case, number, scaling=scaling)
 
-    def _told(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _told(self) -> tuple[RunFacts, RunFacts]:
         """Return what the ranks of the first pair reported."""
         return self._runs[NOW][0][1], self._runs[BEFORE][0][1]
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from pytest_dlperf.core.arm import ReadyArm, Reported
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.wire import RunFacts
 from pytest_dlperf.launch.arms.git import Difference, difference, known_modules, top_of
 from pytest_dlperf.launch.arms.imported import (
     Imported,
@@ -79,14 +78,14 @@ class TwoTrees:
             raise CaseError(f"cannot write {file}: {error.strerror}") from error
         return Reported(trees=paths, modules_file=str(file))
 
-    def _knows(self, *facts: Mapping[str, Any]) -> bool:
+    def _knows(self, *facts: RunFacts) -> bool:
         return self._matter and all("imports" in one for one in facts)
 
-    def is_unknown(self, now: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    def is_unknown(self, now: RunFacts, before: RunFacts) -> bool:
         """Return whether the arms should run different code and nothing shows that they did."""
         return self._matter and not self._knows(now, before) and not self.null(now, before)
 
-    def null(self, now: Mapping[str, Any], before: Mapping[str, Any]) -> str:
+    def null(self, now: RunFacts, before: RunFacts) -> str:
         """Return a note on arms that the user made the same on purpose; empty for other arms.
 
         HEAD and the working tree are the same if no file that the case imports differs; if one
@@ -108,7 +107,7 @@ class TwoTrees:
             "differs between the arms"
         )
 
-    def unaffected(self, case: Case, now: Mapping[str, Any], before: Mapping[str, Any]) -> str:
+    def unaffected(self, case: Case, now: RunFacts, before: RunFacts) -> str:
         """Return the sentence that no file which either arm of ``case`` imports differs.
 
         Empty if one does, if that is not known, and for a null comparison. Raises ``CaseError`` if
@@ -178,7 +177,7 @@ class TwoTrees:
                 f"arms, and both imported the same compiled one, {now.files[name][0]}; {_REMEDY}"
             )
 
-    def check(self, case: Case, now: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+    def check(self, case: Case, now: RunFacts, before: RunFacts) -> None:
         """Raise ``CaseError`` if a file that differs was imported the same in both arms."""
         if not self._knows(now, before):
             return
@@ -195,7 +194,7 @@ class TwoTrees:
             f"both arms to one tree: {_REMEDY}"
         )
 
-    def _imported(self, facts: Mapping[str, Any]) -> Imported:
+    def _imported(self, facts: RunFacts) -> Imported:
         return Imported.of(facts["imports"]["files"], [self._top, *self._trees], but=self._workdir)
 
 
@@ -203,6 +202,6 @@ def _files(count: int) -> str:
     return f"{count} {'file' if count == 1 else 'files'}"
 
 
-def _started_processes(*facts: Mapping[str, Any]) -> bool:
+def _started_processes(*facts: RunFacts) -> bool:
     """Whether a rank started processes, such as data loaders, which may have imported more."""
-    return any(one["imports"].get("started_processes", False) for one in facts)
+    return any(one["imports"]["started_processes"] for one in facts)

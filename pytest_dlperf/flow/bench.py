@@ -112,8 +112,8 @@ class Bench:
         """Raise if a probe of the target found that it lacks what ``case`` needs."""
         if self.policy.runs_nothing:
             return
-        facts = self.hosts.probes.facts(case.framework, timeout_s=case.protocol.timeout_s)
-        check_probed(case, facts, self.hosts.place.words)
+        answer = self.hosts.probes.facts(case.framework, timeout_s=case.protocol.timeout_s)
+        check_probed(case, answer, self.hosts.place.words)
 
 
 @dataclass(frozen=True, kw_only=True)

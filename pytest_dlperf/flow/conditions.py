@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from typing import Any
 
 from pytest_dlperf.cases.possible import check_version
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError, NotRunError
 from pytest_dlperf.core.measurement import Conditions
+from pytest_dlperf.core.wire import ProbeAnswer, RunFacts
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.plan import launcher_name
 
 
 def conditions_of(
-    case: Case, facts: Mapping[str, Any], target: Target, *, hardware: str, host_sharing: bool
+    case: Case, facts: RunFacts, target: Target, *, hardware: str, host_sharing: bool
 ) -> Conditions:
     """Return the conditions of runs of ``case`` in ``target`` whose ranks reported ``facts``."""
     model = facts.get("model", {})
-    flops: Mapping[str, int] = model.get("flops_by_dtype", {})
+    flops = model.get("flops_by_dtype", {})
     dtype = max(flops, key=lambda name: flops[name]) if flops else "unknown"
     options = dict(case.options)
     if case.command:
         options["command"] = shlex.join(case.command_line)
-    timing = facts.get("framework", {}).get("timing")
+    timing: str | None = facts.get("framework", {}).get("timing")
     if case.layout.device == "gpu" and timing == "host clock":
         # Steps that wait for each other are slower than those that queue.
         options["timing"] = timing
-    read: Mapping[str, Any] = facts.get("data", {})
+    read = facts.get("data", {})
     if "workers" in read:
         options["data_workers"] = read["workers"]
     return Conditions(
@@ -49,21 +48,21 @@ def conditions_of(
     )
 
 
-def check_probed(case: Case, facts: Mapping[str, Any], where: str) -> None:
+def check_probed(case: Case, answer: ProbeAnswer, where: str) -> None:
     """Raise ``NotRunError`` or ``CaseError`` if the target lacks what ``case`` needs.
 
-    ``facts`` is the probe's answer; ``where`` names the target, for people.
+    ``answer`` is that of a probe; ``where`` names the target, for people.
     """
-    version = facts["framework_version"]
+    version = answer["framework_version"]
     if version is None:
-        raise NotRunError(f"{case.framework} is not installed {where} ({facts['executable']})")
+        raise NotRunError(f"{case.framework} is not installed {where} ({answer['executable']})")
     if not case.command:
-        keras_2 = facts.get("keras", "3").startswith("2")
+        keras_2 = answer.get("keras", "3").startswith("2")
         check_version(case.framework, version, where=where, keras_2=keras_2)
     needed = case.layout.devices_per_node
-    if case.layout.device == "gpu" and facts["gpus"] < needed:
+    if case.layout.device == "gpu" and answer["gpus"] < needed:
         raise CaseError(
-            f"{case.id}: {case.framework} {version} {where} sees {facts['gpus']} GPUs, "
+            f"{case.id}: {case.framework} {version} {where} sees {answer['gpus']} GPUs, "
             f"{case.layout} needs {needed}; a container is given them by --gpus all, and a build "
             "without CUDA sees none"
         )

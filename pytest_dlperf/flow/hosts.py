@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from pytest_dlperf.cases.selection import Machine
 from pytest_dlperf.core.arm import ReadyArm, Reported
@@ -17,6 +16,7 @@ from pytest_dlperf.core.environment import Environment
 from pytest_dlperf.core.hosts import Host
 from pytest_dlperf.core.measurement import Conditions
 from pytest_dlperf.core.place import NodePart, Place
+from pytest_dlperf.core.wire import RunFacts
 from pytest_dlperf.flow.conditions import conditions_of
 from pytest_dlperf.flow.holding import GpuUse, hold_host, hold_hosts
 from pytest_dlperf.flow.nodes import Nodes
@@ -144,7 +144,7 @@ class Hosts:
             return target
         return apply_arm(target, self.arm, reported=self.reported)
 
-    def environment(self, case: Case, facts: Mapping[str, Any]) -> Environment:
+    def environment(self, case: Case, facts: RunFacts) -> Environment:
         """Return the environment of ``case``, from its ranks' facts and from a probe, if any."""
         environment = collect(
             self.devices, case.layout.device, facts, pinned=self.pinned_machine_class
@@ -154,7 +154,7 @@ class Hosts:
         probed = self.probes.known(case.framework)
         return with_target(environment, probed, prefix=self.place.prefix_text)
 
-    def conditions(self, case: Case, facts: Mapping[str, Any], target: Target) -> Conditions:
+    def conditions(self, case: Case, facts: RunFacts, target: Target) -> Conditions:
         """Return the conditions of runs of ``case`` whose ranks reported ``facts``."""
         return conditions_of(
             case,

@@ -6,10 +6,9 @@ A mode measures and judges: by logs, by pairs of two arms, or by runs against st
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timezone
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import Case
@@ -18,6 +17,7 @@ from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.outcome import Against, Outcome
 from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
+from pytest_dlperf.core.wire import RunFacts
 from pytest_dlperf.flow.ab import compare_arms, unmeasured
 from pytest_dlperf.flow.offline.from_logs import LogFolder, judge_by_logs
 from pytest_dlperf.flow.runner import Runner, stays_disturbed
@@ -97,7 +97,7 @@ class Measured:
     measurement: Measurement | None
     judgement: Judgement
     #: What the ranks of the first run reported.
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: RunFacts = field(default_factory=RunFacts)
     #: The other arm, with what it measured; None without an A/B.
     against: Against | None = None
     #: Whether this node ran its part of a case that another node judges.
@@ -205,7 +205,7 @@ def _left_to_node_0(case: Case, part: NodePart) -> Judgement:
 
 def measure_and_judge(
     case: Case, runner: Runner, baseline: Baseline | None
-) -> tuple[Measurement, Judgement, dict[str, Any]]:
+) -> tuple[Measurement, Judgement, RunFacts]:
     """Run a case as often as its verdict needs: screen, then confirm with further runs."""
     parent, rule = case.parent(), runner.bench.rule_for(case)
     wanted, judgement = more_runs(case, None, 0, rule), None

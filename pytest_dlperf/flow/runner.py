@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
@@ -18,6 +18,7 @@ from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.core.run import Problem, Run, RunSummary
 from pytest_dlperf.core.verdict import Judgement
+from pytest_dlperf.core.wire import RunFacts
 from pytest_dlperf.flow.user_program import check_unit, summarise_program
 from pytest_dlperf.judge.screen import samples_scaling
 from pytest_dlperf.launch.base import Target
@@ -40,7 +41,7 @@ _PAUSE_S: Final = 1.0
 #: Length of the end of a log that is searched for the fault.
 _LOG_BYTES: Final = 65536
 #: A run, and what its ranks reported of themselves.
-RunWithFacts = tuple["RunSummary", dict[str, Any]]
+RunWithFacts = tuple[RunSummary, RunFacts]
 _FEWEST_REPEATS: Final = 2
 
 
@@ -211,7 +212,7 @@ def _counting(runs: Sequence[RunWithFacts]) -> list[RunSummary]:
 
 
 def _last_disturbed(runs: Sequence[RunWithFacts]) -> RunSummary:
-    return next(run for run, _ in reversed(runs) if run.disturbed)
+    return [run for run, _ in runs if run.disturbed][-1]
 
 
 def merged(problems: Iterable[Problem]) -> dict[str, Problem]:

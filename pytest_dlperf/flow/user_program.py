@@ -7,12 +7,13 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.log_pattern import LogPattern
 from pytest_dlperf.core.run import Run, RunSummary
+from pytest_dlperf.core.wire import RunFacts
 from pytest_dlperf.measure.failure import failure_of, last_lines
 from pytest_dlperf.measure.logs import problems, registry, user_pattern
 from pytest_dlperf.measure.logs.declare import Format
@@ -32,7 +33,7 @@ from pytest_dlperf.measure.summary import summarise
 _NO_ROOM_S: Final = 20e-6
 
 
-def summarise_program(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
+def summarise_program(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
     """Return the summary of a run of a program, and the facts about it.
 
     With ``log_format`` the log is read; without it the marks, or a log of a known format.
@@ -44,12 +45,13 @@ def summarise_program(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]
     if records:
         check_program(case, run, records)
         summary, facts = summarise(case, run)
-        return summary, {**facts, "unit": case.unit or registry.SAMPLES}
+        facts["unit"] = case.unit or registry.SAMPLES
+        return summary, facts
     result = _read(case, run)
     # A pattern without a unit has the case's unit.
     unit = case.log_format.unit if isinstance(case.log_format, LogPattern) else result.unit
     _check_unit(case, unit)
-    return _summary(case, run, result), {"unit": unit or case.unit or registry.SAMPLES}
+    return _summary(case, run, result), RunFacts(unit=unit or case.unit or registry.SAMPLES)
 
 
 def check_unit(case: Case) -> None:
@@ -188,7 +190,7 @@ def _check_ranks(case: Case, run: Run, records: Sequence[RankRecords]) -> None:
 
 def _check_length(case: Case, run: Run, records: Sequence[RankRecords]) -> None:
     """Raise if the program exited normally before it had marked enough steps."""
-    if all("end" in rank.by_kind or "failure" in rank.by_kind for rank in records):
+    if all(rank.wrote("end") or rank.wrote("failure") for rank in records):
         return
     done = min(progress.iterations for progress in read_progress(Path(run.plan.records)))
     raise CaseError(
@@ -201,7 +203,7 @@ def _check_length(case: Case, run: Run, records: Sequence[RankRecords]) -> None:
 
 def _check_trained(case: Case, records: Sequence[RankRecords]) -> None:
     """Raise if the steps cannot have trained anything, unless a rank reported a loss."""
-    if any("end" not in r.by_kind or r.by_kind["loss"]["values"] for r in records):
+    if any(not r.wrote("end") or r.by_kind["loss"]["values"] for r in records):
         return
     step_s = max(_step_seconds(case, rank) for rank in records)
     if step_s < _NO_ROOM_S:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from pytest_dlperf.core.arm import Reported, Tree
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.hosts import Host
 from pytest_dlperf.core.place import NodePart
+from pytest_dlperf.core.wire import RankArguments
 from pytest_dlperf.launch.program import program_command
 from pytest_dlperf.launch.remote.transport import Transport
 from pytest_dlperf.launch.remote.travelling import with_travelling
@@ -88,47 +88,31 @@ def rank_command(
     """Return the command of one rank, which reads its place from ``place_variables``."""
     if case.command:
         return with_travelling(target, workdir, program_command(case, target))
-    return with_travelling(
-        target,
-        workdir,
-        (
-            *_worker_command(case, target, workdir),
-            f"--place-from={','.join(place_variables)}",
-        ),
-    )
-
-
-def _worker_command(case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
-    protocol = case.protocol
-    arguments: tuple[str, ...] = (
-        target.python,
-        "-m",
-        "pytest_dlperf.worker",
-        f"--framework={case.framework}",
-        f"--workload={case.workload}",
-        f"--precision={case.precision}",
-        f"--device={case.layout.device}",
-        f"--size={case.size}",
+    arguments = RankArguments(
+        framework=case.framework,
+        workload=case.workload,
+        precision=case.precision,
+        device=case.layout.device,
+        size=case.size,
         # On data that change with each iteration 150 of them need not show the loss fall.
-        f"--loss={case.loss if target.data is None else 'finite'}",
-        f"--batch-size-per-device={case.batch_size_per_device}",
-        f"--world-size={case.world_size}",
-        f"--iterations={protocol.iterations}",
-        f"--warmup={protocol.warmup}",
-        f"--threads-per-rank={target.threads_per_rank}",
-        f"--collective-timeout-s={collective_timeout_s(case):g}",
-        "--seed=1",
-        f"--records={target.records(workdir)}",
+        loss=case.loss if target.data is None else "finite",
+        batch_size_per_device=case.batch_size_per_device,
+        world_size=case.world_size,
+        iterations=case.protocol.iterations,
+        warmup=case.protocol.warmup,
+        threads_per_rank=target.threads_per_rank,
+        collective_timeout_s=collective_timeout_s(case),
+        seed=1,
+        records=str(target.records(workdir)),
+        place_from=place_variables,
+        options=dict(case.options),
+        data=target.data,
+        scaling=target.scaling and case.world_size > 1,
+        inject=target.inject,
     )
-    if case.options:
-        arguments += (f"--options={json.dumps(dict(case.options))}",)
-    if target.data is not None:
-        arguments += (f"--data={target.data}",)
-    if target.scaling and case.world_size > 1:
-        arguments += ("--scaling",)
-    if target.inject:
-        arguments += (f"--inject={target.inject:g}",)
-    return arguments
+    return with_travelling(
+        target, workdir, (target.python, "-m", "pytest_dlperf.worker", *arguments.flags())
+    )
 
 
 def collective_timeout_s(case: Case) -> float:

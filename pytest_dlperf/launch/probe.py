@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from filelock import FileLock
 
@@ -12,16 +12,22 @@ from pytest_dlperf.core import runtime_folder
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.place import Place
 from pytest_dlperf.core.run import LaunchPlan, Run
+from pytest_dlperf.core.wire import PROBE_MARK, ProbeAnswer
 from pytest_dlperf.launch.base import behind
 from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.launch.process.orphans import RUN_VARIABLE
 from pytest_dlperf.launch.remote.package_copy import copy_package
 
-#: Start of the line with the answer, which ``worker/probe.py`` prints.
-_MARK: Final = "dlperf-probe: "
 _LAST_LINES: Final = 12
 #: The first Python that the worker runs on.
 _PYTHON: Final = (3, 10)
+
+
+class _Kept(ProbeAnswer, total=False):
+    """An answer as it is kept for the session."""
+
+    #: Why there is no answer, or one that ranks cannot use.
+    error: str
 
 
 class Probes:
@@ -32,7 +38,7 @@ class Probes:
         self._folder = folder
         self._package_folder = package_folder
 
-    def facts(self, framework: str, *, timeout_s: float) -> dict[str, Any]:
+    def facts(self, framework: str, *, timeout_s: float) -> ProbeAnswer:
         """Return the answer of the framework's probe, which is launched once a session.
 
         Raises ``CaseError`` if it failed, with the last lines of its output.
@@ -46,29 +52,29 @@ class Probes:
             raise CaseError(answer["error"])
         return answer
 
-    def known(self, framework: str) -> dict[str, Any]:
+    def known(self, framework: str) -> ProbeAnswer:
         """Return the answer of a probe of this session; empty if there is none."""
-        answer = self._read(framework) or {}
-        return {} if "error" in answer else answer
+        answer = self._read(framework)
+        return ProbeAnswer() if answer is None or "error" in answer else answer
 
     def _answer(self, framework: str) -> Path:
         return self._folder / f"probe-{framework}.json"
 
-    def _read(self, framework: str) -> dict[str, Any] | None:
+    def _read(self, framework: str) -> _Kept | None:
         path = self._answer(framework)
         if not path.exists():
             return None
-        answer: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        answer: _Kept = json.loads(path.read_text(encoding="utf-8"))
         return answer
 
-    def _probe(self, framework: str, timeout_s: float) -> dict[str, Any]:
+    def _probe(self, framework: str, timeout_s: float) -> _Kept:
         copy_package(self._package_folder)
         run = execute(self.plan(framework, timeout_s))
         output = Path(run.log).read_text(encoding="utf-8", errors="replace")
         for line in output.splitlines():
-            if line.startswith(_MARK):
+            if line.startswith(PROBE_MARK):
                 try:
-                    answer: dict[str, Any] = json.loads(line.removeprefix(_MARK))
+                    answer: _Kept = json.loads(line.removeprefix(PROBE_MARK))
                 except ValueError:
                     continue  # cut off: the launch failed while it wrote
                 return _checked(answer, self._place)
@@ -102,7 +108,7 @@ class Probes:
         )
 
 
-def _checked(answer: dict[str, Any], place: Place) -> dict[str, Any]:
+def _checked(answer: _Kept, place: Place) -> _Kept:
     version = tuple(int(part) for part in answer["python"].split(".")[:2])
     if version < _PYTHON:
         return {

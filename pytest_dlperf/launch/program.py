@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.wire import MARK_VARIABLE, MarkSettings
 
 if TYPE_CHECKING:
     from pytest_dlperf.launch.base import Target
 
-#: Variable that tells ``pytest_dlperf.mark`` the case that it runs in, as JSON.
-MARK_VARIABLE: Final = "DLPERF_MARK"
 _PYTHON: Final = frozenset({"python", "python3"})
 
 
@@ -38,16 +36,16 @@ def program_env(
     """Return the variables for marks in the program, and those of the devices it may use."""
     if not case.command:
         return {}
-    mark = {
-        "records": str(target.records(workdir)),
-        "iterations": case.protocol.iterations,
-        "warmup": case.protocol.warmup,
-        "work": case.batch_size_per_device,
-        "world_size": case.world_size,
-        "place": place_variables,
-        "framework": case.framework,
-    }
-    found = {MARK_VARIABLE: json.dumps(mark)}
+    mark = MarkSettings(
+        records=str(target.records(workdir)),
+        iterations=case.protocol.iterations,
+        warmup=case.protocol.warmup,
+        work=case.batch_size_per_device,
+        world_size=case.world_size,
+        place=place_variables,
+        framework=case.framework,
+    )
+    found = {MARK_VARIABLE: mark.to_json()}
     if case.layout.device == "gpu":
         # A program that takes every GPU it sees must see those of its layout only.
         outer = os.environ.get("CUDA_VISIBLE_DEVICES")

@@ -1,4 +1,4 @@
-"""Marks in a program of your own, for a case with ``command=[...]``.
+"""Marks the training steps in your own program, for a case with ``command=[...]``.
 
     from pytest_dlperf.mark import step
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         def __exit__(self, *error: object) -> None: ...
 
         def loss(self, value: Any) -> None:
-            """Tell the loss, a number or a tensor; it is read when the measuring is over."""
+            """Report the loss, a number or a tensor; it is read after the measured window."""
 
 
 class _Nothing:
@@ -40,8 +40,8 @@ class _Nothing:
 
 
 _NOTHING = _Nothing()
-#: The recorder under ``marks``, once a step has asked for it. False outside a case; None where
-#: another process marks as this rank.
+#: The recorder under ``marks``, from the first step on. False outside a case; None where another
+#: process marks as this rank.
 _FOUND: dict[str, Any] = {}
 
 
@@ -61,7 +61,7 @@ def step(work: float | None = None) -> Step:
             from pytest_dlperf.worker.marks import Marks
 
             _FOUND["marks"] = Marks.of_environment()
-            # A forked child that marks is a process of its own, perhaps with a rank of its own.
+            # A forked child that marks may be another rank, and opens its own files.
             register_at_fork(after_in_child=_FOUND.clear)
     marks = _FOUND["marks"]
     return marks.step(work) if marks else _NOTHING

@@ -1,4 +1,4 @@
-"""For Hugging Face's Trainer: ``Trainer(..., callbacks=[StepCallback()])``."""
+"""Marks the steps of Hugging Face's Trainer: ``Trainer(..., callbacks=[StepCallback()])``."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 class StepCallback(TrainerCallback):  # type: ignore[misc]  # transformers has no types here
     """Marks every optimizer step; outside a case it does nothing.
 
-    The loss is told where the Trainer logs it (``logging_steps``), before the last measured step.
-    Gradient accumulation is part of a step: ``work`` is the samples (or whatever the case
+    The loss is reported where the Trainer logs it (``logging_steps``), before the last measured
+    step.
+    Gradient accumulation is part of a step: ``work`` is the samples (or what the case
     counts) of this rank in one optimizer step, by default batch size times accumulation steps.
     """
 
@@ -34,7 +35,7 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]  # transformers has n
         self._step.__enter__()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """End it."""
+        """End the step."""
         if self._step is not None:
             self._step.__exit__(None, None, None)
 
@@ -46,7 +47,7 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]  # transformers has n
         logs: dict[str, float] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Tell the loss that the Trainer logs; it has waited for the GPU already.
+        """Report the loss that the Trainer logs; it has waited for the GPU already.
 
         By default the Trainer leaves NaN out of that loss (``logging_nan_inf_filter``); then the
         norm of the gradients shows it. That of fp16 may overflow: such a step is skipped.

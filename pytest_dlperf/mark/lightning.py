@@ -1,4 +1,4 @@
-"""For Lightning's Trainer: ``Trainer(..., callbacks=[StepCallback()])``."""
+"""Marks the steps of Lightning's Trainer: ``Trainer(..., callbacks=[StepCallback()])``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class StepCallback(Callback):  # type: ignore[misc]  # Lightning is not there wh
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """End it, with its loss."""
+        """End the step, and report its loss."""
         loss = outputs.get("loss") if isinstance(outputs, dict) else None
         if loss is not None:
             self._step.loss(loss)

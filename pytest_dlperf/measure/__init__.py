@@ -1,1 +1,1 @@
-"""From what the ranks wrote to what a run measured."""
+"""Reads what the ranks of a run wrote, and turns it into what the run measured."""

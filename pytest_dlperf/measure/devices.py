@@ -1,4 +1,4 @@
-"""What devices this host has, asked without any framework."""
+"""Finds the GPUs and the CPU of this host, without a framework."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Final
 _QUERY: Final = "name,memory.total,driver_version,compute_cap"
 _NVIDIA: Final = "0x10de"
 _CPU_INFO: Final = Path("/proc/cpuinfo")
-#: What Linux calls instructions for bfloat16, of x86 and of Arm.
+#: Linux names of the bfloat16 instructions of x86 and Arm.
 _BF16: Final = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 #: PCI classes of VGA and 3D controllers.
 _DISPLAY: Final = ("0x0300", "0x0302")
@@ -27,7 +27,7 @@ class Gpu:
     name: str
     memory_mib: int
     driver: str
-    #: CUDA compute capability; None if the driver does not tell.
+    #: CUDA compute capability; None if the driver does not report it.
     compute_capability: float | None
 
 
@@ -35,7 +35,7 @@ class Gpu:
 class Devices:
     """The devices of this host."""
 
-    #: Physical GPUs, whatever is visible.
+    #: Physical GPUs, visible to this process or not.
     gpus: tuple[Gpu, ...]
     #: Number of GPUs that a process started here may use.
     visible_gpus: int
@@ -102,7 +102,7 @@ def _nvidia() -> tuple[tuple[Gpu, ...], str]:
     try:
         return tuple(_gpu(line) for line in done.stdout.splitlines() if line.strip()), ""
     except ValueError:
-        return (), f"nvidia-smi printed what cannot be read: {done.stdout[:200]!r}"
+        return (), f"nvidia-smi printed a line that cannot be read: {done.stdout[:200]!r}"
 
 
 def _gpu(line: str) -> Gpu:
@@ -133,7 +133,7 @@ def _nvidia_present() -> str:
 def _visible(count: int) -> int:
     """Return how many of ``count`` GPUs CUDA_VISIBLE_DEVICES leaves.
 
-    As CUDA reads it: entries after the first that names no GPU do not count.
+    As CUDA reads it: the first entry that names no GPU ends the list.
     """
     value = os.environ.get("CUDA_VISIBLE_DEVICES")
     if value is None:

@@ -1,20 +1,19 @@
-"""Tells a run during which others used the machine, by CPU seconds."""
+"""Finds runs during which other processes used the machine, or its GPUs were throttled."""
 
 from __future__ import annotations
 
 import json
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, NamedTuple
 
 from pytest_dlperf.measure.gpu_watch import FILE
 from pytest_dlperf.measure.records import RankRecords
 
-if TYPE_CHECKING:
-    Line = dict[str, Any]
-
+#: A sample of one GPU, as ``GpuWatch`` writes it.
+Line = dict[str, Any]
 
 #: Bits of ``nvmlClocksEventReason*`` that slow a GPU down from outside of the training.
 THROTTLED: Final = {
@@ -23,7 +22,7 @@ THROTTLED: Final = {
     0x40: "hardware thermal slowdown",
     0x80: "power brake",
 }
-#: Many boards reach their power limit in every training: told, and no disturbance.
+#: Many boards reach their power limit in every training: it is reported, and disturbs nothing.
 POWER_CAP: Final = 0x04
 #: Share of a GPU's time that others may have.
 _OTHERS: Final = 0.05
@@ -34,8 +33,8 @@ _SAMPLES: Final = 0.10
 def gpu_disturbance(folder: str, device_ids: Sequence[str | None]) -> tuple[dict[str, float], str]:
     """Return figures of the GPUs that the run in ``folder`` used, and why it does not count.
 
-    Nothing where no samples are. ``device_ids`` are the UUIDs that ranks told, with or without
-    ``GPU-``; where one is unknown, all GPUs of the node count.
+    Empty if there are no samples. ``device_ids`` are the UUIDs that ranks reported, with or
+    without ``GPU-``; where one is unknown, all GPUs of the node count.
     """
     path = Path(folder) / FILE
     if not path.exists():
@@ -78,7 +77,7 @@ def _clock_share(lines: Sequence[Line]) -> float | None:
 
 
 def _figures(gpus: Sequence[Sequence[Line]]) -> dict[str, float]:
-    """Return the worst GPU's: lowest clocks, highest of all else."""
+    """Return the figures of the worst GPU: the lowest clocks, the highest of all else."""
     everything = [line for lines in gpus for line in lines]
     window = _window(everything)
     clocks = [_known(_window(lines), "sm_clock_mhz") for lines in gpus]
@@ -96,7 +95,7 @@ def _figures(gpus: Sequence[Sequence[Line]]) -> dict[str, float]:
 
 
 def _others(index: int, lines: Sequence[Line]) -> str:
-    """Return the sentence of a GPU that others used; what only holds memory slows nothing."""
+    """Return a sentence if others used the GPU; processes that only hold memory do not count."""
     window = _known(_window(lines), "others_utilisation")
     before = _known([line for line in lines if line["when"] == "before"], "others_utilisation")
     share = statistics.fmean(window) if window else max(before, default=0.0)
@@ -117,28 +116,40 @@ def _throttled(index: int, lines: Sequence[Line]) -> str:
     clocks, most = _known(window, "sm_clock_mhz"), _known(window, "max_sm_clock_mhz")
     if clocks and most:
         figures.append(f"SM clock {statistics.median(clocks):.0f} of {max(most):.0f} MHz")
-    told = f" ({', '.join(figures)})" if figures else ""
+    words = f" ({', '.join(figures)})" if figures else ""
     return (
-        f"GPU {index} was throttled by {' and '.join(names)} in {share:.0%} of the samples{told}"
+        f"GPU {index} was throttled by {' and '.join(names)} in {share:.0%} of the samples{words}"
     )
 
 
 #: Others' share of the host's CPU seconds above which a run does not count. Of 50 recorded
 #: runs of 8 s on 2 cores, each of the five that others had hit lost more than 1 CPU s (6 %).
 _SHARE: Final = 0.06
-#: What the hypervisor gave to other guests is lost to all ranks at once, and comes in stretches.
+#: Time that the hypervisor gave to other guests is lost to all ranks at once, in stretches.
 _STEAL: Final = 0.03
-#: The kernel counts in ticks of 10 ms; less than this is not told from rounding.
+#: The kernel counts in ticks of 10 ms; less than this may be rounding.
 _LEAST_S: Final = 0.15
 
 
-def disturbance(records: Sequence[RankRecords]) -> tuple[dict[str, float], str]:
-    """Return the shares of the worst node's CPU seconds, and a sentence if one is too much.
+class _Window(NamedTuple):
+    """The CPU seconds of a rank's window, where the system reports those of its host."""
 
-    ``others``: of everybody but the run, stolen time among them; ``steal``: what the hypervisor
-    took away (proc(5), ``/proc/stat``). Empty, and no sentence, where the system does not tell.
-    The worst node is a disturbed one where there is any, and farthest beyond a bound; in which
-    order nodes and ranks are given is no matter.
+    node: str
+    cores: int
+    seconds: float
+    own_s: float
+    launcher_s: float
+    busy_s: float
+    stolen_s: float
+
+
+def disturbance(records: Sequence[RankRecords]) -> tuple[dict[str, float], str]:
+    """Return the shares of the worst node's CPU seconds, and a sentence if one is too large.
+
+    ``others``: the share of all processes outside the run, with stolen time; ``steal``: the
+    share that the hypervisor took away (proc(5), ``/proc/stat``). Empty, without a sentence,
+    where the system does not report it. The worst node is a disturbed one if there is any, and
+    the farthest beyond a bound. The order of nodes and ranks does not matter.
     """
     machines: dict[str, list[RankRecords]] = {}
     for rank in records:
@@ -147,17 +158,11 @@ def disturbance(records: Sequence[RankRecords]) -> tuple[dict[str, float], str]:
         machines.setdefault(start.get("boot") or start["node"], []).append(rank)
     found = []
     for ranks in machines.values():
-        node = " and ".join(sorted({rank.by_kind["start"]["node"] for rank in ranks}))
-        windows = [rank.by_kind["window"] for rank in ranks]
-        if any(window["host_busy_seconds"] is None for window in windows):
+        windows = [window for rank in ranks if (window := _host_window(rank)) is not None]
+        if len(windows) < len(ranks):
             continue
-        cores = ranks[0].by_kind["start"]["cores"]
-        launchers_s: dict[str, float] = {}
-        for rank in ranks:
-            name = rank.by_kind["start"]["node"]
-            used_s = rank.by_kind["window"]["launcher_cpu_seconds"]
-            launchers_s[name] = max(launchers_s.get(name, 0.0), used_s)
-        shares, sentence = _of_node(node, windows, cores, sum(launchers_s.values()))
+        node = " and ".join(sorted({window.node for window in windows}))
+        shares, sentence = _of_node(node, windows)
         beyond = max(shares["others"] / _SHARE, shares["steal"] / _STEAL)
         found.append((bool(sentence), beyond, node, shares, sentence))
     if not found:
@@ -167,46 +172,54 @@ def disturbance(records: Sequence[RankRecords]) -> tuple[dict[str, float], str]:
 
 
 def others_alone(records: Sequence[RankRecords]) -> bool:
-    """Whether no more CPU time was stolen on any node than an undisturbed run loses.
+    """Return whether no more CPU time was stolen on any node than an undisturbed run loses.
 
-    False where the system does not tell.
+    False where the system does not report it.
     """
-    windows = [(rank.by_kind["window"], rank.by_kind["start"]["cores"]) for rank in records]
+    windows = [_host_window(rank) for rank in records]
     return all(
-        window["host_steal_seconds"] is not None
-        and window["host_steal_seconds"] <= max(_STEAL * window["seconds"] * cores, _LEAST_S)
-        for window, cores in windows
+        window is not None
+        and window.stolen_s <= max(_STEAL * window.seconds * window.cores, _LEAST_S)
+        for window in windows
     )
 
 
-def _of_node(
-    node: str, windows: Sequence[Mapping[str, Any]], cores: int, launchers_s: float
-) -> tuple[dict[str, float], str]:
+def _host_window(records: RankRecords) -> _Window | None:
+    start, window = records.by_kind["start"], records.by_kind["window"]
+    busy_s, stolen_s = window["host_busy_seconds"], window["host_steal_seconds"]
+    if start["cores"] is None or busy_s is None or stolen_s is None:
+        return None
+    return _Window(
+        node=start["node"],
+        cores=start["cores"],
+        seconds=window["seconds"],
+        own_s=window["own_cpu_seconds"],
+        launcher_s=window["launcher_cpu_seconds"],
+        busy_s=busy_s,
+        stolen_s=stolen_s,
+    )
+
+
+def _of_node(node: str, windows: Sequence[_Window]) -> tuple[dict[str, float], str]:
     # Of ranks that took equally long, the one that saw most
-    longest = max(
-        windows,
-        key=lambda window: (
-            float(window["seconds"]),
-            window["host_busy_seconds"] + window["host_steal_seconds"],
-            window["host_steal_seconds"],
-        ),
-    )
-    own_s = math.fsum(window["own_cpu_seconds"] for window in windows)
+    longest = max(windows, key=lambda one: (one.seconds, one.busy_s + one.stolen_s, one.stolen_s))
+    launchers_s: dict[str, float] = {}
+    for window in windows:
+        launchers_s[window.node] = max(launchers_s.get(window.node, 0.0), window.launcher_s)
     # A launcher passes on what its ranks print; that is the run's own doing.
-    own_s += launchers_s
-    stolen_s = longest["host_steal_seconds"]
-    others_s = max(0.0, longest["host_busy_seconds"] - own_s) + stolen_s
-    had_s = longest["seconds"] * cores
+    own_s = math.fsum(window.own_s for window in windows) + sum(launchers_s.values())
+    stolen_s = longest.stolen_s
+    others_s = max(0.0, longest.busy_s - own_s) + stolen_s
+    had_s = longest.seconds * longest.cores
     shares = {"others": others_s / had_s, "steal": stolen_s / had_s}
-    during = f"while the {longest['seconds']:.1f} s were measured"
+    during = f"while the {longest.seconds:.1f} s were measured"
     if shares["steal"] > _STEAL and stolen_s > _LEAST_S:
         return shares, (
             f"the hypervisor gave {stolen_s:.1f} CPU s of {node} ({shares['steal']:.0%} of it) to "
             f"other guests {during}"
         )
     if shares["others"] > _SHARE and others_s > _LEAST_S:
-        return (
-            shares,
-            f"others used {others_s:.1f} CPU s of {node} ({shares['others']:.0%} of it) {during}",
+        return shares, (
+            f"others used {others_s:.1f} CPU s of {node} ({shares['others']:.0%} of it) {during}"
         )
     return shares, ""

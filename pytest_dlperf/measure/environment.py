@@ -1,4 +1,4 @@
-"""Records where a case ran: machine, software, commit."""
+"""Records where a case ran: the machine, the software, the container image and the commit."""
 
 from __future__ import annotations
 
@@ -9,53 +9,56 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pytest_dlperf.core.environment import Environment
+from pytest_dlperf.core.wire import ProbeAnswer, RunFacts
 from pytest_dlperf.measure.devices import Devices
 from pytest_dlperf.measure.nvml import INSTALL, nvml_version
 
 
-def with_target(
-    environment: Environment, probed: Mapping[str, Any], *, prefix: str
-) -> Environment:
+def with_target(environment: Environment, probed: ProbeAnswer, *, prefix: str) -> Environment:
     """Return ``environment`` as it is where ranks start, behind ``prefix``.
 
-    What ranks reported counts before what the probe told; image and operating system are the
-    probe's to tell, as the pytest side sees its own only.
+    What ranks reported counts before the probe's answer; image and operating system are those of
+    the probe, as the pytest side sees only its own.
     """
-    told = {
+    image: str | None = probed.get("image")
+    of_framework: dict[str, str | int | None] = {
         str(probed.get("framework")): probed.get("framework_version"),
-        **{name: probed.get(name) for name in ("python", "cuda", "cudnn", "nccl")},
+        "python": probed.get("python"),
+        "cuda": probed.get("cuda"),
+        "cudnn": probed.get("cudnn"),
+        "nccl": probed.get("nccl"),
     }
-    own = {
+    of_place: dict[str, str | None] = {
         "prefix": prefix or None,
-        "image": probed.get("image"),
+        "image": image,
         "os of the ranks": probed.get("os"),
     }
-    software = {**_known(told), **environment.software, **_known(own)}
-    if probed and not own["image"]:
+    software = {**_known(of_framework), **environment.software, **_known(of_place)}
+    if probed and not image:
         software.pop("image", None)  # that of the pytest side
     return replace(environment, software=software)
 
 
-def _known(facts: Mapping[str, Any]) -> dict[str, str]:
-    return {name: str(value) for name, value in facts.items() if value is not None}
+def _known(values: Mapping[str, str | int | None]) -> dict[str, str]:
+    return {name: str(value) for name, value in values.items() if value is not None}
 
 
 #: Variables that hold an image's name or path: the user's own word first, then GitLab's runner,
 #: Apptainer and Singularity.
 _NAMES: Final = ("DLPERF_IMAGE", "CI_JOB_IMAGE", "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
-#: NGC's images say product and version, not their name.
+#: NGC's images have variables of product and version, not of their name.
 _NGC_VERSION: Final = re.compile(r"NVIDIA_(PYTORCH|TENSORFLOW|PADDLEPADDLE)_VERSION")
 #: Written by podman into its containers.
 _PODMAN_IMAGE: Final = re.compile(r'^image="([^"]+)"$', re.MULTILINE)
 
 
 def image_name(environ: Mapping[str, str], root: Path = Path("/")) -> str | None:
-    """Return the image's name; None outside of containers, and where nothing tells it.
+    """Return the image's name; None outside of containers, and where it is unknown.
 
-    Docker tells its containers nothing: there ``DLPERF_IMAGE`` is the way to record it.
+    Docker gives its containers no name of the image: there a user sets ``DLPERF_IMAGE``.
     """
     for name in _NAMES:
         if environ.get(name):
@@ -69,7 +72,7 @@ def image_name(environ: Mapping[str, str], root: Path = Path("/")) -> str | None
 
 
 def container_kind(environ: Mapping[str, str], root: Path = Path("/")) -> str | None:
-    """Return what kind of container this is; None outside, or if it is not told."""
+    """Return what kind of container this is; None outside, or if that is unknown."""
     if (root / ".dockerenv").exists():
         return "docker"
     if (root / "run/.containerenv").exists():
@@ -88,16 +91,13 @@ def _read(path: Path) -> str:
         return ""
 
 
-def collect(
-    devices: Devices, device: str, facts: Mapping[str, Any], *, pinned: str | None
-) -> Environment:
+def collect(devices: Devices, device: str, facts: RunFacts, *, pinned: str | None) -> Environment:
     """Return the environment of a run on ``device`` whose ranks reported ``facts``."""
     hardware = devices.machine_class(device)
     framework = facts.get("framework", {})
     start = facts.get("start", {})
-    name = framework.get("framework", "framework")
-    software = {
-        name: framework.get("framework_version"),
+    software: dict[str, str | int | None] = {
+        framework.get("framework", "framework"): framework.get("framework_version"),
         "python": start.get("python"),
         "cuda": framework.get("cuda"),
         "rocm": framework.get("rocm"),
@@ -125,13 +125,13 @@ def collect(
         machine_class=pinned or hardware,
         hardware=hardware,
         node=start.get("node", platform.node()),
-        software={key: str(value) for key, value in software.items() if value is not None},
+        software=_known(software),
         machine={key: value for key, value in machine.items() if value},
     )
 
 
 def commit_of(folder: Path, *, outside: Path) -> tuple[str, bool]:
-    """Return the commit that ``folder`` stands at, and whether tracked files were modified.
+    """Return the commit of ``folder``, and whether tracked files were modified.
 
     Changes below ``outside`` (the baselines) do not count. Empty and False outside of git.
     """
@@ -151,7 +151,7 @@ def _git(folder: Path, *arguments: str) -> str:
             ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False
         )
     except OSError:
-        return ""  # no git on this machine: there is no commit to record
+        return ""  # this machine has no git: there is no commit to record
     return done.stdout.strip("\n") if done.returncode == 0 else ""
 
 

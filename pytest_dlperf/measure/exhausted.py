@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.run import Run
@@ -25,15 +25,15 @@ _DISK: Final = re.compile(r"No space left on device|Disk quota exceeded|File too
 _FULL_BYTES: Final = 2**16
 
 
-def tells_of_memory(message: str) -> bool:
-    """Return whether a failure is one for lack of memory."""
+def is_for_memory(message: str) -> bool:
+    """Return whether ``message`` is that of a failure for lack of memory."""
     return bool(_DEVICE_MEMORY.search(message) or _HOST_MEMORY.search(message))
 
 
 def out_of_memory(case: Case, message: str, device: str = "") -> str:
-    """Return what to say of a failure for lack of memory; empty if ``message`` tells of none.
+    """Return a sentence on a failure for lack of memory; empty for another failure.
 
-    ``device`` names the rank's, where it is known.
+    ``device`` is the name of the rank's device, where it is known.
     """
     batch = case.batch_size_per_device
     if _DEVICE_MEMORY.search(message):
@@ -48,7 +48,7 @@ def out_of_memory(case: Case, message: str, device: str = "") -> str:
 
 
 def killed_for_memory(case: Case) -> str:
-    """Return what to say of a rank that the kernel killed for lack of memory."""
+    """Return a sentence on a rank that the kernel killed for lack of memory."""
     batch = case.batch_size_per_device
     return f"the kernel killed it, the host being out of memory; {_for_the_host(batch)}"
 
@@ -65,13 +65,16 @@ def _first(message: str) -> str:
     return next((line for line in lines if _DEVICE_MEMORY.search(line)), lines[0])[:300]
 
 
-def full_disk(run: Run, failures: Iterable[Mapping[str, Any]]) -> str:
-    """Return what to say of a disk that was full; empty if none was."""
+def full_disk(run: Run, messages: Iterable[str]) -> str:
+    """Return a sentence on a full disk; empty if none was full.
+
+    ``messages`` are those of the ranks' failures.
+    """
     folder = Path(run.plan.workdir)
-    told = [run.log_error, *(str(failure["message"]) for failure in failures)]
+    errors = [run.log_error, *messages]
     if run.end.startswith("report-not-written"):
-        told.append(run.end)
-    said = next((text for text in told if _DISK.search(text)), "")
+        errors.append(run.end)
+    said = next((text for text in errors if _DISK.search(text)), "")
     free = free_bytes(folder)
     is_full = free is not None and free < _FULL_BYTES
     if not said and not is_full:
@@ -86,9 +89,9 @@ def full_disk(run: Run, failures: Iterable[Mapping[str, Any]]) -> str:
 
 
 def file_words(error: OSError, folder: Path) -> str:
-    """Return what to say of a file of the session that could not be read or written.
+    """Return a sentence on a file of the session that could not be read or written.
 
-    ``folder`` is the session's: an error while a file is written names no file.
+    ``folder`` is that of the session: an error while a file is written names no file.
     """
     where = error.filename or f"a file in {folder}"
     remedy = "make room there, or name another folder with --dlperf-workdir"
@@ -97,13 +100,13 @@ def file_words(error: OSError, folder: Path) -> str:
 
 
 def free_bytes(folder: Path) -> int | None:
-    """Return how much may still be written below ``folder``; None if nobody can tell."""
+    """Return how much may still be written below ``folder``; None if that is unknown."""
     for place in (folder, *folder.parents):
         try:
             status = os.statvfs(place)
         except OSError:
             continue
-        # A file system without a table of files has 0 of 0.
+        # A file system without a table of files reports 0 free of 0.
         if status.f_files and not status.f_favail:
             return 0
         return status.f_bavail * status.f_frsize

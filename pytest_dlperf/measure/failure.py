@@ -1,26 +1,27 @@
-"""Says why a run gave no measurement, and which rank is to blame."""
+"""Finds why a run gave no measurement, and which rank is to blame."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.run import NODES, Run
+from pytest_dlperf.core.wire import FailureRecord
 from pytest_dlperf.measure.exhausted import (
     full_disk,
+    is_for_memory,
     killed_for_memory,
     out_of_memory,
-    tells_of_memory,
 )
 from pytest_dlperf.measure.records import RankRecords
 from pytest_dlperf.measure.stopped import silent_ranks, where_stopped
 
 _LAST_LINES = 12
-#: What ranks say when one that they wait for is gone (gloo, NCCL, the store, MPI, Horovod,
+#: Errors of ranks that waited for a rank which is gone (gloo, NCCL, the store, MPI, Horovod,
 #: TensorFlow's collectives).
 _ANOTHER_IS_GONE = re.compile(
     r"(?i)gloo|nccl|process ?group|peer|connection|broken pipe|socket|timed? ?out|store"
@@ -32,11 +33,11 @@ def failure_of(case: Case, run: Run, records: Sequence[RankRecords]) -> CaseErro
     """Return the error of a run that did not train to its end: cause, log, last lines."""
     text = f"{case.id}: {_cause(case, run, records)}.\n"
     culprits, log = _culprits(records), last_lines(Path(run.log))
-    if culprits and culprits[0].get("traceback"):
-        words = _last(str(culprits[0]["traceback"]))
+    if culprits and culprits[0].record.get("traceback"):
+        words = _last(culprits[0].record["traceback"])
         # Mostly the log ends with it, and once is enough.
         if words.rpartition("\n")[2].strip() not in log:
-            text += f"Rank {culprits[0]['rank']}'s traceback ends:\n{words}\n"
+            text += f"Rank {culprits[0].rank}'s traceback ends:\n{words}\n"
     return CaseError(f"{text}Log: {run.log}, its last lines:\n{log}")
 
 
@@ -64,7 +65,7 @@ def _cause(case: Case, run: Run, records: Sequence[RankRecords]) -> str:
     if nodes and not records:
         return nodes
     failures = _failures(records)
-    if words := full_disk(run, failures):
+    if words := full_disk(run, [failure.record["message"] for failure in failures]):
         return words
     culprits = _culprits(records) or (() if silent_ranks(case, records) else failures)
     if culprits:
@@ -78,13 +79,13 @@ def _cause(case: Case, run: Run, records: Sequence[RankRecords]) -> str:
         ended = _exited(case, run, run.exit_code)
     others = ""
     if run.exit_code is not None and run.exit_code > 0 and failures:
-        others = f" (rank {failures[0]['rank']} then saw: {failures[0]['message']})"
+        others = f" (rank {failures[0].rank} then saw: {failures[0].record['message']})"
     return f"{ended}; {stopped}{others}"
 
 
 def _ended(case: Case, run: Run) -> str:
     """Return how a launch was ended that did not end by itself."""
-    end, _, told = run.end.partition(": ")
+    end, _, detail = run.end.partition(": ")
     words = {
         "logs-too-long": "its ranks print without end, and were ended for it; print less",
         "supervisor-died": "the supervisor of the run was killed",
@@ -93,7 +94,7 @@ def _ended(case: Case, run: Run) -> str:
     found = words.get(end, f"{_who(case)} was ended from outside ({end})")
     if run.timed_out:
         found = f"timed out after {run.plan.timeout_s:g} s"
-    return f"{found} ({told})" if told else found
+    return f"{found} ({detail})" if detail else found
 
 
 def _exited(case: Case, run: Run, exit_code: int) -> str:
@@ -112,28 +113,33 @@ def _who(case: Case) -> str:
     return "the program" if case.command else "the launcher"
 
 
-def _failed(case: Case, failure: Mapping[str, Any], records: Sequence[RankRecords]) -> str:
-    by_rank = {r.rank: r.by_kind.get("framework", {}) for r in records}
-    device = str(by_rank[failure["rank"]].get("device") or "")
-    words = out_of_memory(case, str(failure["message"]), device)
-    return f"rank {failure['rank']}: {words or failure['message']}"
+def _failed(case: Case, failure: _Failure, records: Sequence[RankRecords]) -> str:
+    frameworks = {r.rank: r.by_kind.get("framework", {}) for r in records}
+    device: str | None = frameworks[failure.rank].get("device")
+    message = failure.record["message"]
+    return f"rank {failure.rank}: {out_of_memory(case, message, device or '') or message}"
 
 
-def _culprits(records: Sequence[RankRecords]) -> list[Mapping[str, Any]]:
-    """Return the failures that are a rank's own: what a check found, then exceptions.
+class _Failure(NamedTuple):
+    rank: int
+    record: FailureRecord
 
-    Without those that say that another rank, which did not speak, is gone.
+
+def _culprits(records: Sequence[RankRecords]) -> list[_Failure]:
+    """Return the failures that a rank caused itself: what a check found, then exceptions.
+
+    Without those that report only that another rank, which wrote no failure, is gone.
     """
     failures = _failures(records)
-    found = [f for f in failures if f["code"] != "exception"]
-    own = [
-        f
-        for f in failures
-        if tells_of_memory(str(f["message"])) or not _ANOTHER_IS_GONE.search(str(f["message"]))
-    ]
-    return found or own
+    found = [failure for failure in failures if failure.record["code"] != "exception"]
+    return found or [f for f in failures if _is_own(f.record["message"])]
 
 
-def _failures(records: Sequence[RankRecords]) -> list[Mapping[str, Any]]:
-    found = [r.by_kind["failure"] for r in records if "failure" in r.by_kind]
-    return sorted(found, key=lambda failure: failure["time"])
+def _is_own(message: str) -> bool:
+    return is_for_memory(message) or not _ANOTHER_IS_GONE.search(message)
+
+
+def _failures(records: Sequence[RankRecords]) -> list[_Failure]:
+    """Return the failures of all ranks, the earliest first."""
+    found = [_Failure(r.rank, r.by_kind["failure"]) for r in records if "failure" in r.by_kind]
+    return sorted(found, key=lambda failure: failure.record["time"])

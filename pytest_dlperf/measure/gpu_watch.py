@@ -1,6 +1,6 @@
-"""Looks at the GPUs of this node about once a second while ranks run; never in a rank.
+"""Samples the GPUs of this node about once a second while ranks run; never in a rank.
 
-Samples lie in ``gpus.jsonl`` of the run folder: one line a GPU and moment.
+The samples are in ``gpus.jsonl`` of the run's folder: one line for each GPU and moment.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PERIOD_S: Final = 1.0
 
 
 class GpuWatch:
-    """The GPUs during one run; does nothing for CPU cases, and where the driver is not asked."""
+    """The GPUs during one run; does nothing for CPU cases, and without nvidia-ml-py."""
 
     def __init__(self, case: Case, plan: LaunchPlan) -> None:
         found = nvml.open_nvml() if case.layout.device == "gpu" else ""
@@ -29,13 +29,13 @@ class GpuWatch:
         self._protocol = case.protocol
         self._workdir = plan.workdir
         self._knows_ours = nvml.counts_our_processes()
-        # What the run before has done is in the driver's figures for as long as this.
+        # The driver's figures contain the run before for as long as this.
         self._next_s = time.monotonic() + _PERIOD_S
         self._looked_before = False
         self._asked_s = time.time()
 
     def tick(self, records: Path) -> None:
-        """Look, if it is time: once before the ranks use a GPU, then while they are measured."""
+        """Take a sample if one is due: before ranks use a GPU, then in the window."""
         if self._nvml is None or time.monotonic() < self._next_s:
             return
         done = [progress.iterations for progress in read_progress(records)]
@@ -55,7 +55,7 @@ class GpuWatch:
             file.write("".join(f"{line}\n" for line in lines))
 
     def _line(self, when: str, sample: GpuSample) -> dict[str, Any]:
-        """Return a sample as it is written; what others had is null where nothing tells."""
+        """Return the line of a sample; the figures of others are null where they are unknown."""
         others = None
         if self._knows_ours:
             ours = {

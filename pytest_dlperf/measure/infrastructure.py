@@ -1,4 +1,4 @@
-"""Tells a launch that the infrastructure failed from one that the user's code failed.
+"""Decides whether the infrastructure failed a launch, and not the user's code.
 
 Pure, on the records of the ranks, the end of the log and the exit code. A launch is repeated only
 where all of them agree that no training had begun: a slow result, a rank that raised or was
@@ -21,13 +21,13 @@ RETRIED: Final = "launch-retried"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Sign:
-    """What a log says of an infrastructure that failed."""
+    """A line of a log by which an infrastructure that failed is known."""
 
     pattern: re.Pattern[str]
     words: str
-    #: Whether somebody was waited for: then a rank that hangs says the same.
+    #: Whether a rank was waited for: a rank that hangs causes the same line.
     is_wait: bool = False
-    #: Whether it is said in the midst of a training as well, when a node is lost.
+    #: Whether the line also comes in the middle of a training, when a node is lost.
     comes_later: bool = False
 
 
@@ -65,17 +65,17 @@ _SIGNS: Final = (
         comes_later=True,
     ),
 )
-#: To repeat cannot help: a wrong key, an unknown host.
+#: Errors that a repeated launch meets again: a wrong key, an unknown host.
 _FOR_GOOD: Final = re.compile(
     r"Permission denied \(|Host key verification failed|Could not resolve hostname"
     r"|REMOTE HOST IDENTIFICATION HAS CHANGED|Bad configuration option"
 )
 _NODE_GONE: Final = re.compile(r"cannot be reached|was lost")
-#: A launcher's word for a rank that was killed, or that has crashed.
+#: How launchers report a rank that was killed, or that has crashed.
 _RANK_KILLED: Final = re.compile(
     r"Signal \d+ \(SIG(KILL|SEGV|ABRT|BUS|ILL|FPE)\)|exitcode: -(4|6|7|8|9|11)\b|exited on signal"
 )
-#: The last line of a traceback, behind whatever a launcher puts before the lines of its ranks.
+#: The last line of a traceback, after the prefix that a launcher puts before lines of its ranks.
 _EXCEPTION: Final = re.compile(
     r"^(?:\[[^\]]*\]:? ?)*(?P<name>(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit))(?::|$)", re.M
 )
@@ -87,13 +87,13 @@ def launch_failure(run: Run, records: Sequence[RankRecords], log: str, *, is_pro
     """Return in what way the infrastructure failed ``run``; empty if it did not.
 
     ``log`` is the end of the run's log. ``is_program``: the ranks are the user's own program,
-    which tells of its failures by its log alone.
+    whose failures are in its log alone.
     """
     nodes = run.end.removeprefix(NODES) if run.end.startswith(NODES) else ""
     is_over = run.end == "exited" or nodes
     if run.timed_out or not is_over or not run.exit_code or run.exit_code < 0:
         return ""
-    if any("first_step" in rank.by_kind for rank in records) or _is_of_the_code(records):
+    if any(rank.wrote("first_step") for rank in records) or _is_of_the_code(records):
         return ""
     if nodes:
         return "" if _FOR_GOOD.search(nodes) or not _NODE_GONE.search(nodes) else nodes
@@ -101,7 +101,7 @@ def launch_failure(run: Run, records: Sequence[RankRecords], log: str, *, is_pro
         return ""
     if is_program and _raised(log):
         return ""
-    silent = any(not {"failure", "end"} & rank.by_kind.keys() for rank in records)
+    silent = any(not (rank.wrote("failure") or rank.wrote("end")) for rank in records)
     is_unknown = is_program and not records
     for sign in _SIGNS:
         if (sign.is_wait and silent) or (sign.comes_later and is_unknown):
@@ -112,21 +112,21 @@ def launch_failure(run: Run, records: Sequence[RankRecords], log: str, *, is_pro
 
 
 def _is_of_the_code(records: Sequence[RankRecords]) -> bool:
-    """Whether a rank failed by more than that it did not meet the others."""
+    """Return whether a rank failed otherwise than by not meeting the others."""
     for rank in records:
         failure = rank.by_kind.get("failure")
         if failure is None:
             continue
-        # Ranks meet before they tell their framework; what comes later is the user's.
-        if failure["code"] != "exception" or "framework" in rank.by_kind:
+        # Ranks meet before they record their framework; later failures are the user's.
+        if failure["code"] != "exception" or rank.wrote("framework"):
             return True
-        if not any(sign.pattern.search(str(failure["message"])) for sign in _SIGNS):
+        if not any(sign.pattern.search(failure["message"]) for sign in _SIGNS):
             return True
     return False
 
 
 def _raised(log: str) -> bool:
-    """Whether an exception ended the program that is not the launcher's or its store's."""
+    """Return whether an exception that is not the launcher's or its store's ended the program."""
     names = (found["name"] for found in _EXCEPTION.finditer(log))
     return any(not _OF_THE_LAUNCHER.match(name) for name in names)
 

@@ -1,4 +1,4 @@
-"""Waits for the records of nodes that were started by hand, and says whose are missing."""
+"""Waits for the records of nodes that were started by hand; names those whose are missing."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def ranks_of(case: Case, node_rank: int) -> range:
 def await_other_nodes(case: Case, run: Run, *, seen_after_s: float = _SEEN_AFTER_S) -> None:
     """Return once every rank's records are whole; they come from several nodes.
 
-    At once if this node's launch has failed: then nothing is waited for. Raises ``CaseError``
-    for nodes of which nothing is seen.
+    Returns at once if this node's launch has failed. Raises ``CaseError`` for nodes that have
+    written nothing within ``seen_after_s`` seconds.
     """
     if run.exit_code != 0:
         return
@@ -44,10 +44,10 @@ def await_other_nodes(case: Case, run: Run, *, seen_after_s: float = _SEEN_AFTER
 def check_node_part(case: Case, run: Run, node_rank: int) -> None:
     """Raise ``CaseError`` unless every rank of this node trained to its end.
 
-    A program of its own must end in good order as well.
+    A user's own program must end in good order as well.
     """
     records = read_records(Path(run.plan.records))
-    ended = {r.rank for r in records if "end" in r.by_kind}
+    ended = {r.rank for r in records if r.wrote("end")}
     failed = bool(case.command) and run.exit_code != 0
     if failed or not set(ranks_of(case, node_rank)) <= ended:
         raise failure_of(case, run, records)
@@ -55,7 +55,7 @@ def check_node_part(case: Case, run: Run, node_rank: int) -> None:
 
 def _spoke(run: Run) -> set[int]:
     records = read_records(Path(run.plan.records))
-    return {r.rank for r in records if "end" in r.by_kind or "failure" in r.by_kind}
+    return {r.rank for r in records if r.wrote("end") or r.wrote("failure")}
 
 
 def _check_seen(case: Case, run: Run) -> None:

@@ -1,4 +1,4 @@
-"""What NVIDIA's driver tells of its GPUs, through nvidia-ml-py where that is installed."""
+"""Asks NVIDIA's driver about its GPUs, through nvidia-ml-py where that is installed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INSTALL: Final = "pip install 'pytest-dlperf[gpu]'"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuSample:
-    """One GPU at one moment; None is what the driver does not tell."""
+    """One GPU at one moment; None for values that the driver does not report."""
 
     index: int
     #: Such as ``GPU-8932f937-d72c-4106-c12f-20bd9faed9f6``.
@@ -32,14 +32,14 @@ class GpuSample:
     utilisation: float | None
     #: Bytes held by each process.
     memory_by_process: dict[int, int | None]
-    #: Share of the multiprocessors' time that each process had of late, at most; None where
-    #: processes are not told apart.
+    #: The largest share of the multiprocessors' time that each process had lately; None where
+    #: the driver does not distinguish processes.
     utilisation_by_process: dict[int, float] | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuProcesses:
-    """The processes that have a context on one GPU; None where the driver does not tell."""
+    """The processes that have a context on one GPU; None where the driver does not report them."""
 
     index: int
     uuid: str
@@ -57,17 +57,17 @@ class Nvml:
         ]
 
     def sample(self, since_s: float) -> list[GpuSample]:
-        """Return every GPU now; what processes used is that since ``since_s`` of the epoch."""
+        """Return every GPU now; what processes used is counted from ``since_s`` of the epoch."""
         since_us = int(since_s * 1e6)
         return [self._one(i, handle, since_us) for i, handle in enumerate(self._handles)]
 
     def processes(self) -> list[GpuProcesses]:
-        """Return who computes on every GPU now."""
+        """Return the processes that compute on every GPU now."""
         ask = self._module.nvmlDeviceGetComputeRunningProcesses
         found = []
         for index, handle in enumerate(self._handles):
-            told = self._ask(ask, handle, empty=[])
-            memory = None if told is None else {p.pid: p.usedGpuMemory for p in told}
+            running = self._ask(ask, handle, empty=[])
+            memory = None if running is None else {p.pid: p.usedGpuMemory for p in running}
             found.append(
                 GpuProcesses(index=index, uuid=self._uuid(handle), memory_by_process=memory)
             )
@@ -143,9 +143,9 @@ def nvml_version() -> str | None:
 
 
 def counts_our_processes() -> bool:
-    """Return whether the driver's process ids are those of this process's own world.
+    """Return whether the driver and this process number processes alike.
 
-    In a container with process ids of its own they name other processes, or none.
+    In a container with its own process numbers the driver's name other processes, or none.
     """
     try:
         return os.stat("/proc/self/ns/pid").st_ino == _FIRST_PID_NAMESPACE
@@ -158,5 +158,5 @@ def belongs_to_run(pid: int, workdir: str) -> bool:
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
-        return False  # it ended, or is somebody else's
+        return False  # it ended, or belongs to another user
     return f"DLPERF_RUN={workdir}".encode() in environment.split(b"\0")

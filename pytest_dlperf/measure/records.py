@@ -1,19 +1,23 @@
-"""Reads the ranks' records: JSON lines, and the live counters."""
+"""Reads what the ranks of a run wrote: their records, live counters and conflicts."""
 
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, cast
 
 from pytest_dlperf.core.run import Span
-
-#: The version of the records that this reads: ``worker/records.py`` writes it.
-RECORDS_FORMAT: Final = 1
-_PROGRESS: Final = struct.Struct("<qd")
+from pytest_dlperf.core.wire import (
+    PROGRESS,
+    CanaryRates,
+    RecordKind,
+    RecordsByKind,
+    SpanRecord,
+    rank_files,
+    rank_of_file,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,16 +26,20 @@ class RankRecords:
 
     rank: int
     #: The record of each kind, without spans and canaries; the last one if there are several.
-    by_kind: Mapping[str, Mapping[str, Any]]
+    by_kind: RecordsByKind
     spans: tuple[Span, ...]
     canaries: tuple[Mapping[str, float | None], ...]
-    #: Lines that are no JSON: the last one of a rank that was killed while it wrote.
+    #: Lines that are not JSON: the last one of a rank that was killed while it wrote.
     broken_lines: int = 0
+
+    def wrote(self, kind: RecordKind) -> bool:
+        """Return whether the rank wrote a record of ``kind``."""
+        return kind in self.by_kind
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progress:
-    """How far a rank is: iterations finished, -1 while it is being built; and when it said so."""
+    """The iterations that a rank has finished, -1 while it is being built; and since when."""
 
     rank: int
     iterations: int
@@ -40,7 +48,7 @@ class Progress:
 
 @dataclass(kw_only=True, slots=True)
 class _Reading:
-    by_kind: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    by_kind: dict[str, Any] = field(default_factory=dict)
     spans: list[Span] = field(default_factory=list)
     canaries: list[Mapping[str, float | None]] = field(default_factory=list)
     broken: int = 0
@@ -48,33 +56,35 @@ class _Reading:
 
 def read_records(folder: Path) -> tuple[RankRecords, ...]:
     """Return the records of every rank that wrote any in ``folder``, by rank."""
-    return tuple(_read_rank(path) for path in sorted(folder.glob("rank*.jsonl")))
+    return tuple(_read_rank(path) for path in sorted(folder.glob(rank_files("jsonl"))))
 
 
 def read_progress(folder: Path) -> tuple[Progress, ...]:
-    """Return how far every rank is, by rank."""
+    """Return the progress of every rank, by rank."""
     found = []
-    for path in sorted(folder.glob("rank*.progress")):
+    for path in sorted(folder.glob(rank_files("progress"))):
         data = path.read_bytes()
-        if len(data) == _PROGRESS.size:
-            iterations, at_s = _PROGRESS.unpack(data)
-            found.append(Progress(rank=int(path.stem[4:]), iterations=iterations, at_s=at_s))
+        if len(data) == PROGRESS.size:
+            iterations, at_s = PROGRESS.unpack(data)
+            found.append(Progress(rank=rank_of_file(path.name), iterations=iterations, at_s=at_s))
     return tuple(found)
 
 
 def read_conflicts(folder: Path) -> dict[int, tuple[str, ...]]:
-    """Return the processes that had the number of another process's rank, by rank.
+    """Return, by rank, the processes whose number another process was writing for already.
 
-    As ``pid 12 on host``; that other process is not among them.
+    As ``pid 12 on host``, without that other process.
     """
     found: dict[int, tuple[str, ...]] = {}
-    for path in sorted(folder.glob("rank*.conflict")):
+    for path in sorted(folder.glob(rank_files("conflict"))):
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-        found[int(path.stem[4:])] = tuple(dict.fromkeys(process_of(json.loads(n)) for n in lines))
+        found[rank_of_file(path.name)] = tuple(
+            dict.fromkeys(process_of(json.loads(n)) for n in lines)
+        )
     return found
 
 
-def process_of(values: Mapping[str, Any]) -> str:
+def process_of(values: Mapping[str, object]) -> str:
     """Return the process that a record names."""
     return f"pid {values.get('pid', '?')} on {values.get('node', '?')}"
 
@@ -89,8 +99,8 @@ def _read_rank(path: Path) -> RankRecords:
             continue
         _take(reading, values)
     return RankRecords(
-        rank=int(path.stem[4:]),
-        by_kind=reading.by_kind,
+        rank=rank_of_file(path.name),
+        by_kind=cast("RecordsByKind", reading.by_kind),
         spans=tuple(reading.spans),
         canaries=tuple(reading.canaries),
         broken_lines=reading.broken,
@@ -100,9 +110,10 @@ def _read_rank(path: Path) -> RankRecords:
 def _take(reading: _Reading, values: dict[str, Any]) -> None:
     kind = values.pop("record")
     if kind == "span":
-        reading.spans.append(Span(**values))
+        rank = values.pop("rank")
+        reading.spans.append(Span(rank=rank, **cast("SpanRecord", values)))
     elif kind == "canary":
-        facts = {"rank", "when", "time"}
-        reading.canaries.append({k: v for k, v in values.items() if k not in facts})
+        rates = CanaryRates.__annotations__
+        reading.canaries.append({name: values[name] for name in rates if name in values})
     else:
         reading.by_kind[kind] = values

@@ -1,4 +1,4 @@
-"""Whether a run was in one steady state over its window: a trend test that noise passes."""
+"""Tests whether the steps of a run became slower or faster over its window."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.stretch import most_different
 
 #: Halves of a window whose median steps differ by less are one steady state, as a share. The
-#: smaller bound is an assumption: no recording of GPUs has told yet.
+#: bound for GPUs is an assumption: there are no recordings yet that show it.
 DRIFT: Final[Mapping[DeviceKind, float]] = {"cpu": 0.10, "gpu": 0.03}
 _BATCHES: Final = 10
 #: The fewest batches on either side of a split. That noise separates batches completely at one
@@ -28,7 +28,7 @@ def drift(
 
     ``measured`` are the window's steps in seconds, the first is iteration ``first``. The medians
     of the halves differ beyond the bound, and medians of ten batches show a trend or a level
-    that changed: one burst of noise is neither. A window of fewer than ten steps tells nothing.
+    that changed: one burst of noise is neither. A window of fewer than ten steps has no problem.
     """
     if len(measured) < _BATCHES:
         return []

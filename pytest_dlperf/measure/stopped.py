@@ -1,4 +1,4 @@
-"""Which rank stopped first, and where: the healthy one that waits for it is not blamed."""
+"""Finds which rank stopped first, and where; ranks that waited for it are not blamed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.run import Run
+from pytest_dlperf.core.wire import rank_files, rank_of_file
 from pytest_dlperf.measure.exhausted import killed_for_memory
 from pytest_dlperf.measure.records import Progress, RankRecords, read_progress
 
@@ -38,17 +39,17 @@ class Stack:
 
     #: File, line and function, the innermost first.
     calls: tuple[tuple[str, int, str], ...]
-    #: What it crashed of; empty if it was ended.
+    #: Why it crashed; empty if it was ended.
     crash: str = ""
 
     @property
     def waits(self) -> bool:
-        """Whether it stood where ranks wait for each other."""
+        """Whether its calls were in code where ranks wait for each other."""
         return any(_WAITS.search(file) for file, _, _ in self._until_own())
 
     @property
     def place(self) -> str:
-        """Where it stood, in words: the innermost call, and the user's own that led to it."""
+        """Words for its innermost call, and for the user's own call that led to it."""
         if not self.calls:
             return "outside Python"
         innermost, own = self.calls[0], self._own()
@@ -66,12 +67,12 @@ class Stack:
 
 
 def read_stacks(folder: Path) -> dict[int, Stack]:
-    """Return the stacks of the ranks that were told to end, or crashed; none of others."""
+    """Return the stacks of the ranks that got SIGTERM or crashed, by rank."""
     found = {}
-    for path in sorted(folder.glob("rank*.stack")):
+    for path in sorted(folder.glob(rank_files("stack"))):
         stack = _parse(path.read_text(encoding="utf-8", errors="replace"))
         if stack is not None:
-            found[int(path.stem[4:])] = stack
+            found[rank_of_file(path.name)] = stack
     return found
 
 
@@ -84,7 +85,7 @@ def _parse(text: str) -> Stack | None:
     for line in rest.splitlines():
         if thread := _THREAD.match(line):
             threads += 1
-            # A second signal during the first stack begins it anew; the last one is whole.
+            # A second signal interrupts the first stack; the last stack is whole.
             is_main = int(thread[1], 16) == main
             calls = [] if is_main else calls
         elif is_main and (call := _CALL.match(line)):
@@ -108,11 +109,11 @@ class _Rank:
 
     rank: int
     started: bool
-    #: It ended, or said why not.
+    #: Whether it wrote its end or its failure.
     spoke: bool
     progress: Progress | None
     stack: Stack | None
-    #: Whether its process lived when the launch was ended; None if nobody can tell.
+    #: Whether its process lived when the launch was ended; None if that is unknown.
     alive: bool | None
 
     @property
@@ -121,9 +122,10 @@ class _Rank:
 
     @property
     def order(self) -> tuple[bool, bool, int, float]:
-        """Who is to blame comes first: who waited for others stopped after them.
+        """The key that sorts ranks by blame, the culprit first.
 
-        Also who crashed while it waited: a connection that breaks ends some frameworks so.
+        A rank that waited for others stopped after them. So did one that crashed while it
+        waited: some frameworks crash when a connection breaks.
         """
         waited = self.stack is not None and self.stack.waits
         at_s = self.progress.at_s if self.progress else 0.0
@@ -131,12 +133,12 @@ class _Rank:
 
 
 def where_stopped(case: Case, run: Run, records: Sequence[RankRecords]) -> str:
-    """Tell where the ranks stopped, who stopped first before the others; in words."""
+    """Return words for where the ranks stopped, the rank that stopped first before others."""
     by_rank = {r.rank: r for r in records}
     if not by_rank:
-        return "what it did stands in its log" if case.command else "no rank has started"
+        return "its log shows what it did" if case.command else "no rank has started"
     total = case.protocol.iterations
-    if len(by_rank) == case.world_size and all("end" in r.by_kind for r in records):
+    if len(by_rank) == case.world_size and all(r.wrote("end") for r in records):
         return f"every rank had trained its {total} iterations before"
     progress = {p.rank: p for p in read_progress(Path(run.plan.records))}
     stacks = read_stacks(Path(run.plan.records))
@@ -156,29 +158,31 @@ def where_stopped(case: Case, run: Run, records: Sequence[RankRecords]) -> str:
 
 
 def silent_ranks(case: Case, records: Sequence[RankRecords]) -> list[int]:
-    """Return the ranks that neither ended nor said why not: killed, or hanging."""
+    """Return the ranks that wrote neither end nor failure: they were killed, or hang."""
     spoke = {r.rank for r in records if _spoke(r)}
     return [rank for rank in range(case.world_size) if rank not in spoke]
 
 
 def _spoke(records: RankRecords) -> bool:
-    return "end" in records.by_kind or "failure" in records.by_kind
+    return records.wrote("end") or records.wrote("failure")
 
 
 def _lived(records: RankRecords, run: Run) -> bool | None:
     """Return whether the rank's process lived at the end; None for one of another host."""
-    start = records.by_kind.get("start", {})
-    there = run.alive_on.get(f"{start.get('node')}, {start.get('pid_namespace')}")
+    start = records.by_kind.get("start")
+    if start is None:
+        return None
+    node, namespace = start["node"], start.get("pid_namespace")
+    there = run.alive_on.get(f"{node}, {namespace}")
     if there is not None:
         return start["pid"] in there
-    here = (socket.gethostname(), pid_namespace())
-    if run.alive is None or (start.get("node"), start.get("pid_namespace")) != here:
+    if run.alive is None or (node, namespace) != (socket.gethostname(), pid_namespace()):
         return None
     return start["pid"] in run.alive
 
 
 def pid_namespace() -> str:
-    """Return what tells process numbers of this container from those of others."""
+    """Return the name of the PID namespace of this process; empty off Linux."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -202,11 +206,11 @@ def _why(one: _Rank, case: Case, run: Run) -> str:
     if stack is not None and stack.waits and case.world_size > 1:
         return f"it waited for the others in {stack.place}{_since(one, run)}"
     if stack is not None:
-        return f"it stood in {stack.place}{_since(one, run)}"
+        return f"it was in {stack.place}{_since(one, run)}"
     if one.alive and run.end == "exited":
-        return "it lived on, and was killed"
+        return "it kept running, and was killed"
     if one.alive:
-        return f"it stood still, and did not heed SIGTERM{_since(one, run)}"
+        return f"it hung, and ignored SIGTERM{_since(one, run)}"
     if run.oom_kills:
         return killed_for_memory(case)
     if one.alive is False:

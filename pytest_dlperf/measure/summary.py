@@ -1,19 +1,20 @@
-"""From the records of one run to what it measured."""
+"""Turns the records of a run's ranks into its summary; raises if they do not agree."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.run import Problem, RankSummary, Run, RunSummary, Span
 from pytest_dlperf.core.scaling import RankScaling, Scaling
+from pytest_dlperf.core.wire import RECORDS_FORMAT, ImportsRecord, RunFacts
 from pytest_dlperf.measure.disturbance import disturbance, gpu_disturbance, others_alone
 from pytest_dlperf.measure.failure import failure_of
-from pytest_dlperf.measure.records import RECORDS_FORMAT, RankRecords, read_records
+from pytest_dlperf.measure.records import RankRecords, read_records
 from pytest_dlperf.measure.steadiness import drift
 
 
@@ -32,14 +33,13 @@ def compile_extras(records: Sequence[RankRecords]) -> dict[str, float]:
 
 def recompiled(records: Sequence[RankRecords]) -> list[Problem]:
     """Return the problem ``recompiled`` if a rank compiled within the measured window."""
-    found = {
-        rank.rank: rank.by_kind["compile"]
-        for rank in records
-        if rank.by_kind.get("compile", {}).get("frames_in_window")
-    }
+    compiled = [
+        (rank.rank, rank.by_kind["compile"]) for rank in records if "compile" in rank.by_kind
+    ]
+    found = [(rank, record) for rank, record in compiled if record["frames_in_window"]]
     if not found:
         return []
-    rank, record = max(found.items(), key=lambda item: float(item[1]["seconds_in_window"]))
+    rank, record = max(found, key=lambda item: item[1]["seconds_in_window"])
     count = record["frames_in_window"]
     message = (
         f"torch.compile compiled {count} {'frame' if count == 1 else 'frames'} within the "
@@ -51,19 +51,21 @@ def recompiled(records: Sequence[RankRecords]) -> list[Problem]:
 
 
 def scaling_of(records: Sequence[RankRecords]) -> Scaling | None:
-    """Return what the ranks told of scaling; None for one rank, and for a user's own program."""
-    told = [rank for rank in records if "collectives" in rank.by_kind]
-    if len(told) != len(records) or not told:
+    """Return what the ranks measured of scaling.
+
+    None for one rank, and for a user's own program.
+    """
+    if not records or not all(rank.wrote("collectives") for rank in records):
         return None
-    ranks = tuple(_rank(rank) for rank in told if "problem" not in rank.by_kind["collectives"])
+    sampled = [rank for rank in records if "problem" not in rank.by_kind["collectives"]]
+    ranks = tuple(_rank(rank) for rank in sampled)
+    first = records[0].by_kind["collectives"]
     return Scaling(
-        method=next((rank.by_kind["collectives"].get("method", "") for rank in told), ""),
-        collective=next(
-            (rank.by_kind["collectives"].get("collective", "all-reduce") for rank in told), ""
-        ),
+        method=first.get("method", ""),
+        collective=first.get("collective", "all-reduce"),
         ranks=ranks,
         collectives_share=_share(ranks) if len(ranks) == len(records) else None,
-        all_reduce_gb_per_s=_slowest([rank.by_kind["all_reduce"]["gb_per_s"] for rank in told]),
+        all_reduce_gb_per_s=_slowest([rank.by_kind["all_reduce"]["gb_per_s"] for rank in records]),
     )
 
 
@@ -80,20 +82,20 @@ def unsampled(records: Sequence[RankRecords]) -> list[Problem]:
 
 
 def _rank(records: RankRecords) -> RankScaling:
-    told = records.by_kind["collectives"]
+    sampled = records.by_kind["collectives"]
     return RankScaling(
         rank=records.rank,
         node=records.by_kind["start"]["node"],
-        step_seconds=told["step_seconds"],
-        own_seconds=told["own_seconds"],
-        collective_seconds=told["collective_seconds"],
+        step_seconds=sampled["step_seconds"],
+        own_seconds=sampled["own_seconds"],
+        collective_seconds=sampled["collective_seconds"],
     )
 
 
 def _share(ranks: Sequence[RankScaling]) -> float | None:
-    """Return the share of the rank that waits least: with its wait, others' slowness is in it.
+    """Return the share of the rank that waits least: waits are caused by slower ranks.
 
-    Of a timeline, that of the one rank that tells.
+    Of a timeline, the share of the one rank that has it.
     """
     shares = [
         rank.collective_seconds / rank.step_seconds
@@ -113,16 +115,14 @@ _HOROVOD_ON_THE_HOST: Final = frozenset({"horovod-gloo", "horovod-mpi"})
 DATA_BOUND: Final = 0.10
 
 
-def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
-    """Return what ``run`` measured, and the facts that its ranks agree on.
+def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
+    """Return what ``run`` measured, and what its ranks reported of themselves.
 
-    The facts are rank 0's records ``framework``, ``model``, ``data`` and ``start``; of a
-    program that marks its steps there is no ``model``. Raises ``CaseError`` if a rank failed, is
-    missing, or does not agree with the others.
+    Raises ``CaseError`` if a rank failed, is missing, or does not agree with the others.
     """
     records = read_records(Path(run.plan.records))
-    complete = {r.rank for r in records if "end" in r.by_kind} == set(range(case.world_size))
-    if not complete or any("failure" in r.by_kind for r in records):
+    complete = {r.rank for r in records if r.wrote("end")} == set(range(case.world_size))
+    if not complete or any(r.wrote("failure") for r in records):
         raise failure_of(case, run, records)
     _check_agreement(case, run, records)
     slowest = max(records, key=lambda r: _window_seconds(case, r))
@@ -175,21 +175,23 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, dict[str, Any]]:
         extras={**steal, **gpu_figures, **compile_extras(records)},
         scaling=scaling_of(records),
     )
-    known = records[0].by_kind
-    facts = {
-        kind: dict(known[kind])
-        for kind in ("framework", "model", "data", "start")
-        if kind in known
-    }
-    if any("imports" in rank.by_kind for rank in records):
-        told = [rank.by_kind.get("imports", {}) for rank in records]
-        facts["imports"] = {
-            kind: {path: text for one in told for path, text in one.get(kind, {}).items()}
-            for kind in ("files", "copies")
-        }
-        started = any(one.get("started_processes", False) for one in told)
-        facts["imports"]["started_processes"] = started
-    return summary, facts
+    return summary, _facts(records)
+
+
+def _facts(records: Sequence[RankRecords]) -> RunFacts:
+    first = records[0].by_kind
+    facts = RunFacts(framework=first["framework"], start=first["start"])
+    if "model" in first:
+        facts["model"] = first["model"]
+    if "data" in first:
+        facts["data"] = first["data"]
+    if imports := [rank.by_kind["imports"] for rank in records if "imports" in rank.by_kind]:
+        facts["imports"] = ImportsRecord(
+            files={path: digest for one in imports for path, digest in one["files"].items()},
+            copies={path: copy for one in imports for path, copy in one["copies"].items()},
+            started_processes=any(one["started_processes"] for one in imports),
+        )
+    return facts
 
 
 def _window(case: Case, spans: Sequence[Span]) -> list[Span]:
@@ -222,16 +224,17 @@ def _check_agreement(case: Case, run: Run, records: Sequence[RankRecords]) -> No
                 f"the {end - first} measured iterations; see {run.plan.workdir}"
             )
     if case.command:
-        return  # nothing looks into the models of a program of its own
-    checksums = [rank.by_kind["checksum"]["value"] for rank in records]
-    if case.world_size > 1 and None in checksums:
+        return  # the model of a user's own program is not looked into
+    values = [rank.by_kind["checksum"]["value"] for rank in records]
+    checksums = [(rank.rank, value) for rank, value in zip(records, values, strict=True) if value]
+    if case.world_size > 1 and len(checksums) < len(records):
         raise CaseError(
             f"{case.id}: no replicated parameters were declared, so nothing shows that gradients "
             "are averaged; use job.data_parallel(model), or job.replicated(parameters), or "
             "job.replicated([]) if the ranks share none"
         )
-    if len({str(checksum) for checksum in checksums}) > 1:
-        digests = ", ".join(f"rank {rank}: {c['digest']}" for rank, c in enumerate(checksums))
+    if len({str(checksum) for _, checksum in checksums}) > 1:
+        digests = ", ".join(f"rank {rank}: {found['digest']}" for rank, found in checksums)
         raise CaseError(
             f"{case.id}: the replicated parameters differ between ranks after training ({digests})"
             "; gradients are not averaged over the ranks, so the ranks train different models"
@@ -251,18 +254,19 @@ def _check_samples(case: Case, records: Sequence[RankRecords]) -> None:
             if other != rank.rank:
                 raise CaseError(
                     f"{case.id}: ranks {other} and {rank.rank} both read sample {sample} in their "
-                    "first batch; each rank must read samples of its own, through the "
+                    "first batch; each rank must read its own samples, through the "
                     "framework's distributed sampler"
                 )
 
 
 def _rank_summary(case: Case, records: RankRecords) -> RankSummary:
     cpu = [span.cpu_seconds for span in _window(case, records.spans)]
-    losses = records.by_kind["loss"]["values"]
-    if losses and not all(isinstance(loss, int | float) for loss in losses):
+    values = records.by_kind["loss"]["values"]
+    losses = [value for value in values if isinstance(value, int | float)]
+    if len(losses) < len(values):
         raise CaseError(
-            f"{case.id}: rank {records.rank} told a loss that is no finite number, so its speed "
-            "means nothing"
+            f"{case.id}: rank {records.rank} reported a loss that is not a finite number, so its "
+            "speed means nothing"
         )
     count = max(3, len(losses) // 10)
     return RankSummary(
@@ -278,7 +282,7 @@ def _rank_summary(case: Case, records: RankRecords) -> RankSummary:
 
 
 def _canary(records: Sequence[RankRecords]) -> Mapping[str, float]:
-    """Return each rate of the canaries before and after, averaged; of the slowest rank."""
+    """Return the canary's rates on the slowest rank, each the mean of before and after."""
     rates: dict[str, list[float]] = {}
     for rank in records:
         for name in rank.canaries[0] if rank.canaries else ():
@@ -305,12 +309,13 @@ def _data_bound(waited: float | None) -> list[Problem]:
 
 
 def _without_nccl(case: Case, records: Sequence[RankRecords]) -> list[Problem]:
-    told = records[0].by_kind.get("framework", {})
-    if case.layout.device != "gpu" or told.get("backend") not in _HOROVOD_ON_THE_HOST:
+    framework = records[0].by_kind["framework"]
+    backend: str | None = framework.get("backend")
+    if case.layout.device != "gpu" or backend not in _HOROVOD_ON_THE_HOST:
         return []
     message = (
-        f"Horovod {told.get('horovod', '')} does not use NCCL: gradients of the GPUs go through "
-        f"{told['backend'].removeprefix('horovod-')}; build it again with "
+        f"Horovod {framework.get('horovod', '')} does not use NCCL: gradients of the GPUs go "
+        f"through {backend.removeprefix('horovod-')}; build it again with "
         "HOROVOD_GPU_OPERATIONS=NCCL (docs/tensorflow.md)"
     )
     return [Problem(code="all-reduce-without-nccl", message=message)]

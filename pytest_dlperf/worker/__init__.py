@@ -1,6 +1,6 @@
-"""The other process: what runs in every rank.
+"""The process of a rank: it trains the workload, times it, and writes records.
 
 Needs the framework and the standard library only, so that it can be put on the path of
-another interpreter; it never imports pytest. It talks to the pytest side by argv in, and
-one JSON-lines file a rank out (``records.py``).
+another interpreter; it never imports pytest. The pytest side gives it a command
+line; it answers with files in the run's folder (``core/wire.py`` defines both).
 """

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib
 import os
-import platform
-import socket
 import sys
 import time
 import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from pytest_dlperf.core.wire import ChecksumRecord, FailureRecord, MomentRecord
 from pytest_dlperf.worker import arguments as command_line
 from pytest_dlperf.worker import frameworks, host, stack
 from pytest_dlperf.worker.arguments import Arguments
@@ -20,38 +19,27 @@ from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.imports import imported
 from pytest_dlperf.worker.job import Job
 from pytest_dlperf.worker.loop import Window, check_loss, run_loop, write_canary, write_scaling
-from pytest_dlperf.worker.records import RECORDS_FORMAT, ProgressCounter, RecordWriter
+from pytest_dlperf.worker.records import ProgressCounter, RecordWriter
 
 
 def main() -> None:
     """Run one rank; every failure becomes a record before it becomes an exit code."""
     arguments = command_line.parse()
-    arguments.records.mkdir(parents=True, exist_ok=True)
-    records = RecordWriter(arguments.records, arguments.rank)
-    records.write(
-        "start",
-        format=RECORDS_FORMAT,
-        local_rank=arguments.local_rank,
-        world_size=arguments.launched_world_size,
-        pid=os.getpid(),
-        pid_namespace=host.pid_namespace(),
-        node=socket.gethostname(),
-        boot=host.boot_id(),
-        cores=os.cpu_count(),
-        python=platform.python_version(),
-        time=time.time(),
-    )
-    stack.watch(arguments.records, arguments.rank)
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    records = RecordWriter(arguments.folder, arguments.rank)
+    records.write(start=host.start_record(arguments.local_rank, arguments.launched_world_size))
+    stack.watch(arguments.folder, arguments.rank)
     try:
         _train(arguments, records)
     except (Exception, SystemExit) as error:
         code = error.code if isinstance(error, WorkerFailure) else "exception"
         records.write(
-            "failure",
-            code=code,
-            message=str(error) if code != "exception" else f"{type(error).__name__}: {error}",
-            traceback=traceback.format_exc(),
-            time=time.time(),
+            failure=FailureRecord(
+                code=code,
+                message=str(error) if code != "exception" else f"{type(error).__name__}: {error}",
+                traceback=traceback.format_exc(),
+                time=time.time(),
+            )
         )
         raise
 
@@ -63,11 +51,11 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
             f"the launcher started {arguments.launched_world_size} ranks, the case has "
             f"{arguments.world_size}",
         )
-    progress = ProgressCounter(arguments.records, arguments.rank)
+    progress = ProgressCounter(arguments.folder, arguments.rank)
     framework = frameworks.start(arguments)
-    records.write("framework", **framework.facts())
+    records.write(framework=framework.facts())
     step = _build(arguments.workload, framework.job)
-    records.write("built", time=time.time())
+    records.write(built=MomentRecord(time=time.time()))
     window = Window(
         iterations=arguments.iterations,
         warmup=arguments.warmup,
@@ -76,12 +64,12 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     )
     losses = run_loop(framework, step, window, records, progress)
     model = framework.model()
-    records.write("model", **model)
-    records.write("memory", **framework.peak_memory())
-    records.write("data", **framework.job.feed.record())
-    records.write("checksum", value=framework.checksum())
+    records.write(model=model)
+    records.write(memory=framework.peak_memory())
+    records.write(data=framework.job.feed.record())
+    records.write(checksum=ChecksumRecord(value=framework.checksum()))
     if arguments.scaling:
-        write_scaling(framework, step, records, arguments.records)
+        write_scaling(framework, step, records, arguments.folder)
     framework.job.feed.close()
     framework.barrier()  # the canary is of all ranks at once
     write_canary(framework, records, when="after")
@@ -91,8 +79,8 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     check_loss(losses, arguments.loss)
     check_data(arguments.data, used=framework.job.feed.used)
     if (found := imported()) is not None:
-        records.write("imports", **found)
-    records.write("end", time=time.time())
+        records.write(imports=found)
+    records.write(end=MomentRecord(time=time.time()))
     framework.close()
 
 
@@ -106,7 +94,7 @@ def _build(workload: str, job: Job) -> Callable[[], Any]:
         raise WorkerFailure(
             "workload-not-found",
             f"workload {workload!r}: no module named {error.name!r} on the ranks' path; put it "
-            "beside the test file, under pytest's rootdir, or on PYTHONPATH",
+            "next to the test file, under pytest's rootdir, or on PYTHONPATH",
         ) from error
     build = getattr(module, function_name, None)
     if build is None:
@@ -125,12 +113,12 @@ def _build(workload: str, job: Job) -> Callable[[], Any]:
 
 
 def _leave() -> NoReturn:
-    """End this process at once, with what an exception says of it.
+    """End this process at once; print its exception, if it has one.
 
-    Not through the interpreter's end: with all said and done, gloo's threads abort there now and
-    then ("terminate called without an active exception"), since the wrapped model still holds its
-    process group; and where another rank hangs, that group's end waits for it. Temporary files
-    go with the run's folder for them.
+    The interpreter's own end is left out: gloo's threads sometimes abort in it ("terminate
+    called without an active exception"), since the wrapped model still holds its process group;
+    and where another rank hangs, the end of that group waits for it. Temporary files are in the
+    run's folder, and are removed with it.
     """
     error = sys.exc_info()[1]
     if error is not None:

@@ -1,76 +1,36 @@
-"""The worker's command line."""
+"""The arguments of this rank: its command line, and its place from the launcher's environment."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from pytest_dlperf.core.wire import RankArguments
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments:
-    """What a rank is told, and what its launcher put into the environment."""
+class Arguments(RankArguments):
+    """The command line of this rank, and the place that its launcher gave it."""
 
-    framework: str
-    workload: str
-    precision: str
-    device: str
-    size: str
-    batch_size_per_device: int
-    world_size: int
-    iterations: int
-    warmup: int
-    threads_per_rank: int
-    collective_timeout_s: float
-    seed: int
-    loss: str
-    options: dict[str, Any]
-    inject: float
-    #: Whether steps after the window tell of scaling.
-    scaling: bool
-    data: str | None
-    records: Path
     rank: int
     local_rank: int
-    #: The number of ranks that the launcher says there are.
+    #: The number of ranks that the launcher started.
     launched_world_size: int
 
+    @property
+    def folder(self) -> Path:
+        """Return the folder of the run's records."""
+        return Path(self.records)
 
-def parse(argv: list[str] | None = None) -> Arguments:
-    """Return the arguments of this rank; exits with a usage message if they do not fit."""
-    parser = argparse.ArgumentParser(prog="python -m pytest_dlperf.worker")
-    for name in ("framework", "workload", "precision", "device", "size", "loss"):
-        parser.add_argument(f"--{name}", required=True)
-    for name in (
-        "batch-size-per-device",
-        "world-size",
-        "iterations",
-        "warmup",
-        "threads-per-rank",
-        "seed",
-    ):
-        parser.add_argument(f"--{name}", type=int, required=True)
-    parser.add_argument("--collective-timeout-s", type=float, required=True)
-    parser.add_argument("--inject", type=float, default=0.0)
-    parser.add_argument("--scaling", action="store_true")
-    parser.add_argument("--data", metavar="FOLDER")
-    parser.add_argument("--options", type=json.loads, default={}, metavar="JSON")
-    parser.add_argument("--records", type=Path, required=True, metavar="FOLDER")
-    # Named by the launcher: which of several sets of variables is there would be a guess
-    # where one launcher runs inside another's job.
-    parser.add_argument(
-        "--place-from",
-        type=lambda text: text.split(","),
-        default=["RANK", "LOCAL_RANK", "WORLD_SIZE"],
-        metavar="RANK,LOCAL_RANK,WORLD_SIZE",
-    )
-    values = vars(parser.parse_args(argv))
-    rank, local_rank, world_size = values.pop("place_from")
+
+def parse(argv: Sequence[str] | None = None) -> Arguments:
+    """Return the arguments of this rank; exit with a usage message if they are wrong."""
+    given = RankArguments.of_flags(argv)
+    rank, local_rank, world_size = given.place_from
     return Arguments(
-        **values,
+        **vars(given),
         rank=int(os.environ.get(rank, "0")),
         local_rank=int(os.environ.get(local_rank, "0")),
         launched_world_size=int(os.environ.get(world_size, "1")),

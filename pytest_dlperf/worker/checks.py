@@ -1,4 +1,4 @@
-"""Checks of what really ran: the batch that was fed, the arithmetic that was used."""
+"""Checks that a rank ran what its case declares: batch, precision, data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def check_batch(
 ) -> None:
     """Raise ``WorkerFailure`` unless an input has the batch as its ``dimension``.
 
-    Shapes that could not be seen are left to the pytest side, which says so.
+    The pytest side reports shapes that could not be seen.
     """
     sizes = [shape[dimension] for shape in input_shapes or () if len(shape) > dimension]
     if input_shapes and batch_size_per_device not in sizes:

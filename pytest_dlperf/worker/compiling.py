@@ -1,17 +1,19 @@
-"""What torch.compile did in this process so far; nothing is imported to find out."""
+"""Counts what torch.compile did in this process so far, without importing torch."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any, NamedTuple
 
+from pytest_dlperf.core.wire import CompileRecord
+
 
 class CompileSample(NamedTuple):
-    """Counters at one moment; 0 where nothing was compiled, or no torch is there."""
+    """Counters at one moment; 0 where nothing was compiled, or torch is not imported."""
 
-    #: Frames that were given to the compiler, again or for the first time, with success or not.
+    #: Frames that the compiler was given, whether it compiled them or not.
     frames: int
-    #: Wall-clock seconds that this took.
+    #: Wall-clock seconds of these compilations.
     seconds: float
 
 
@@ -25,16 +27,16 @@ def sample() -> CompileSample:
     return CompileSample(int(counters.get("frames", {}).get("total", 0)), float(sum(seconds)))
 
 
-def compile_record(before: CompileSample, after: CompileSample) -> dict[str, float]:
+def compile_record(before: CompileSample, after: CompileSample) -> CompileRecord:
     """Return the record ``compile`` of a window between two samples.
 
     Counters that a program has set back in between count from 0.
     """
     if after.frames < before.frames:
         before = CompileSample(0, 0.0)
-    return {
-        "frames": after.frames,
-        "seconds": after.seconds,
-        "frames_in_window": after.frames - before.frames,
-        "seconds_in_window": max(0.0, after.seconds - before.seconds),
-    }
+    return CompileRecord(
+        frames=after.frames,
+        seconds=after.seconds,
+        frames_in_window=after.frames - before.frames,
+        seconds_in_window=max(0.0, after.seconds - before.seconds),
+    )

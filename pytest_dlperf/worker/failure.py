@@ -1,4 +1,4 @@
-"""Failures that a rank can name by itself."""
+"""The exception of a check that failed in a rank."""
 
 from __future__ import annotations
 

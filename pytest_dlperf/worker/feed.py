@@ -1,4 +1,4 @@
-"""Reading data in one rank: how long the host waits for it, and what is wrong with it."""
+"""Feeds a rank its real data: times the waits for it, and reports errors of its loaders."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator
 from multiprocessing.queues import SimpleQueue
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from pytest_dlperf.core.wire import DataNotes, DataRecord
 from pytest_dlperf.worker.failure import WorkerFailure
+
+if TYPE_CHECKING:
+    # Not in the standard library of Python 3.10.
+    from typing_extensions import Unpack
 
 
 class Dataset(Protocol):
@@ -32,7 +37,7 @@ class Feed:
         self._waited_s: float | None = None
         self._open: list[Iterator[Any]] = []
         self._complaints: SimpleQueue[tuple[str, str]] | None = None
-        self._facts: dict[str, Any] = {}
+        self._notes = DataNotes()
 
     @property
     def used(self) -> bool:
@@ -61,9 +66,9 @@ class Feed:
             self._complaints = multiprocessing.SimpleQueue()
         return Guarded(dataset, len(dataset) - len(dataset) % ranks, self._complaints)
 
-    def note(self, **facts: Any) -> None:
-        """Put ``facts`` of what is read into the record."""
-        self._facts |= facts
+    def note(self, **notes: Unpack[DataNotes]) -> None:
+        """Put ``notes`` on the data into the record."""
+        self._notes.update(notes)
 
     def take_wait(self) -> float | None:
         """Return seconds waited since the last call; None if this rank reads nothing."""
@@ -72,9 +77,9 @@ class Feed:
             self._waited_s = 0.0
         return waited_s
 
-    def record(self) -> dict[str, Any]:
-        """Return what the record ``data`` has: its kind, and what is known of it."""
-        return {"kind": "real" if self.used else "synthetic", **self._facts}
+    def record(self) -> DataRecord:
+        """Return the record ``data``: what kind of data they are, and the notes on them."""
+        return DataRecord(kind="real" if self.used else "synthetic", **self._notes)
 
     def close(self) -> None:
         """End what still reads ahead."""

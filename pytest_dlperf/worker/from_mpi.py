@@ -1,7 +1,7 @@
 """``python -m pytest_dlperf.worker.from_mpi COMMAND``: a rank under Open MPI as torch expects it.
 
-Open MPI tells ranks their place in variables of its own, PyTorch's ``env://`` reads others.
-Where they meet, ``MASTER_ADDR`` and ``MASTER_PORT``, mpirun hands on.
+Open MPI and PyTorch's ``env://`` use different environment variables for the place of a rank.
+mpirun passes on ``MASTER_ADDR`` and ``MASTER_PORT``, the address where ranks meet.
 """
 
 from __future__ import annotations

@@ -1,15 +1,19 @@
-"""CPU seconds of this rank and of everybody on its host (Linux; elsewhere unknown)."""
+"""The process and its host: the record ``start``, and CPU seconds (Linux; unknown elsewhere)."""
 
 from __future__ import annotations
 
 import os
+import platform
+import socket
 import time
 from pathlib import Path
 from typing import NamedTuple
 
+from pytest_dlperf.core.wire import RECORDS_FORMAT, StartRecord, WindowRecord
+
 
 class HostSample(NamedTuple):
-    """Counters at one moment; differences of two say what happened between them."""
+    """CPU seconds so far, at one moment."""
 
     wall_s: float
     #: CPU seconds of this process and its living descendants.
@@ -34,26 +38,42 @@ def sample() -> HostSample:
     )
 
 
-def window_record(before: HostSample, after: HostSample) -> dict[str, float | None]:
-    """Return what happened between two samples, as the record ``window`` has it."""
+def window(before: HostSample, after: HostSample, *, inject: float) -> WindowRecord:
+    """Return the record ``window`` of the time between two samples, without its end."""
+    return WindowRecord(
+        seconds=after.wall_s - before.wall_s,
+        own_cpu_seconds=after.own_cpu_s - before.own_cpu_s,
+        launcher_cpu_seconds=after.launcher_cpu_s - before.launcher_cpu_s,
+        host_busy_seconds=_difference(before.host_busy_s, after.host_busy_s),
+        host_steal_seconds=_difference(before.host_steal_s, after.host_steal_s),
+        inject=inject,
+    )
 
-    def difference(name: str) -> float | None:
-        first, last = getattr(before, name), getattr(after, name)
-        return None if first is None or last is None else last - first
 
-    return {
-        "seconds": after.wall_s - before.wall_s,
-        "own_cpu_seconds": after.own_cpu_s - before.own_cpu_s,
-        "launcher_cpu_seconds": after.launcher_cpu_s - before.launcher_cpu_s,
-        "host_busy_seconds": difference("host_busy_s"),
-        "host_steal_seconds": difference("host_steal_s"),
-    }
+def _difference(before_s: float | None, after_s: float | None) -> float | None:
+    return None if before_s is None or after_s is None else after_s - before_s
+
+
+def start_record(local_rank: int, world_size: int) -> StartRecord:
+    """Return the record ``start`` of this process, a rank of ``world_size``."""
+    return StartRecord(
+        format=RECORDS_FORMAT,
+        local_rank=local_rank,
+        world_size=world_size,
+        pid=os.getpid(),
+        pid_namespace=pid_namespace(),
+        node=socket.gethostname(),
+        boot=boot_id(),
+        cores=os.cpu_count(),
+        python=platform.python_version(),
+        time=time.time(),
+    )
 
 
 def boot_id() -> str | None:
-    """Return what tells this machine, since it was started, from others; None off Linux.
+    """Return the number of this machine's last start, which no other machine has.
 
-    Nodes that are containers of one machine have the same.
+    Nodes that are containers of one machine have the same. None off Linux.
     """
     try:
         path = Path("/proc/sys/kernel/random/boot_id")
@@ -63,7 +83,7 @@ def boot_id() -> str | None:
 
 
 def pid_namespace() -> str:
-    """Return what tells this container's process numbers from others'; empty off Linux."""
+    """Return the name of the PID namespace that process numbers belong to; empty off Linux."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -84,7 +104,7 @@ def _host() -> tuple[float | None, float | None]:
 
 
 def _own_tree_cpu_s() -> float:
-    """Own CPU seconds, with those of descendants: the living, and those that were waited for."""
+    """Return own CPU seconds, with those of descendants: living ones, and ended ones."""
     times = os.times()
     ended_s = times.children_user + times.children_system
     return (
@@ -107,7 +127,7 @@ def _descendants(pid: int) -> list[int]:
 
 
 def _ancestors(pid: int) -> list[int]:
-    """Return ``pid`` and what it descends from, as far as its environment names this run."""
+    """Return ``pid`` and what it descends from, as long as their environment names this run."""
     found: list[int] = []
     run = f"DLPERF_RUN={os.environ.get('DLPERF_RUN', '')}".encode()
     try:
@@ -115,7 +135,7 @@ def _ancestors(pid: int) -> list[int]:
             found.append(pid)
             pid = int(_stat(pid)[1])
     except OSError:
-        return found  # not Linux, or somebody else's: a system's own launcher
+        return found  # not Linux, or another user's process: a system's own launcher
     return found
 
 

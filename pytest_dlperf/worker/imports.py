@@ -1,4 +1,4 @@
-"""The modules that a rank imported from given trees, and from copies of what these have."""
+"""Lists the files that a rank imported from given trees, and from installed copies of them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-#: Names the trees, where somebody wants to know: the launch plan of an interleaved A/B.
-TREES_VARIABLE: Final = "DLPERF_TREES"
-#: Names a file with the modules that the repository has in any of them, one path a line.
-MODULES_VARIABLE: Final = "DLPERF_MODULES"
+from pytest_dlperf.core.wire import (
+    MODULES_VARIABLE,
+    TREES_VARIABLE,
+    ImportedCopy,
+    ImportsRecord,
+)
+
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 _STARTERS: Final = tuple(
     f"multiprocessing.popen_{kind}" for kind in ("fork", "spawn_posix", "forkserver")
@@ -21,15 +24,12 @@ _STARTERS: Final = tuple(
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 
 
-def imported() -> dict[str, Any] | None:
-    """Return what was imported from the trees; None if none is named.
+def imported() -> ImportsRecord | None:
+    """Return what was imported from the trees; None if the environment names none.
 
-    ``files``: the SHA-256 of every file in a tree; an editable install is found by its file. A
-    virtual environment below a tree is none of it. ``copies``: packages and modules from
-    elsewhere, by their path, which the repository has somewhere as well: how many ``files`` of
-    Python were imported of it, whether ``compiled`` ones were, and in ``roots`` where the
-    repository has how many of these files. ``started_processes``: whether this process started
-    others, whose imports nobody knows.
+    An editable install is found by its file. A virtual environment below a tree does not belong
+    to the tree. ``copies`` has the packages and modules from elsewhere which the repository has
+    somewhere as well.
     """
     if TREES_VARIABLE not in os.environ:
         return None
@@ -43,12 +43,12 @@ def imported() -> dict[str, Any] | None:
                 files[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
         elif not path.is_relative_to(_PACKAGE):
             elsewhere.append((path, _below(path, name)))
-    return {"files": files, "copies": _copies(elsewhere), "started_processes": _has_children()}
+    return ImportsRecord(files=files, copies=_copies(elsewhere), started_processes=_has_children())
 
 
 def _has_children() -> bool:
-    """Whether this process started others that may have imported more: loaders of data do."""
-    # ``multiprocessing`` imports the one that it starts a process with, and none before.
+    """Return whether this process started others that may have imported more: data loaders do."""
+    # ``multiprocessing`` imports one of these when it starts its first process.
     return any(name in sys.modules for name in _STARTERS)
 
 
@@ -67,7 +67,7 @@ def _modules() -> Iterator[tuple[str, Path]]:
 
 
 def _below(path: Path, name: str) -> tuple[str, ...]:
-    """Return the parts of ``path`` below the folder that the module's top level lies in."""
+    """Return the parts of ``path`` below the folder that contains the module's top level."""
     installed = [index for index, part in enumerate(path.parts) if part in _INSTALLED]
     if installed:
         return path.parts[installed[-1] + 1 :]
@@ -77,20 +77,20 @@ def _below(path: Path, name: str) -> tuple[str, ...]:
     return below if path.parts[-len(below) :] == below else ()
 
 
-def _copies(elsewhere: list[tuple[Path, tuple[str, ...]]]) -> dict[str, dict[str, Any]]:
+def _copies(elsewhere: list[tuple[Path, tuple[str, ...]]]) -> dict[str, ImportedCopy]:
     known: dict[str, list[str]] = {}
     if listing := os.environ.get(MODULES_VARIABLE):
         for line in (
             Path(listing).read_text(encoding="utf-8", errors="surrogateescape").split("\n")
         ):
             known.setdefault(line.rpartition("/")[2], []).append(line)
-    copies: dict[str, dict[str, Any]] = {}
+    copies: dict[str, ImportedCopy] = {}
     # One file may be several modules.
     for path, below in dict.fromkeys(elsewhere):
         if not below:
             continue
         top = str(path.parents[len(below) - 2]) if len(below) > 1 else str(path)
-        copy = copies.setdefault(top, {"files": 0, "compiled": False, "roots": {}})
+        copy = copies.setdefault(top, ImportedCopy(files=0, compiled=False, roots={}))
         is_python = path.suffix == ".py"
         copy["files"] += is_python
         copy["compiled"] |= not is_python

@@ -1,4 +1,4 @@
-"""What a workload is given: its place in the job, and the framework's own wrappers."""
+"""The job that a workload is given: its place among the ranks, and wrappers of its framework."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class Job(abc.ABC):
 
     @property
     def data_workers(self) -> int:
-        """How many read data for this rank beside it: the option, else 4 on a GPU, 0 on a CPU."""
+        """How many workers read data for this rank: the option, else 4 on a GPU, 0 on a CPU."""
         default = 0 if "cpu" in str(self.device).lower() else 4
         return int(self.options.get(DATA_WORKERS_OPTION, default))
 
     def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
         """Return the batches of ``loader`` (the framework's own) without end.
 
-        The host's wait in each ``next`` is measured; samplers are told of each epoch.
+        The host's wait in each ``next`` is measured; samplers learn of each epoch.
         """
         self.feed.note(workers=self.data_workers)
         return self.feed.batches(loader)

@@ -1,4 +1,4 @@
-"""The loop: warm up, meet at a barrier, time the iterations, and leave them alone."""
+"""Times a rank's training: warm-up, measured window, canary, and samples for scaling."""
 
 from __future__ import annotations
 
@@ -8,16 +8,22 @@ import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
+from pytest_dlperf.core.wire import (
+    AllReduceRecord,
+    CanaryRecord,
+    CollectivesRecord,
+    LossRecord,
+    MomentRecord,
+    SpanRecord,
+)
 from pytest_dlperf.worker import compiling, host
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks.base import Framework
 from pytest_dlperf.worker.records import ProgressCounter, RecordWriter
 
-# What is measured after the window: the share of collectives in a step, all-reduce by size.
-#
-# After the checksum as well, so that steps which train nothing in earnest spoil nothing.
+# Scaling is sampled after the window, and after the checksum: its steps spoil the parameters.
 
 #: Bytes of the messages, the smallest first.
 SIZES: Final = (2**16, 2**20, 2**22, 2**24)
@@ -31,27 +37,27 @@ def write_scaling(
 ) -> None:
     """Write the records ``collectives`` and ``all_reduce``; nothing for a single rank.
 
-    Steps that cannot be done beyond the case's own are told as ``problem`` of the first.
+    If the workload can do no further steps, the first of them has a ``problem``.
     """
     if framework.job.world_size == 1:
         return
     try:
         found = framework.sample_collectives(step, folder)
     except Exception as error:  # noqa: BLE001  # the workload's own: it was asked for no more steps
-        found = {"problem": f"{type(error).__name__}: {error}"}
+        found = CollectivesRecord(problem=f"{type(error).__name__}: {error}")
     framework.job.feed.take_wait()
-    records.write("collectives", **found)
+    records.write(collectives=found)
     framework.synchronise()
     framework.barrier()
     bandwidths = all_reduce_gb_per_s(framework)
     rates = {str(size): rate for size, rate in bandwidths.items()}
-    records.write("all_reduce", gb_per_s=rates, time=time.time())
+    records.write(all_reduce=AllReduceRecord(gb_per_s=rates, time=time.time()))
 
 
 def all_reduce_gb_per_s(framework: Framework) -> dict[int, float]:
     """Return the rate of an all-reduce by bytes of its message: bytes over median seconds.
 
-    All ranks make the same choices, since those stand on means over ranks: on a slow link the
+    All ranks make the same choices, since they use means over the ranks: on a slow link the
     large messages are left out.
     """
     found: dict[int, float] = {}
@@ -122,12 +128,12 @@ def run_loop(
     framework.synchronise()
     after = host.sample()
     _write_spans(records, window, [*warm, *timer.read()], waits_s)
-    records.write(
-        "window", **host.window_record(before, after), inject=window.inject, time=time.time()
-    )
-    records.write("compile", **compiling.compile_record(compiled, compiling.sample()))
+    window_record = host.window(before, after, inject=window.inject)
+    window_record["time"] = time.time()
+    records.write(window=window_record)
+    records.write(compile=compiling.compile_record(compiled, compiling.sample()))
     values = [framework.loss_value(loss) for loss in losses]
-    records.write("loss", values=[v if math.isfinite(v) else str(v) for v in values])
+    records.write(loss=LossRecord(values=[v if math.isfinite(v) else str(v) for v in values]))
     return values
 
 
@@ -153,7 +159,7 @@ def _warm_up(
         progress.update(index + 1)
         if index == 0:
             framework.synchronise()
-            records.write("first_step", time=time.time())
+            records.write(first_step=MomentRecord(time=time.time()))
             # After the first step, so that the time to it is the workload's own; the
             # warm-up that follows restores caches and memory before anything is measured.
             write_canary(framework, records, when="before")
@@ -162,10 +168,12 @@ def _warm_up(
     return timer.read()
 
 
-def write_canary(framework: Framework, records: RecordWriter, *, when: str) -> None:
+def write_canary(
+    framework: Framework, records: RecordWriter, *, when: Literal["before", "after"]
+) -> None:
     """Measure the canary, and write its record."""
     rates = framework.canary()
-    records.write("canary", when=when, **rates, time=time.time())
+    records.write(canary=CanaryRecord(when=when, **rates, time=time.time()))
 
 
 def _injected_delay(
@@ -183,21 +191,17 @@ def _write_spans(
     laps: list[tuple[float, float]],
     waits_s: list[float | None],
 ) -> None:
-    records.write_many(
-        [
-            {
-                "record": "span",
-                "first_step": index,
-                "last_step": index,
-                "seconds": seconds,
-                "work": window.work_per_iteration,
-                "cpu_seconds": cpu_seconds,
-                "data_wait_seconds": wait_s,
-            }
-            for index, ((seconds, cpu_seconds), wait_s) in enumerate(
-                zip(laps, waits_s, strict=True)
-            )
-        ]
+    timed = enumerate(zip(laps, waits_s, strict=True))
+    records.write_spans(
+        SpanRecord(
+            first_step=index,
+            last_step=index,
+            seconds=seconds,
+            work=window.work_per_iteration,
+            cpu_seconds=cpu_seconds,
+            data_wait_seconds=wait_s,
+        )
+        for index, ((seconds, cpu_seconds), wait_s) in timed
     )
 
 

@@ -1,42 +1,45 @@
-"""Records the marks of a program that is not the worker's: the same records, as far as known."""
+"""Times the marked steps of a user's own program, and writes the records of a rank for it."""
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import platform
-import socket
 import sys
 import time
 import traceback
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
+from pytest_dlperf.core.wire import (
+    MARK_VARIABLE,
+    FailureRecord,
+    FrameworkRecord,
+    LibrariesRecord,
+    LossRecord,
+    MarkSettings,
+    MemoryRecord,
+    MomentRecord,
+    SpanRecord,
+)
 from pytest_dlperf.worker import compiling, host, stack
 from pytest_dlperf.worker.frameworks import on_cpu
 from pytest_dlperf.worker.imports import imported
-from pytest_dlperf.worker.records import (
-    RECORDS_FORMAT,
-    ProgressCounter,
-    RecordWriter,
-    write_conflict,
-)
+from pytest_dlperf.worker.records import ProgressCounter, RecordWriter, write_conflict
 
 
 class Device(Protocol):
-    """What marks need of a device."""
+    """A device, as the marks use it."""
 
     def synchronise(self) -> None:
         """Wait until all work given to it is done."""
         ...
 
     def reset_peak_memory(self) -> None:
-        """Begin to look for the peak, where that can be begun anew."""
+        """Begin to look for the peak again, where the device can do that."""
         ...
 
-    def peak_memory(self) -> dict[str, Any]:
-        """Return the peak in ``bytes``, and its ``kind``."""
+    def peak_memory(self) -> MemoryRecord:
+        """Return the peak of memory."""
         ...
 
 
@@ -47,8 +50,8 @@ class _Cpu:
     def reset_peak_memory(self) -> None:
         pass
 
-    def peak_memory(self) -> dict[str, Any]:
-        return {"bytes": on_cpu.peak_resident_set_bytes(), "kind": "resident-set"}
+    def peak_memory(self) -> MemoryRecord:
+        return MemoryRecord(bytes=on_cpu.peak_resident_set_bytes(), kind="resident-set")
 
 
 class _Cuda:
@@ -67,8 +70,8 @@ class _Cuda:
         if reset is not None:
             reset()
 
-    def peak_memory(self) -> dict[str, Any]:
-        return {"bytes": int(self._cuda.max_memory_allocated()), "kind": "gpu-allocated"}
+    def peak_memory(self) -> MemoryRecord:
+        return MemoryRecord(bytes=int(self._cuda.max_memory_allocated()), kind="gpu-allocated")
 
 
 class _TensorflowGpus:
@@ -80,7 +83,7 @@ class _TensorflowGpus:
         if hasattr(self._tf.test.experimental, "sync_devices"):
             self._tf.test.experimental.sync_devices()
             return
-        for name in self._names:  # TensorFlow 2.12: reading a value waits for what is before it
+        for name in self._names:  # TensorFlow 2.12: reading a value waits for earlier work
             with self._tf.device(name):
                 (self._tf.zeros(()) + 1).numpy()
 
@@ -88,16 +91,17 @@ class _TensorflowGpus:
         for name in self._names:
             self._tf.config.experimental.reset_memory_stats(name)
 
-    def peak_memory(self) -> dict[str, Any]:
+    def peak_memory(self) -> MemoryRecord:
         info = self._tf.config.experimental.get_memory_info
-        return {"bytes": max(int(info(n)["peak"]) for n in self._names), "kind": "gpu-allocated"}
+        peak = max(int(info(name)["peak"]) for name in self._names)
+        return MemoryRecord(bytes=peak, kind="gpu-allocated")
 
 
 def device_of(framework: str) -> Device:
-    """Return the device of a program that has trained a step: the case's framework's first.
+    """Return the device of a program that has trained a step; the case's framework comes first.
 
-    TensorFlow is asked only where the case names it: in other programs it may be imported for
-    its summaries alone, and a question would make it take the whole GPU.
+    TensorFlow is asked only if the case names it: other programs may import it for its summaries
+    alone, and a question would make it take the whole GPU.
     """
     finders = {"tensorflow": _tensorflow, "torch": _torch, "paddle": _paddle}
     order = [framework, *(name for name in ("torch", "paddle") if name != framework)]
@@ -124,29 +128,14 @@ def _tensorflow(tf: Any) -> Device | None:
     return _TensorflowGpus(tf, [gpu.name for gpu in gpus]) if gpus else None
 
 
-#: What trains, or holds the numbers of something that does: one of them is in every program
-#: that trains within its own process.
+#: Libraries that train, or that hold the numbers of a training: every program that trains in its
+#: own process imports one of them.
 _LIBRARIES: Final = (
     "torch", "paddle", "tensorflow", "jax", "numpy", "cupy", "keras", "megengine", "mindspore",
     "mlx", "mxnet", "oneflow", "jittor", "tinygrad",
 )  # fmt: skip
 #: Frameworks of a case.
 _FRAMEWORKS: Final = ("torch", "paddle", "tensorflow")
-
-
-class Settings(NamedTuple):
-    """What ``DLPERF_MARK`` tells."""
-
-    records: str
-    iterations: int
-    warmup: int
-    #: Of one iteration of one rank, unless the mark says otherwise.
-    work: float
-    world_size: int
-    #: Variables of a rank's number, its number on its node, and how many there are.
-    place: tuple[str, str, str]
-    #: The case's.
-    framework: str
 
 
 class _Lap(NamedTuple):
@@ -157,31 +146,19 @@ class _Lap(NamedTuple):
 
 
 class Marks:
-    """The iterations of this rank; they are timed like the worker's own.
+    """The marked iterations of this rank, timed like those of a workload.
 
-    A step lasts from the end of the one before to its own end, so that waiting for data is in
-    it. The device is waited for at the edges of the measured window, never within. Raises
+    A step lasts from the end of the step before to its own end, so that it contains the wait for
+    data. The device is waited for at the edges of the measured window, never within. Raises
     ``FileExistsError`` if another process marks as this rank.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: MarkSettings) -> None:
         rank, local_rank, world_size = _place(settings.place)
         folder = Path(settings.records)
         self._settings = settings
         self._records = RecordWriter(folder, rank, exclusive=True)
-        self._records.write(
-            "start",
-            format=RECORDS_FORMAT,
-            local_rank=local_rank,
-            world_size=world_size,
-            pid=os.getpid(),
-            pid_namespace=host.pid_namespace(),
-            node=socket.gethostname(),
-            boot=host.boot_id(),
-            cores=os.cpu_count(),
-            python=platform.python_version(),
-            time=time.time(),
-        )
+        self._records.write(start=host.start_record(local_rank, world_size))
         self._progress = ProgressCounter(folder, rank)
         self._progress.update(0)
         stack.watch(folder, rank)
@@ -194,17 +171,16 @@ class Marks:
         self._cpu_s = time.process_time()
         self._work = settings.work
         self._is_over = False
-        # The files are this process's: a forked child begins anew, see ``mark.step``.
+        # The files belong to this process; a forked child opens its own, see ``mark.step``.
         os.register_at_fork(after_in_child=self._leave)
 
     @classmethod
     def of_environment(cls) -> Marks | None:
         """Return the marks of this rank, as the launch plan set them up.
 
-        None if another process marks as this rank; that it does is recorded.
+        None if another process marks as this rank; the conflict is recorded.
         """
-        values = json.loads(os.environ["DLPERF_MARK"])
-        settings = Settings(**{**values, "place": tuple(values["place"])})
+        settings = MarkSettings.of_json(os.environ[MARK_VARIABLE])
         try:
             return cls(settings)
         except FileExistsError:
@@ -224,7 +200,7 @@ class Marks:
     def __enter__(self) -> Marks:
         self._entered_s = time.perf_counter()
         if not self._laps:
-            # What came before the first step built the program; it waited for no data.
+            # The time before the first step went into building the program, not into waiting.
             self._ended_s, self._cpu_s = self._entered_s, time.process_time()
         return self
 
@@ -250,27 +226,28 @@ class Marks:
 
     def _at_edge(self, done: int) -> None:
         if done == 1:
-            self._records.write("first_step", time=time.time())
+            self._records.write(first_step=MomentRecord(time=time.time()))
         if done == self._settings.warmup:
             self._device().reset_peak_memory()
             self._before, self._compiled = host.sample(), compiling.sample()
-            # What was just done is no part of the next step.
+            # The next step begins after this bookkeeping.
             self._ended_s, self._cpu_s = time.perf_counter(), time.process_time()
         elif done == self._settings.iterations:
             self._finish()
 
     def _write_failure(self, error: BaseException) -> None:
         self._records.write(
-            "failure",
-            code="exception",
-            message=f"{type(error).__name__}: {error}",
-            traceback="".join(traceback.format_exception(error)),
-            time=time.time(),
+            failure=FailureRecord(
+                code="exception",
+                message=f"{type(error).__name__}: {error}",
+                traceback="".join(traceback.format_exception(error)),
+                time=time.time(),
+            )
         )
         self.close()
 
     def _device(self) -> Device:
-        # Looked for each time: the first step may be what takes the GPU.
+        # Asked each time: it may be the first step that takes the GPU.
         return device_of(self._settings.framework)
 
     def _leave(self) -> None:
@@ -284,36 +261,33 @@ class Marks:
     def _finish(self) -> None:
         before, after = self._before, host.sample()
         assert before is not None
-        self._records.write_many(
-            [
-                {
-                    "record": "span",
-                    "first_step": index,
-                    "last_step": index,
-                    "seconds": lap.seconds,
-                    "work": lap.work,
-                    "cpu_seconds": lap.cpu_seconds,
-                    "data_wait_seconds": lap.wait_seconds,
-                }
-                for index, lap in enumerate(self._laps)
-            ]
+        write = self._records.write
+        self._records.write_spans(
+            SpanRecord(
+                first_step=index,
+                last_step=index,
+                seconds=lap.seconds,
+                work=lap.work,
+                cpu_seconds=lap.cpu_seconds,
+                data_wait_seconds=lap.wait_seconds,
+            )
+            for index, lap in enumerate(self._laps)
         )
-        self._records.write("window", **host.window_record(before, after), inject=0.0)
-        compiled = compiling.compile_record(self._compiled, compiling.sample())
-        self._records.write("compile", **compiled)
+        write(window=host.window(before, after, inject=0.0))
+        write(compile=compiling.compile_record(self._compiled, compiling.sample()))
         losses = [float(loss) for loss in self._losses]
-        self._records.write("loss", values=[v if math.isfinite(v) else str(v) for v in losses])
-        self._records.write("framework", **_framework(self._settings.framework))
-        self._records.write("libraries", imported=[n for n in _LIBRARIES if n in sys.modules])
-        self._records.write("memory", **self._device().peak_memory())
+        write(loss=LossRecord(values=[v if math.isfinite(v) else str(v) for v in losses]))
+        write(framework=_framework(self._settings.framework))
+        write(libraries=LibrariesRecord(imported=[n for n in _LIBRARIES if n in sys.modules]))
+        write(memory=self._device().peak_memory())
         if (found := imported()) is not None:
-            self._records.write("imports", **found)
-        self._records.write("end", time=time.time())
+            write(imports=found)
+        write(end=MomentRecord(time=time.time()))
         self.close()
 
 
 def _place(variables: tuple[str, str, str]) -> tuple[int, int, int]:
-    """Return rank, local rank and world size: the launcher's, else the process group's."""
+    """Return rank, local rank and world size: from the launcher, else from the process group."""
     found = [os.environ.get(name) for name in variables]
     if found[0] is not None:
         rank, local_rank, world_size = (int(value) if value else None for value in found)
@@ -324,7 +298,7 @@ def _place(variables: tuple[str, str, str]) -> tuple[int, int, int]:
     return 0, 0, 1
 
 
-def _framework(of_case: str) -> dict[str, Any]:
+def _framework(of_case: str) -> FrameworkRecord:
     """Return which framework the program has imported, the case's before others.
 
     ``program`` if none is known.
@@ -333,12 +307,12 @@ def _framework(of_case: str) -> dict[str, Any]:
         module = sys.modules.get(name)
         if module is not None:
             version = getattr(module, "__version__", None)
-            return {"framework": name, "framework_version": version, "device_id": None}
-    return {"framework": "program", "framework_version": None, "device_id": None}
+            return FrameworkRecord(framework=name, framework_version=version, device_id=None)
+    return FrameworkRecord(framework="program", framework_version=None, device_id=None)
 
 
 def _kept(loss: Any) -> Any:
-    """Return the loss without its graph; a number where it lies on the CPU, as workers keep it."""
+    """Return the loss without its graph; a loss on the CPU as a number, as workers keep it."""
     alone = loss.detach() if hasattr(loss, "detach") else loss
     # Paddle's tensors know a place, those of PyTorch and TensorFlow a device.
     where = getattr(loss, "place", None) or getattr(loss, "device", "")

@@ -1,8 +1,8 @@
-"""``python -m pytest_dlperf.worker.probe``: what lies where ranks would start.
+"""``python -m pytest_dlperf.worker.probe``: reports the Python and framework of a rank's place.
 
-Prints one marked line of JSON, whatever else a container's entry point prints. Standard
-library only, unless a framework is asked for. Runs on Pythons that are too old for the worker,
-so that it can say so.
+Prints one marked line of JSON, among what a container's entry point prints. Needs the standard
+library only, unless a framework is asked for. Runs on Python 3.8 as well, so that the pytest
+side can report that it is too old for the worker.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from pytest_dlperf.core.wire import PROBE_MARK, ProbeAnswer
 from pytest_dlperf.worker.frameworks.base import nccl_of_paddle, nccl_version
 
 
@@ -23,10 +24,10 @@ class Probed(NamedTuple):
     """How to ask a framework: its module, and the function that asks."""
 
     module: str
-    facts: Callable[[], dict[str, Any]]
+    ask: Callable[[], ProbeAnswer]
 
 
-def _torch() -> dict[str, Any]:
+def _torch() -> ProbeAnswer:
     import torch
 
     nccl = None
@@ -41,7 +42,7 @@ def _torch() -> dict[str, Any]:
     }
 
 
-def _paddle() -> dict[str, Any]:
+def _paddle() -> ProbeAnswer:
     import paddle
 
     with_cuda = paddle.device.is_compiled_with_cuda()
@@ -55,7 +56,7 @@ def _paddle() -> dict[str, Any]:
     }
 
 
-def _tensorflow() -> dict[str, Any]:
+def _tensorflow() -> ProbeAnswer:
     import tensorflow
 
     build = tensorflow.sysconfig.get_build_info()
@@ -71,10 +72,10 @@ def _tensorflow() -> dict[str, Any]:
 
 
 def _nccl_of_horovod() -> str | None:
-    # TensorFlow does not tell its own.
+    # TensorFlow does not report its own.
     try:
         import horovod.tensorflow as hvd
-    except Exception:  # noqa: BLE001 - a rank that needs it says what is wrong with it
+    except Exception:  # noqa: BLE001 - a rank that needs it reports what is wrong with it
         return None
     return nccl_version(hvd.nccl_built())
 
@@ -87,26 +88,24 @@ FRAMEWORKS: Mapping[str, Probed] = {
 }
 
 
-#: Begins the line; ``launch/probe.py`` looks for it.
-MARK = "dlperf-probe: "
 #: Variables that name the image a process runs in, the most exact first.
 _IMAGE_VARIABLES = ("DLPERF_IMAGE", "NVIDIA_PRODUCT_NAME")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Print what is here."""
+    """Print the answer."""
     parser = argparse.ArgumentParser(prog="python -m pytest_dlperf.worker.probe")
     parser.add_argument("--framework", choices=sorted(FRAMEWORKS))
     arguments = parser.parse_args(argv)
-    facts = host_facts()
+    answer = host_answer()
     if arguments.framework:
-        facts.update(framework_facts(arguments.framework))
-    # Whatever a framework still prints while it is imported ends before this line.
+        answer.update(framework_answer(arguments.framework))
+    # What a framework prints while it is imported ends before this line.
     sys.stderr.flush()
-    sys.stdout.write(f"\n{MARK}{json.dumps(facts)}\n")
+    sys.stdout.write(f"\n{PROBE_MARK}{json.dumps(answer)}\n")
 
 
-def host_facts() -> dict[str, Any]:
+def host_answer() -> ProbeAnswer:
     """Return what is known without a framework; what is unknown is None."""
     images = (os.environ.get(name) for name in _IMAGE_VARIABLES)
     return {
@@ -119,19 +118,19 @@ def host_facts() -> dict[str, Any]:
     }
 
 
-def framework_facts(framework: str) -> dict[str, Any]:
+def framework_answer(framework: str) -> ProbeAnswer:
     """Return the framework's version and what it sees; ``problem`` if it cannot be imported."""
     module = FRAMEWORKS[framework].module
-    facts: dict[str, Any] = {"framework": framework, "framework_version": None, "problem": ""}
+    answer = ProbeAnswer(framework=framework, framework_version=None, problem="")
     try:
         importlib.import_module(module)
-        facts.update(FRAMEWORKS[framework].facts())
+        answer.update(FRAMEWORKS[framework].ask())
     except ModuleNotFoundError as error:
         if error.name != module:
-            facts["problem"] = f"{type(error).__name__}: {error}"
-    except Exception as error:  # noqa: BLE001 - whatever a broken installation raises is the answer
-        facts["problem"] = f"{type(error).__name__}: {error}"
-    return facts
+            answer["problem"] = f"{type(error).__name__}: {error}"
+    except Exception as error:  # noqa: BLE001 - any error of a broken installation is the answer
+        answer["problem"] = f"{type(error).__name__}: {error}"
+    return answer
 
 
 def _usable_cores() -> int | None:

@@ -1,6 +1,6 @@
-"""Where this rank stands when it is ended: its stack, written without the interpreter's help.
+"""Writes the stacks of this rank's threads when it is ended or crashes.
 
-``faulthandler`` writes it in the signal's handler, in C: also while the rank is stuck in a
+``faulthandler`` writes them in the signal's handler, in C: also while the rank is stuck in a
 collective, in the compiler or in a call that holds the interpreter's lock.
 """
 
@@ -13,6 +13,8 @@ import threading
 from pathlib import Path
 from typing import TextIO
 
+from pytest_dlperf.core.wire import rank_file
+
 #: The file must stay open; a signal's handler writes to it.
 _FILES: list[TextIO] = []
 
@@ -20,11 +22,12 @@ _FILES: list[TextIO] = []
 def watch(folder: Path, rank: int) -> None:
     """Write the stacks of all threads to ``rank<N>.stack`` at SIGTERM.
 
-    What SIGTERM does is not changed: whoever handled it before is called after that. Who takes
-    the signal later takes it whole, so this is called again after a framework was imported.
+    What SIGTERM does is not changed: the handler that was there before is called afterwards. A
+    handler that is set later replaces this one, so this is called again after a framework was
+    imported.
     """
     if not _FILES:
-        path = folder / f"rank{rank:05d}.stack"
+        path = folder / rank_file(rank, "stack")
         descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_APPEND, 0o600)
         _FILES.append(os.fdopen(descriptor, "w", encoding="utf-8"))
         _FILES[0].write(f"main {threading.main_thread().ident:#x}\n")
@@ -35,9 +38,9 @@ def watch(folder: Path, rank: int) -> None:
 
 
 def watch_crashes() -> None:
-    """Write them as well when this rank crashes, before what the framework says of it.
+    """Write the stacks as well when this rank crashes, before the framework's own handlers.
 
-    After the framework's import, whose own handlers would take it whole. A user's own
+    To be called after the framework's import, which sets those handlers. A user's own
     ``faulthandler.enable()`` is left alone.
     """
     if not faulthandler.is_enabled():
@@ -45,5 +48,5 @@ def watch_crashes() -> None:
 
 
 def _leave() -> None:
-    """Write no more: in a forked child, whose stack is not this rank's."""
+    """Write no more; called in a forked child, whose stack is not this rank's."""
     faulthandler.unregister(signal.SIGTERM)

@@ -1,8 +1,8 @@
 """``python -m pytest_dlperf.worker.tf_multiworker``: one process a rank, with TF_CONFIG.
 
-Standard library only. Starts the command after ``--`` several times and waits; when one
-fails, the others get a moment to say what they saw of it, and are ended. What is left after
-that, its supervisor ends.
+Standard library only. Starts the command after ``--`` several times and waits. When one rank
+fails, the others get a moment to write their own errors, and are ended. The supervisor ends
+processes that are left after that.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def main(argv: list[str] | None = None) -> int:
     _wait(ranks, time.monotonic() + _LAST_WORDS_S)
     for process in ranks:
         process.terminate()
-    # A shell's way to tell of a signal.
+    # As a shell reports a signal.
     return status if status > 0 else 128 - status
 
 
 def place(rank: int, addresses: list[str]) -> dict[str, str]:
-    """Return the environment that tells ``rank`` its place."""
+    """Return the environment variables of the place of ``rank``."""
     cluster = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": rank}}
     return {
         "TF_CONFIG": json.dumps(cluster),

@@ -152,7 +152,7 @@ def test_a_rank_of_the_second_node_hangs(scene: Scene):
     scene.write("faulty:build", options={"fault": "sleeps"}, timeout_s=40.0)
     scene.fault(
         "a rank of the second hangs",
-        says="rank 1 stopped at iteration 4 of 30, without a word: it stood in misbehave",
+        says="rank 1 stopped at iteration 4 of 30, without a word: it was in misbehave",
         timeout_s=40.0,
     )
 

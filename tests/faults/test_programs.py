@@ -30,9 +30,9 @@ ENDS_BADLY = {
     "meets-the-limit-of-a-file": ("a file meets its limit (RLIMIT_FSIZE)", "File too large"),
 }
 HANGS = {
-    "hangs": ("a rank hangs in a step", "it stood in hangs ("),
-    "hangs-at-start": ("a program hangs before its first step", "what it did stands in its log"),
-    "ignores-sigterm": ("a rank hangs, and ignores SIGTERM", "and did not heed SIGTERM"),
+    "hangs": ("a rank hangs in a step", "it was in hangs ("),
+    "hangs-at-start": ("a program hangs before its first step", "its log shows what it did"),
+    "ignores-sigterm": ("a rank hangs, and ignores SIGTERM", "and ignored SIGTERM"),
 }
 NO_FAULT = {
     "closes-stdout": "a rank closes its output",

@@ -26,7 +26,7 @@ ENDS_BADLY = {
     ),
     "launcher-is-killed": ("torchrun is killed", "the launcher was killed by signal 9"),
 }
-STANDS = "rank 1 stopped at iteration 4 of 15, without a word: it stood in "
+STANDS = "rank 1 stopped at iteration 4 of 15, without a word: it was in "
 ABORTS = "a rank aborts after a correct result"
 #: Rank 1 hangs at the start of its interpreter.
 NEVER_JOINS = """

@@ -162,7 +162,7 @@ def test_trainers_that_own_the_loop(programs: OneSession, name: str):
     assert len(run["step_seconds"]) == 30
     assert run["ranks"][0]["loss_first"] > 0
     assert right.outcome["environment"]["software"]["torch"]
-    programs[f"{name}_nan"].assert_error("told a loss that is no finite number")
+    programs[f"{name}_nan"].assert_error("reported a loss that is not a finite number")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -6,11 +6,8 @@ import os
 from dataclasses import replace
 
 from pytest_dlperf.core.arm import ReadyArm, Reported
+from pytest_dlperf.core.wire import MODULES_VARIABLE, TREES_VARIABLE
 from pytest_dlperf.launch.base import Target
-
-#: ``worker/imports.py`` reads these variables.
-_TREES = "DLPERF_TREES"
-_MODULES = "DLPERF_MODULES"
 
 
 def apply_arm(target: Target, arm: ReadyArm, *, reported: Reported) -> Target:
@@ -53,5 +50,8 @@ def inherited_path(target: Target) -> tuple[str, ...]:
 def arm_env(target: Target) -> dict[str, str]:
     """Return the variables of the arm, and those that say which imports its ranks report."""
     reported = target.reported
-    asked = {_TREES: os.pathsep.join(reported.trees), _MODULES: reported.modules_file}
+    asked = {
+        TREES_VARIABLE: os.pathsep.join(reported.trees),
+        MODULES_VARIABLE: reported.modules_file,
+    }
     return {**target.variables, **{name: text for name, text in asked.items() if text}}

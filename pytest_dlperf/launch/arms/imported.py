@@ -6,9 +6,10 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 from pytest_dlperf.core.arm import ReadyArm
+from pytest_dlperf.core.wire import RunFacts
 
 _PYTHON: Final = frozenset({".py", ".so", ".pyd"})
 _NATIVE: Final = frozenset(
@@ -68,7 +69,7 @@ class InstalledCopy:
     roots: Mapping[str, int]
 
     @classmethod
-    def of(cls, *facts: Mapping[str, Any]) -> tuple[InstalledCopy, ...]:
+    def of(cls, *facts: RunFacts) -> tuple[InstalledCopy, ...]:
         """Return the copies that any arm imported, from the facts that ranks reported."""
         copies = {path: copy for one in facts for path, copy in one["imports"]["copies"].items()}
         return tuple(cls(path=path, **copy) for path, copy in sorted(copies.items()))

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.wire import MARK_VARIABLE
 from pytest_dlperf.launch.base import Target, program_beside, rank_command
-from pytest_dlperf.launch.program import MARK_VARIABLE
 
 _LIBRARIES: Final = "LD_LIBRARY_PATH"
 #: What ranks on other hosts need of the plan's environment, and of the user's.

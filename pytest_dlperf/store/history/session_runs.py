@@ -19,6 +19,7 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.codec import decode, encode
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import Comparison
+from pytest_dlperf.core.wire import RunFacts
 
 #: Says that a folder is ours, and, while it is locked, that its session lives.
 _MARK: Final = ".dlperf-session"
@@ -83,7 +84,7 @@ class SessionRuns:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def append(self, case: Case, run: RunSummary, facts: dict[str, Any]) -> None:
+    def append(self, case: Case, run: RunSummary, facts: RunFacts) -> None:
         """Remember ``run``, and what its ranks reported."""
         path = self._path(case)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -92,7 +93,7 @@ class SessionRuns:
         with path.open("a", encoding="utf-8") as file:
             file.write(f"\n{line}\n")
 
-    def load(self, case: Case) -> list[tuple[RunSummary, dict[str, Any]]]:
+    def load(self, case: Case) -> list[tuple[RunSummary, RunFacts]]:
         """Return the runs of ``case`` so far, with what their ranks reported.
 
         A process that was killed while it wrote has left half a line, and so no run.

@@ -1,13 +1,23 @@
-"""What the loop needs of a framework."""
+"""The interface of a framework in a rank, and versions that several frameworks report."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_dlperf.worker.job import Job
+if TYPE_CHECKING:
+    # The probe imports this module on Pythons that are too old for ``Job``.
+    from pytest_dlperf.core.wire import (
+        CanaryRates,
+        Checksum,
+        CollectivesRecord,
+        FrameworkRecord,
+        MemoryRecord,
+        ModelRecord,
+    )
+    from pytest_dlperf.worker.job import Job
 
 
 def nccl_version(code: int) -> str | None:
@@ -19,14 +29,14 @@ def nccl_version(code: int) -> str | None:
 
 
 def nccl_of_paddle(version: Any) -> str | None:
-    """Return what ``paddle.version`` tells; before Paddle 3 it has no ``nccl``: then None."""
-    tell = getattr(version, "nccl", None)
-    told = str(tell()) if tell is not None else ""
-    return nccl_version(int(told)) if told.isdecimal() else None
+    """Return the version in ``paddle.version``; None before Paddle 3, which has no ``nccl``."""
+    read = getattr(version, "nccl", None)
+    code = str(read()) if read is not None else ""
+    return nccl_version(int(code)) if code.isdecimal() else None
 
 
 def horovod_operations(hvd: Any) -> dict[str, bool]:
-    """Return by name what this Horovod was built with; ``hvd`` is a framework's module of it."""
+    """Return what this Horovod was built with, by name; ``hvd`` is its module for a framework."""
     return {
         "nccl": bool(hvd.nccl_built()),
         "mpi": bool(hvd.mpi_built()),
@@ -40,7 +50,7 @@ class Timer(Protocol):
     """Times laps on the device's own clock, without waiting for it."""
 
     def start(self) -> None:
-        """Begin a lap here; what lies before belongs to none."""
+        """Begin a lap here; earlier time belongs to no lap."""
         ...
 
     def lap(self) -> None:
@@ -53,14 +63,14 @@ class Timer(Protocol):
 
 
 class Framework(Protocol):
-    """One framework in one rank; made by ``frameworks.start``, which joins the job."""
+    """One framework in one rank; ``frameworks.start`` makes it and joins the job."""
 
     @property
     def job(self) -> Job:
-        """Return what the workload is given."""
+        """Return the job, which the workload is given."""
         ...
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> FrameworkRecord:
         """Return versions, device, and arithmetic defaults, for the record."""
         ...
 
@@ -77,7 +87,10 @@ class Framework(Protocol):
         ...
 
     def keep_loss(self, loss: Any) -> Any:
-        """Return what is cheap to keep of a step's loss; raise ``WorkerFailure`` if it is none."""
+        """Return a step's loss in a form that is cheap to keep.
+
+        Raises ``WorkerFailure`` if the step returned no loss.
+        """
         ...
 
     def loss_value(self, kept: Any) -> float:
@@ -92,16 +105,16 @@ class Framework(Protocol):
         """Count, while open, floating-point operations by the dtype that they use."""
         ...
 
-    def model(self) -> dict[str, Any]:
-        """Return what was watched: ``input_shapes``, ``flops_by_dtype``, ``parameter_count``."""
+    def model(self) -> ModelRecord:
+        """Return what was watched, and the number of parameters."""
         ...
 
-    def checksum(self) -> dict[str, Any] | None:
-        """Return ``digest`` and ``tensors`` of the replicated parameters; None if undeclared."""
+    def checksum(self) -> Checksum | None:
+        """Return the checksum of the replicated parameters; None if none were declared."""
         ...
 
-    def canary(self) -> dict[str, float | None]:
-        """Return rates of fixed work on this rank's device: see ``torch_.py`` for the keys."""
+    def canary(self) -> CanaryRates:
+        """Return the rates of fixed work on this rank's device."""
         ...
 
     def mean_over_ranks(self, value: float) -> float:
@@ -112,11 +125,10 @@ class Framework(Protocol):
         """Return a function that reduces a float32 message over the ranks, and waits for it."""
         ...
 
-    def sample_collectives(self, step: Callable[[], Any], folder: Path) -> dict[str, Any]:
-        """Return what a few more steps tell of the time in collectives; of several ranks.
+    def sample_collectives(self, step: Callable[[], Any], folder: Path) -> CollectivesRecord:
+        """Return the time of collectives in a few more steps; for several ranks only.
 
-        ``method`` with ``step_seconds``, ``own_seconds`` and ``collective_seconds`` of a step,
-        None where unknown. ``folder`` is the run's own. Parameters mean nothing afterwards.
+        ``folder`` is that of the run. Afterwards the parameters mean nothing.
         """
         ...
 
@@ -124,8 +136,8 @@ class Framework(Protocol):
         """Begin to look for the peak."""
         ...
 
-    def peak_memory(self) -> dict[str, Any]:
-        """Return ``bytes`` and ``kind`` of the peak since then."""
+    def peak_memory(self) -> MemoryRecord:
+        """Return the peak of memory since then."""
         ...
 
     def delay(self, share: float, typical_s: float) -> Callable[[float], None]:

@@ -1,4 +1,4 @@
-"""Times the collectives that a workload calls by itself, apart from its data-parallel wrapper."""
+"""Samples the share of collectives in a step, from steps without averaging of gradients."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Final
 
+from pytest_dlperf.core.wire import CollectivesRecord
 from pytest_dlperf.worker.frameworks.base import Framework, Timer
 
 # The share of collectives in a step, from steps in which gradients stay on their rank.
@@ -31,24 +32,27 @@ def sample(
     step: Callable[[], Any],
     unaveraged: AbstractContextManager[Any] | None,
     calls: DirectCalls,
-) -> dict[str, Any]:
-    """Return medians of sampled steps: ``step_seconds``, ``own_seconds``, ``collective_seconds``.
+) -> CollectivesRecord:
+    """Return medians of sampled steps.
 
-    ``collective`` says whether there are others than the averaging of gradients.
     ``unaveraged`` keeps the gradients of data-parallel wrappers on their rank while open; None
-    if there is no wrapper. The last two are None where the step does nothing that can be told
-    apart.
+    if there is no wrapper. ``own_seconds`` and ``collective_seconds`` are None where the step's
+    collectives cannot be separated from it.
     """
     typical_s = framework.mean_over_ranks(_block(framework, step, 1)[0])
     count = round(max(_FEWEST, min(_MOST, _SECONDS / typical_s)))
     step_s = statistics.median(_block(framework, step, count))
-    found: dict[str, Any] = {"method": METHOD, "iterations": count, "step_seconds": step_s}
     with unaveraged or contextlib.nullcontext():
         own_s = _own(_block(framework, step, count, calls), calls)
-    found["collective"] = "collectives" if calls.count else "all-reduce"
-    if calls.untimed or (unaveraged is None and not calls.count):
-        return {**found, "own_seconds": None, "collective_seconds": None}
-    return {**found, "own_seconds": own_s, "collective_seconds": max(0.0, step_s - own_s)}
+    is_known = not calls.untimed and (unaveraged is not None or calls.count > 0)
+    return CollectivesRecord(
+        method=METHOD,
+        iterations=count,
+        step_seconds=step_s,
+        collective="collectives" if calls.count else "all-reduce",
+        own_seconds=own_s if is_known else None,
+        collective_seconds=max(0.0, step_s - own_s) if is_known else None,
+    )
 
 
 def _block(

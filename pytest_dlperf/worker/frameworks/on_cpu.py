@@ -1,4 +1,4 @@
-"""What every framework needs of the host: timers, a delay, the peak of memory."""
+"""Timers, a delay and the peak of memory on the host, for every framework."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _once_s(work: Callable[[], object]) -> float:
     return time.perf_counter() - begin_s
 
 
-#: How laps are timed, as ``facts()`` tells it: on the device's own clock, or on the host's.
+#: The clock that times laps, as ``facts()`` reports it: the device's own, or the host's.
 DEVICE_EVENTS: Final = "device events"
 HOST_CLOCK: Final = "host clock"
 

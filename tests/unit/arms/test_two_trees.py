@@ -13,6 +13,7 @@ import pytest
 from pytest_dlperf.cases.marker import expand
 from pytest_dlperf.core.arm import HereArm, parse_arm
 from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.wire import ImportsRecord, RunFacts
 from pytest_dlperf.flow.ab_imports import TwoTrees
 from pytest_dlperf.launch.arms.make import Arms
 from pytest_dlperf.launch.arms.worktree import Preparation
@@ -63,12 +64,12 @@ class Pair:
         self.other = Path(before.tree.arm)
         return TwoTrees(now=now, before=before, rootdir=self.path, workdir=self.path / ".dlperf")
 
-    def facts(self, tree: Path, *names: str, **copies: Any) -> dict[str, Any]:
+    def facts(self, tree: Path, *names: str, **copies: Any) -> RunFacts:
         files = {
             str(tree / name): hashlib.sha256((tree / name).read_bytes()).hexdigest()
             for name in names
         }
-        return {"imports": {"files": files, "copies": copies}}
+        return RunFacts(imports=ImportsRecord(files=files, copies=copies, started_processes=False))
 
     def unaffected(self, *names: str, **copies: Any) -> str:
         """What is said of arms that import these files, each from its own tree."""

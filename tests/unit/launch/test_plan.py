@@ -203,7 +203,7 @@ def test_the_worker_reads_what_the_launcher_writes(monkeypatch: pytest.MonkeyPat
     assert (read.workload, read.world_size, read.rank) == ("m:build", 2, 1)
     assert read.options == {"shift_div": 8, "place": "block res"}
     assert (read.iterations, read.warmup, read.loss) == (150, 50, "finite")
-    assert read.records == Path("/runs/r1")
+    assert read.folder == Path("/runs/r1")
 
 
 def test_launchers_that_do_not_fit():

@@ -98,7 +98,7 @@ def test_more_ranks_than_the_layout_has_are_named(tmp_path: Path):
 
 def test_a_loss_that_is_no_number_is_an_error(tmp_path: Path):
     run = write(tmp_path, [marked_records(world_size=1, losses=[1.0, "nan"])])
-    with pytest.raises(CaseError, match="no finite number"):
+    with pytest.raises(CaseError, match="not a finite number"):
         summarise_program(program(), run)
 
 

@@ -57,9 +57,7 @@ def test_who_stands_elsewhere_is_named_not_who_waits(tmp_path: Path):
     stack(tmp_path, 0, WAITS)
     stack(tmp_path, 1, STANDS)
     text = said(ended)
-    assert (
-        "exit code 1; rank 1 stopped at iteration 4 of 20, without a word: it stood in f" in text
-    )
+    assert "exit code 1; rank 1 stopped at iteration 4 of 20, without a word: it was in f" in text
     assert (
         "called from f (/home/me/model.py, line 7), 9 s after its last iteration; rank 0" in text
     )

@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 
+from pytest_dlperf.core.wire import MarkSettings
 from pytest_dlperf.measure.records import read_conflicts
-from pytest_dlperf.worker.marks import Marks, Settings, device_of
+from pytest_dlperf.worker.marks import Marks, device_of
 
 PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 
 
-def settings(folder: Path, iterations: int = 12, warmup: int = 2) -> Settings:
-    return Settings(
+def settings(folder: Path, iterations: int = 12, warmup: int = 2) -> MarkSettings:
+    return MarkSettings(
         records=str(folder),
         iterations=iterations,
         warmup=warmup,
@@ -33,7 +34,7 @@ def settings(folder: Path, iterations: int = 12, warmup: int = 2) -> Settings:
 
 def program(folder: Path, text: str, **env: str) -> None:
     """Run a program inside a case whose records go to ``folder``."""
-    variables = {**os.environ, "DLPERF_MARK": json.dumps(settings(folder)._asdict()), **env}
+    variables = {**os.environ, "DLPERF_MARK": settings(folder).to_json(), **env}
     head = "from pytest_dlperf.mark import step\nimport os\n"
     subprocess.run([sys.executable, "-c", head + textwrap.dedent(text)], env=variables, check=True)
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf import worker
-from pytest_dlperf.launch.probe import _MARK
-from pytest_dlperf.worker import probe
+from pytest_dlperf.core.wire import PROBE_MARK
 
 HOME = str(Path(worker.__file__).parents[2])
 
@@ -24,13 +23,9 @@ def answer(folder: Path, *arguments: str) -> dict[str, object]:
         text=True,
         check=True,
     )
-    (line,) = [text for text in done.stdout.splitlines() if text.startswith(_MARK)]
-    found: dict[str, object] = json.loads(line.removeprefix(_MARK))
+    (line,) = [text for text in done.stdout.splitlines() if text.startswith(PROBE_MARK)]
+    found: dict[str, object] = json.loads(line.removeprefix(PROBE_MARK))
     return found
-
-
-def test_both_sides_have_the_same_mark():
-    assert probe.MARK == _MARK
 
 
 def test_the_standard_library_is_enough(tmp_path: Path):

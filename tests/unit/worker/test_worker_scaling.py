@@ -189,8 +189,8 @@ class Records:
     def __init__(self) -> None:
         self.written: dict[str, dict[str, Any]] = {}
 
-    def write(self, record: str, **values: Any) -> None:
-        self.written[record] = values
+    def write(self, **records: dict[str, Any]) -> None:
+        self.written |= records
 
 
 def test_a_workload_without_further_steps_is_told_and_ends_nothing(

@@ -9,6 +9,7 @@ from typing import Any, Final
 import paddle
 import paddle.distributed as dist
 
+from pytest_dlperf.core.wire import CollectivesRecord
 from pytest_dlperf.worker.frameworks import direct_calls
 from pytest_dlperf.worker.frameworks.base import Framework
 from pytest_dlperf.worker.frameworks.direct_calls import DirectCalls
@@ -28,8 +29,8 @@ _DIRECT: Final = (
 
 def sample(
     framework: Framework, step: Callable[[], Any], layers: Iterable[paddle.nn.Layer]
-) -> dict[str, Any]:
-    """Return what steps of ``layers`` take with and without averaging; see ``unaveraged``."""
+) -> CollectivesRecord:
+    """Return what steps of ``layers`` take with and without averaging; see ``_unaveraged``."""
     wrappers = {
         id(part): part
         for layer in layers

@@ -12,6 +12,14 @@ from typing import Any
 import paddle
 import paddle.distributed as dist
 
+from pytest_dlperf.core.wire import (
+    CanaryRates,
+    Checksum,
+    CollectivesRecord,
+    FrameworkRecord,
+    MemoryRecord,
+    ModelRecord,
+)
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import on_cpu
@@ -20,13 +28,13 @@ from pytest_dlperf.worker.frameworks.on_cpu import canary_time, median_of_s, med
 from pytest_dlperf.worker.frameworks.paddle import collectives, timer, watch
 from pytest_dlperf.worker.frameworks.paddle.job import LossScaler, PaddleJob
 
-# The canary in Paddle: fixed work that tells whether the machine changed.
+# The canary in Paddle: fixed work that shows whether the machine changed.
 #
 # The work of ``torch_canary.py``: a matrix product, a memory copy and, where there are ranks, an
 # all-reduce; all ranks at once. The median of the repetitions is taken.
 
 
-def measure(*, on_gpu: bool) -> dict[str, float | None]:
+def measure(*, on_gpu: bool) -> CanaryRates:
     """Return ``matmul_gflop_per_s``, ``copy_gb_per_s``, ``all_reduce_gb_per_s`` of this rank.
 
     float32 throughout; the last is None on one rank: bytes of the tensor over seconds.
@@ -72,7 +80,7 @@ class Paddle:
     def __init__(self, arguments: Arguments) -> None:
         if arguments.precision == "fp32":
             # NVIDIA's libraries let convolutions use TF32; a case named fp32 must not, and
-            # Paddle has no switch of its own. They read this when they are loaded, on first use.
+            # Paddle has no switch for it. They read this when they are loaded, on first use.
             os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
         self._on_gpu = arguments.device == "gpu"
         self._threads = arguments.threads_per_rank
@@ -98,7 +106,7 @@ class Paddle:
         self._shapes = watch.FirstCall()
         self._flops = watch.FlopsByDtype()
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> FrameworkRecord:
         """Return versions, device and arithmetic defaults."""
         properties = paddle.device.cuda.get_device_properties() if self._on_gpu else None
         uuid = getattr(properties, "uuid", None)
@@ -161,7 +169,7 @@ class Paddle:
         """Count floating-point operations by dtype."""
         return self._flops
 
-    def model(self) -> dict[str, Any]:
+    def model(self) -> ModelRecord:
         """Return what was watched, and the number of parameters that data parallelism trains."""
         layers = self.job.layers or self._shapes.layers
         trained = [p for layer in layers for p in layer.parameters() if not p.stop_gradient]
@@ -171,7 +179,7 @@ class Paddle:
             "parameter_count": sum(int(p.size) for p in trained),
         }
 
-    def checksum(self) -> dict[str, Any] | None:
+    def checksum(self) -> Checksum | None:
         """Return a digest of the bytes of the replicated parameters, in order of declaration."""
         if self.job.declared is None:
             return None
@@ -180,8 +188,8 @@ class Paddle:
             digest.update(parameter.numpy().tobytes())
         return {"digest": digest.hexdigest(), "tensors": len(self.job.declared)}
 
-    def canary(self) -> dict[str, float | None]:
-        """Return the rates of ``paddle_canary``."""
+    def canary(self) -> CanaryRates:
+        """Return the canary's rates."""
         return measure(on_gpu=self._on_gpu)
 
     def mean_over_ranks(self, value: float) -> float:
@@ -192,7 +200,7 @@ class Paddle:
         """Return a function that reduces a float32 message over the ranks, and waits for it."""
         return collectives.all_reduce_of(size_bytes, self.synchronise)
 
-    def sample_collectives(self, step: Callable[[], Any], folder: Path) -> dict[str, Any]:
+    def sample_collectives(self, step: Callable[[], Any], folder: Path) -> CollectivesRecord:
         """Return what steps take with and without averaging."""
         return collectives.sample(self, step, [*self.job.wrapped, *self._shapes.layers])
 
@@ -202,7 +210,7 @@ class Paddle:
         if self._on_gpu and reset is not None:
             reset()
 
-    def peak_memory(self) -> dict[str, Any]:
+    def peak_memory(self) -> MemoryRecord:
         """Return bytes allocated on the GPU at the peak, or the process's largest resident set."""
         if self._on_gpu:
             return {

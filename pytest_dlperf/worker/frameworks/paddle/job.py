@@ -17,7 +17,7 @@ from pytest_dlperf.worker.job import Job
 
 
 def loader(job: Job, dataset: Dataset) -> DataLoader:
-    """Return this rank's batches of ``dataset``, shuffled anew in each epoch."""
+    """Return this rank's batches of ``dataset``, shuffled again in each epoch."""
     guarded = job.feed.guard(dataset, job.world_size, job.batch_size_per_device)
     sampler = DistributedBatchSampler(
         guarded,

@@ -39,7 +39,7 @@ class EventTimer:
 def events_tell_time() -> bool:
     """Return whether the time between two events can be read; asked once, on the GPU.
 
-    Found by trying: in Paddle 2.6 ``elapsed_time`` is there, and is 0 whatever lies between.
+    Found by trying: in Paddle 2.6 ``elapsed_time`` is there, and is always 0.
     """
     square = paddle.ones([256, 256])
     begin = _event()

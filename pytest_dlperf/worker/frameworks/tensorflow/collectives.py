@@ -1,8 +1,8 @@
 """Collectives of a TensorFlow training, from Horovod's own timeline.
 
 Steps live in compiled graphs, from which the averaging cannot be taken out without tracing them
-anew. Horovod tells of each tensor when its all-reduce began and ended, on the first rank.
-TensorFlow's own strategy tells nothing of the kind.
+again. On the first rank Horovod records when the all-reduce of each tensor began and ended.
+TensorFlow's own strategy records nothing of the kind.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any, Final
 
+from pytest_dlperf.core.wire import CollectivesRecord
 from pytest_dlperf.worker.frameworks.tensorflow import horovod_timeline
 from pytest_dlperf.worker.frameworks.tensorflow.ranks import HorovodRanks
 
@@ -26,11 +27,11 @@ _ITERATIONS: Final = 3
 
 def sample(
     framework: Framework, step: Callable[[], Any], ranks: Ranks, folder: Path
-) -> dict[str, Any]:
+) -> CollectivesRecord:
     """Return medians of a few steps, as ``Framework.sample_collectives`` says.
 
-    ``collective_seconds`` is the time that some all-reduce went on, computation beside it or
-    not, without the wait for slower ranks; None on ranks other than the first.
+    ``collective_seconds`` is the time that some all-reduce went on, with or without
+    computation meanwhile, without the wait for slower ranks; None on ranks other than the first.
     """
     path = folder / f"horovod_timeline{framework.job.rank:05d}.json"
     framework.barrier()
@@ -42,13 +43,13 @@ def sample(
         timer.lap()
     framework.synchronise()
     seconds = [wall_s for wall_s, _ in timer.read()]
-    found = {
-        "method": METHOD if recorded else "",
-        "iterations": _ITERATIONS,
-        "step_seconds": statistics.median(seconds),
-        "own_seconds": None,
-        "collective_seconds": None,
-    }
+    found = CollectivesRecord(
+        method=METHOD if recorded else "",
+        iterations=_ITERATIONS,
+        step_seconds=statistics.median(seconds),
+        own_seconds=None,
+        collective_seconds=None,
+    )
     if isinstance(ranks, HorovodRanks) and recorded:
         ranks.stop_timeline()
         if framework.job.rank == 0:

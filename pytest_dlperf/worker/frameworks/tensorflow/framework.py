@@ -10,6 +10,14 @@ from typing import Any, Final
 
 import tensorflow as tf
 
+from pytest_dlperf.core.wire import (
+    CanaryRates,
+    Checksum,
+    CollectivesRecord,
+    FrameworkRecord,
+    MemoryRecord,
+    ModelRecord,
+)
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import on_cpu
@@ -20,11 +28,11 @@ from pytest_dlperf.worker.frameworks.tensorflow.job import TensorflowJob
 from pytest_dlperf.worker.frameworks.tensorflow.ranks import Ranks
 
 
-def measure(ranks: Ranks, *, on_gpu: bool) -> dict[str, float | None]:
+def measure(ranks: Ranks, *, on_gpu: bool) -> CanaryRates:
     """Return ``matmul_gflop_per_s``, ``copy_gb_per_s``, ``all_reduce_gb_per_s`` of this rank.
 
     float32 throughout; the last is None on one rank: bytes of the tensor over seconds. A
-    negation stands for the copy, since TensorFlow's own copies share their buffers.
+    negation takes the place of the copy, since TensorFlow's own copies share their buffers.
     """
     side = 4096 if on_gpu else 384
     copied = 2**26 if on_gpu else 2**22
@@ -100,7 +108,7 @@ class Tensorflow:
         self._shapes = watch.FirstCall()
         self._flops = watch.FlopsByDtype()
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> FrameworkRecord:
         """Return versions, device and arithmetic defaults."""
         build = tf.sysconfig.get_build_info()
         details = {} if self._gpu is None else tf.config.experimental.get_device_details(self._gpu)
@@ -164,7 +172,7 @@ class Tensorflow:
         """Count floating-point operations by dtype."""
         return self._flops
 
-    def model(self) -> dict[str, Any]:
+    def model(self) -> ModelRecord:
         """Return what was watched, and the number of trainable parameters."""
         models = self.job.models or self._shapes.models
         return {
@@ -177,7 +185,7 @@ class Tensorflow:
             ),
         }
 
-    def checksum(self) -> dict[str, Any] | None:
+    def checksum(self) -> Checksum | None:
         """Return a digest of the bytes of the replicated variables, in order of declaration."""
         if self.job.declared is None:
             return None
@@ -186,8 +194,8 @@ class Tensorflow:
             digest.update(variable.numpy().tobytes())
         return {"digest": digest.hexdigest(), "tensors": len(self.job.declared)}
 
-    def canary(self) -> dict[str, float | None]:
-        """Return the rates of ``tensorflow_canary``."""
+    def canary(self) -> CanaryRates:
+        """Return the canary's rates."""
         return measure(self._ranks, on_gpu=self._gpu is not None)
 
     def mean_over_ranks(self, value: float) -> float:
@@ -198,8 +206,8 @@ class Tensorflow:
         """Return a function that reduces a float32 message over the ranks, and waits for it."""
         return all_reduce_of(self._ranks, size_bytes)
 
-    def sample_collectives(self, step: Callable[[], Any], folder: Path) -> dict[str, Any]:
-        """Return what Horovod's timeline tells of a few steps."""
+    def sample_collectives(self, step: Callable[[], Any], folder: Path) -> CollectivesRecord:
+        """Return the seconds of collectives in a few steps, from Horovod's timeline."""
         return collectives.sample(self, step, self._ranks, folder)
 
     def reset_peak_memory(self) -> None:
@@ -207,7 +215,7 @@ class Tensorflow:
         if self._gpu is not None:
             tf.config.experimental.reset_memory_stats("GPU:0")
 
-    def peak_memory(self) -> dict[str, Any]:
+    def peak_memory(self) -> MemoryRecord:
         """Return bytes allocated on the GPU at the peak, or the process's largest resident set."""
         if self._gpu is None:
             return {"bytes": on_cpu.peak_resident_set_bytes(), "kind": "resident-set"}

@@ -9,13 +9,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 import tensorflow as tf
 
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks.base import horovod_operations, nccl_version
+
+
+class CollectiveLibraries(TypedDict, total=False):
+    """What carries the collectives, for the record ``framework``."""
+
+    nccl: str | None
+    #: Its version, and the operations it was built with.
+    horovod: str
 
 
 class Ranks(Protocol):
@@ -26,8 +34,8 @@ class Ranks(Protocol):
         """Return what carries the collectives; None for a single rank."""
         ...
 
-    def facts(self) -> dict[str, Any]:
-        """Return what is known of that: ``nccl``, its version, and ``horovod``, with its build."""
+    def facts(self) -> CollectiveLibraries:
+        """Return the versions of NCCL and Horovod, as far as known."""
         ...
 
     def average(self, tensors: Sequence[Any]) -> list[Any]:
@@ -48,9 +56,9 @@ class Alone:
 
     backend = None
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> CollectiveLibraries:
         """Return nothing."""
-        return {}
+        return CollectiveLibraries()
 
     def average(self, tensors: Sequence[Any]) -> list[Any]:
         """Return them as they are."""
@@ -75,7 +83,7 @@ class HorovodRanks:
         os.environ.setdefault(
             "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", str(max(2, int(arguments.collective_timeout_s)))
         )
-        # Records nothing until it is asked to, after the window: see tensorflow_collectives.
+        # Records nothing until it is asked to, after the window: see ``collectives.py``.
         os.environ.setdefault("HOROVOD_TIMELINE", "DYNAMIC")
         try:
             import horovod
@@ -91,10 +99,10 @@ class HorovodRanks:
         _check_size(hvd.size(), arguments)
         self._hvd = hvd
         built = [name for name, there in horovod_operations(hvd).items() if there]
-        self._facts = {
-            "nccl": nccl_version(hvd.nccl_built()),
-            "horovod": f"{horovod.__version__} with {', '.join(built) or 'nothing'}",
-        }
+        self._facts = CollectiveLibraries(
+            nccl=nccl_version(hvd.nccl_built()),
+            horovod=f"{horovod.__version__} with {', '.join(built) or 'nothing'}",
+        )
         if arguments.device == "gpu" and hvd.nccl_built():
             self.backend = "horovod-nccl"
         else:
@@ -112,7 +120,7 @@ class HorovodRanks:
         """Let Horovod finish its timeline."""
         self._hvd.stop_timeline()
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> CollectiveLibraries:
         """Return Horovod's version and operations, and the NCCL that it was built with."""
         return self._facts
 
@@ -130,7 +138,7 @@ class HorovodRanks:
 
 
 class StrategyRanks:
-    """Ranks under TensorFlow's own multi-worker strategy, told their place by TF_CONFIG."""
+    """Ranks under TensorFlow's own multi-worker strategy, placed by TF_CONFIG."""
 
     def __init__(self, arguments: Arguments) -> None:
         communication = tf.distribute.experimental.CommunicationImplementation
@@ -146,9 +154,9 @@ class StrategyRanks:
         self._is_first = arguments.rank == 0
         self.backend = "multi-worker-nccl" if nccl else "multi-worker-ring"
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> CollectiveLibraries:
         """Return nothing: TensorFlow does not tell which NCCL it holds."""
-        return {}
+        return CollectiveLibraries()
 
     def average(self, tensors: Sequence[Any]) -> list[Any]:
         """Average all of them in one packed all-reduce."""

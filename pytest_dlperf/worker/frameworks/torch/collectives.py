@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from pytest_dlperf.core.wire import CollectivesRecord
 from pytest_dlperf.worker.frameworks import direct_calls
 from pytest_dlperf.worker.frameworks.base import Framework
 from pytest_dlperf.worker.frameworks.direct_calls import DirectCalls
@@ -32,8 +33,8 @@ _DIRECT: Final = (
 
 def sample(
     framework: Framework, step: Callable[[], Any], modules: Iterable[torch.nn.Module]
-) -> dict[str, Any]:
-    """Return what steps of ``modules`` take with and without averaging; see ``unaveraged``."""
+) -> CollectivesRecord:
+    """Return what steps of ``modules`` take with and without averaging; see ``_unaveraged``."""
     wrappers = {
         id(part): part
         for module in modules

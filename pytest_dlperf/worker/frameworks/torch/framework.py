@@ -14,6 +14,14 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from pytest_dlperf.core.wire import (
+    CanaryRates,
+    Checksum,
+    CollectivesRecord,
+    FrameworkRecord,
+    MemoryRecord,
+    ModelRecord,
+)
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import on_cpu
@@ -22,13 +30,13 @@ from pytest_dlperf.worker.frameworks.on_cpu import canary_time, median_of_s, med
 from pytest_dlperf.worker.frameworks.torch import collectives, watch
 from pytest_dlperf.worker.frameworks.torch.job import TorchJob
 
-# The canary: fixed work that tells whether the machine changed, apart from any workload.
+# The canary: fixed work that shows whether the machine changed, apart from any workload.
 #
 # A matrix product, a memory copy and, where there are ranks, an all-reduce; all ranks at once,
 # as in training, each a fraction of a second. The median of the repetitions is taken.
 
 
-def measure(device: torch.device) -> dict[str, float | None]:
+def measure(device: torch.device) -> CanaryRates:
     """Return ``matmul_gflop_per_s``, ``copy_gb_per_s``, ``all_reduce_gb_per_s`` of this rank.
 
     float32 throughout; the last is None on one rank: bytes of the tensor over seconds.
@@ -122,7 +130,7 @@ class Torch:
     def _on_gpu(self) -> bool:
         return str(self._device.type) == "cuda"
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> FrameworkRecord:
         """Return versions, device and arithmetic defaults."""
         nccl = torch.cuda.nccl.version() if self._on_gpu else None
         return {
@@ -159,8 +167,8 @@ class Torch:
     def keep_loss(self, loss: Any) -> Any:
         """Return the loss without its graph; nothing waits for the device.
 
-        A number where it lies on the CPU: a tensor kept there for each iteration lies between
-        the training's own in the heap, whose holes then fit no more, and the process grows.
+        A loss on the CPU as a number: a tensor kept for each iteration fragments the heap between
+        the training's own tensors, and the process grows.
         """
         if isinstance(loss, torch.Tensor) and loss.numel() == 1:
             return self.loss_value(loss) if loss.device.type == "cpu" else loss.detach()
@@ -184,7 +192,7 @@ class Torch:
         """Count floating-point operations by dtype."""
         return self._flops
 
-    def model(self) -> dict[str, Any]:
+    def model(self) -> ModelRecord:
         """Return what was watched, and the number of parameters that data parallelism holds."""
         modules = self.job.modules or self._shapes.modules
         return {
@@ -193,7 +201,7 @@ class Torch:
             "parameter_count": sum(p.numel() for module in modules for p in module.parameters()),
         }
 
-    def checksum(self) -> dict[str, Any] | None:
+    def checksum(self) -> Checksum | None:
         """Return a digest of the bytes of the replicated parameters, in order of declaration."""
         if self.job.declared is None:
             return None
@@ -203,8 +211,8 @@ class Torch:
             digest.update(ctypes.string_at(host.data_ptr(), host.numel() * host.element_size()))
         return {"digest": digest.hexdigest(), "tensors": len(self.job.declared)}
 
-    def canary(self) -> dict[str, float | None]:
-        """Return the rates of ``torch_canary``."""
+    def canary(self) -> CanaryRates:
+        """Return the canary's rates."""
         return measure(self._device)
 
     def mean_over_ranks(self, value: float) -> float:
@@ -215,7 +223,7 @@ class Torch:
         """Return a function that reduces a float32 message over the ranks, and waits for it."""
         return collectives.all_reduce_of(size_bytes, self._device)
 
-    def sample_collectives(self, step: Callable[[], Any], folder: Path) -> dict[str, Any]:
+    def sample_collectives(self, step: Callable[[], Any], folder: Path) -> CollectivesRecord:
         """Return what steps take with and without averaging."""
         return collectives.sample(self, step, [*self.job.wrapped, *self._shapes.modules])
 
@@ -224,7 +232,7 @@ class Torch:
         if self._on_gpu:
             torch.cuda.reset_peak_memory_stats(self._device)
 
-    def peak_memory(self) -> dict[str, Any]:
+    def peak_memory(self) -> MemoryRecord:
         """Return bytes allocated on the GPU at the peak, or the process's largest resident set."""
         if self._on_gpu:
             return {

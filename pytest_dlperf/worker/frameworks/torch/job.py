@@ -18,7 +18,7 @@ from pytest_dlperf.worker.job import Job
 
 
 def loader(job: Job, dataset: Dataset) -> DataLoader:
-    """Return this rank's batches of ``dataset``, shuffled anew in each epoch."""
+    """Return this rank's batches of ``dataset``, shuffled again in each epoch."""
     guarded = job.feed.guard(dataset, job.world_size, job.batch_size_per_device)
     sampler = DistributedSampler(
         guarded, num_replicas=job.world_size, rank=job.rank, seed=job.seed, drop_last=True
