@@ -120,7 +120,7 @@ def test_a_rate_that_can_be_none_is_an_error(
         ({"sessions": [{"runs": ["fast"]}]}, "sessions[0].runs[0]: 'fast' is not a number"),
         ({"sessions": [{"runs": [True]}]}, "sessions[0].runs[0]: True is not a number"),
         ({"sessions": [3]}, "sessions[0].runs: not a list"),
-        ({"unit": 3}, "unit: 3 is no text"),
+        ({"unit": 3}, "unit: 3 is not a text"),
         ({"sessions": [{"runs": [1], "unit": "tokens/s"}]}, "sessions[0].unit: 'tokens/s'"),
     ],
 )

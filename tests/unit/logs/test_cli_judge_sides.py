@@ -149,7 +149,7 @@ def test_logs_of_two_programs_are_no_runs_of_one(
     ]  # fmt: skip
     both = ",".join(str(path) for path in (tmp_path / "base").rglob("*.log"))
     assert main(["judge", both, both]) == 2
-    assert "no runs of one training" in capsys.readouterr().err
+    assert "not runs of one training" in capsys.readouterr().err
 
 
 def test_listed_logs_of_several_names_are_runs_and_told(
