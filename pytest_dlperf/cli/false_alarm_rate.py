@@ -21,17 +21,15 @@ from pytest_dlperf.core.verdict import GOOD, Comparison, Rule, Verdict
 from pytest_dlperf.judge.stats.family import family_size
 from pytest_dlperf.judge.stats.leave_one_out import (
     FEWEST,
-    Stamp,
     against_level,
     alarms_in,
     can_be_certified,
     gated_metrics,
     leave_one_out,
     observed_rate,
-    suite_sessions,
     tolerance_of,
 )
-from pytest_dlperf.judge.stats.totals import totals_of
+from pytest_dlperf.judge.stats.suite_sessions import Stamp, suite_sessions
 from pytest_dlperf.store.baseline.store import BaselineStore
 
 
@@ -207,7 +205,7 @@ def _case(baseline: Baseline, judged: Sequence[_Judged], of_case: _OfCase) -> Ch
                 if gated.name in alarms_in(one.metrics)
             ),
             sees=statistics.median(seen) if seen else None,
-            tolerance=tolerance_of(levels[-1], totals_of(levels, gated.prior), gated, rule),
+            tolerance=tolerance_of(levels[-1], levels, gated, rule),
             is_tolerance_given=gated.decides and rule.tolerance is not None,
             tolerance_from=of_case.tolerance_from if gated.decides else "learnt",
             can_be_certified=can_be_certified(levels, gated, rule),

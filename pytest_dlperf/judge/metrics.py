@@ -67,7 +67,7 @@ def level(values: Sequence[float], sign: int = 1, node: str = "") -> Level:
     return Level(
         amount=amount,
         value=sign * math.log(amount),
-        arms=(tuple(math.log(value) for value in values),),
+        samples=(tuple(math.log(value) for value in values),),
         node=node,
     )
 
@@ -82,7 +82,7 @@ def _ratio(over: Sequence[float], under: Sequence[float]) -> Level:
     return Level(
         amount=top.amount / bottom.amount,
         value=top.value - bottom.value,
-        arms=top.arms + bottom.arms,
+        samples=top.samples + bottom.samples,
     )
 
 
@@ -143,7 +143,9 @@ def stored_speedup(session: Session) -> Level | None:
         return None
     check_rates([session.speedup], "a stored speedup")
     return Level(
-        amount=session.speedup, value=math.log(session.speedup), arms=level(session.runs).arms
+        amount=session.speedup,
+        value=math.log(session.speedup),
+        samples=level(session.runs).samples,
     )
 
 

@@ -1,12 +1,11 @@
-"""Each stored session judged against the others of its level: how often is that an alarm."""
+"""Judges each stored session against the others of its level, to count false alarms."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, timezone
 from typing import Final
 
 from pytest_dlperf.core.baseline import Session
@@ -19,63 +18,17 @@ from pytest_dlperf.judge.compare import comparison_of, tolerance_for
 from pytest_dlperf.judge.screen import ONE_LOOK
 from pytest_dlperf.judge.stats import family, priors
 from pytest_dlperf.judge.stats.levels import Level, margin
-from pytest_dlperf.judge.stats.stored import contrast_with, expected_spread_with
-from pytest_dlperf.judge.stats.totals import Totals, each_left_out, totals_of
+from pytest_dlperf.judge.stats.stored import contrast, expected_spread
 
-#: From one case to the next a session of pytest hardly takes longer.
-_LONGEST_CASE: Final = timedelta(hours=2)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Stamp:
-    """When and where a session of one case was measured."""
-
-    case: str
-    #: ISO 8601; UTC where no zone is named.
-    time: str
-    #: What is equal throughout a session of pytest: machine class, node, commit.
-    place: tuple[str, ...]
-
-    @property
-    def at(self) -> datetime:
-        """The time, as one that can be compared."""
-        # Python 3.10 does not read the Z
-        found = datetime.fromisoformat(self.time.replace("Z", "+00:00"))
-        return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
-
-
-def suite_sessions(stamps: Sequence[Stamp]) -> tuple[int, ...]:
-    """Return for each stamp the number of its session of the suite, from 0 on.
-
-    A session goes on while place and commit stay the same, each case ends within two hours of
-    the one before, and no case comes twice: pytest runs each once.
-    """
-    numbers = [0] * len(stamps)
-    order = sorted(range(len(stamps)), key=lambda i: (stamps[i].place, stamps[i].at))
-    number, before, cases = -1, None, set[str]()
-    for i in order:
-        stamp = stamps[i]
-        if (
-            before is None
-            or stamp.place != before.place
-            or stamp.at - before.at > _LONGEST_CASE
-            or stamp.case in cases
-        ):
-            number, cases = number + 1, set()
-        cases.add(stamp.case)
-        numbers[i], before = number, stamp
-    return tuple(numbers)
-
-
-#: Against a single other session every comparison is provisional.
+#: With fewer sessions each would be compared with a single other one, which is provisional.
 FEWEST: Final = 3
-#: What an interval of an observed rate leaves out on either side.
+#: The probability that an interval of an observed rate leaves out at either end.
 _TAIL: Final = 0.025
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gated:
-    """One gated metric, as stored sessions tell it."""
+    """One gated metric, as it is read from a stored session."""
 
     name: str
     level: Callable[[Session], Level | None]
@@ -109,7 +62,7 @@ def gated_metrics(device: DeviceKind, rule: Rule) -> tuple[Gated, ...]:
 def leave_one_out(
     sessions: Sequence[Session], device: DeviceKind, rule: Rule
 ) -> tuple[Mapping[str, Comparison], ...]:
-    """Return what the rule says of each session's metrics, judged against the other sessions.
+    """Return the verdicts on each session's metrics, judged against the other sessions.
 
     The sessions are of one level. A metric that fewer than three of them have is not judged. The
     verdict on all of them is ``unsteady`` where the throughput of the others scatters more than
@@ -120,8 +73,9 @@ def leave_one_out(
         levels = {i: one for i, s in enumerate(sessions) if (one := gated.level(s)) is not None}
         if len(levels) < FEWEST:
             continue
-        others = _others(tuple(levels.values()), gated.prior)
-        for (i, now), stored in zip(levels.items(), others, strict=True):
+        for i, now in levels.items():
+            others = [level for j, level in levels.items() if j != i]
+            stored = metrics.comparable(now.node, others)
             is_unsteady = any(one.verdict is Verdict.UNSTEADY for one in found[i].values())
             found[i][gated.name] = (
                 Comparison(verdict=Verdict.UNSTEADY)
@@ -131,36 +85,25 @@ def leave_one_out(
     return tuple(found)
 
 
-def _others(levels: Sequence[Level], prior: Prior) -> Iterator[Totals]:
-    """Yield of each level the totals of those it is judged against: see ``comparable``."""
-    counts = Counter(level.node for level in levels if level.node)
-    of_node = {
-        node: each_left_out([level for level in levels if level.node == node], prior)
-        for node, count in counts.items()
-        if count > metrics.ENOUGH_ON_NODE
-    }
-    for level, others in zip(levels, each_left_out(levels, prior), strict=True):
-        yield next(of_node[level.node]) if level.node in of_node else others
-
-
 def against_level(
     session: Session, level: Sequence[Session], device: DeviceKind, rule: Rule
 ) -> Mapping[str, Comparison]:
-    """Return what the rule says of a session that was set aside, against those of its level."""
+    """Return the verdicts on a session that was set aside, against the sessions of its level."""
     found: dict[str, Comparison] = {}
     for gated in gated_metrics(device, rule):
         now = gated.level(session)
         levels = [one for other in level if (one := gated.level(other)) is not None]
         if now is None or not levels:
             continue
-        stored = totals_of(metrics.comparable(now.node, levels), gated.prior)
+        stored = metrics.comparable(now.node, levels)
         compared = _compared(now, stored, gated, rule)
-        change = math.expm1(gated.sign * (now.value - stored.value))
+        before = statistics.fmean(one.value for one in stored)
+        change = math.expm1(gated.sign * (now.value - before))
         found[gated.name] = replace(compared, change=change)
     return found
 
 
-def _compared(now: Level, stored: Totals, gated: Gated, rule: Rule) -> Comparison:
+def _compared(now: Level, stored: Sequence[Level], gated: Gated, rule: Rule) -> Comparison:
     tolerance = tolerance_of(now, stored, gated, rule)
     if tolerance > rule.tolerance_max:
         if gated.decides and rule.tolerance is None:
@@ -168,7 +111,7 @@ def _compared(now: Level, stored: Totals, gated: Gated, rule: Rule) -> Compariso
         if rule.tolerance is None:
             tolerance = rule.tolerance_max
     return comparison_of(
-        contrast_with([now], stored, gated.prior),
+        contrast([now], stored, gated.prior),
         tolerance,
         family.of_throughput(rule) if gated.decides else family.of_other(rule),
         ONE_LOOK,
@@ -177,28 +120,28 @@ def _compared(now: Level, stored: Totals, gated: Gated, rule: Rule) -> Compariso
     )
 
 
-def tolerance_of(now: Level, stored: Totals, gated: Gated, rule: Rule) -> float:
-    """Return the tolerance that holds for a session like ``now``: given, or learnt."""
+def tolerance_of(now: Level, stored: Sequence[Level], gated: Gated, rule: Rule) -> float:
+    """Return the tolerance of a session like ``now``: the given one, or the learnt one."""
     if rule.tolerance is not None and gated.decides:
         return rule.tolerance
-    expected = expected_spread_with(now.share, stored, gated.prior)
+    expected = expected_spread(now.share, stored, gated.prior)
     return tolerance_for(expected, rule, ONE_LOOK, gated.sign)
 
 
 def can_be_certified(levels: Sequence[Level], gated: Gated, rule: Rule) -> bool:
     """Whether a further session like the last one is certified, if it is at its level."""
-    stored = totals_of(metrics.comparable(levels[-1].node, levels), gated.prior)
+    stored = metrics.comparable(levels[-1].node, levels)
     tolerance = tolerance_of(levels[-1], stored, gated, rule)
     if rule.tolerance is None:
         return tolerance <= rule.tolerance_max
-    expected = expected_spread_with(levels[-1].share, stored, gated.prior)
+    expected = expected_spread(levels[-1].share, stored, gated.prior)
     return expected.reach(rule.alpha * ONE_LOOK.certify) < margin(tolerance, gated.sign)
 
 
 def alarms_in(judged: Mapping[str, Comparison]) -> frozenset[str]:
     """Return the metrics by which gate mode would have failed the session.
 
-    As in ``verdict.py`` a speedup that fell fails none whose throughput is certified.
+    As in ``verdict.py``, a lower speedup fails no case whose throughput is certified.
     """
     throughput = judged["throughput"].verdict if "throughput" in judged else None
     worse = {name for name, one in judged.items() if one.verdict is Verdict.REGRESSED}

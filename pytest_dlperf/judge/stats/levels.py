@@ -1,6 +1,7 @@
-"""The statistics: levels of sessions, their moderated spread, and the contrast of two sides.
+"""Building blocks of the statistics: a session's level, its spread, the contrast of two sides.
 
-All values are logs; higher is better. The run (one launch) is the sample, never the iteration.
+All values are logs; higher is better. What is sampled is the run (one launch), never the
+iteration.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,62 +17,38 @@ from pytest_dlperf.core.noise import Prior
 
 #: The largest log of a number.
 _LARGEST: Final = math.log(sys.float_info.max)
-
-
-def margin(share: float, sign: int = 1) -> float:
-    """Return the log distance of a change for the worse by ``share``; infinite from 100 % on."""
-    if sign * share >= 1:
-        return math.inf
-    return -sign * math.log1p(-sign * share)
-
-
-def change_of(shift: float) -> float:
-    """Return now / before - 1 of a difference of logs; the largest number where that is beyond."""
-    return math.expm1(min(shift, _LARGEST))
-
-
-def share_of(distance: float, sign: int = 1) -> float:
-    """Return the change for the worse that a log distance is: the inverse of ``margin``."""
-    return -sign * change_of(-sign * distance)
-
-
 #: Variance of a median over that of a mean of as many normal values, from 1 on, by simulation;
 #: it tends to pi/2, and medians of an even number come nearer to the mean.
 _MEDIAN_COSTS: Final = (1.0, 1.0, 1.35, 1.19, 1.43, 1.29, 1.47, 1.35, 1.49, 1.38)
-#: So many standard deviations off, a run was slowed by others.
+#: A run that is this many standard deviations from its median was slowed by other programs.
 _FAR: Final = 5.0
-#: Of fewer runs nobody can tell which were slowed; if more than this share lies far off, runs
-#: vary that much.
-_FEWEST_TO_TELL: Final = 10
+#: With fewer runs than this, slowed runs cannot be identified; where more than this share is far
+#: off, the runs simply vary that much.
+_FEWEST_TO_IDENTIFY: Final = 10
 _MOST_FAR: Final = 0.2
 #: Standard deviation of normal values over the median of their deviations.
 MEDIAN_DEVIATION: Final = 1.4826
-#: How often values of the believed noise are taken for noisier ones.
+#: How often values with the noise of the prior are mistaken for noisier ones.
 _CHANCE: Final = 0.05
-
-
-def median_cost(count: int) -> float:
-    """Return how many times the variance of a mean the median of ``count`` values has."""
-    return _MEDIAN_COSTS[count - 1] if count <= len(_MEDIAN_COSTS) else math.pi / 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Level:
-    """What one session says of one metric."""
+    """One session's value of one metric, and the runs behind it."""
 
     #: The value itself, as people read it: a median, or a ratio of two.
     amount: float
     #: Its log, negated where lower is better.
     value: float
-    #: Logs of the runs behind each median.
-    arms: tuple[tuple[float, ...], ...]
+    #: Logs of the runs behind each median: one sample, or two for a ratio.
+    samples: tuple[tuple[float, ...], ...]
     #: Host of the first rank; empty if unknown.
     node: str = ""
 
     @property
     def share(self) -> float:
         """How much of the variance of one run is left in the value."""
-        return sum(median_cost(len(arm)) / len(arm) for arm in self.arms)
+        return sum(median_cost(len(sample)) / len(sample) for sample in self.samples)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,8 +78,8 @@ class Contrast:
     shift: float
     se: float
     df: float
-    #: The same by the spread of these values alone: nothing is certified, and nothing called an
-    #: alarm, that they do not show by themselves too. None to go by ``se``.
+    #: The spread of these values alone, without the prior: a certificate, or an alarm, must hold
+    #: by this one too. None where ``se`` alone decides.
     own_certificate: Spread | None = None
     own_alarm: Spread | None = None
 
@@ -119,7 +96,7 @@ class Contrast:
         return self.shift + self._spread.reach(alpha)
 
     def alarm_reach(self, alpha: float) -> float:
-        """Return how far off the shift an alarm, for either side, must keep."""
+        """Return the distance from the shift that an alarm, in either direction, must keep."""
         return max(s.reach(alpha) for s in (self._spread, self.own_alarm) if s is not None)
 
     def certified(self, alpha: float) -> float:
@@ -138,6 +115,23 @@ class Contrast:
         return max(s.tail(self.shift - shift) for s in spreads if s is not None)
 
 
+def margin(share: float, sign: int = 1) -> float:
+    """Return the log distance of a change for the worse by ``share``; infinite from 100 % on."""
+    if sign * share >= 1:
+        return math.inf
+    return -sign * math.log1p(-sign * share)
+
+
+def change_of(shift: float) -> float:
+    """Return now / before - 1 of a difference of logs; the largest float where it overflows."""
+    return math.expm1(min(shift, _LARGEST))
+
+
+def share_of(distance: float, sign: int = 1) -> float:
+    """Return the change for the worse that a log distance is: the inverse of ``margin``."""
+    return -sign * change_of(-sign * distance)
+
+
 def quantile(alpha: float, df: float) -> float:
     """Return the value that Student's t exceeds with probability ``alpha``."""
     from scipy.special import stdtrit
@@ -145,70 +139,9 @@ def quantile(alpha: float, df: float) -> float:
     return -float(stdtrit(df, alpha))
 
 
-def moderated(prior: float, prior_df: float, own: float, own_df: float) -> float:
-    """Return the mean of two variances, weighted by their degrees of freedom (Smyth 2004)."""
-    return (prior_df * prior + own_df * own) / (prior_df + own_df)
-
-
-def is_noisier(own: float, own_df: float, believed: float) -> bool:
-    """Whether a variance is larger than is believed, beyond chance (chi-square, 5 %)."""
-    from scipy.special import chdtri
-
-    return own_df > 0 and own * own_df > believed * float(chdtri(own_df, _CHANCE))
-
-
-def undisturbed(arms: Sequence[Sequence[float]], believed_sd: float) -> list[list[float]]:
-    """Return the runs of each arm without those that others must have slowed, as logs.
-
-    Far off its arm's median is what is five standard deviations away, by the median deviation of
-    all arms or as is believed. The median of an arm hardly heeds such a run; a variance would be
-    of nothing else. All are kept where there are too few to tell, or too many lie far off.
-    """
-    middles = [statistics.median(arm) for arm in arms]
-    deviations = [
-        abs(value - middle) for arm, middle in zip(arms, middles, strict=True) for value in arm
-    ]
-    far = far_off(
-        len(deviations),
-        statistics.median(deviations) if deviations else 0.0,
-        believed_sd,
-        lambda limit: sum(value > limit for value in deviations),
-    )
-    return [
-        [value for value in arm if abs(value - middle) <= far]
-        for arm, middle in zip(arms, middles, strict=True)
-    ]
-
-
-def far_off(
-    count: int, median_deviation: float, believed_sd: float, beyond: Callable[[float], int]
-) -> float:
-    """Return how far off the median of its arm a run is kept; infinite where all are.
-
-    Of ``count`` runs with that median deviation ``beyond`` says how many are farther off.
-    """
-    far = _FAR * max(believed_sd, MEDIAN_DEVIATION * median_deviation)
-    if count < _FEWEST_TO_TELL or beyond(far) > _MOST_FAR * count:
-        return math.inf
-    return far
-
-
-def run_variance(
-    levels: Sequence[Level], prior: Prior, *, growing: Sequence[Level] = ()
-) -> tuple[float, float]:
-    """Return the variance between runs, pooled within sessions, and its degrees of freedom.
-
-    ``growing`` are levels to which runs may still be added: the more of them, the more the runs
-    count against the prior. So that more runs of the same spread never say less, the variance is
-    the largest that any more of them would leave, at their number.
-    """
-    return pooled_run_variance(*squares_of_runs(levels, prior), prior, growing=growing)
-
-
-def squares_of_runs(levels: Sequence[Level], prior: Prior) -> tuple[int, float]:
-    """Return degrees of freedom and sum of squares of the runs about the mean of their session."""
-    arms = _arms(levels, prior)
-    return sum(len(arm) - 1 for arm in arms), sum(squares(arm) for arm in arms)
+def median_cost(count: int) -> float:
+    """Return the variance of the median of ``count`` values over the variance of their mean."""
+    return _MEDIAN_COSTS[count - 1] if count <= len(_MEDIAN_COSTS) else math.pi / 2
 
 
 def squares(values: Sequence[float]) -> float:
@@ -219,20 +152,44 @@ def squares(values: Sequence[float]) -> float:
     return math.fsum((value - mean) ** 2 for value in values)
 
 
-def pooled_run_variance(
-    df: int, total: float, prior: Prior, *, growing: Sequence[Level] = ()
+def moderated(prior: float, prior_df: float, own: float, own_df: float) -> float:
+    """Return the mean of two variances, weighted by their degrees of freedom (Smyth 2004)."""
+    return (prior_df * prior + own_df * own) / (prior_df + own_df)
+
+
+def is_noisier(own: float, own_df: float, believed: float) -> bool:
+    """Whether a variance exceeds the believed one, beyond chance (chi-square, 5 %)."""
+    from scipy.special import chdtri
+
+    return own_df > 0 and own * own_df > believed * float(chdtri(own_df, _CHANCE))
+
+
+def run_variance(
+    levels: Sequence[Level], prior: Prior, *, growing: Sequence[Level] = ()
 ) -> tuple[float, float]:
-    """Return what ``run_variance`` does, of what ``squares_of_runs`` says of the levels."""
-    more = _arms(growing, prior)
-    more_df = sum(len(arm) - 1 for arm in more)
+    """Return the variance between runs, pooled within sessions, and its degrees of freedom.
+
+    ``growing`` are levels to which runs may still be added: the more of them, the more the runs
+    count against the prior. So that more runs of the same spread never widen the result, the
+    variance is the largest that any more of them would leave, at their number.
+    """
+    df, total = squares_of_runs(levels, prior)
+    more = _samples(growing, prior)
+    more_df = sum(len(sample) - 1 for sample in more)
     if not more_df:
         own = total / df if df else 0.0
         return moderated(prior.run_sd**2, prior.run_df, own, df), prior.run_df + df
-    own = sum(squares(arm) for arm in more) / more_df
+    own = sum(squares(sample) for sample in more) / more_df
     known = prior.run_df + df
     believed = (prior.run_df * prior.run_sd**2 + total) / known
-    count = min(len(arm) for arm in more)
+    count = min(len(sample) for sample in more)
     return never_wider(believed, known, own, more_df, count, step=len(more)), known + more_df
+
+
+def squares_of_runs(levels: Sequence[Level], prior: Prior) -> tuple[int, float]:
+    """Return degrees of freedom and sum of squares of the runs about the mean of their session."""
+    samples = _samples(levels, prior)
+    return sum(len(one) - 1 for one in samples), sum(squares(one) for one in samples)
 
 
 def never_wider(
@@ -241,7 +198,7 @@ def never_wider(
     """Return the moderated variance of ``count`` values, which more of the same never widen.
 
     Each further value adds ``step`` degrees of freedom to the own variance. Where that is larger
-    than is believed, it would count more and more, and widen the mean at first.
+    than the believed one, its weight would grow, and at first widen the mean.
     """
     widest, more = moderated(believed, known, own, own_df), 1
     while True:
@@ -252,6 +209,31 @@ def never_wider(
         widest, more = wider, more + 1
 
 
-def _arms(levels: Sequence[Level], prior: Prior) -> list[list[float]]:
-    arms = undisturbed([arm for level in levels for arm in level.arms], prior.run_sd)
-    return [arm for arm in arms if len(arm) > 1]
+def undisturbed(samples: Sequence[Sequence[float]], believed_sd: float) -> list[list[float]]:
+    """Return the runs of each sample, as logs, without those that other programs slowed.
+
+    Such a run is five standard deviations or more from the median of its sample, by the median
+    deviation of all samples or by ``believed_sd``, whichever is larger. It hardly moves the
+    median, but it would dominate a variance. All runs are kept where there are too few to
+    identify slowed ones, or where too many are far off.
+    """
+    middles = [statistics.median(sample) for sample in samples]
+    deviations = [
+        abs(value - middle)
+        for sample, middle in zip(samples, middles, strict=True)
+        for value in sample
+    ]
+    if len(deviations) < _FEWEST_TO_IDENTIFY:
+        return [list(sample) for sample in samples]
+    far = _FAR * max(believed_sd, MEDIAN_DEVIATION * statistics.median(deviations))
+    if sum(value > far for value in deviations) > _MOST_FAR * len(deviations):
+        return [list(sample) for sample in samples]
+    return [
+        [value for value in sample if abs(value - middle) <= far]
+        for sample, middle in zip(samples, middles, strict=True)
+    ]
+
+
+def _samples(levels: Sequence[Level], prior: Prior) -> list[list[float]]:
+    samples = undisturbed([one for level in levels for one in level.samples], prior.run_sd)
+    return [one for one in samples if len(one) > 1]

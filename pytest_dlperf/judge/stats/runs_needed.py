@@ -89,7 +89,7 @@ def stored_runs_needed(
 
     Against stored sessions. None where no number of runs would: sessions differ too much.
     """
-    arms, have = len(metric.now.arms), len(metric.now.arms[0])
+    medians, have = len(metric.now.samples), len(metric.now.samples[0])
     certify, alarm = rule.alpha * spent.certify, alarm_alpha(rule, spent)
     effect = margin(rule.min_effect, metric.sign)
 
@@ -97,7 +97,7 @@ def stored_runs_needed(
         return spread.reach(alpha) + _POWER * spread.se
 
     def decides(count: int) -> bool:
-        share = arms * median_cost(count) / count
+        share = medians * median_cost(count) / count
         spreads = expected_alarm(share, metric.stored, metric.prior)
         is_within = found.shift + tolerance_log > reach(spreads[0], certify)
         slower = max(reach(spread, alarm) for spread in spreads)

@@ -1,4 +1,4 @@
-"""Against stored sessions: what a session differs by, from the spread of the levels of sessions.
+"""Compares a session with the stored ones: the shift, and how much sessions vary by themselves.
 
 All values are logs; higher is better.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -18,15 +19,82 @@ from pytest_dlperf.judge.stats.levels import (
     Spread,
     is_noisier,
     moderated,
-    pooled_run_variance,
+    run_variance,
     squares,
 )
-from pytest_dlperf.judge.stats.totals import Totals, totals_of
 
-#: However quiet the runs, so much of the variance that is believed of sessions stays.
+#: The smallest part of the prior's variance of sessions that stays, however quiet the runs are.
 _QUIETEST: Final = 0.25
-#: However many runs there are now, so much of the variance of sessions stays.
+#: The smallest part of the variance of sessions that stays, however many runs there are now.
 _SURE: Final = 0.3
+
+
+def contrast(now: Sequence[Level], stored: Sequence[Level], prior: Prior) -> Contrast:
+    """Compare sessions, mostly one, with stored ones, by the spread of the levels of sessions."""
+    shift = _mean_value(now) - _mean_value(stored)
+    runs, _ = run_variance(stored, prior, growing=now)
+    return _contrast(shift, now, stored, prior, _mean_share(now) * runs)
+
+
+def expected_spread(share_now: float, stored: Sequence[Level], prior: Prior) -> Spread:
+    """Return the standard error to expect of one session, from stored sessions alone.
+
+    ``share_now`` is how much of the variance of one run is left in that session's level.
+    """
+    found = _expected(share_now, stored, prior)
+    return Spread(se=found.se, df=found.df)
+
+
+def expected_alarm(share_now: float, stored: Sequence[Level], prior: Prior) -> tuple[Spread, ...]:
+    """Return the spreads that a slowdown of such a session must exceed to be an alarm."""
+    found = _expected(share_now, stored, prior)
+    believed = Spread(se=found.se, df=found.df)
+    return (believed,) if found.own_alarm is None else (believed, found.own_alarm)
+
+
+def is_new_node(now: Sequence[Level], stored: Sequence[Level]) -> bool:
+    """Whether a session ran on a node without stored sessions, though other nodes have some."""
+    known = {level.node for level in stored if level.node}
+    return bool(known) and not {level.node for level in now if level.node} <= known
+
+
+def _mean_value(levels: Sequence[Level]) -> float:
+    return statistics.fmean(level.value for level in levels)
+
+
+def _mean_share(levels: Sequence[Level]) -> float:
+    return statistics.fmean(level.share for level in levels)
+
+
+def _expected(share_now: float, stored: Sequence[Level], prior: Prior) -> Contrast:
+    runs, _ = run_variance(stored, prior)
+    return _contrast(0.0, (), stored, prior, share_now * runs)
+
+
+def _contrast(
+    shift: float, now: Sequence[Level], stored: Sequence[Level], prior: Prior, runs_now: float
+) -> Contrast:
+    """Compare, where the runs of a session of now leave the variance ``runs_now`` in its level."""
+    runs, _ = run_variance(stored, prior)
+    runs_stored = _mean_share(stored) * runs
+    sessions = _sessions(now, stored, runs, prior)
+    new, old = max(1, len(now)), len(stored)
+    predicted = sessions.prediction(new, old)
+    # Fewer or noisier runs than a stored session had make it wider, more of them tighter.
+    variance = predicted.amount + (runs_now - runs_stored) / new
+    alarm = None
+    if sessions.own is not None:
+        # With so few levels t has no bound: the prior's degrees of freedom stay in it.
+        alarm = Spread(
+            se=math.sqrt(sessions.own * (1 / new + 1 / old)),
+            df=sessions.own_df + prior.session_df,
+        )
+    return Contrast(
+        shift=shift,
+        se=math.sqrt(max(variance, _SURE * predicted.amount)),
+        df=predicted.df,
+        own_alarm=alarm,
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +122,7 @@ class _Sessions:
     nodes: float
     nodes_df: float
     node_count: int
-    #: That of the levels alone, where it is larger than is believed, beyond chance.
+    #: The variance of the levels alone, where it exceeds the prior's beyond chance.
     own: float | None
     own_df: int
 
@@ -65,99 +133,47 @@ class _Sessions:
         return _Variance(amount=within, df=self.df).plus(_Variance(amount=nodes, df=self.nodes_df))
 
 
-def _sessions(now: Sequence[Level], stored: Totals, runs: float, prior: Prior) -> _Sessions:
+def _sessions(
+    now: Sequence[Level], stored: Sequence[Level], runs: float, prior: Prior
+) -> _Sessions:
+    """Return how levels vary; ``runs`` is the variance between the runs of a session."""
     session = prior.session_sd**2
     if not prior.learnt:
-        # Where runs are quieter than is believed, sessions are believed to be so as well.
+        # Where runs are quieter than the prior says, sessions are taken to be quieter as well.
         session *= min(1.0, max(_QUIETEST, runs / prior.run_sd**2))
-    df = stored.within_df + max(0, len(now) - 1)
-    total = stored.within_squares + squares([level.value for level in now])
+    by_node = _by_node(stored)
+    df = len(stored) - len(by_node) + max(0, len(now) - 1)
+    total = sum(map(squares, by_node)) + squares([level.value for level in now])
     own = total / df if df else 0.0
-    believed = session + stored.share * runs
+    believed = session + _mean_share(stored) * runs
     within = moderated(believed, prior.session_df, own, df)
-    nodes, nodes_df = 0.0, prior.node_df + stored.nodes - 1
-    if stored.nodes > 1 or is_new_node(now, stored):
-        beyond = stored.nodes_variance - within * stored.nodes_inverse
-        own_nodes = max(0.0, beyond)
-        nodes = moderated(prior.node_sd**2, prior.node_df, own_nodes, stored.nodes - 1)
-    noisier = is_noisier(own, df, believed)
+    nodes, nodes_df = 0.0, prior.node_df + len(by_node) - 1
+    if len(by_node) > 1 or is_new_node(now, stored):
+        nodes = moderated(
+            prior.node_sd**2, prior.node_df, _between_nodes(by_node, within), len(by_node) - 1
+        )
     return _Sessions(
         within=within,
         df=prior.session_df + df,
         nodes=nodes,
         nodes_df=nodes_df,
-        node_count=stored.nodes,
-        own=own if noisier else None,
+        node_count=len(by_node),
+        own=own if is_noisier(own, df, believed) else None,
         own_df=df,
     )
 
 
-def is_new_node(now: Sequence[Level], stored: Totals) -> bool:
-    """Whether a session ran on a node of which nothing is stored, though other nodes are known."""
-    nodes = {level.node for level in now if level.node}
-    return bool(stored.node_names) and not nodes <= stored.node_names
+def _by_node(levels: Sequence[Level]) -> list[list[float]]:
+    """Return the values of the levels of each node; all unknown nodes count as one."""
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for level in levels:
+        found[level.node].append(level.value)
+    return list(found.values())
 
 
-def contrast(now: Sequence[Level], stored: Sequence[Level], prior: Prior) -> Contrast:
-    """Compare sessions, mostly one, with stored ones, by the spread of the levels of sessions."""
-    return contrast_with(now, totals_of(stored, prior), prior)
-
-
-def contrast_with(now: Sequence[Level], stored: Totals, prior: Prior) -> Contrast:
-    """Return what ``contrast`` does, of the totals of the stored levels."""
-    shift = statistics.fmean(level.value for level in now) - stored.value
-    share = statistics.fmean(level.share for level in now)
-    runs_now, _ = pooled_run_variance(stored.runs_df, stored.runs_squares, prior, growing=now)
-    return _contrast(shift, now, stored, prior, share * runs_now)
-
-
-def expected_spread(share_now: float, stored: Sequence[Level], prior: Prior) -> Spread:
-    """Return the standard error to expect of one session, from what is stored alone.
-
-    ``share_now`` is how much of the variance of one run is left in that session's level.
-    """
-    return expected_spread_with(share_now, totals_of(stored, prior), prior)
-
-
-def expected_spread_with(share_now: float, stored: Totals, prior: Prior) -> Spread:
-    """Return what ``expected_spread`` does, of the totals of the stored levels."""
-    found = _expected(share_now, stored, prior)
-    return Spread(se=found.se, df=found.df)
-
-
-def expected_alarm(share_now: float, stored: Sequence[Level], prior: Prior) -> tuple[Spread, ...]:
-    """Return the spreads that an alarm of such a session has to show against."""
-    found = _expected(share_now, totals_of(stored, prior), prior)
-    believed = Spread(se=found.se, df=found.df)
-    return (believed,) if found.own_alarm is None else (believed, found.own_alarm)
-
-
-def _expected(share_now: float, stored: Totals, prior: Prior) -> Contrast:
-    runs, _ = pooled_run_variance(stored.runs_df, stored.runs_squares, prior)
-    return _contrast(0.0, (), stored, prior, share_now * runs)
-
-
-def _contrast(
-    shift: float, now: Sequence[Level], stored: Totals, prior: Prior, runs_now: float
-) -> Contrast:
-    """Compare, where the runs of a session of now leave the variance ``runs_now`` in its level."""
-    runs, _ = pooled_run_variance(stored.runs_df, stored.runs_squares, prior)
-    sessions = _sessions(now, stored, runs, prior)
-    new, old = max(1, len(now)), stored.count
-    predicted = sessions.prediction(new, old)
-    variance = predicted.amount
-    # Fewer or noisier runs than a stored session had make it wider, more of them tighter.
-    apart = (runs_now - stored.share * runs) / new
-    alarm = None
-    if sessions.own is not None:
-        # So few levels would leave t without an end: what is believed keeps its weight in it.
-        alarm = Spread(
-            se=math.sqrt(sessions.own * (1 / new + 1 / old)),
-            df=sessions.own_df + prior.session_df,
-        )
-    return Contrast(
-        shift=shift,
-        se=math.sqrt(max(variance + apart, _SURE * variance)),
-        df=predicted.df,
-        own_alarm=alarm,
-    )
+def _between_nodes(by_node: Sequence[Sequence[float]], within: float) -> float:
+    """Return the variance of nodes beyond that of their sessions; 0 for a single node."""
+    if len(by_node) < 2:
+        return 0.0
+    of_means = statistics.variance([statistics.fmean(values) for values in by_node])
+    return max(0.0, of_means - within * statistics.fmean(1 / len(values) for values in by_node))

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.stats import binom
 
 from pytest_dlperf.core.baseline import Session
@@ -19,16 +17,15 @@ from pytest_dlperf.judge.metrics import Metric, stored_throughput
 from pytest_dlperf.judge.screen import ONE_LOOK
 from pytest_dlperf.judge.stats.family import of_throughput
 from pytest_dlperf.judge.stats.leave_one_out import (
-    Stamp,
     alarms_in,
     can_be_certified,
     gated_metrics,
     leave_one_out,
     observed_rate,
-    suite_sessions,
 )
+from pytest_dlperf.judge.stats.levels import squares_of_runs
 from pytest_dlperf.judge.stats.priors import THROUGHPUT
-from pytest_dlperf.judge.stats.totals import each_left_out, totals_of
+from pytest_dlperf.judge.stats.suite_sessions import Stamp, suite_sessions
 from tests.helpers.judge_builders import Noise, around, session
 
 if TYPE_CHECKING:
@@ -47,30 +44,14 @@ def sessions(
     ]
 
 
-RUNS = st.lists(st.one_of(st.floats(95, 105), st.floats(40, 160)), min_size=1, max_size=6)
-
-
-@settings(deadline=None, max_examples=200)
-@given(st.lists(st.tuples(RUNS, st.sampled_from("abc")), min_size=2, max_size=12))
-def test_totals_without_a_level_are_those_of_the_others(
-    found: list[tuple[list[float], str]],
-) -> None:
-    levels = [stored_throughput(replace(session(runs), node=node)) for runs, node in found]
-    for i, left in enumerate(each_left_out(levels, PRIOR)):
-        others = totals_of(levels[:i] + levels[i + 1 :], PRIOR)
-        assert left.node_names == others.node_names
-        for name in set(left.__slots__) - {"node_names"}:
-            assert getattr(left, name) == pytest.approx(getattr(others, name), abs=1e-9), name
-
-
 def test_runs_that_others_slowed_are_left_out_of_the_spread_as_in_a_live_session() -> None:
     stored = sessions(7, 8)
     slowed = tuple(0.5 * rate if i == 1 else rate for i, rate in enumerate(stored[2].runs))
     levels = [stored_throughput(one) for one in (*stored, replace(stored[2], runs=slowed))]
-    found = list(each_left_out(levels, PRIOR))
-    assert {one.runs_df for one in found[:8]} == {8 * 4 - 1}
-    assert found[8].runs_df == 8 * 4
-    assert max(one.runs_squares for one in found) < 0.01  # log(2)² / 2 alone is 0.24
+    found = [squares_of_runs(levels[:i] + levels[i + 1 :], PRIOR) for i in range(len(levels))]
+    assert {df for df, _ in found[:8]} == {8 * 4 - 1}
+    assert found[8][0] == 8 * 4
+    assert max(total for _, total in found) < 0.01  # log(2)² / 2 alone is 0.24
 
 
 @pytest.mark.parametrize("nodes", [1, 3])
@@ -190,14 +171,14 @@ def test_sessions_without_variance_are_at_their_level() -> None:
     assert {one["throughput"].change for one in judged} == {0.0}
 
 
-def test_ten_thousand_sessions_are_judged_as_few_are() -> None:
-    many = sessions(3, 10_000, nodes=7)
+def test_a_longer_level_than_is_kept_is_judged_as_a_short_one_is() -> None:
+    many = sessions(3, 50, nodes=7)
     judged = leave_one_out(many, "gpu", Rule(family=1))
     changes = [one["throughput"].change or 0.0 for one in judged]
-    assert len(judged) == 10_000
-    assert statistics.stdev(changes) == pytest.approx(0.0109, rel=0.1)
+    assert len(judged) == 50
+    assert statistics.stdev(changes) == pytest.approx(0.0109, rel=0.3)
     alarms = sum(bool(alarms_in(one)) for one in judged)
-    assert alarms <= binom.ppf(0.999, 10_000, 0.05)
+    assert alarms <= binom.ppf(0.999, 50, 0.05)
 
 
 @pytest.mark.parametrize(("alarms", "tries"), [(0, 10), (3, 40), (7, 7), (1, 1000)])

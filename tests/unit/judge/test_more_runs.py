@@ -36,7 +36,7 @@ def spread(count: int, sd: float) -> list[float]:
 
 
 def level(count: int, sd: float) -> Level:
-    return Level(amount=1.0, value=0.0, arms=(tuple(spread(count, sd)),))
+    return Level(amount=1.0, value=0.0, samples=(tuple(spread(count, sd)),))
 
 
 @given(COUNTS, st.integers(1, 20), st.floats(0.0005, 0.05), PRIORS)
