@@ -155,7 +155,7 @@ def _verdict(
     before: Training | None, now: Training | None, rule: Rule, arguments: argparse.Namespace
 ) -> Judgement:
     from pytest_dlperf.flow.offline.sides import judge_sides
-    from pytest_dlperf.judge.log_verdict import LogArm
+    from pytest_dlperf.judge.log_verdict import LogSide
 
     current = ", ".join(arguments.current)
     if now is None:
@@ -169,8 +169,8 @@ def _verdict(
     except KeyError as error:
         raise UsageError(f"{current}: {error} is missing") from error
     files = {os.path.realpath(name) for name in arguments.current}
-    if not isinstance(now, LogArm) and files == {os.path.realpath(arguments.base)}:
-        same = f"{judgement.reason}; both sides are the very same file"
+    if not isinstance(now, LogSide) and files == {os.path.realpath(arguments.base)}:
+        same = f"{judgement.reason}; both sides are the same file"
         return replace(judgement, reason=same)
     return judgement
 

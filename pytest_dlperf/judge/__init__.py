@@ -1,8 +1,8 @@
-"""The stage that decides: pure functions from measured and stored values to a verdict.
+"""Verdicts: pure functions that compare measured values with stored ones.
 
-``judge`` decides about one case, ``more_runs`` when there is enough to decide, ``family_size``
-over how many comparisons the error rate is split. The rule is written out in
-``docs/verdicts.md``.
+``judge`` returns the verdict on one case, ``more_runs`` how many further runs it needs, and
+``family_size`` the number of cases that the error rate is split over. ``docs/verdicts.md``
+explains the rule.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The canary: fixed work that tells a changed machine from changed code."""
+"""Compares the canary (fixed work on each rank) with stored ones, to notice a changed machine."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.measurement import Measurement
 
-#: The canary's name of what crosses the links between devices.
+#: The canary metric of the links between devices.
 ALL_REDUCE: Final = "all_reduce_gb_per_s"
-#: A shift below this, as a share, is no change of the machine.
+#: A shift below this, as a share, is not taken for a change of the machine.
 MARGIN: Final[Mapping[DeviceKind, float]] = {"cpu": 0.10, "gpu": 0.05}
-#: On CPU processes these two vary of themselves: over 40 runs on 2 quiet cores the copy of two
+#: On CPU processes these two vary by themselves: over 40 runs on 2 quiet cores the copy of two
 #: ranks was 25 or 50 GB/s, gloo's all-reduce 0.7 to 1.8 GB/s, the matrix product 102 to 104.
 _LOOSE: Final = {("cpu", "copy_gb_per_s"): 0.75, ("cpu", ALL_REDUCE): 0.75}
-#: So many standard deviations of the canary itself are no change of the machine either.
+#: A shift must also exceed this many standard deviations of the canary itself.
 _SPREADS: Final = 3.0
 
 
@@ -29,11 +29,11 @@ class Shift:
 
     name: str
     size: float
-    #: Empty where the run has one node, or the stored sessions ran on others.
+    #: Empty where the run has one node, or where no stored session ran on it.
     node: str = ""
 
     def explains(self, change: float, tolerance: float) -> bool:
-        """Whether a log change is within reach of this shift; both distances are logs."""
+        """Whether a log change is within this shift, plus the tolerance (a log), of the shift."""
         return abs(change - self.size) <= abs(self.size) + tolerance
 
 
@@ -45,8 +45,8 @@ def _logs(sides: Sequence[Mapping[str, float]], name: str) -> list[float]:
 def moved(measurement: Measurement, stored: Sequence[Session], device: DeviceKind) -> Shift | None:
     """Return the largest shift that is beyond the canary's own noise, or None.
 
-    Each node is compared with itself in the sessions that ran on it. The slowest rank of all
-    stands for nodes that are new, and is compared with that of all sessions.
+    Each node is compared with itself in the sessions that ran on it. Where a node is new, the
+    slowest rank of all is compared with that of all sessions.
     """
     return max(shifts(measurement, stored, device), key=lambda one: abs(one.size), default=None)
 
@@ -80,7 +80,7 @@ def _shifts(
         if not now or not before:
             continue
         size = statistics.median(now) - statistics.fmean(before)
-        # That of a difference of two sessions, as if the stored one were as noisy as this one.
+        # Of a difference of two sessions, assuming that the stored one is as noisy as this one.
         noise = statistics.stdev(now) * math.sqrt(2 / len(now)) if len(now) > 1 else 0.0
         if len(before) >= 3:
             noise = max(noise, statistics.stdev(before))

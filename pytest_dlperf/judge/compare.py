@@ -1,4 +1,4 @@
-"""One metric: the two margins, the tolerance, and what the interval says about them."""
+"""Compares one metric with its stored sessions: tolerance, interval, and verdict."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from pytest_dlperf.judge.stats.levels import Contrast, Spread, change_of, margin
 from pytest_dlperf.judge.stats.runs_needed import stored_runs_needed
 from pytest_dlperf.judge.stats.stored import contrast, expected_spread
 
-#: The interval that is shown has 90 %, whatever alpha is.
+#: The probability left out at either end of the interval that is shown; it has 90 % at any alpha.
 _TAIL: Final = 0.05
-#: Normal quantile of 95 %: how surely an unchanged case is to be certified.
+#: Normal quantile of the probability, 95 %, with which an unchanged case is certified.
 _POWER: Final = 1.645
 
 
 def learnt_tolerance(metric: Metric, rule: Rule, spent: Spending) -> float:
     """Return the tolerance at which an unchanged case is certified 19 times in 20.
 
-    From what is stored and the prior alone: noise of the runs on trial must not widen it.
+    From stored sessions and the prior alone: noise of the judged runs must not widen it.
     """
     found = expected_spread(metric.planned, metric.stored, metric.prior)
     return tolerance_for(found, rule, spent, metric.sign)
 
 
 def tolerance_for(expected: Spread, rule: Rule, spent: Spending, sign: int = 1) -> float:
-    """Return the tolerance that the spread to expect of a session asks for."""
+    """Return the tolerance that a session of the expected spread needs."""
     needed = expected.reach(rule.alpha * spent.certify) + _POWER * expected.se
     return max(rule.tolerance_min, share_of(needed, sign))
 
 
-def slower_for_sure(found: Contrast, rule: Rule, spent: Spending, sign: int = 1) -> bool:
+def is_certainly_slower(found: Contrast, rule: Rule, spent: Spending, sign: int = 1) -> bool:
     """Whether a change for the worse beyond ``min_effect`` is shown, at the suite's error rate."""
     reach = found.alarm_reach(alarm_alpha(rule, spent))
     return found.shift + reach < -margin(rule.min_effect, sign)
@@ -49,11 +49,11 @@ def verdict_of(
     sign: int = 1,
     floor: float | None = None,
 ) -> Verdict:
-    """Return what a contrast says of the two margins; see ``Metric`` for sign and floor."""
+    """Return the verdict on a contrast by its two margins; see ``Metric`` for sign and floor."""
     reach = found.alarm_reach(alarm_alpha(rule, spent))
     if found.shift - reach > margin(rule.min_effect, -sign):
         return Verdict.IMPROVED
-    worse = slower_for_sure(found, rule, spent, sign)
+    worse = is_certainly_slower(found, rule, spent, sign)
     if floor is not None:
         worse = worse and found.shift < -margin(floor, sign)
         if worse:
@@ -72,13 +72,13 @@ def interval_of(found: Contrast, sign: int = 1) -> tuple[float, float]:
 def seen_by(
     found: Contrast, rule: Rule, spent: Spending, *, sign: int = 1, floor: float | None = None
 ) -> float:
-    """Return the smallest share by which it could be worse that this contrast could have shown."""
+    """Return the smallest change for the worse, a share, that this contrast can detect."""
     seen = found.alarm_reach(alarm_alpha(rule, spent))
     return share_of(max(seen + margin(rule.min_effect, sign), margin(floor or 0.0, sign)), sign)
 
 
 def compare(metric: Metric, tolerance: float, rule: Rule, spent: Spending) -> Comparison:
-    """Judge one metric, all else being equal."""
+    """Judge one metric by its levels, now and stored."""
     found = contrast([metric.now], metric.stored, metric.prior)
     sign = metric.sign
     compared = comparison_of(found, tolerance, rule, spent, sign=sign, floor=metric.floor)
@@ -103,7 +103,7 @@ def comparison_of(
     sign: int = 1,
     floor: float | None = None,
 ) -> Comparison:
-    """Return what a contrast says, without the levels themselves."""
+    """Return the comparison that a contrast makes, without the levels themselves."""
     return Comparison(
         change=change_of(sign * found.shift),
         interval=interval_of(found, sign),

@@ -1,9 +1,9 @@
-"""The convergence guard: a run whose loss does not fall as the baseline's is fast but wrong.
+"""Refuses runs whose loss does not fall as the baseline's does: fast, but training wrongly.
 
-The fall is (first - last) / first, where first is the loss before anything was learnt and last
-the mean over the last tenth of a run's iterations. It is compared as it is, not as
-log(last / first): on one fixed batch the last loss comes near 0, where its log says how near,
-which is rounding and chance, and not whether the training is right.
+The fall is (first - last) / first, where first is the loss before the first update and last the
+mean over the last tenth of a run's iterations. It is not compared as log(last / first): on one
+fixed batch the last loss approaches 0, where its log depends on rounding and chance, not on
+whether the training is right.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.judge.sentences import percent
 
 #: The least half width of the band, as a share of the baseline's fall. A rerun of the same build
-#: on a CPU repeats its losses; another build rounds differently, and then a training goes its own
-#: way. Weights that differed by a millionth parted falls by up to 17 % of themselves in float32
-#: and 25 % in bfloat16 (docs/verdicts.md); the shares are above both. Loss scaling skips
-#: iterations besides.
+#: on a CPU repeats its losses; another build rounds differently, and the trainings diverge.
+#: Weights that differed by a millionth changed the fall by up to 17 % in float32 and 25 % in
+#: bfloat16 (docs/verdicts.md); the shares are above both. Loss scaling also skips iterations.
 SHARE: Final[Mapping[str, float]] = {
     "fp32": 0.25,
     "tf32": 0.25,
@@ -30,11 +29,11 @@ SHARE: Final[Mapping[str, float]] = {
     "amp": 0.35,
     "pure_fp16": 0.35,
 }
-#: Falls that differ by less are one: dropout alone makes single losses differ that much.
+#: Falls that differ by less count as equal: dropout alone makes single losses differ that much.
 _LEAST: Final = 0.02
-#: So many standard deviations of the stored sessions are within the band.
+#: Half width of the band in standard deviations of the stored sessions.
 _SPREADS: Final = 3.0
-#: Stored sessions from which their own spread is believed.
+#: The fewest stored sessions whose spread is used.
 _ENOUGH: Final = 3
 
 
@@ -68,8 +67,8 @@ def fault(
 ) -> str:
     """Return the sentence of the first run outside the band, or nothing.
 
-    Every run must lie in it, not their median: a run that trained something else did other
-    work. Where the loss need not fall, since the data differ at every step, nothing is said.
+    Every run must be within it, not their median: a run that trained something else did other
+    work. Where the loss need not fall, since the data differ at every step, nothing is checked.
     """
     known = band(case.precision, stored)
     if known is None or case.loss != "falls" or measurement.conditions.data != "synthetic":

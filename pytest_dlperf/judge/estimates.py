@@ -1,8 +1,8 @@
-"""The verdict on a case, unless it hangs on the rule by which a rate is taken from a run.
+"""Judges a case under every rate estimator: ``unsteady`` if they disagree.
 
-Work over time, the mean of each iteration's rate and the median step see the same run
-differently where it stalls. Where one of them calls a case regressed and another certifies it,
-the run was not in one steady state, and neither is believed.
+Work over time, the mean of each iteration's rate and the median step differ where a run stalls.
+If by one of them the case is regressed and by another it is certified, the run was not in one
+steady state, and neither verdict is used.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdic
 from pytest_dlperf.judge import sentences
 from pytest_dlperf.judge.verdict import judge as judge_by_time
 
-#: What a rule of rates says matters to the gate.
-_SAYS: Final = {**dict.fromkeys(GOOD, "certified"), Verdict.REGRESSED: "regressed"}
+#: The verdicts on which estimators can disagree.
+_VERDICT_WORDS: Final = {**dict.fromkeys(GOOD, "certified"), Verdict.REGRESSED: "regressed"}
 
 
 def judge(
     case: Case, measurement: Measurement, baseline: Baseline | None, rule: Rule
 ) -> Judgement:
-    """Decide about one case by time, and ``unsteady`` if the stored rules of rates disagree.
+    """Return the verdict by work over time, or ``unsteady`` if the estimators disagree.
 
-    Raises ``CaseError`` for rates that can be no throughput, measured or stored.
+    Raises ``CaseError`` for measured or stored rates that are not positive finite numbers.
     """
     judged = judge_by_time(case, measurement, baseline, rule)
     if baseline is None or judged.throughput.change is None:
@@ -41,14 +41,14 @@ def judge(
             found[name.replace("_", " ")] = judge_by_time(case, *sides, rule).throughput
     if not _disagree(found, rule):
         return judged
-    told = ", ".join(
+    estimates = ", ".join(
         f"{name} {sentences.signed(one.change or 0.0)}, "
-        f"{_SAYS.get(one.verdict or Verdict.INCONCLUSIVE, 'open')}"
+        f"{_VERDICT_WORDS.get(one.verdict or Verdict.INCONCLUSIVE, 'open')}"
         for name, one in found.items()
     )
     reason = (
-        "the runs were not in one steady state: rates taken by different rules disagree about "
-        f"the change ({told}){_stretch(measurement)}; look at the records of the runs, and "
+        "the runs were not in one steady state: rates computed by different rules disagree about "
+        f"the change ({estimates}){_stretch(measurement)}; look at the records of the runs, and "
         "measure again"
     )
     unsteady = replace(
@@ -60,9 +60,9 @@ def judge(
 def _by_rule(
     measurement: Measurement, baseline: Baseline, name: str
 ) -> tuple[Measurement, Baseline] | None:
-    """Return both sides with their runs by another rule; None where a side does not know it.
+    """Return both sides with their runs by another estimator; None where a side lacks it.
 
-    Without parents and memory: those are not told by this rule.
+    Without parents and memory, which the estimator does not concern.
     """
     stored = [session for session in baseline.level if session.runs]
     if not all(name in run.estimates for run in measurement.runs):
@@ -93,18 +93,18 @@ def _by_rule(
 
 
 def _disagree(found: dict[str, Comparison], rule: Rule) -> bool:
-    """Whether one rule calls regressed what another certifies, by more than ``min_effect``."""
+    """Whether one certifies what another calls regressed, more than ``min_effect`` apart."""
     changes: dict[str, list[float]] = {}
     for one in found.values():
-        if one.verdict in _SAYS and one.change is not None:
-            changes.setdefault(_SAYS[one.verdict], []).append(one.change)
+        if one.verdict in _VERDICT_WORDS and one.change is not None:
+            changes.setdefault(_VERDICT_WORDS[one.verdict], []).append(one.change)
     if len(changes) < 2:
         return False
     return max(changes["certified"]) - min(changes["regressed"]) > rule.min_effect
 
 
 def _stretch(measurement: Measurement) -> str:
-    """Name the oddest stretch of the run whose rules disagree most."""
+    """Return in words the oddest stretch of the run whose estimators disagree most."""
 
     def gap(run: RunSummary) -> float:
         return max(abs(math.log(rate / run.throughput)) for rate in run.estimates.values())

@@ -1,4 +1,4 @@
-"""The verdict on a case that was measured in pairs, one run of each arm: no baseline is needed."""
+"""Judges an interleaved A/B: a case measured in pairs of runs, one of each arm, no baseline."""
 
 from __future__ import annotations
 
@@ -14,38 +14,13 @@ from pytest_dlperf.core.noise import Prior
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.scaling import stored_scaling
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
-from pytest_dlperf.judge import convergence, interleaved_words, metrics, refusals, scaling
-from pytest_dlperf.judge.compare import comparison_of, slower_for_sure
+from pytest_dlperf.judge import convergence, interleaved_sentences, metrics, refusals, scaling
+from pytest_dlperf.judge.compare import comparison_of, is_certainly_slower
 from pytest_dlperf.judge.screen import spending
 from pytest_dlperf.judge.stats import family, priors
 from pytest_dlperf.judge.stats.levels import Contrast
 from pytest_dlperf.judge.stats.paired import TOLERANCE, by_pairs, contrast_of, pairs_of
 from pytest_dlperf.judge.stats.runs_needed import pairs_needed
-
-
-def medians(runs: Sequence[RunSummary]) -> tuple[float, ...]:
-    """Return the rate of each run by its median iteration, which others' stalls hardly move.
-
-    Empty where a run does not tell it.
-    """
-    rates = tuple(run.estimates.get("median_step", 0.0) for run in runs)
-    return rates if all(math.isfinite(rate) and rate > 0 for rate in rates) else ()
-
-
-def cpu_seconds(case: Case, runs: Sequence[RunSummary]) -> tuple[float, ...]:
-    """Return the CPU seconds that all ranks took for an iteration; empty where one is unknown."""
-    first, end = case.protocol.window
-    values = []
-    for run in runs:
-        known = [rank.cpu_seconds for rank in run.ranks if rank.cpu_seconds is not None]
-        values.append(sum(known) / (end - first) if len(known) == len(run.ranks) else 0.0)
-    return tuple(values) if all(value > 0 for value in values) else ()
-
-
-def peaks(runs: Sequence[RunSummary]) -> tuple[float, ...]:
-    """Return the peak memory of each run in bytes; empty where one is unknown."""
-    values = tuple(float(run.peak_memory_bytes or 0) for run in runs)
-    return values if min(values) > 0 else ()
 
 
 def judge_interleaved(
@@ -57,10 +32,11 @@ def judge_interleaved(
     varied: Collection[str] = (),
     against: str = "the other arm",
 ) -> Judgement:
-    """Decide about one case, where run i of ``now`` and run i of ``before`` are a pair.
+    """Return the verdict on one case; run i of ``now`` and run i of ``before`` are a pair.
 
     ``varied`` are the conditions that the arms differ in on purpose; ``against`` names the arm
-    of ``before``. Raises ``CaseError`` for rates that can be none, and for runs without a pair.
+    of ``before``. Raises ``CaseError`` for rates that are not positive finite numbers, and for
+    runs without a pair.
     """
     _check(now, before)
     differs = _differences(now, before, varied)
@@ -76,23 +52,23 @@ def judge_interleaved(
         given for given in (rule.tolerance, case.tolerance, TOLERANCE) if given is not None
     )
     prior = priors.of_pairs(case, rule)
-    # The looks are those of ``more_runs``.
+    # Looks are planned as in ``more_runs``.
     looks = priors.of_throughput(case, rule)
     pairs = _Pairs(tolerance, rule, case.protocol, looks, len(now.runs))
-    by_median = medians(now.runs), medians(before.runs)
+    by_median = _medians(now.runs), _medians(before.runs)
     rates = by_median if all(by_median) else (now.throughputs, before.throughputs)
     found, evidence = pairs.compare(*rates, prior, is_throughput=True)
     others = _metrics(pairs, case, now, before, prior)
     window = others.get("whole_window")
     found = replace(found, runs_needed=_needed(found, window))
-    takes = interleaved_words.what_it_takes(found, now.runs, before.runs, case.protocol)
+    takes = interleaved_sentences.what_it_takes(found, now.runs, before.runs, case.protocol)
     judged = Judgement(
         verdict=found.verdict or Verdict.INCONCLUSIVE,
-        reason=interleaved_words.throughput(
+        reason=interleaved_sentences.throughput(
             found,
             rule,
             now.unit,
-            slower=slower_for_sure(evidence, pairs.throughput_rule, pairs.spent),
+            slower=is_certainly_slower(evidence, pairs.throughput_rule, pairs.spent),
             against=against,
             takes=takes,
             pairs=len(now.runs),
@@ -103,16 +79,16 @@ def judge_interleaved(
     )
     judged = _with_why(_with_metrics(judged), case, now, before)
     if judged.verdict in GOOD and window is not None and window.verdict is Verdict.INCONCLUSIVE:
-        words = interleaved_words.window_is_open(window, takes)
+        words = interleaved_sentences.window_is_open(window, takes)
         reason = f"{words}; the median iteration: {judged.reason}"
         return replace(judged, verdict=Verdict.INCONCLUSIVE, reason=reason)
     return judged
 
 
 def _with_why(judged: Judgement, case: Case, now: Measurement, before: Measurement) -> Judgement:
-    """Say what makes devices wait, where a training on several of them became slower.
+    """Add what makes devices wait, where a training on several of them became slower.
 
-    The arms are not measured on one device, so that whether speedup fell is not known.
+    The arms are not measured on one device, so whether speedup fell is unknown.
     """
     if judged.throughput.verdict is not Verdict.REGRESSED or case.world_size < 2:
         return judged
@@ -122,9 +98,9 @@ def _with_why(judged: Judgement, case: Case, now: Measurement, before: Measureme
 
 
 def _needed(found: Comparison, window: Comparison | None) -> int | None:
-    """Return how many pairs would decide all that is open; None where none would, or nothing is.
+    """Return how many pairs would decide what is open; None where no number would, or nothing is.
 
-    Only what is certified by its median iteration and over the whole window is passed.
+    A case passes only if both its median iteration and the whole window are certified.
     """
     needed = [
         one.runs_needed
@@ -138,8 +114,8 @@ def _needed(found: Comparison, window: Comparison | None) -> int | None:
 def _check(now: Measurement, before: Measurement) -> None:
     if len(now.runs) != len(before.runs) or not now.runs:
         raise CaseError(
-            f"{now.case_id}: {len(now.runs)} runs and {len(before.runs)} of the other arm are no "
-            "pairs, so there is nothing to judge"
+            f"{now.case_id}: {len(now.runs)} runs and {len(before.runs)} of the other arm do not "
+            "form pairs, so there is nothing to judge"
         )
     metrics.check_rates(now.throughputs, f"{now.case_id}, a run")
     metrics.check_rates(before.throughputs, f"{now.case_id}, a run of the other arm")
@@ -152,7 +128,7 @@ def _differences(now: Measurement, before: Measurement, varied: Collection[str])
         return ""
     return (
         f"the arms were not measured under the same conditions ({', '.join(found)}: this arm's, "
-        "then the other's), so that they did not do the same work; compare arms that do"
+        "then the other's), so they did not do the same work; compare arms that do"
     )
 
 
@@ -185,7 +161,7 @@ def _not_judged(verdict: Verdict, reason: str, now: Measurement) -> Judgement:
 
 
 class _Pairs:
-    """Compares values of pairs, all metrics by the same margins."""
+    """Compares values in pairs, all metrics by the same margins."""
 
     def __init__(
         self, tolerance: float, rule: Rule, protocol: Protocol, prior: Prior, count: int
@@ -193,7 +169,7 @@ class _Pairs:
         self._tolerance = tolerance
         self.rule = rule
         self.throughput_rule = family.of_throughput(rule)
-        #: What this look may spend, and what the last one of more pairs could.
+        #: The error rates of this look, and those of the last look if more pairs followed.
         self.spent = spending(protocol, count, prior)
         more = max(protocol.max_runs, protocol.runs + 1, count + 1)
         self._last = spending(replace(protocol, max_runs=more), more, prior)
@@ -208,7 +184,7 @@ class _Pairs:
         floor: float | None = None,
         is_throughput: bool = False,
     ) -> tuple[Comparison, Contrast]:
-        """Return the comparison of values in the order of pairs, and what it stands on."""
+        """Return the comparison of values in the order of pairs, and the contrast behind it."""
         rule = self.throughput_rule if is_throughput else family.of_other(self.rule)
         sample = pairs_of(
             [sign * math.log(value) for value in now],
@@ -228,16 +204,16 @@ def _metrics(
     """Return the other gated metrics, where every run of both arms has them."""
     device = case.layout.device
     found: dict[str, Comparison] = {}
-    if medians(now.runs) and medians(before.runs):
+    if _medians(now.runs) and _medians(before.runs):
         of_window = pairs.rule.prior or priors.PAIRS[device]
         found["whole_window"], _ = pairs.compare(now.throughputs, before.throughputs, of_window)
     mine, theirs = (
-        cpu_seconds(case, now.runs),
-        cpu_seconds(case, before.runs),
+        _cpu_seconds(case, now.runs),
+        _cpu_seconds(case, before.runs),
     )
     if device == "cpu" and mine and theirs:
         found["cpu_seconds"], _ = pairs.compare(mine, theirs, priors.PAIRS[device], sign=-1)
-    mine, theirs = peaks(now.runs), peaks(before.runs)
+    mine, theirs = _peaks(now.runs), _peaks(before.runs)
     if mine and theirs:
         found["peak_memory"], _ = pairs.compare(
             mine, theirs, priors.MEMORY[device], sign=-1, floor=metrics.MEMORY_FLOOR
@@ -245,20 +221,45 @@ def _metrics(
     return found
 
 
-def _with_metrics(judged: Judgement) -> Judgement:
-    """Let a metric that got worse for certain fail the case, or say why it does not.
+def _medians(runs: Sequence[RunSummary]) -> tuple[float, ...]:
+    """Return the rate of each run by its median iteration, which stalls hardly move.
 
-    More CPU seconds for a training that became faster are a trade, and fail nothing.
+    Empty where a run lacks it.
+    """
+    rates = tuple(run.estimates.get("median_step", 0.0) for run in runs)
+    return rates if all(math.isfinite(rate) and rate > 0 for rate in rates) else ()
+
+
+def _cpu_seconds(case: Case, runs: Sequence[RunSummary]) -> tuple[float, ...]:
+    """Return the CPU seconds per iteration of all ranks together; empty where one is unknown."""
+    first, end = case.protocol.window
+    values = []
+    for run in runs:
+        known = [rank.cpu_seconds for rank in run.ranks if rank.cpu_seconds is not None]
+        values.append(sum(known) / (end - first) if len(known) == len(run.ranks) else 0.0)
+    return tuple(values) if all(value > 0 for value in values) else ()
+
+
+def _peaks(runs: Sequence[RunSummary]) -> tuple[float, ...]:
+    """Return the peak memory of each run in bytes; empty where one is unknown."""
+    values = tuple(float(run.peak_memory_bytes or 0) for run in runs)
+    return values if min(values) > 0 else ()
+
+
+def _with_metrics(judged: Judgement) -> Judgement:
+    """Fail the case for a metric that is certainly worse, or say why it does not fail.
+
+    More CPU seconds for a faster training are a trade-off, and do not fail the case.
     """
     worse = {name: m for name, m in judged.metrics.items() if m.verdict is Verdict.REGRESSED}
     cpu = worse.get("cpu_seconds")
     if cpu is not None and judged.verdict is Verdict.IMPROVED:
-        reason = f"{judged.reason}; {interleaved_words.metric('cpu_seconds', cpu)}"
+        reason = f"{judged.reason}; {interleaved_sentences.metric('cpu_seconds', cpu)}"
         judged = replace(judged, reason=reason)
         del worse["cpu_seconds"]
     if not worse:
         return judged
-    words = "; ".join(interleaved_words.metric(name, found) for name, found in worse.items())
+    words = "; ".join(interleaved_sentences.metric(name, found) for name, found in worse.items())
     if judged.verdict is Verdict.REGRESSED:
         return replace(judged, reason=f"{judged.reason}; {words}")
     reason = f"{words}; throughput: {judged.reason}"

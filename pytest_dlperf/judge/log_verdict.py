@@ -1,14 +1,11 @@
-"""The verdict on training logs against others: the same comparison, and what explains it."""
+"""Judges training logs against other logs or a baseline, and says what explains a change."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import statistics
-from collections.abc import (
-    Mapping,
-    Sequence,
-)
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -22,30 +19,34 @@ from pytest_dlperf.judge.metrics import Metric, check_rates, level
 from pytest_dlperf.judge.screen import ONE_LOOK
 from pytest_dlperf.judge.stats.levels import margin
 
-#: Problem codes that leave open which training it is that a log measured.
+#: Problem codes that leave open which training a log measured.
 DOUBTFUL: Final = (
     frozenset({"world-size-mismatch", "batch-size-mismatch", "precision-mismatch"})
     | refusals.UNCHECKED
     | refusals.DISTURBED
 )
-#: A training that came to nothing, whose speed means nothing.
+#: Problem codes of a failed training, whose speed is meaningless.
 LOST: Final = frozenset({"loss-not-finite"})
+#: 90 % of 64 configurations of published reports repeat within this standard deviation.
+LOG_PRIOR: Final = Prior(run_sd=0.017, session_sd=0.006)
+#: The smallest share of a change that counts as its explanation.
+_EXPLAINS: Final = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LogRun:
-    """What one log says of one run. Rates are global, in the unit a second."""
+    """One run, as one log reports it. Rates are global, in the unit a second."""
 
     throughput: float
-    #: By other rules as well: ``mean_of_rates``, ``median_of_rates``, ``time_weighted``.
+    #: By other estimators as well: ``mean_of_rates``, ``median_of_rates``, ``time_weighted``.
     estimates: Mapping[str, float]
     data_wait_share: float | None = None
-    #: The stretch that disagrees most, in words; empty if the rules agree.
+    #: The stretch that disagrees most, in words; empty if the estimators agree.
     stall: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LogArm:
+class LogSide:
     """One side: runs of one training, or the sessions of a baseline."""
 
     name: str
@@ -55,105 +56,34 @@ class LogArm:
     world_size: int | None = None
     batch_size_per_device: int | None = None
     precision: str | None = None
-    #: What logs say of the runs; empty where only rates are known.
+    #: The runs as logs report them; empty where only rates are known.
     runs: tuple[LogRun, ...] = ()
-    #: What is odd about the runs.
+    #: Problems of the runs, which may prevent a verdict.
     problems: tuple[Problem, ...] = ()
-    #: What is odd elsewhere: to be shown, and no reason against a verdict.
+    #: Other problems: shown, but they never prevent a verdict.
     remarks: tuple[Problem, ...] = ()
-    #: Where it was read from.
+    #: The files that it was read from.
     files: frozenset[str] = frozenset()
 
 
-def differs(before: LogArm, now: LogArm) -> str:
-    """Return what makes the sides different trainings, or nothing."""
-    fields = [
-        f"{words}: {mine}, was {theirs}"
-        for words, mine, theirs, same in (
-            ("unit", now.unit, before.unit, same_unit(now.unit, before.unit)),
-            *(
-                (words, mine, theirs, _is_same(mine, theirs))
-                for words, mine, theirs in _conditions(before, now)
-            ),
-        )
-        if not same
-    ]
-    return f"these are not the same training ({', '.join(fields)})" if fields else ""
-
-
-def _conditions(
-    before: LogArm, now: LogArm
-) -> tuple[tuple[str, int | str | None, int | str | None], ...]:
-    """Return what must be equal, now and before, each in words; None is unknown."""
-    return (
-        ("devices", now.world_size, before.world_size),
-        ("batch size per device", now.batch_size_per_device, before.batch_size_per_device),
-        ("precision", now.precision, before.precision),
-    )
-
-
-def _is_same(mine: int | str | None, theirs: int | str | None) -> bool:
-    if mine is None or theirs is None:
-        return True
-    if isinstance(mine, str) and isinstance(theirs, str):
-        return same_precision(mine, theirs)
-    return mine == theirs
-
-
-def problems(before: LogArm, now: LogArm, codes: frozenset[str]) -> str:
-    """Return why the problems of these codes forbid to judge, or nothing."""
-    found = [p.message for arm in (before, now) for p in arm.problems if p.code in codes]
-    what = "; ".join(dict.fromkeys(found))
-    if not what or codes is not DOUBTFUL:
-        return what
-    return f"which training was measured is in doubt, so nothing is compared ({what})"
-
-
-def unknown(before: LogArm, now: LogArm) -> Sequence[str]:
-    """Say which conditions could not be compared, because a side does not tell them."""
-    said: dict[str, list[str]] = {}
-    for words, mine, theirs in _conditions(before, now):
-        if mine is None or theirs is None:
-            both = "neither side says its"
-            one = f"{before.name if theirs is None else 'the log'} does not say its"
-            said.setdefault(both if mine is theirs else one, []).append(words)
-    return [f"{who} {' and '.join(words)}" for who, words in said.items()]
-
-
-def same_files(before: LogArm, now: LogArm) -> Sequence[str]:
-    """Say that files are on both sides: what is compared with itself cannot differ."""
-    shared = sorted(before.files & now.files)
-    if not shared:
-        return ()
-    if before.files == now.files:
-        return ("both sides are the very same " + ("file" if len(shared) == 1 else "files"),)
-    return (f"{', '.join(shared)} {'is' if len(shared) == 1 else 'are'} on both sides",)
-
-
-#: Of 64 configurations of published reports, 90 % repeat within this standard deviation.
-LOG_PRIOR: Final = Prior(run_sd=0.017, session_sd=0.006)
-#: From this share on, something explains a change.
-_EXPLAINS: Final = 0.5
-
-
-def judge_logs(before: LogArm, now: LogArm, rule: Rule) -> Judgement:
-    """Decide whether the training of ``now`` is slower than that of ``before``.
+def judge_logs(before: LogSide, now: LogSide, rule: Rule) -> Judgement:
+    """Return the verdict on the training of ``now`` against that of ``before``.
 
     The sides must be the same training: another world size, batch, precision or unit is
-    ``incomparable``, and so is a log that contradicts itself there; what one side does not say is
-    told. A loss that is no finite number is an ``error``. Where the rules by which a rate is taken
-    from a log disagree about the direction, or about being beyond the tolerance, it is
-    ``unsteady``. Raises ``CaseError`` for a rate that can be none.
+    ``incomparable``, and so is a log that contradicts itself there; the sentence names what a
+    side does not report. A loss that is not finite is an ``error``. Where the rate estimators
+    disagree about the direction of a change, or about its exceeding the tolerance, the verdict is
+    ``unsteady``. Raises ``CaseError`` for a rate that is not a positive finite number.
     """
     rates = [rate for session in now.sessions for rate in session]
     check_rates(rates, now.name)
     for session in before.sessions:
         check_rates(session, before.name)
     for verdict, reason in (
-        (Verdict.ERROR, problems(before, now, LOST)),
+        (Verdict.ERROR, problem_reason(before, now, LOST)),
         (Verdict.INCOMPARABLE, differs(before, now)),
-        (Verdict.INCOMPARABLE, problems(before, now, DOUBTFUL)),
-        (Verdict.UNSTEADY, problems(before, now, refusals.UNSTEADY)),
+        (Verdict.INCOMPARABLE, problem_reason(before, now, DOUBTFUL)),
+        (Verdict.UNSTEADY, problem_reason(before, now, refusals.UNSTEADY)),
     ):
         if reason:
             known = Comparison(now=statistics.median(rates), verdict=verdict)
@@ -186,36 +116,101 @@ def judge_logs(before: LogArm, now: LogArm, rule: Rule) -> Judgement:
     )
 
 
-def _disagreement(before: LogArm, now: LogArm, tolerance: float) -> str:
-    """Say which rules of taking a rate tell different stories of the change, or nothing."""
+def differs(before: LogSide, now: LogSide) -> str:
+    """Return what makes the sides different trainings, or nothing."""
+    fields = [
+        f"{words}: {mine}, was {theirs}"
+        for words, mine, theirs, same in (
+            ("unit", now.unit, before.unit, same_unit(now.unit, before.unit)),
+            *(
+                (words, mine, theirs, _is_same(mine, theirs))
+                for words, mine, theirs in _conditions(before, now)
+            ),
+        )
+        if not same
+    ]
+    return f"these are not the same training ({', '.join(fields)})" if fields else ""
+
+
+def _conditions(
+    before: LogSide, now: LogSide
+) -> tuple[tuple[str, int | str | None, int | str | None], ...]:
+    """Return what must be equal, now and before, each in words; None is unknown."""
+    return (
+        ("devices", now.world_size, before.world_size),
+        ("batch size per device", now.batch_size_per_device, before.batch_size_per_device),
+        ("precision", now.precision, before.precision),
+    )
+
+
+def _is_same(mine: int | str | None, theirs: int | str | None) -> bool:
+    if mine is None or theirs is None:
+        return True
+    if isinstance(mine, str) and isinstance(theirs, str):
+        return same_precision(mine, theirs)
+    return mine == theirs
+
+
+def problem_reason(before: LogSide, now: LogSide, codes: frozenset[str]) -> str:
+    """Return why problems with these codes prevent a verdict, or nothing."""
+    found = [p.message for side in (before, now) for p in side.problems if p.code in codes]
+    what = "; ".join(dict.fromkeys(found))
+    if not what or codes is not DOUBTFUL:
+        return what
+    return f"which training was measured is in doubt, so nothing is compared ({what})"
+
+
+def unknown(before: LogSide, now: LogSide) -> Sequence[str]:
+    """Return in words which conditions were not compared, as a side does not report them."""
+    silent: dict[str, list[str]] = {}
+    for words, mine, theirs in _conditions(before, now):
+        if mine is None or theirs is None:
+            both = "neither side reports its"
+            one = f"{before.name if theirs is None else 'the log'} does not report its"
+            silent.setdefault(both if mine is theirs else one, []).append(words)
+    return [f"{who} {' and '.join(words)}" for who, words in silent.items()]
+
+
+def same_files(before: LogSide, now: LogSide) -> Sequence[str]:
+    """Return in words which files are on both sides: a file does not differ from itself."""
+    shared = sorted(before.files & now.files)
+    if not shared:
+        return ()
+    if before.files == now.files:
+        return ("both sides are the same " + ("file" if len(shared) == 1 else "files"),)
+    return (f"{', '.join(shared)} {'is' if len(shared) == 1 else 'are'} on both sides",)
+
+
+def _disagreement(before: LogSide, now: LogSide, tolerance: float) -> str:
+    """Return in words how the rate estimators disagree about the change, or nothing."""
     if not before.runs or not now.runs:
         return ""
     limit = margin(tolerance)
     changes = {}
     for rule in ("mean_of_rates", "median_of_rates", "time_weighted"):
         sides = [
-            statistics.median(run.estimates[rule] for run in arm.runs) for arm in (before, now)
+            statistics.median(run.estimates[rule] for run in side.runs) for side in (before, now)
         ]
         changes[rule] = math.log(sides[1] / sides[0])
-    stories = {(change > limit) - (change < -limit) for change in changes.values()}
-    if len(stories) == 1:
+    directions = {(change > limit) - (change < -limit) for change in changes.values()}
+    if len(directions) == 1:
         return ""
-    told = ", ".join(
+    by_rule = ", ".join(
         f"{rule.replace('_', ' ')} {sentences.signed(math.expm1(change))}"
         for rule, change in changes.items()
     )
-    stalls = [run.stall for arm in (now, before) for run in arm.runs if run.stall]
-    return f"rates of the same log disagree about the change ({told})" + (
+    stalls = [run.stall for side in (now, before) for run in side.runs if run.stall]
+    return f"rates of the same log disagree about the change ({by_rule})" + (
         f": {stalls[0]}" if stalls else ""
     )
 
 
-def _attribution(before: LogArm, now: LogArm, found: Comparison) -> Sequence[str]:
-    """Say what the logs themselves show of the reason."""
+def _attribution(before: LogSide, now: LogSide, found: Comparison) -> Sequence[str]:
+    """Return in words the part of a slowdown that waiting for data explains."""
     change = found.change or 0.0
     waits = [
-        [run.data_wait_share for run in arm.runs if run.data_wait_share is not None]
-        for arm in (before, now)
+        [run.data_wait_share for run in side.runs if run.data_wait_share is not None]
+        for side in (before, now)
     ]
     if change >= 0 or not all(waits) or found.before is None or found.now is None:
         return ()

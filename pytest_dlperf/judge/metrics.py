@@ -17,30 +17,30 @@ from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.judge.stats import priors
 from pytest_dlperf.judge.stats.levels import Level, median_cost
 
-#: A peak memory that grew by less never fails a case.
+#: Growth of the peak memory below this never fails a case.
 MEMORY_FLOOR: Final = 0.02
-#: So many sessions of a node are what a session on it is compared with, without other nodes.
+#: With this many stored sessions of its node, a session is compared with those alone.
 ENOUGH_ON_NODE: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Metric:
-    """Both sides of one comparison, and what is known of its noise beforehand."""
+    """Both sides of one comparison, and the prior for its noise."""
 
     now: Level
     stored: tuple[Level, ...]
     prior: Prior
-    #: What ``Level.share`` of this side will be when the protocol's runs are all there.
+    #: ``Level.share`` of this side once all of the protocol's runs are measured.
     planned: float
     #: 1 where higher is better, -1 where lower is.
     sign: int = 1
-    #: Where set, a change for the worse beyond it that is certain fails whatever the tolerance,
-    #: and one below it never does.
+    #: Where set, a certain change for the worse beyond it fails at any tolerance, and one below it
+    #: never fails.
     floor: float | None = None
 
     @property
     def new_node(self) -> str:
-        """The node of this side where only others are stored; empty if it is one of them."""
+        """The node of this side where sessions of other nodes alone are stored; else empty."""
         stored = {level.node for level in self.stored if level.node}
         return self.now.node if stored and self.now.node not in stored else ""
 
@@ -52,7 +52,7 @@ class Metric:
 
 
 def check_rates(rates: Sequence[float], what: str) -> None:
-    """Raise ``CaseError`` unless every rate can be one: finite and above 0."""
+    """Raise ``CaseError`` unless every rate is finite and above 0."""
     for rate in rates:
         if not (math.isfinite(rate) and rate > 0):
             raise CaseError(
@@ -73,7 +73,7 @@ def level(values: Sequence[float], sign: int = 1, node: str = "") -> Level:
 
 
 def _node(measurement: Measurement) -> str:
-    """Return the host of the first rank; empty if no run tells."""
+    """Return the host of the first rank; empty if no run knows it."""
     return next((run.ranks[0].node for run in measurement.runs if run.ranks), "")
 
 
@@ -92,10 +92,7 @@ def stored_throughput(session: Session) -> Level:
 
 
 def comparable(node: str, levels: Sequence[Level]) -> tuple[Level, ...]:
-    """Return the levels of ``node`` where they are enough, so that nodes need not be alike.
-
-    Otherwise all of them.
-    """
+    """Return the levels of ``node`` if there are enough of them, otherwise all levels."""
     same = tuple(one for one in levels if one.node == node)
     return same if node and len(same) >= ENOUGH_ON_NODE else tuple(levels)
 
@@ -103,7 +100,7 @@ def comparable(node: str, levels: Sequence[Level]) -> tuple[Level, ...]:
 def throughput(
     case: Case, measurement: Measurement, stored: Sequence[Session], rule: Rule
 ) -> Metric:
-    """Return the metric that every case has."""
+    """Return the throughput, now and stored."""
     node = _node(measurement)
     return Metric(
         now=level(measurement.throughputs, node=node),
@@ -116,7 +113,7 @@ def throughput(
 def parent(
     case: Case, measurement: Measurement, stored: Sequence[Session], rule: Rule
 ) -> Metric | None:
-    """Return the throughput of one device: not gated, but it explains a speedup."""
+    """Return the throughput of one device: not gated, but it may explain a lower speedup."""
     before = tuple(level(session.parent_runs) for session in stored if session.parent_runs)
     if not measurement.parent_throughputs or not before:
         return None
@@ -152,7 +149,7 @@ def stored_speedup(session: Session) -> Level | None:
 def speedup(
     case: Case, measurement: Measurement, stored: Sequence[Session], rule: Rule
 ) -> Metric | None:
-    """Return the speedup, where both sides have it."""
+    """Return the speedup, where both sides have one."""
     now = speedup_level(measurement)
     before = tuple(found for session in stored if (found := stored_speedup(session)) is not None)
     if now is None or not before:

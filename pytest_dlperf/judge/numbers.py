@@ -1,6 +1,6 @@
-"""The verdict on plain numbers: sessions of runs, or pairs of runs.
+"""Judges plain rates, without a case: sessions of runs, or pairs of runs.
 
-There is one look at them, and they are all there is: nobody can launch more runs from here.
+There is a single look at them, as no further runs can be launched.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ class Numbers:
 
 
 def judge_numbers(before: Numbers, now: Numbers, rule: Rule) -> Judgement:
-    """Decide whether the sessions of ``now`` are slower than those of ``before``.
+    """Return the verdict on the sessions of ``now`` against those of ``before``.
 
-    Other units are ``incomparable``. Raises ``CaseError`` for a rate that can be none.
+    Sides with different units are ``incomparable``. Raises ``UsageError`` for a side without
+    runs, and ``CaseError`` for a rate that is not a positive finite number.
     """
     if refused := _refused(before, now):
         return refused
@@ -69,17 +70,17 @@ def judge_numbers(before: Numbers, now: Numbers, rule: Rule) -> Judgement:
 
 
 def judge_pairs(before: Numbers, now: Numbers, rule: Rule) -> Judgement:
-    """Decide by pairs: run i of ``now`` was measured beside run i of ``before``.
+    """Return the verdict by pairs: run i of ``now`` was measured next to run i of ``before``.
 
-    Raises ``UsageError`` where the sides have not as many runs, and ``CaseError`` for a rate that
-    can be none.
+    Raises ``UsageError`` where the numbers of runs differ or are 0, and ``CaseError`` for a rate
+    that is not a positive finite number.
     """
     if refused := _refused(before, now):
         return refused
     if len(before.rates) != len(now.rates):
         raise UsageError(
             f"{before.name} has {len(before.rates)} runs and {now.name} {len(now.rates)}: pairs "
-            "need as many on both sides, in the order in which they were measured"
+            "need the same number on both sides, in the order in which they were measured"
         )
     mine, theirs = ([math.log(rate) for rate in side.rates] for side in (now, before))
     prior, pairs = rule.prior or PAIRS["gpu"], pairs_of(mine, theirs)
@@ -99,12 +100,12 @@ def _mean(levels: Sequence[Level]) -> float:
 def _refused(before: Numbers, now: Numbers) -> Judgement | None:
     for side in (before, now):
         if not side.rates:
-            raise UsageError(f"{side.name}: no run in it")
+            raise UsageError(f"{side.name} has no runs")
         check_rates(side.rates, side.name)
     if before.unit and now.unit and before.unit != now.unit:
         return Judgement(
             verdict=Verdict.INCOMPARABLE,
-            reason=f"{now.name} counts {now.unit}, {before.name} {before.unit}; bring both to "
+            reason=f"{now.name} counts {now.unit}, {before.name} {before.unit}; convert both to "
             "one unit",
             throughput=Comparison(now=statistics.median(now.rates)),
         )

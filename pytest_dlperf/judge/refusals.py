@@ -1,4 +1,4 @@
-"""Reasons not to judge: another machine, other conditions, a measurement that is not steady."""
+"""Reasons not to judge: another machine, other conditions, an unsteady run, no time left."""
 
 from __future__ import annotations
 
@@ -18,59 +18,12 @@ from pytest_dlperf.judge.metrics import speedup_level
 from pytest_dlperf.judge.stats import priors
 from pytest_dlperf.judge.stats.levels import quantile, run_variance
 
-
-def with_note(measurement: Measurement, budget: str) -> Measurement:
-    """Return a measurement that says it lacks runs: it is judged, and never stored."""
-    message = (
-        f"the budget of {budget} was spent before all its runs; a session cut short is no baseline"
-    )
-    problem = Problem(code=CUT_SHORT, message=message)
-    return replace(measurement, problems=(*measurement.problems, problem))
-
-
-def cut_short(judgement: Judgement, budget: str) -> Judgement:
-    """Return what a judgement is worth whose further runs the budget did not allow.
-
-    A slow case that no fresh runs confirmed is not called; ``budget`` says how long it was.
-    """
-    if judgement.verdict is Verdict.INCONCLUSIVE:
-        return replace(judgement, reason=f"{judgement.reason}; the budget of {budget} is spent")
-    if judgement.verdict is not Verdict.REGRESSED:
-        return judgement
-    reason = (
-        f"it looks slow, but the budget of {budget} was spent before fresh runs confirmed it; run "
-        f"it again, it goes first next time ({judgement.reason})"
-    )
-    return replace(
-        judgement,
-        verdict=Verdict.INCONCLUSIVE,
-        reason=reason,
-        throughput=_open(judgement.throughput),
-        metrics={name: _open(found) for name, found in judgement.metrics.items()},
-    )
-
-
-def _open(found: Comparison) -> Comparison:
-    if found.verdict is not Verdict.REGRESSED:
-        return found
-    return replace(found, verdict=Verdict.INCONCLUSIVE)
-
-
-def never_measured(case_id: str, budget: str) -> Judgement:
-    """Return the judgement of a case for which no run was left."""
-    return Judgement(
-        verdict=Verdict.INCONCLUSIVE,
-        reason=f"{case_id} was not measured: the budget of {budget} was spent before; it goes "
-        "first next time, or give more with --dlperf-budget",
-    )
-
-
 #: Problem codes that make a measurement unfit to be judged.
 UNSTEADY: Final = frozenset({"implausible-speedup", "drift", "recompiled"})
 DISTURBED: Final = frozenset({"disturbed"})
-#: What leaves open whether it was the declared work that was measured.
+#: Problem codes that leave open whether the declared work was measured.
 UNCHECKED: Final = frozenset({"precision-unchecked", "batch-unchecked"})
-#: Speedup above the number of devices by more than this is looked at.
+#: A speedup above this times the number of devices is suspect.
 _SUPER_LINEAR: Final = 1.05
 
 NO_BASELINE: Final = "no baseline to judge against; store this measurement with --update-baselines"
@@ -82,13 +35,13 @@ def _messages(measurement: Measurement, codes: frozenset[str]) -> str:
 
 
 def disturbed(measurement: Measurement) -> str:
-    """Return why the session was disturbed to the end, or nothing."""
+    """Return why the measurement stayed disturbed, or nothing."""
     message = _messages(measurement, DISTURBED)
     return message and f"{message}; {sentences.AGAIN}"
 
 
 def unchecked(measurement: Measurement) -> str:
-    """Return what of the declared work nothing shows, or nothing."""
+    """Return which part of the declared work could not be checked, or nothing."""
     message = _messages(measurement, UNCHECKED)
     return message and (
         f"nothing shows that this is the work that the case names: {message}; put the model's "
@@ -97,7 +50,7 @@ def unchecked(measurement: Measurement) -> str:
 
 
 def differs(measurement: Measurement, baseline: Baseline) -> str:
-    """Return what makes the stored numbers another quantity than the measured, or nothing."""
+    """Return how the conditions differ from those of the baseline, or nothing."""
     if not same_unit(measurement.unit, baseline.unit):
         fields = f"unit: {measurement.unit}, was {baseline.unit}"
     elif baseline.conditions is not None:
@@ -105,13 +58,13 @@ def differs(measurement: Measurement, baseline: Baseline) -> str:
     else:
         fields = ""
     return fields and (
-        f"the conditions are not those of the baseline ({fields}); put them back, or "
+        f"the conditions are not those of the baseline ({fields}); restore them, or "
         f"{sentences.ACCEPT_LEVEL}"
     )
 
 
 def machine_moved(shift: canary.Shift) -> str:
-    """Return the sentence of a machine that is not what it was."""
+    """Return the sentence of a machine that changed."""
     change = sentences.change(math.expm1(shift.size))
     what = f"node {shift.node}" if shift.node else "the machine"
     return (
@@ -134,7 +87,7 @@ def only_links_slower(case: Case, measurement: Measurement, stored: Sequence[Ses
 
 
 def links_slower(shift: canary.Shift) -> str:
-    """Return what to say of links that became slower, beside a speedup that fell."""
+    """Return the words about slower links, for a speedup that fell."""
     return (
         f"the canary's all-reduce itself is {sentences.change(math.expm1(shift.size))}, and "
         "nothing else of the machine moved: look at the links, and at the library that drives them"
@@ -142,7 +95,7 @@ def links_slower(shift: canary.Shift) -> str:
 
 
 def _implausible(case: Case, measurement: Measurement, rule: Rule) -> str:
-    """Return why a speedup cannot be, or nothing; beyond the noise of the runs of both sides."""
+    """Return why a speedup is impossible beyond the noise of the runs, or nothing."""
     level = speedup_level(measurement)
     if level is None or case.world_size < 2 or level.amount <= _SUPER_LINEAR * case.world_size:
         return ""
@@ -160,3 +113,51 @@ def unsteady(case: Case, measurement: Measurement, rule: Rule) -> str:
     """Return why the measurement itself cannot be trusted, or nothing."""
     message = _messages(measurement, UNSTEADY) or _implausible(case, measurement, rule)
     return message and f"{message}; look at the records of the runs, and measure again"
+
+
+def with_note(measurement: Measurement, budget: str) -> Measurement:
+    """Return the measurement with the problem ``CUT_SHORT``: it is judged, but never stored."""
+    message = (
+        f"the budget of {budget} was spent before all its runs; a session cut short cannot be a "
+        "baseline"
+    )
+    problem = Problem(code=CUT_SHORT, message=message)
+    return replace(measurement, problems=(*measurement.problems, problem))
+
+
+def cut_short(judgement: Judgement, budget: str) -> Judgement:
+    """Return the judgement of a case whose further runs the budget did not allow.
+
+    A slow case that no fresh runs confirmed is ``inconclusive``. ``budget`` is its length, in
+    words.
+    """
+    if judgement.verdict is Verdict.INCONCLUSIVE:
+        return replace(judgement, reason=f"{judgement.reason}; the budget of {budget} is spent")
+    if judgement.verdict is not Verdict.REGRESSED:
+        return judgement
+    reason = (
+        f"it looks slow, but the budget of {budget} was spent before fresh runs confirmed it; run "
+        f"it again, it runs first next time ({judgement.reason})"
+    )
+    return replace(
+        judgement,
+        verdict=Verdict.INCONCLUSIVE,
+        reason=reason,
+        throughput=_open(judgement.throughput),
+        metrics={name: _open(found) for name, found in judgement.metrics.items()},
+    )
+
+
+def _open(found: Comparison) -> Comparison:
+    if found.verdict is not Verdict.REGRESSED:
+        return found
+    return replace(found, verdict=Verdict.INCONCLUSIVE)
+
+
+def never_measured(case_id: str, budget: str) -> Judgement:
+    """Return the judgement of a case for which the budget left no run."""
+    return Judgement(
+        verdict=Verdict.INCONCLUSIVE,
+        reason=f"{case_id} was not measured: the budget of {budget} was spent before; it runs "
+        "first next time, or raise --dlperf-budget",
+    )

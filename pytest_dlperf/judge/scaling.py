@@ -1,6 +1,6 @@
-"""Why speedup fell, as far as the ranks' own records tell: a slow rank, or collectives.
+"""Explains a lower speedup from the records of the ranks: a slow rank, or slower collectives.
 
-It explains a verdict, and never makes one. Only what is beyond noise is said.
+It explains a verdict and never decides it. Only differences beyond noise are named.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.scaling import CPU_SECONDS, StoredScaling, own_seconds, skews
 from pytest_dlperf.judge.stats.levels import quantile
 
-#: A rank that is slower by less is not named, nor a share that grew by less, in parts of 1.
+#: A rank that is slower by less is not named, nor a share that grew by less (shares of 1).
 _LEAST_SKEW: Final = 0.05
 _LEAST_GROWTH: Final = 0.03
-#: The same for a single run, of which nobody knows how it varies.
+#: The same for a single run, whose noise is unknown.
 _LEAST_GROWTH_OF_ONE: Final = 0.10
-#: A share below it is not worth naming where nothing is stored.
+#: Where no share is stored, the smallest one that is named.
 _LEAST_SHARE: Final = 0.05
-#: Of the words about a rank that is as fast as the others.
+#: Probability of naming a rank that is as fast as the others.
 _ALPHA: Final = 0.01
 
 
 def why(
     runs: Sequence[RunSummary], stored: Sequence[StoredScaling | None], device: DeviceKind
 ) -> str:
-    """Return what makes devices wait, in words; nothing where nothing is beyond noise.
+    """Return in words what makes devices wait; empty where nothing is beyond noise.
 
-    ``stored`` is what sessions tell of before; None for one that tells nothing.
+    ``stored`` is the scaling of each stored session; None where it is unknown.
     """
     before = [one for one in stored if one is not None]
     return ", ".join(
@@ -69,19 +69,19 @@ def _spread(sides: Sequence[Sequence[float]]) -> float:
 def _slow_rank(
     runs: Sequence[RunSummary], stored: Sequence[StoredScaling], device: DeviceKind
 ) -> str:
-    # From one run nobody can tell a slow rank from noise
-    basis, told = own_seconds(runs, device, fewest=2)
-    if len(told) < 2:
+    # From one run a slow rank cannot be distinguished from noise
+    basis, seconds = own_seconds(runs, device, fewest=2)
+    if len(seconds) < 2:
         return ""
-    ranks = set(told[0])
-    if any(set(found) != ranks for found in told):
+    ranks = set(seconds[0])
+    if any(set(found) != ranks for found in seconds):
         return ""
-    by_run = [skews(found) for found in told]
+    by_run = [skews(found) for found in seconds]
     means = {rank: statistics.fmean(one[rank] for one in by_run) for rank in ranks}
     slowest = max(means, key=means.__getitem__)
     spread = _spread([[one[rank] for one in by_run] for rank in sorted(ranks)])
-    freedom = (len(told) - 1) * (len(ranks) - 1)
-    error = spread / math.sqrt(len(told))
+    freedom = (len(seconds) - 1) * (len(ranks) - 1)
+    error = spread / math.sqrt(len(seconds))
     low = means[slowest] - quantile(_ALPHA / len(ranks), freedom) * error
     share = math.expm1(means[slowest])
     before = [value for one in stored if one.skew_of == basis for value in one.skews]
@@ -89,7 +89,7 @@ def _slow_rank(
     if low <= 0 or share - was < _LEAST_SKEW:
         return ""
     nodes = _nodes(runs[-1])
-    logs = {rank: statistics.fmean(math.log(found[rank]) for found in told) for rank in ranks}
+    logs = {rank: statistics.fmean(math.log(found[rank]) for found in seconds) for rank in ranks}
     return _slow_node(logs, nodes, basis, share) or _words(
         f"rank {slowest}{_on(nodes.get(slowest, ''))} ", basis, share, len(ranks) - 1
     )
@@ -98,7 +98,7 @@ def _slow_rank(
 def _slow_node(
     logs: Mapping[int, float], nodes: Mapping[int, str], basis: str, share: float
 ) -> str:
-    """Return the words of a node all of whose ranks are slow; nothing if they are not."""
+    """Return the words about a node all of whose ranks are slow; empty if they are not."""
     slowest = max(logs, key=logs.__getitem__)
     mine = [own for rank, own in logs.items() if nodes.get(rank) == nodes.get(slowest)]
     others = [own for rank, own in logs.items() if nodes.get(rank) != nodes.get(slowest)]

@@ -1,4 +1,4 @@
-"""Screen, then confirm: how many more runs a case needs, and over what errors are split."""
+"""Decides after each look at a case how many more runs it needs, and what error rate is left."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from pytest_dlperf.core.noise import Prior
 from pytest_dlperf.core.verdict import GOOD, Judgement, Rule, Verdict
 from pytest_dlperf.judge.stats import priors
 
-#: Runs of the first look: fewer say too little about their own spread.
+#: Runs of the first look; with fewer their spread is too uncertain.
 _FIRST: Final = 3
-#: Where the machine class has told its noise, the spread is known before the first run.
+#: The same where the noise of the machine class is known before the first run.
 _FIRST_KNOWN: Final = 2
-#: Unless its cases differ in their noise: then what is known of all says little of one.
+#: Below so many degrees of freedom of that noise, cases differ too much to rely on it.
 _ALIKE_DF: Final = 10.0
-#: The share of an alarm's error rate that is spent before the last look: that one sees most.
+#: The share of an alarm's error rate that is spent before the last look, which detects most.
 _EARLY: Final = 0.2
-#: Runs that tell of scaling, so that a slow rank is told from noise.
-_TELLING: Final = 3
+#: Runs that sample scaling, so that a slow rank can be distinguished from noise.
+_SCALING_RUNS: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spending:
-    """Which share of the error rates one look at a case may spend."""
+    """The shares of the error rates that one look at a case may spend."""
 
     certify: float
     alarm: float
 
 
-#: There is one look at what is judged, and no more.
+#: For numbers that are judged once.
 ONE_LOOK: Final = Spending(certify=1.0, alarm=1.0)
 
 
 def looks(protocol: Protocol, prior: Prior) -> tuple[int, ...]:
-    """Return the numbers of runs after which a case is judged, and may be done."""
+    """Return the numbers of runs after which a case is judged, and possibly finished."""
     if not protocol.adaptive:
         return (protocol.runs,)
     is_known = prior.learnt and prior.run_df >= _ALIKE_DF
@@ -45,10 +45,10 @@ def looks(protocol: Protocol, prior: Prior) -> tuple[int, ...]:
 
 
 def spending(protocol: Protocol, measured: int, prior: Prior) -> Spending:
-    """Return what a look at ``measured`` runs may spend.
+    """Return the error rates that a look at ``measured`` runs may spend.
 
     Every look may certify, at the same rate. The first of several never fails a case, and the
-    last gets most of the alarm's rate (Pocock and O'Brien-Fleming are the extremes).
+    last one gets most of the alarm's rate (between Pocock and O'Brien-Fleming).
     """
     counts = looks(protocol, prior)
     alarms = len(counts) - 1
@@ -63,9 +63,8 @@ def more_runs(case: Case, judgement: Judgement | None, measured: int, rule: Rule
     """Return how many further runs to launch now, 0 when the case is done.
 
     ``judgement`` is that of the runs so far, None where there is nothing to judge against.
-    A certified case is done at any look, and so is a wrong one. A slow one is done only after
-    fresh runs have confirmed it. A case that cannot be compared gets the protocol's runs, and
-    no more.
+    A case that is certified, or in error, is done at any look. A slow one is done only after
+    fresh runs have confirmed it. A case that cannot be compared gets just the protocol's runs.
     """
     protocol = case.protocol
     counts = looks(protocol, priors.of_throughput(case, rule))
@@ -81,14 +80,14 @@ def more_runs(case: Case, judgement: Judgement | None, measured: int, rule: Rule
     return max(0, protocol.runs - measured)
 
 
-def samples_scaling(case: Case, judgement: Judgement | None, told: int) -> bool:
-    """Return whether the next run of ``case`` samples facts about scaling, as ``told`` runs did.
+def samples_scaling(case: Case, judgement: Judgement | None, sampled: int) -> bool:
+    """Whether the next run of ``case`` samples its scaling; ``sampled`` runs have done so.
 
-    They take about a second, and nothing asks for them while a case passes: on CPUs, where CPU
-    seconds tell every run's ranks apart, the first run samples them, and so do those that follow
-    a look at a case that may be slow. The first three, where no further look follows, or on GPUs.
+    It takes about a second, and is not needed while a case passes. On CPUs, where the CPU seconds
+    of every run show its slow ranks, the first run samples, and so do the runs after a look at a
+    case that may be slow. On GPUs, or where no further look follows, the first three do.
     """
     may_look_again = case.protocol.adaptive and case.layout.device == "cpu"
     if may_look_again and judgement is not None:
-        return told == 0 or judgement.verdict in {Verdict.REGRESSED, Verdict.INCONCLUSIVE}
-    return told < (1 if may_look_again else _TELLING)
+        return sampled == 0 or judgement.verdict in {Verdict.REGRESSED, Verdict.INCONCLUSIVE}
+    return sampled < (1 if may_look_again else _SCALING_RUNS)

@@ -1,4 +1,4 @@
-"""The one sentence of a verdict: why, by how much, what it can see, what to type next."""
+"""The sentence of a verdict: the change, how certain it is, what can be detected, what to do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ACCEPT: Final = "--update-baselines --dlperf-reason=TEXT"
 ACCEPT_LEVEL: Final = f"accept the new level with {ACCEPT}"
 SIDE_BY_SIDE: Final = "compare two versions on this machine as it is with --dlperf-against=REF"
 AGAIN: Final = (
-    f"measure again when the machine is as it was, or store it all the same with {ACCEPT}"
+    f"measure again when the machine is as before, or store this measurement anyway with {ACCEPT}"
 )
 
 
@@ -72,7 +72,7 @@ def what_it_takes(found: Comparison, runs: Sequence[RunSummary], protocol: Proto
 
 
 def ask_for(runs: int, protocol: Protocol) -> str:
-    """Return the option that lets a case have so many runs: of a fixed number no other helps."""
+    """Return the option that allows so many runs; a fixed number is set by another one."""
     return f"--dlperf-{'max-runs' if protocol.adaptive else 'runs'}={runs}"
 
 
@@ -81,7 +81,7 @@ def throughput(
 ) -> str:
     """Return the sentence of a throughput that was judged.
 
-    ``slower``: the slowdown is certain, whatever the verdict. ``against`` names the baseline,
+    ``slower``: the slowdown is certain, even if the case passed. ``against`` names the baseline,
     ``takes`` is ``what_it_takes``.
     """
     tolerance, sees = percent(found.tolerance or 0.0), percent(found.sees or 0.0)
@@ -89,43 +89,43 @@ def throughput(
     if found.verdict is Verdict.IMPROVED:
         return f"{how}; store the new level with --update-baselines"
     if found.verdict is Verdict.PASSED:
-        seen = f"a slowdown of {sees} would have shown"
+        detectable = f"a slowdown of {sees} would have been detected"
         if slower:
             return (
-                f"slower for certain, {how}, yet certified within the tolerance of {tolerance}; "
+                f"certainly slower: {how}, yet certified within the tolerance of {tolerance}; "
                 "lower --dlperf-tolerance if that is too much"
             )
-        return f"{how}, certified within the tolerance of {tolerance}; {seen}"
+        return f"{how}, certified within the tolerance of {tolerance}; {detectable}"
     if found.verdict is Verdict.REGRESSED:
         return (
-            f"{how}, beyond {percent(rule.min_effect)} for certain; find what changed, or "
+            f"{how}, certainly more than {percent(rule.min_effect)}; find what changed, or "
             f"{ACCEPT_LEVEL}"
         )
     return (
-        f"{how}: neither within the tolerance of {tolerance} for certain nor slower for certain, "
-        f"for only a slowdown of {sees} or more shows here; {takes}, or allow more with "
+        f"{how}: neither certainly within the tolerance of {tolerance} nor certainly slower, as "
+        f"slowdowns below {sees} cannot be detected with this noise; {takes}, or allow more with "
         "--dlperf-tolerance"
     )
 
 
 def certainty(found: Comparison, rule: Rule) -> str:
-    """Return what is certain of numbers to which no run can be added, after ``how_much``."""
+    """Return the words after ``how_much`` about numbers to which no run can be added."""
     tolerance, sees = percent(found.tolerance or 0.0), percent(found.sees or 0.0)
     if found.verdict is Verdict.PASSED:
         return f", certified within the tolerance of {tolerance}"
     if found.verdict is Verdict.REGRESSED:
-        return f", beyond {percent(rule.min_effect)} for certain"
+        return f", certainly more than {percent(rule.min_effect)}"
     if found.verdict is Verdict.INCONCLUSIVE:
         return (
-            f": neither within the tolerance of {tolerance} nor slower for certain; only {sees} "
-            f"or more shows here, and {_more(found)}"
+            f": neither certainly within the tolerance of {tolerance} nor certainly slower; "
+            f"slowdowns below {sees} cannot be detected with this noise, and {_more(found)}"
         )
     return ""
 
 
 def _more(found: Comparison) -> str:
     if found.runs_needed is None:
-        return "more sessions would show less, more runs alone would not decide it"
+        return "more sessions would lower that limit, more runs alone would not decide it"
     return f"about {found.runs_needed} runs in all would decide it"
 
 
@@ -133,22 +133,22 @@ def drifted(found: Comparison) -> str:
     """Return the sentence of a case that left its anchor by small steps."""
     return (
         f"{change(found.change or 0.0)} than the anchor ({_rates(found, '')}; "
-        f"{_interval(found)}), beyond the tolerance of {percent(found.tolerance or 0.0)} for "
-        "certain, by steps that were each let pass; find what changed since, or accept this "
-        "level with dlperf baselines accept --anchor"
+        f"{_interval(found)}), certainly beyond the tolerance of "
+        f"{percent(found.tolerance or 0.0)}, by small steps that passed one by one; find what "
+        "changed since, or accept this level with dlperf baselines accept --anchor"
     )
 
 
 def below_anchor(found: Comparison) -> str:
-    """Return what to say of a case that became faster, and is still below its anchor."""
+    """Return the words about a case that became faster, but is still below its anchor."""
     return f"it is still {change(found.change or 0.0)} than the anchor ({_rates(found, '')})"
 
 
 def new_node(node: str) -> str:
-    """Return why little shows on a node of which nothing is stored."""
+    """Return why only large changes can be detected on a node without stored sessions."""
     return (
-        f"; nothing is stored of the node {node}, and nodes differ, so that less shows: store "
-        "sessions of it with --update-baselines"
+        f"; no session of node {node} is stored, and nodes differ, so only larger changes can be "
+        "detected: store sessions of it with --update-baselines"
     )
 
 
@@ -156,7 +156,7 @@ def memory(found: Comparison) -> str:
     """Return the sentence of a peak memory that grew."""
     return (
         f"peak memory grew by {percent(found.change or 0.0)} ({mebibytes(found)}; "
-        f"{_interval(found)}); find what keeps it, or {ACCEPT_LEVEL}"
+        f"{_interval(found)}); look for a memory leak, or {ACCEPT_LEVEL}"
     )
 
 
@@ -167,12 +167,12 @@ def mebibytes(found: Comparison) -> str:
 
 
 def speedup(found: Comparison, why: str = "") -> str:
-    """Return the sentence of a speedup that fell; ``why`` is what the ranks tell of it."""
-    return f"{speedup_fell(found, why)}; find what makes more devices wait, or {ACCEPT_LEVEL}"
+    """Return the sentence of a speedup that fell; ``why`` is the reason that the ranks show."""
+    return f"{speedup_fell(found, why)}; find what makes the devices wait, or {ACCEPT_LEVEL}"
 
 
 def speedup_fell(found: Comparison, why: str) -> str:
-    """Return by how much a speedup fell, and why as far as it is known."""
+    """Return by how much a speedup fell, and why if that is known."""
     words = (
         f"speedup fell by {percent(-(found.change or 0.0))} ({_rates(found, '')}; "
         f"{_interval(found)})"
@@ -181,18 +181,18 @@ def speedup_fell(found: Comparison, why: str) -> str:
 
 
 def speedup_excused(found: Comparison, parent_change: float | None) -> str:
-    """Return why a speedup that fell fails nothing, to be put after the throughput's sentence."""
+    """Return why a lower speedup does not fail the case; it follows the throughput's sentence."""
     fall = f"speedup fell by {percent(-(found.change or 0.0))} ({_rates(found, '')})"
     if parent_change is not None and parent_change > 0:
         return f"{fall}, but only because one device became {percent(parent_change)} faster"
-    return f"{fall}, but the throughput behind it is certified"
+    return f"{fall}, but the throughput of all devices is certified"
 
 
 def noisy(tolerance: float, rule: Rule) -> str:
-    """Return the sentence of a case whose noise hides too much."""
+    """Return the sentence of a case whose noise hides too large changes."""
     return (
-        f"cannot see less than {percent(tolerance)}, above the {percent(rule.tolerance_max)} that "
-        "--dlperf-tolerance-max allows, since the stored runs scatter too much; quiet the machine "
-        f"and store more sessions with {ACCEPT}, or say what is acceptable with "
-        "--dlperf-tolerance"
+        f"cannot detect changes below {percent(tolerance)}, above the "
+        f"{percent(rule.tolerance_max)} that --dlperf-tolerance-max allows, because the stored "
+        f"runs vary too much; quiet the machine and store more sessions with {ACCEPT}, or set the "
+        "slowdown that you accept with --dlperf-tolerance"
     )

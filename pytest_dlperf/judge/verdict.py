@@ -1,4 +1,4 @@
-"""The verdict on a case: what forbids to judge first, then throughput, then its metrics."""
+"""Judges a case against its baseline: reasons not to judge, throughput, then other metrics."""
 
 from __future__ import annotations
 
@@ -13,42 +13,20 @@ from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import convergence, metrics, refusals, scaling, sentences
 from pytest_dlperf.judge.canary import Shift
-from pytest_dlperf.judge.compare import compare, learnt_tolerance, slower_for_sure
+from pytest_dlperf.judge.compare import compare, is_certainly_slower, learnt_tolerance
 from pytest_dlperf.judge.metrics import Metric, level
 from pytest_dlperf.judge.screen import Spending, spending
 from pytest_dlperf.judge.stats import family
 from pytest_dlperf.judge.stats.levels import margin
 from pytest_dlperf.judge.stats.stored import contrast
 
-# The anchor: a level that later sessions are held to, however slowly they leave it.
-#
-# Each session that passes is appended, and the level of the stored sessions follows it: many small
-# steps down, each within the tolerance, would never be called. Against the anchor they add up.
-
-
-def comparison(
-    metric: Metric, baseline: Baseline, given: float | None, rule: Rule, spent: Spending
-) -> Comparison | None:
-    """Return the throughput against the anchor; None while it is all that is stored.
-
-    ``regressed`` only where it is beyond the tolerance for certain: up to that a case may go.
-    Where none is ``given``, it is learnt from the anchor and the prior: the spread of sessions
-    that have drifted since would grow with the drift that it is to bound.
-    """
-    anchor = baseline.anchor
-    if anchor is None or (len(baseline.sessions) == 1 and baseline.sessions[0] == anchor):
-        return None
-    against = replace(metric, stored=(level(anchor.runs, node=anchor.node),))
-    tolerance = learnt_tolerance(against, rule, spent) if given is None else given
-    return compare(against, tolerance, replace(rule, min_effect=tolerance), spent)
-
 
 def judge(
     case: Case, measurement: Measurement, baseline: Baseline | None, rule: Rule
 ) -> Judgement:
-    """Decide about one case; ``docs/verdicts.md`` has the rule.
+    """Return the verdict on one case; ``docs/verdicts.md`` explains the rule.
 
-    Raises ``CaseError`` for rates that can be no throughput, measured or stored.
+    Raises ``CaseError`` for measured or stored rates that are not positive finite numbers.
     """
     stored = _check(measurement, baseline)
     differs = refusals.differs(measurement, baseline) if baseline is not None and stored else ""
@@ -68,7 +46,7 @@ def judge(
 def _check(measurement: Measurement, baseline: Baseline | None) -> tuple[Session, ...]:
     """Return the sessions of the level with runs; raise ``CaseError`` for impossible rates."""
     if not measurement.runs:
-        raise CaseError(f"{measurement.case_id}: no run counts, so there is nothing to judge")
+        raise CaseError(f"{measurement.case_id}: no valid run, so there is nothing to judge")
     metrics.check_rates(measurement.throughputs, f"{measurement.case_id}, a run")
     metrics.check_rates(measurement.parent_throughputs, f"{measurement.case_id}, one device")
     sessions = () if baseline is None else baseline.level
@@ -95,7 +73,7 @@ def _judge_against(
     rule: Rule,
     unsteady: str,
 ) -> Judgement:
-    """Decide about a case that has a baseline of the same conditions."""
+    """Return the verdict on a case whose baseline has the same conditions."""
     metric = metrics.throughput(case, measurement, stored, rule)
     spent = spending(case.protocol, len(measurement.runs), metric.prior)
     given = _given_tolerance(case, baseline, rule)
@@ -127,14 +105,14 @@ def _judge_against(
         )
         if other is not None
     }
-    drifted = comparison(metric, baseline, given, family.of_other(rule), spent)
+    drifted = _against_anchor(metric, baseline, given, family.of_other(rule), spent)
     if drifted is not None:
         others["anchor"] = drifted
     reason = sentences.throughput(
         found,
         rule,
         measurement.unit,
-        slower=slower_for_sure(evidence, family.of_throughput(rule), spent),
+        slower=is_certainly_slower(evidence, family.of_throughput(rule), spent),
         against=_name(baseline, found),
         takes=sentences.what_it_takes(found, measurement.runs, case.protocol),
     )
@@ -153,7 +131,7 @@ def _judge_against(
 
 
 def _given_tolerance(case: Case, baseline: Baseline, rule: Rule) -> float | None:
-    """Return the tolerance that somebody set: command line, then case, then baseline."""
+    """Return the tolerance that was set: by the command line, the case, or the baseline."""
     for given in (rule.tolerance, case.tolerance, baseline.tolerance):
         if given is not None:
             return given
@@ -162,6 +140,25 @@ def _given_tolerance(case: Case, baseline: Baseline, rule: Rule) -> float | None
 
 def _capped(metric: metrics.Metric, rule: Rule, spent: Spending) -> float:
     return min(learnt_tolerance(metric, rule, spent), rule.tolerance_max)
+
+
+def _against_anchor(
+    metric: Metric, baseline: Baseline, given: float | None, rule: Rule, spent: Spending
+) -> Comparison | None:
+    """Return the throughput against the anchor; None while nothing else is stored.
+
+    The anchor is a fixed level. Each session that passes is appended, so the level of the stored
+    sessions follows many small steps down, each within the tolerance; against the anchor they add
+    up. ``regressed`` only where the change is certainly beyond the tolerance. Where none is
+    ``given``, it is learnt from the anchor and the prior: the spread of the sessions since would
+    grow with the drift that it has to limit.
+    """
+    anchor = baseline.anchor
+    if anchor is None or (len(baseline.sessions) == 1 and baseline.sessions[0] == anchor):
+        return None
+    against = replace(metric, stored=(level(anchor.runs, node=anchor.node),))
+    tolerance = learnt_tolerance(against, rule, spent) if given is None else given
+    return compare(against, tolerance, replace(rule, min_effect=tolerance), spent)
 
 
 def _name(baseline: Baseline, found: Comparison) -> str:
@@ -176,10 +173,10 @@ def _name(baseline: Baseline, found: Comparison) -> str:
 def _with_slower_links(
     refused: Judgement, fallen: Comparison, shift: Shift, why: str
 ) -> Judgement:
-    """Let a speedup that fell for certain fail a case whose links became slower, nothing else.
+    """Fail a case whose speedup certainly fell, if nothing but the links became slower.
 
-    One device was measured in the same session, and what joins the devices, with the library that
-    drives it, is what speedup is about. Otherwise it stays ``refused``.
+    One device was measured in the same session, and links, with the library that drives them, are
+    what speedup measures. In all other cases the judgement stays ``refused``.
     """
     if fallen.verdict is not Verdict.REGRESSED:
         return refused
@@ -188,9 +185,9 @@ def _with_slower_links(
 
 
 def _with_metrics(judged: Judgement, parent: metrics.Metric | None, why: str) -> Judgement:
-    """Let a metric that got worse for certain fail the case, or say why it does not.
+    """Fail the case for a metric that is certainly worse, or say why it does not fail.
 
-    ``why`` is what the ranks tell of a speedup that fell.
+    ``why`` is the reason of a lower speedup that the ranks show.
     """
     memory, speedup = judged.metrics.get("peak_memory"), judged.metrics.get("speedup")
     if judged.verdict is Verdict.REGRESSED:

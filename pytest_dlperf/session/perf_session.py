@@ -287,7 +287,7 @@ class PerfSession:
             return outcome
         node = outcome.environment.node
         with self.bench.runs.judged(node) as so_far:
-            judgement = common_shift.checked(outcome.judgement, so_far, node)
+            judgement = common_shift.without_common_shift(outcome.judgement, so_far, node)
             is_judged = judgement is outcome.judgement and judgement.throughput.change is not None
             # A slowdown that is expected has another cause, and fails nothing
             if is_judged and judgement.known is not KnownState.KNOWN:

@@ -23,8 +23,7 @@ def test_after_two_cases_that_are_slower_alike_the_others_are_incomparable(suite
     assert verdicts == ["regressed", "regressed", "incomparable", "incomparable"]
     last = list(outcomes.values())[-1]
     assert (
-        "the first 2 cases of this session on here are regressed, all "
-        in (last["judgement"]["reason"])
+        "the first 2 cases of this session on here regressed, all " in last["judgement"]["reason"]
     )
     result.stdout.fnmatch_lines(
         [

@@ -201,7 +201,7 @@ def test_what_cannot_be_judged_is_told_apart_and_fails_when_strict(suite: Suite)
     skipped = {name: case.find("skipped") for name, case in junit(suite).items()}
     sentences = [
         ("new", "no-baseline", "no baseline to judge against"),
-        ("noisy", "unsteady", "cannot see less than"),
+        ("noisy", "unsteady", "cannot detect changes below"),
         ("absent", "not-run", "paddle is not installed"),
         ("kernel", "not-run", "precision amp has no CPU kernels"),
     ]

@@ -52,7 +52,7 @@ def test_a_known_slowdown_has_a_mark_of_its_own_until_its_day(suite: Suite) -> N
     declare(suite, until="2999-01-01")
     result, outcomes = suite.outcomes()
     assert (result.ret, outcomes[ONE]["judgement"]["known"]) == (1, "gone")
-    result.stdout.fnmatch_lines(["*take known= out of the marker*"])
+    result.stdout.fnmatch_lines(["*remove known= from the marker*"])
 
 
 @pytest.mark.parametrize("option", ["--dlperf-list", "--dlperf-dry-run"])

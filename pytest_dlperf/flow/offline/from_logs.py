@@ -17,7 +17,7 @@ from pytest_dlperf.core.log_pattern import LogPattern
 from pytest_dlperf.core.measurement import Conditions, Measurement
 from pytest_dlperf.core.quantity import precisions, same_precision, same_unit
 from pytest_dlperf.core.verdict import Comparison, Judgement, Rule, Verdict
-from pytest_dlperf.flow.offline.rates import arm_of, arm_of_logs
+from pytest_dlperf.flow.offline.rates import side_of, side_of_logs
 from pytest_dlperf.flow.user_program import format_of, log_run_summary
 from pytest_dlperf.judge.log_verdict import judge_logs
 from pytest_dlperf.measure.logs.clean import blocks
@@ -100,8 +100,8 @@ def judge_by_logs(
             reason="no baseline to judge these logs against; a measured session stores one",
             throughput=Comparison(now=measurement.throughput, verdict=Verdict.NO_BASELINE),
         )
-    before = replace(arm_of(baseline), name="the baseline")
-    now = replace(arm_of_logs(results, case.id), unit=unit)
+    before = replace(side_of(baseline), name="the baseline")
+    now = replace(side_of_logs(results, case.id), unit=unit)
     given = rule.tolerance if rule.tolerance is not None else case.tolerance
     return measurement, judge_logs(before, now, replace(rule, tolerance=given))
 

@@ -12,7 +12,7 @@ from pytest_dlperf.core.case import CaseId
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import Problem, RunSummary
-from pytest_dlperf.judge.log_verdict import LogArm, LogRun
+from pytest_dlperf.judge.log_verdict import LogSide, LogRun
 from pytest_dlperf.judge.numbers import Numbers
 
 if TYPE_CHECKING:
@@ -20,31 +20,31 @@ if TYPE_CHECKING:
 
 
 #: One training of a side.
-Training = Outcome | Baseline | LogArm | Numbers
+Training = Outcome | Baseline | LogSide | Numbers
 
 
-def arm_of(training: Training) -> LogArm:
+def side_of(training: Training) -> LogSide:
     """Return the rates of a training, with its conditions as far as they are known."""
-    if isinstance(training, LogArm):
+    if isinstance(training, LogSide):
         return training
     if isinstance(training, Baseline):
         return _of_baseline(training)
     if isinstance(training, Numbers):
         unit = training.unit.removesuffix("/s") or "samples"
-        return LogArm(name=training.name, unit=unit, sessions=training.sessions)
+        return LogSide(name=training.name, unit=unit, sessions=training.sessions)
     return _of_outcome(training)
 
 
-def numbers_of_arm(training: Training, name: str) -> Numbers:
+def numbers_of_side(training: Training, name: str) -> Numbers:
     """Return the rates of a training, without its conditions."""
-    arm = arm_of(training)
-    return Numbers(name=name, unit=arm.unit, sessions=arm.sessions)
+    side = side_of(training)
+    return Numbers(name=name, unit=side.unit, sessions=side.sessions)
 
 
-def arm_of_logs(results: Sequence[LogResult], name: str) -> LogArm:
+def side_of_logs(results: Sequence[LogResult], name: str) -> LogSide:
     """Return the rates of logs of one training, each of which has a throughput."""
     first = results[0]
-    return LogArm(
+    return LogSide(
         name=name,
         unit=first.unit or "samples",
         sessions=(tuple(r.throughput for r in results if r.throughput is not None),),
@@ -78,7 +78,7 @@ def _log_run(result: LogResult) -> LogRun:
     )
 
 
-def _of_baseline(baseline: Baseline) -> LogArm:
+def _of_baseline(baseline: Baseline) -> LogSide:
     """Return the stored sessions; for a published number the case id has the conditions."""
     conditions = baseline.conditions
     try:
@@ -90,7 +90,7 @@ def _of_baseline(baseline: Baseline) -> LogArm:
     if case is not None:
         world = world or case.layout.world_size
         batch = batch or case.batch_size_per_device
-    return LogArm(
+    return LogSide(
         name=baseline.case_id,
         unit=baseline.unit,
         sessions=tuple(session.runs for session in baseline.level if session.runs),
@@ -100,10 +100,10 @@ def _of_baseline(baseline: Baseline) -> LogArm:
     )
 
 
-def _of_outcome(outcome: Outcome) -> LogArm:
+def _of_outcome(outcome: Outcome) -> LogSide:
     measurement = outcome.measurement
     assert measurement is not None
-    return LogArm(
+    return LogSide(
         name=outcome.case.id,
         unit=outcome.case.unit,
         sessions=(measurement.throughputs,),

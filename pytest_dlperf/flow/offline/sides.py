@@ -19,8 +19,8 @@ from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome, results_from_json
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import Judgement, Rule
-from pytest_dlperf.flow.offline.rates import Training, arm_of, arm_of_logs, numbers_of_arm
-from pytest_dlperf.judge.log_verdict import LogArm, judge_logs
+from pytest_dlperf.flow.offline.rates import Training, side_of, side_of_logs, numbers_of_side
+from pytest_dlperf.judge.log_verdict import LogSide, judge_logs
 from pytest_dlperf.judge.numbers import Numbers, judge_numbers, judge_pairs
 from pytest_dlperf.judge.verdict import judge
 from pytest_dlperf.measure.logs.extract import LogResult, extract
@@ -66,17 +66,17 @@ def judge_sides(
     Raises ``UsageError`` if runs cannot be paired.
     """
     if paired:
-        return judge_pairs(numbers_of_arm(before, name), numbers_of_arm(now, "now"), rule)
+        return judge_pairs(numbers_of_side(before, name), numbers_of_side(now, "now"), rule)
     if isinstance(before, Numbers) and isinstance(now, Numbers):
         return judge_numbers(replace(before, name=name), now, rule)
     if (
         isinstance(now, Outcome)
         and now.measurement is not None
-        and not isinstance(before, LogArm | Numbers)
+        and not isinstance(before, LogSide | Numbers)
     ):
         baseline = before if isinstance(before, Baseline) else baseline_of(before)
         return judge(now.case, now.measurement, baseline, rule)
-    return judge_logs(replace(arm_of(before), name=name), arm_of(now), rule)
+    return judge_logs(replace(side_of(before), name=name), side_of(now), rule)
 
 
 def pairs_of(
@@ -111,7 +111,7 @@ def problems_of(before: Training | None, now: Training | None) -> list[tuple[str
 def _problems(training: Training | None) -> Sequence[Problem]:
     if isinstance(training, Outcome) and training.measurement is not None:
         return training.measurement.problems
-    return (*training.problems, *training.remarks) if isinstance(training, LogArm) else ()
+    return (*training.problems, *training.remarks) if isinstance(training, LogSide) else ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -202,7 +202,7 @@ def _of_logs(results: Sequence[LogResult], named: _Named, text: str) -> dict[str
             problems = "; ".join(problem.message for problem in result.problems)
             raise UsageError(f"{result.path}: no throughput: {problems}")
         groups[key_of(result, named.root, named=not named.listed)].append(result)
-    arms = {key: arm_of_logs(group, text) for key, group in groups.items()}
+    arms = {key: side_of_logs(group, text) for key, group in groups.items()}
     beyond_one, beyond_others = _implausible(groups)
     return {
         key: replace(

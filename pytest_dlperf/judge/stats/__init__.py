@@ -1,1 +1,1 @@
-"""Statistics of the verdict: levels, their spreads, contrasts, false alarms."""
+"""Statistics behind the verdicts: noise, contrasts, error rates, runs needed, node effects."""

@@ -1,4 +1,4 @@
-"""How the error rate of alarms is split: over the cases of a suite, and over a case's metrics."""
+"""Splits the error rate of alarms over the cases of a suite and over the metrics of a case."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pytest_dlperf.core.baseline import Baseline, level_of
 from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.judge.screen import Spending
 
-#: The throughput's part of what a case may spend: it is what most slowdowns show in.
+#: The part of a case's error rate for its throughput, in which most slowdowns show.
 _THROUGHPUT: Final = 0.8
 #: Other gated metrics of a case, at most: speedup, peak memory and the anchor against stored
 #: sessions; the whole window, peak memory and CPU seconds of pairs.
@@ -18,16 +18,16 @@ _OTHERS: Final = 3
 
 
 def family_size(baselines: Iterable[Baseline]) -> int:
-    """Return the number of cases that a whole suite judges: what alpha is split over.
+    """Return the number of cases that alpha is split over: those with a measured baseline.
 
-    Those with a measured baseline, whatever ``-k`` selected.
+    Cases that ``-k`` deselects count too, so that a selection does not change a verdict.
     """
     measured = (one for one in baselines if one.source.kind == "measured")
     return max(1, sum(bool(level_of(one.sessions)) for one in measured))
 
 
 def alarm_alpha(rule: Rule, spent: Spending) -> float:
-    """Return the error rate of one alarm: split over the suite, the metrics and the looks."""
+    """Return the error rate of one alarm, split over the suite, the metrics and the looks."""
     return rule.alpha * rule.alarm_share * spent.alarm / max(1, rule.family)
 
 

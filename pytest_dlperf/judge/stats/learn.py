@@ -1,4 +1,4 @@
-"""The noise of a machine class, learnt from all that is stored of it (empirical Bayes)."""
+"""Learns the noise of a machine class from all of its stored sessions (empirical Bayes)."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from pytest_dlperf.core.baseline import Session, level_of
 from pytest_dlperf.core.noise import LearntNoise, Prior
 from pytest_dlperf.judge.stats.levels import MEDIAN_DEVIATION, median_cost, undisturbed
 
-#: The built-in prior counts as so many degrees of freedom among those that were stored.
+#: Degrees of freedom of the built-in prior, against those of the stored sessions.
 _BUILT_IN_DF: Final = 2.0
-#: What was learnt counts at least and at most so much against a case's own spread.
+#: Least and most degrees of freedom of the learnt noise, against a case's own spread.
 _LEAST_DF, _MOST_DF = 2.0, 30.0
-#: From so many cases on their variances tell how much cases differ; below, what is built in.
+#: The fewest cases whose variances show how much cases differ; below, the built-in value holds.
 _FEWEST_CASES: Final = 3
-#: So many standard deviations off, a session is counted as one that is not farther away.
+#: Deviations of sessions are cut to this many standard deviations.
 _FAR: Final = 3.0
-#: From so many sessions on a case tells by itself that it varies more than others do.
+#: The fewest sessions that show that a case varies more than others do.
 _FEWEST_SESSIONS: Final = 5
-#: Sessions are paired with so many after them: all with all would take too long for thousands.
+#: Differences are taken to this many following sessions, so that time is linear in sessions.
 _NEAR: Final = 9
-#: No throughput is believed to vary less (log).
+#: The smallest standard deviation (log) that is learnt.
 _FLOOR: Final = 0.001
 
 
@@ -38,10 +38,10 @@ class _Spread:
 
 
 def learn(levels: Iterable[Sequence[Session]], built_in: Prior) -> LearntNoise | None:
-    """Return the noise of cases, each given as the sessions of one level; None if none tells any.
+    """Return the noise of cases, each given as the sessions of one level; None if it is unknown.
 
-    A case's sessions must be of one level: a change of the level is no noise, nor is what observe
-    mode set aside as one.
+    A case's sessions must be of one level: a change of the level is not noise. Sessions that
+    observe mode set aside are left out.
     """
     stored = [[one for one in level_of(sessions) if one.runs] for sessions in levels]
     runs = [s for sessions in stored if (s := _of_runs(sessions, built_in)) is not None]
@@ -63,7 +63,7 @@ def learn(levels: Iterable[Sequence[Session]], built_in: Prior) -> LearntNoise |
 
 
 def _by_node(sessions: Sequence[Session]) -> list[list[Session]]:
-    """Return the sessions of each node: what nodes differ by is none of a day's noise."""
+    """Return the sessions of each node: differences between nodes are not noise between days."""
     found: defaultdict[str, list[Session]] = defaultdict(list)
     for session in sessions:
         found[session.node].append(session)
@@ -88,9 +88,9 @@ def _of_runs(sessions: Sequence[Session], built_in: Prior) -> _Spread | None:
 def _of_sessions(stored: Sequence[Sequence[Session]], run: float) -> _Spread:
     """Return the variance between sessions beyond that of their medians; may be negative.
 
-    Deviations from the median of a case are cut to ``_FAR`` standard deviations, so that one odd
-    day, or a step that nobody told, is not taken for what every session does. Of normal values
-    less than 3 % of the standard deviation is lost; what was cut adds no degrees of freedom.
+    Deviations from the median of a case are cut to ``_FAR`` standard deviations, so that a single
+    odd day, or an unnoticed change of the level, does not pass for ordinary noise. The standard
+    deviation of normal values loses less than 3 %; cut deviations add no degrees of freedom.
     """
     cases = [
         (
@@ -108,7 +108,7 @@ def _of_sessions(stored: Sequence[Sequence[Session]], run: float) -> _Spread:
         believed = max(scale, math.sqrt(of_runs), _FLOOR)
         if count >= _FEWEST_SESSIONS:
             believed = max(believed, MEDIAN_DEVIATION * statistics.median(deviations))
-        # What squares about the median sum up to, over the variance
+        # The expected sum of squares about the median, over the variance
         expected = count - 2 + median_cost(count)
         far = _FAR * believed * math.sqrt(expected / count)
         variance = math.fsum(min(one, far) ** 2 for one in deviations) / expected
@@ -119,7 +119,7 @@ def _of_sessions(stored: Sequence[Sequence[Session]], run: float) -> _Spread:
 
 
 def _scale(cases: Sequence[Sequence[float]]) -> float:
-    """Return the standard deviation of levels by the median of the differences within cases."""
+    """Return the standard deviation of levels from the median difference within cases."""
     differences = [
         abs(one - other)
         for levels in cases
@@ -138,16 +138,16 @@ def _pooled(spreads: Sequence[_Spread]) -> _Spread:
 
 
 def _shrunk(found: _Spread, built_in_sd: float) -> float:
-    """Return the variance, with the built-in one as some more degrees of freedom."""
+    """Return the variance, shrunk towards the built-in one."""
     total = max(0.0, found.variance) * found.df + built_in_sd**2 * _BUILT_IN_DF
     return max(_FLOOR**2, total / (found.df + _BUILT_IN_DF))
 
 
 def _prior_df(spreads: Sequence[_Spread], built_in: float) -> float:
-    """Return what the pooled variance is worth for one case: less, the more cases differ.
+    """Return the degrees of freedom of the pooled variance for one case: fewer if cases differ.
 
-    By the spread of the logs of their variances (Smyth 2004, section 6.2): that of equal ones has
-    the variance trigamma(df / 2); what is beyond that is how much they differ.
+    From the spread of the logs of their variances (Smyth 2004, section 6.2): equal ones have the
+    variance trigamma(df / 2); the excess shows how much they differ.
     """
     from scipy.special import digamma, polygamma
 
@@ -170,5 +170,5 @@ def _prior_df(spreads: Sequence[_Spread], built_in: float) -> float:
 
 
 def _digits(value: float) -> float:
-    # More would show noise in every diff.
+    # With more digits the file would change in every session.
     return float(f"{value:.3g}")

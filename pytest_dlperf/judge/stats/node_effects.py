@@ -1,7 +1,7 @@
-"""How fast each node is: log throughput = case + node + day + noise, by least squares.
+"""Estimates how fast each node is: log throughput = case + node + day + noise, least squares.
 
-A node is compared with another through the cases that both ran, or through a chain of such. The
-sample is the session of the suite: its cases share the day.
+Two nodes are compared through the cases that both ran, or through a chain of such nodes. What is
+sampled is the session of the suite: its cases share the day.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy import float64
     from numpy.typing import NDArray
 
-#: Rates are stored to six digits: nothing is known better than that (log).
+#: Rates are stored to six digits; no standard deviation (log) can be smaller.
 _LEAST_SD: Final = 1e-6
 
 
@@ -38,7 +38,7 @@ class Observation:
 def node_effects(
     observations: Sequence[Observation], *, alpha: float, without_node: int = 0
 ) -> NodeEffects:
-    """Return the effect of every node; ``without_node`` is a count that is passed on."""
+    """Return the effect of every node; ``without_node`` is copied to the result."""
     found: list[NodeEffect] = []
     suite_of = _suites(observations)
     for number, indexes in enumerate(_groups(observations)):
@@ -69,14 +69,14 @@ def node_effects(
 
 
 def _suites(observations: Sequence[Observation]) -> Sequence[int]:
-    """Return of each observation the number of the session of the suite that it belongs to."""
+    """Return for each observation the number of its session of the suite."""
     return suite_sessions(
         [Stamp(case=one.case, time=one.time, place=(one.node, one.commit)) for one in observations]
     )
 
 
 def _groups(observations: Sequence[Observation]) -> list[list[int]]:
-    """Return where the observations are of nodes that common cases connect, most nodes first."""
+    """Return the indexes of observations of nodes that common cases connect, most nodes first."""
     nodes_of: defaultdict[str, set[str]] = defaultdict(set)
     cases_of: defaultdict[str, set[str]] = defaultdict(set)
     for one in observations:
@@ -105,17 +105,17 @@ def _groups(observations: Sequence[Observation]) -> list[list[int]]:
 class _Fit:
     """Least squares of log throughput = one group + another."""
 
-    #: Of each group that was not taken out, against the mean of all, and the pseudo-inverse of
-    #: their equations.
+    #: The effect of each fitted group against the mean of all, and the pseudo-inverse of the
+    #: normal equations.
     effects: Sequence[float]
     inverse: NDArray[float64]
-    #: What is left: sum of squares, and degrees of freedom.
+    #: Sum of squares of the residuals, and their degrees of freedom.
     squares: float
     df: int
 
 
 def _fit(values: Sequence[float], out: Sequence[Hashable], groups: Sequence[Hashable]) -> _Fit:
-    """Take out the groups ``out`` first: what is left are as many equations as other groups."""
+    """Fit ``values``; ``out`` is eliminated first, which leaves one equation per other group."""
     import numpy as np
 
     at_group, at_out = _numbers(groups), _numbers(out)
@@ -145,9 +145,9 @@ def _numbers(names: Sequence[Hashable]) -> list[int]:
 def _variance(nodes: _Fit, suites: _Fit) -> tuple[float, int]:
     """Return the variance of a level within its node, and its degrees of freedom.
 
-    All cases of a session of the suite share a day, its clocks and its temperature. So the spread
-    between a node's sessions of the suite counts, as long as it is not below that within them;
-    cases of one session are no samples of a day. Without several sessions of a node: infinite.
+    All cases of a session of the suite share a day, its clocks and its temperature, so they do not
+    sample days. The variance is the spread between a node's sessions of the suite, or that within
+    them if it is larger. Without several sessions of a node it is infinite.
     """
     df = nodes.df - suites.df
     if df < 1:
@@ -169,7 +169,7 @@ def _estimated(
         return list(described.values())
     cases, values = [one.case for one in members], [one.log_throughput for one in members]
     fit = _fit(values, cases, nodes)
-    # There may be thousands of them, and cases are fewer.
+    # Sessions may be thousands, and cases are fewer.
     variance, df = _variance(fit, _fit(values, suites, cases))
     if not df:
         return list(described.values())

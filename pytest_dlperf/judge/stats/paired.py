@@ -1,7 +1,7 @@
-"""Interleaved pairs: what two arms differ by, from the spread of their pairs.
+"""Compares two arms by interleaved pairs of runs, from the spread of the pairs.
 
-A pair is one run of each arm, one after the other in random order: what the machine does slowly
-is in both. All values are logs; higher is better.
+A pair is one run of each arm, one after the other in random order, so slow changes of the machine
+affect both. All values are logs; higher is better.
 """
 
 from __future__ import annotations
@@ -23,41 +23,41 @@ from pytest_dlperf.judge.stats.levels import (
     never_wider,
 )
 
-#: Of interleaved pairs, where none is given.
+#: The tolerance of interleaved pairs, where none is given.
 TOLERANCE: Final = 0.03
-#: Share that is trimmed at each end where a pair lies far off: one of its runs was hit by others.
+#: Share trimmed at each end where a pair is far off, as other programs disturbed one of its runs.
 _TRIMMED: Final = 0.2
-#: So many standard deviations off, by the median deviation, is far.
+#: A pair is far off from this many standard deviations on, by the median deviation.
 _OUTLIER: Final = 5.0
-#: Pairs tell their own spread better than anything built in. Recorded cases differ so much from
-#: each other that a belief counts for no more: 1.3 degrees of freedom by the 64 published
-#: configurations, 1.8 by the CPU recordings (Smyth 2004, section 6.2).
+#: Degrees of freedom of the built-in prior: few, as recorded cases differ so much that a prior is
+#: worth 1.3 degrees of freedom by the 64 published configurations, and 1.8 by the CPU recordings
+#: (Smyth 2004, section 6.2).
 _BUILT_IN_DF: Final = 1.5
-#: Fewer pairs than this are not trimmed: there is too little left.
+#: Fewer pairs than this are not trimmed: too few would be left.
 _FEWEST_TO_TRIM: Final = 6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pairs:
-    """What pairs say by themselves: the mean of their differences, and how they vary."""
+    """Pairs summarised: the mean of their differences, and how much they vary."""
 
     shift: float
-    #: Of a difference, winsorised where pairs are trimmed; 0 for one pair.
+    #: Variance of a difference, winsorised where pairs are trimmed; 0 for one pair.
     variance: float
     count: int
     is_trimmed: bool = False
 
     @property
     def kept(self) -> int:
-        """Pairs that the mean is of."""
+        """The number of pairs that enter the mean."""
         return self.count - 2 * int(_TRIMMED * self.count) if self.is_trimmed else self.count
 
 
 def pairs_of(now: Sequence[float], before: Sequence[float]) -> Pairs:
-    """Return what the pairs of two arms say, given as logs of one value a run, in their order.
+    """Summarise the pairs of two arms, given as logs of one value per run, in their order.
 
-    By the mean difference, and the trimmed mean with the winsorised variance (Yuen 1974) where
-    a pair lies far off.
+    The mean difference and its variance; where a pair is far off, the trimmed mean with the
+    winsorised variance (Yuen 1974).
     """
     found = sorted(mine - theirs for mine, theirs in zip(now, before, strict=True))
     count = len(found)
@@ -76,14 +76,14 @@ def pairs_of(now: Sequence[float], before: Sequence[float]) -> Pairs:
 
 
 def contrast_of(pairs: Pairs, prior: Prior) -> Contrast:
-    """Return the comparison that such pairs make.
+    """Return the contrast of the two arms.
 
-    The variance is moderated by the prior (Smyth 2004). Pairs that are noisier than is believed
-    speak for themselves alone, and nothing is certified that they do not show by themselves where
-    the prior is only the built-in one.
+    The variance is moderated by the prior (Smyth 2004). Where pairs are noisier than the prior
+    says, an alarm or a certificate must also hold by their own spread; with the built-in prior a
+    certificate always must.
     """
     own, own_df = pairs.variance, pairs.kept - 1
-    df = _belief(prior)
+    df = _prior_df(prior)
     by_itself = Spread(se=math.sqrt(own / pairs.kept) if own_df else math.inf, df=max(own_df, 1))
     believed = 2 * prior.run_sd**2
     noisier = is_noisier(own, own_df, believed)
@@ -98,15 +98,15 @@ def contrast_of(pairs: Pairs, prior: Prior) -> Contrast:
 
 
 def likely_variance(pairs: Pairs, prior: Prior) -> float:
-    """Return how much a pair is likely to vary, by what it does and what is believed of it."""
+    """Return the likely variance of a difference, from the pairs and from the prior."""
     own, own_df, believed = pairs.variance, pairs.kept - 1, 2 * prior.run_sd**2
     if is_noisier(own, own_df, believed):
         return own
-    return moderated(believed, _belief(prior), own, own_df)
+    return moderated(believed, _prior_df(prior), own, own_df)
 
 
-def _belief(prior: Prior) -> float:
-    """Return the degrees of freedom that what is believed counts for."""
+def _prior_df(prior: Prior) -> float:
+    """Return the degrees of freedom of the prior."""
     return prior.run_df if prior.learnt else min(prior.run_df, _BUILT_IN_DF)
 
 
@@ -117,9 +117,9 @@ def _has_outlier(ordered: Sequence[float]) -> bool:
 
 
 def by_pairs(compared: Comparison, before: Sequence[float]) -> Comparison:
-    """Return a comparison of pairs with numbers to show: the median of the other side, changed.
+    """Return the comparison with rates to show: the other side's median, changed by ``change``.
 
-    Medians of two sides that drift together may differ the other way than their pairs do.
+    Where both sides drift together, their medians may differ in the opposite direction.
     """
     assert compared.change is not None
     level = statistics.median(before)

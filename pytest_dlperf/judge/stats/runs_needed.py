@@ -1,9 +1,9 @@
-"""How many runs would decide a case that is open."""
+"""Estimates how many runs, or pairs of runs, would decide an inconclusive case."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -16,10 +16,11 @@ from pytest_dlperf.judge.stats.levels import Contrast, Spread, margin, median_co
 from pytest_dlperf.judge.stats.paired import Pairs, contrast_of, likely_variance
 from pytest_dlperf.judge.stats.stored import expected_alarm
 
-#: How surely that many pairs would do.
-_PAIRS_POWER: Final = 0.8
-#: Nobody launches more pairs than this.
-_PAIRS_MOST: Final = 1000
+#: The probability with which that many runs decide, and its normal quantile.
+_POWER: Final = 0.8
+_POWER_QUANTILE: Final = 0.842
+#: More runs, or pairs, than this are not launched in practice.
+_MOST: Final = 1000
 
 
 def pairs_needed(
@@ -27,8 +28,8 @@ def pairs_needed(
 ) -> int | None:
     """Return how many pairs in all would decide it four times in five; None where no number would.
 
-    Were the shift the true one, and pairs as noisy as they are likely to be. ``spent`` is what
-    the look at that many pairs may spend.
+    This assumes that the shift is the true one, and pairs are as noisy as is likely. ``spent`` are
+    the error rates of the look at that many pairs.
     """
     likely = replace(pairs, variance=likely_variance(pairs, prior))
     alarm = alarm_alpha(rule, spent)
@@ -44,22 +45,41 @@ def pairs_needed(
         both = (moderated, found.own_alarm)
         slower = _power(-effect - found.shift, alarm, both)
         faster = _power(found.shift - better, alarm, both)
-        return max(certified, slower, faster) >= _PAIRS_POWER
+        return max(certified, slower, faster) >= _POWER
 
-    if not decides(_PAIRS_MOST):
-        return None
-    low, high = pairs.count, _PAIRS_MOST
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if decides(middle) else (middle, high)
-    return high
+    return _fewest(decides, pairs.count)
+
+
+def stored_runs_needed(
+    metric: Metric, found: Contrast, tolerance_log: float, rule: Rule, spent: Spending
+) -> int | None:
+    """Return how many runs in all would decide it four times in five, against stored sessions.
+
+    This assumes that the shift is the true one. None where no number of runs would decide it, as
+    sessions differ too much.
+    """
+    medians, have = len(metric.now.samples), len(metric.now.samples[0])
+    certify, alarm = rule.alpha * spent.certify, alarm_alpha(rule, spent)
+    effect = margin(rule.min_effect, metric.sign)
+
+    def reach(spread: Spread, alpha: float) -> float:
+        return spread.reach(alpha) + _POWER_QUANTILE * spread.se
+
+    def decides(count: int) -> bool:
+        share = medians * median_cost(count) / count
+        spreads = expected_alarm(share, metric.stored, metric.prior)
+        is_within = found.shift + tolerance_log > reach(spreads[0], certify)
+        slower = max(reach(spread, alarm) for spread in spreads)
+        return is_within or -effect - found.shift > slower
+
+    return _fewest(decides, have)
 
 
 def _power(distance: float, alpha: float, spreads: Sequence[Spread | None]) -> float:
-    """Return how often a distance is beyond the reach of all spreads, each drawn from its own df.
+    """Return how often a distance exceeds the reach of all spreads, each varying with its own df.
 
-    That of Student's t about a distance (Johnson and Welch 1940): the spread of few pairs is often
-    far from the true one.
+    By the noncentral t distribution (approximation of Johnson and Welch 1940), since the spread of
+    few pairs is often far from the true one.
     """
     from scipy.special import ndtr
 
@@ -76,33 +96,8 @@ def _power(distance: float, alpha: float, spreads: Sequence[Spread | None]) -> f
     return found
 
 
-#: Normal quantile of 80 %: how surely that many runs would do.
-_POWER: Final = 0.842
-#: Nobody runs a case more often than this.
-_MOST: Final = 1000
-
-
-def stored_runs_needed(
-    metric: Metric, found: Contrast, tolerance_log: float, rule: Rule, spent: Spending
-) -> int | None:
-    """Return how many runs in all would decide it four times in five, were the shift the true one.
-
-    Against stored sessions. None where no number of runs would: sessions differ too much.
-    """
-    medians, have = len(metric.now.samples), len(metric.now.samples[0])
-    certify, alarm = rule.alpha * spent.certify, alarm_alpha(rule, spent)
-    effect = margin(rule.min_effect, metric.sign)
-
-    def reach(spread: Spread, alpha: float) -> float:
-        return spread.reach(alpha) + _POWER * spread.se
-
-    def decides(count: int) -> bool:
-        share = medians * median_cost(count) / count
-        spreads = expected_alarm(share, metric.stored, metric.prior)
-        is_within = found.shift + tolerance_log > reach(spreads[0], certify)
-        slower = max(reach(spread, alarm) for spread in spreads)
-        return is_within or -effect - found.shift > slower
-
+def _fewest(decides: Callable[[int], bool], have: int) -> int | None:
+    """Return the smallest number above ``have`` that decides; None if ``_MOST`` does not."""
     if not decides(_MOST):
         return None
     low, high = have, _MOST

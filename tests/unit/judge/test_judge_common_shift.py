@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
-from pytest_dlperf.judge.common_shift import checked, common_shift
+from pytest_dlperf.judge.common_shift import common_shift, without_common_shift
 
 
 def found(
@@ -60,34 +60,34 @@ def test_cases_that_are_slower_alike_share_a_shift():
 )
 def test_all_else_is_no_shared_shift(so_far: list[Comparison]):
     assert common_shift(so_far) is None
-    assert checked(judged(-0.2), so_far, "n1").verdict is Verdict.REGRESSED
+    assert without_common_shift(judged(-0.2), so_far, "n1").verdict is Verdict.REGRESSED
 
 
 @pytest.mark.parametrize("verdict", [Verdict.REGRESSED, Verdict.INCONCLUSIVE])
 def test_what_follows_is_incomparable_and_names_the_shift(verdict: Verdict):
-    now = checked(judged(-0.19, verdict), ALIKE, "n1")
+    now = without_common_shift(judged(-0.19, verdict), ALIKE, "n1")
     assert now.verdict is Verdict.INCOMPARABLE
     assert now.throughput.change is None
     assert now.throughput.now == 90.0
-    assert "the first 2 cases of this session on n1 are regressed, all 20.5 % slower" in now.reason
+    assert "the first 2 cases of this session on n1 regressed, all 20.5 % slower" in now.reason
     assert "--dlperf-against" in now.reason
 
 
 def test_what_no_slower_machine_does_stays_regressed():
     slow = judged(-0.19)
     memory = replace(slow, metrics={"peak_memory": found(0.5)})
-    assert checked(memory, ALIKE, "n1") is memory
+    assert without_common_shift(memory, ALIKE, "n1") is memory
     certified = replace(slow, throughput=found(-0.19, Verdict.PASSED))
-    assert checked(certified, ALIKE, "n1") is certified
+    assert without_common_shift(certified, ALIKE, "n1") is certified
     speedup = replace(slow, metrics={"speedup": found(-0.19)})
-    assert checked(speedup, ALIKE, "n1").verdict is Verdict.INCOMPARABLE
+    assert without_common_shift(speedup, ALIKE, "n1").verdict is Verdict.INCOMPARABLE
 
 
 def test_a_case_that_is_much_slower_is_not_explained():
-    assert checked(judged(-0.40), ALIKE, "n1").verdict is Verdict.REGRESSED
+    assert without_common_shift(judged(-0.40), ALIKE, "n1").verdict is Verdict.REGRESSED
 
 
 @pytest.mark.parametrize("verdict", [Verdict.PASSED, Verdict.ERROR, Verdict.UNSTEADY])
 def test_what_is_certified_or_was_not_judged_is_left_alone(verdict: Verdict):
     before = judged(-0.19, verdict)
-    assert checked(before, ALIKE, "n1") is before
+    assert without_common_shift(before, ALIKE, "n1") is before

@@ -40,7 +40,7 @@ def test_unchanged_is_passed_and_says_what_it_can_see() -> None:
     assert 0.02 < found.sees < 0.06
     assert not found.provisional
     assert "unchanged from the baseline" in judged.reason
-    assert f"{100 * found.sees:.1f} % would have shown" in judged.reason
+    assert f"{100 * found.sees:.1f} % would have been detected" in judged.reason
 
 
 def test_a_large_slowdown_is_regressed_and_names_the_remedy() -> None:
@@ -67,7 +67,7 @@ def test_slower_for_certain_yet_within_tolerance_is_passed_and_says_so() -> None
     rule = replace(RULE, tolerance=0.15)
     judged = judge(GPU, measurement(around(92)), baseline(*FIVE), rule)
     assert judged.verdict is Verdict.PASSED
-    assert judged.reason.startswith("slower for certain")
+    assert judged.reason.startswith("certainly slower")
 
 
 def test_below_min_effect_nothing_is_regressed() -> None:
@@ -145,7 +145,7 @@ def test_scattered_stored_runs_are_unsteady_and_say_how_little_can_be_seen() -> 
     assert judged.throughput.tolerance is not None
     assert judged.throughput.tolerance > RULE.tolerance_max
     assert judged.reason.startswith(
-        f"cannot see less than {100 * judged.throughput.tolerance:.1f} %"
+        f"cannot detect changes below {100 * judged.throughput.tolerance:.1f} %"
     )
 
 
@@ -191,7 +191,7 @@ def test_impossible_rates_never_give_a_verdict(bad: float) -> None:
 
 
 def test_no_run_at_all_is_an_error() -> None:
-    with pytest.raises(CaseError, match="no run counts"):
+    with pytest.raises(CaseError, match="no valid run"):
         judge(GPU, measurement([]), baseline(*FIVE), RULE)
 
 

@@ -78,7 +78,7 @@ def test_a_known_slowdown_accounts_for_no_other_regression(
     other = compared(Verdict.REGRESSED, *interval)
     found = with_known(judgement(*SLOW, **{name: other}), KNOWN, BEFORE)
     assert (found.verdict, found.known) == (Verdict.REGRESSED, state)
-    assert ("does not account for that" in found.reason) is (state is None)
+    assert ("does not explain that" in found.reason) is (state is None)
     words = {"peak_memory": "memory grew", "speedup": "speedup fell", "anchor": "than the anchor"}
     assert (words[name] in found.reason) is (state is None)
 

@@ -45,7 +45,7 @@ def test_a_new_node_may_be_as_much_slower_as_nodes_are() -> None:
     other = judged(now_on("n2", around(94.0, runs=10)), *stored)
     assert same.verdict is Verdict.REGRESSED
     assert other.verdict is Verdict.INCONCLUSIVE
-    assert "nothing is stored of the node n2" in other.reason
+    assert "no session of node n2 is stored" in other.reason
     assert "nothing is stored" not in same.reason
 
 

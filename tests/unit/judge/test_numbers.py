@@ -143,7 +143,7 @@ def test_other_units_are_incomparable(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_pairs_need_as_many_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     base, current = write(tmp_path, "base", BEFORE), write(tmp_path, "now", [[100.0]])
     assert main(["judge", str(base), str(current), "--paired"]) == 2
-    assert "pairs need as many on both sides" in capsys.readouterr().err
+    assert "pairs need the same number on both sides" in capsys.readouterr().err
 
 
 def test_one_run_a_side_is_provisional(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

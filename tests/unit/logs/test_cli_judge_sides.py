@@ -36,7 +36,7 @@ def published(folder: Path, case_id: str, rate: float, unit: str) -> Path:
     ("name", "verdict", "words"),
     [
         ("gpu8_bs16_fp32", "passed", "within"),
-        ("gpu8_bs16", "passed", "the log does not say its precision"),
+        ("gpu8_bs16", "passed", "the log does not report its precision"),
         ("gpu8_bs16_fp16", "incomparable", "precision: fp16, was fp32"),
         ("gpu8_bs32_fp32", "incomparable", "the path says a batch of 32 a device"),
         ("gpu32_bs16_fp32", "incomparable", "devices: 32, was 8"),
@@ -89,7 +89,7 @@ def test_a_log_counts_once_and_is_no_comparison_with_itself(
     _, once = judged(capsys, base, base)
     _, twice = judged(capsys, base, f"{base},{base}")
     assert twice["sees"] == once["sees"]
-    assert "both sides are the very same file" in once["reason"]
+    assert "both sides are the same file" in once["reason"]
     assert [(p["side"], p["code"]) for p in twice["problems"]] == [("current", "named-twice")]
     assert main(["judge", str(base), f"{base},{base}"]) == 0
     assert "current: named-twice:" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The sentences of an interleaved A/B: by how much, how sure, what to type next."""
+"""The sentences of an interleaved A/B: how much it changed, how certain it is, what to do next."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def throughput(
 ) -> str:
     """Return the sentence of a throughput that was judged by ``pairs`` pairs of runs.
 
-    ``slower``: the slowdown is certain, whatever the verdict. ``takes`` is ``what_it_takes``;
+    ``slower``: the slowdown is certain, even if the case passed. ``takes`` is ``what_it_takes``;
     ``by_median``: the rates are those of the median iteration.
     """
     percent = sentences.percent
@@ -39,18 +39,18 @@ def throughput(
     if found.verdict is Verdict.PASSED:
         if slower:
             return (
-                f"slower for certain, {how}, yet certified within the tolerance of {tolerance}; "
+                f"certainly slower: {how}, yet certified within the tolerance of {tolerance}; "
                 "lower --dlperf-tolerance if that is too much"
             )
         return (
             f"{how}, certified within the tolerance of {tolerance}; a slowdown of {sees} would "
-            "have shown"
+            "have been detected"
         )
     if found.verdict is Verdict.REGRESSED:
-        return f"{how}, beyond {percent(rule.min_effect)} for certain; find what changed"
+        return f"{how}, certainly more than {percent(rule.min_effect)}; find what changed"
     return (
-        f"{how}: neither within the tolerance of {tolerance} for certain nor slower for certain, "
-        f"for only a slowdown of {sees} or more shows here; {takes}, or allow more with "
+        f"{how}: neither certainly within the tolerance of {tolerance} nor certainly slower, as "
+        f"slowdowns below {sees} cannot be detected with this noise; {takes}, or allow more with "
         "--dlperf-tolerance"
     )
 
@@ -74,17 +74,17 @@ def what_it_takes(
 def window_is_open(found: Comparison, takes: str) -> str:
     """Return why a case that is certified by its median iteration is not passed."""
     return (
-        f"{_window(found)}, which is not within the tolerance of "
-        f"{sentences.percent(found.tolerance or 0.0)} for certain, as iterations stall more in "
-        f"some runs than in others and only a slowdown of {sentences.percent(found.sees or 0.0)} "
-        f"or more shows there; {takes}, or allow more with --dlperf-tolerance"
+        f"{_window(found)}, which is not certainly within the tolerance of "
+        f"{sentences.percent(found.tolerance or 0.0)}, as iterations stall more in some runs than "
+        f"in others, and slowdowns below {sentences.percent(found.sees or 0.0)} cannot be "
+        f"detected there; {takes}, or allow more with --dlperf-tolerance"
     )
 
 
 def metric(name: str, found: Comparison) -> str:
     """Return by how much a metric got worse."""
     if name == "whole_window":
-        return f"{_window(found)}, so that some iterations stall"
+        return f"{_window(found)}: some iterations stall"
     what, sides = (
         ("peak memory", sentences.mebibytes(found))
         if name == "peak_memory"
