@@ -117,13 +117,15 @@ def test_another_driver_is_said_unless_drivers_are_compared():
 def test_a_rate_under_doubt_says_so():
     tables = compare(
         [
-            measured(TORCH_8, 385.0, verdict=Verdict.UNSTEADY, reason="cannot see less than 18 %"),
+            measured(
+                TORCH_8, 385.0, verdict=Verdict.UNSTEADY, reason="cannot detect changes below 18 %"
+            ),
             measured(TORCH_1, 55.0, inject=0.05),
         ],
         [],
     )
     (table,) = tables.tables
-    assert cell(table, "1n8g", "torch").notes == ("unsteady: cannot see less than 18 %",)
+    assert cell(table, "1n8g", "torch").notes == ("unsteady: cannot detect changes below 18 %",)
     assert cell(table, "1n8g", "torch").speedup_notes == (
         "the same case on one device was not measured with it",
     )
