@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from pytest_dlperf.cli import extract as extract_command
 from pytest_dlperf.cli.stdout import say
-from pytest_dlperf.core.checked import Caseless
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.findings import Caseless
 from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.store.baseline.store import StoredBaseline

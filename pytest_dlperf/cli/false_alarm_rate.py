@@ -16,7 +16,7 @@ from pytest_dlperf.core.baseline import (
     level_of,
 )
 from pytest_dlperf.core.case import CaseId
-from pytest_dlperf.core.checked import Alarm, Caseless, Checked, CheckedCase, CheckedMetric
+from pytest_dlperf.core.findings import Alarm, Caseless, Checked, CheckedCase, CheckedMetric
 from pytest_dlperf.core.verdict import GOOD, Comparison, Rule, Verdict
 from pytest_dlperf.judge.stats.family import family_size
 from pytest_dlperf.judge.stats.leave_one_out import (

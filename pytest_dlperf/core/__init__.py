@@ -1,1 +1,1 @@
-"""The vocabulary: frozen types that the stages pass to each other. No input or output."""
+"""The types that all other packages share: cases, runs, measurements, verdicts. No I/O."""

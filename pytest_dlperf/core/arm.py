@@ -1,4 +1,4 @@
-"""The arms of an interleaved A/B: what one side is measured with, as people write it."""
+"""Arms: the two sides of an interleaved A/B, as the user names them and as they are measured."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from pytest_dlperf.core.place import MASK
 
 ArmKind = Literal["here", "ref", "requirement", "interpreter", "settings"]
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(?!=)(.*)", re.S)
-#: ``name`` with extras and a version, or with the place it comes from (PEP 508).
+#: ``name`` with extras and a version, or with its URL (PEP 508).
 _REQUIREMENT: Final = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9._-]*\s*(\[[^\]]*\])?"
     r"(\s*(==|!=|~=|>=|<=|<|>).+|\s+@\s+\S.*|\s*@\s*[a-z+]+://.+)",
     re.S,
 )
 _EXTRAS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\[[^\]]+\]")
-#: A place alone, as pip takes it too; no ref of git has a colon.
+#: A URL alone, which pip accepts too; a git ref never contains a colon.
 _URL: Final = re.compile(r"([a-z]+\+)?(https?|file|ssh|git)://\S+")
 _ARCHIVES: Final = (".whl", ".tar.gz", ".zip")
 _SECRET: Final = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|KEY", re.I)
 _INTERPRETER: Final = re.compile(r"(\.{0,2}|~)/.*|(.*/)?python[0-9.]*")
 _MERGE_BASE: Final = "merge-base:"
-#: Variables that a launch plan makes itself.
+#: Variables that a launch plan sets itself.
 _OURS: Final = frozenset(
     {"PYTHONPATH", "DLPERF_RUN", "DLPERF_MARK", "DLPERF_TREES", "DLPERF_MODULES"}
 )
@@ -39,19 +39,19 @@ KINDS: Final = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HereArm:
-    """The environment and the working tree that are here."""
+    """The current environment and working tree."""
 
     kind: Literal["here"] = "here"
 
     @property
     def name(self) -> str:
-        """The arm for people."""
+        """The arm, as the user named it."""
         return "this environment"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RefArm:
-    """A commit of the repository; with ``base_of`` where HEAD's branch left that branch."""
+    """A commit of the repository; with ``base_of`` the merge base of HEAD and that branch."""
 
     ref: str
     base_of: bool = False
@@ -59,48 +59,48 @@ class RefArm:
 
     @property
     def name(self) -> str:
-        """The arm for people."""
+        """The arm, as the user named it."""
         return f"{_MERGE_BASE}{self.ref}" if self.base_of else self.ref
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RequirementArm:
-    """The environment that is here, with one requirement installed over it."""
+    """The current environment, with one requirement installed over it."""
 
     requirement: str
     kind: Literal["requirement"] = "requirement"
 
     @property
     def name(self) -> str:
-        """The arm for people."""
+        """The arm, as the user named it."""
         return self.requirement
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InterpreterArm:
-    """Another interpreter, with the packages that it has."""
+    """Another interpreter, with its own packages."""
 
     python: str
     kind: Literal["interpreter"] = "interpreter"
 
     @property
     def name(self) -> str:
-        """The arm for people."""
+        """The arm, as the user named it."""
         return self.python
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettingsArm:
-    """The environment that is here, with variables set."""
+    """The current environment, with variables set."""
 
     variables: tuple[tuple[str, str], ...]
     kind: Literal["settings"] = "settings"
 
     @property
     def name(self) -> str:
-        """The arm for people: values whose names say that they are secret are left out.
+        """The arm for people, with values masked whose names look secret.
 
-        All others are shown, unlike those of a prefix: they are what the arms differ in.
+        All others are shown, unlike those of a prefix: they are the difference of the arms.
         """
         shown = (
             f"{name}={MASK}" if _SECRET.search(name) else shlex.quote(f"{name}={value}")
@@ -130,7 +130,7 @@ def parse_arm(text: str, *, what: str) -> Arm:
 
 
 def _ref(ref: str, what: str, *, base_of: bool) -> RefArm:
-    # git would take a dash for an option, and refuses the other signs in a name.
+    # git would read a dash as an option, and refuses the other characters in a name.
     if not ref or ref.startswith("-") or re.search(r"[\s\\\x00-\x1f]|\.\.", ref):
         raise UsageError(f"{what}={_MERGE_BASE if base_of else ''}{ref}: not an arm; give {KINDS}")
     return RefArm(ref=ref, base_of=base_of)
@@ -146,7 +146,7 @@ def _variables(text: str, what: str) -> tuple[tuple[str, str], ...]:
         match = _ASSIGNMENT.fullmatch(word)
         if match is None:
             raise UsageError(
-                f"{what}={text}: {word!r} sets no variable; write NAME=VALUE, several with "
+                f"{what}={text}: {word!r} does not set a variable; write NAME=VALUE, several with "
                 "spaces between, and quote a value with spaces"
             )
         if match[1] in _OURS:
@@ -161,15 +161,15 @@ def _variables(text: str, what: str) -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tree:
-    """The repository's own tree, and the one of an arm that stands in for it."""
+    """The repository's own tree, and the tree of an arm that replaces it."""
 
     head: str
     arm: str
 
     def moved(self, path: str) -> str:
-        """Return ``path`` in the arm's tree; as it is where it is not the repository's own.
+        """Return ``path`` in the arm's tree; unchanged where it is not part of the repository.
 
-        Packages that are installed below the repository (a ``.venv`` in it) are none of its own.
+        Packages that are installed below the repository (a ``.venv`` in it) are not part of it.
         """
         inside = path == self.head or path.startswith(f"{self.head.rstrip('/')}/")
         if not inside or "site-packages" in path.split("/"):
@@ -179,16 +179,16 @@ class Tree:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reported:
-    """What ranks tell of their imports: those from trees, and copies of what these have."""
+    """The imports that ranks report: those from trees, and installed copies of modules in them."""
 
     trees: tuple[str, ...] = ()
-    #: File with the modules that the repository has in any of the trees; empty for none.
+    #: File with the names of the repository's modules in any of the trees; empty for none.
     modules_file: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadyArm:
-    """An arm that can be measured: everything that it changes for the ranks."""
+    """An arm that is ready to be measured: everything that it changes for the ranks."""
 
     name: str
     kind: ArmKind

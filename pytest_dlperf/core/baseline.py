@@ -1,4 +1,4 @@
-"""Baselines: what a case measured before, session by session."""
+"""Baselines: the stored measurements of a case, session by session."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from pytest_dlperf.core.measurement import Conditions
 from pytest_dlperf.core.scaling import StoredScaling
 
-#: Reasons with which observe mode stores what gate mode would not have put beside the others.
+#: Reasons of sessions that observe mode stores and gate mode would have refused.
 OBSERVED_REGRESSED: Final = "observed: regressed"
 OBSERVED_KNOWN: Final = "observed: known"
 _SET_ASIDE: Final = frozenset({OBSERVED_REGRESSED, OBSERVED_KNOWN, "observed: improved"})
@@ -17,7 +17,7 @@ _SET_ASIDE: Final = frozenset({OBSERVED_REGRESSED, OBSERVED_KNOWN, "observed: im
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Source:
-    """Where numbers come from: this tool (``measured``), or a document (``published``)."""
+    """The origin of numbers: this tool (``measured``), or a document (``published``)."""
 
     kind: str = "measured"
     document: str = ""
@@ -36,14 +36,14 @@ class Session:
     #: Throughputs of the one-device parent in that session.
     parent_runs: tuple[float, ...] = ()
     peak_memory_bytes: tuple[float, ...] = ()
-    #: The same runs by other rules than ``runs``: see ``RunSummary.estimates``. Empty where they
-    #: are not known.
+    #: The rates of the same runs by other estimators, see ``RunSummary.estimates``; empty where
+    #: they are unknown.
     estimates: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     #: Medians over the runs.
     canary: Mapping[str, float] = field(default_factory=dict)
-    #: The same by node; empty where it is not known.
+    #: The same by node; empty where it is unknown.
     canary_by_node: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    #: None where it is not known, as in files of before it was measured.
+    #: None where it is unknown, as in old files.
     scaling: StoredScaling | None = None
     node: str = ""
     commit: str = ""
@@ -56,7 +56,7 @@ class Session:
     def is_set_aside(self) -> bool:
         """Whether observe mode stored it as certainly slower or faster than its level.
 
-        It says what gate mode would have done, and nothing of the level, nor of the noise.
+        Such a session is used neither for the level nor for the noise.
         """
         return self.reason in _SET_ASIDE
 
@@ -67,26 +67,26 @@ class Level:
 
     replaced: str
     reason: str
-    #: That of the sessions: a later level may be in another.
+    #: Unit of the sessions; a later level may have another.
     unit: str
     sessions: tuple[Session, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Baseline:
-    """One file: what is known of one case on one machine class."""
+    """One baseline file: the stored sessions of one case on one machine class."""
 
     case_id: str
     machine_class: str
     suite: str
     unit: str
     sessions: tuple[Session, ...]
-    #: None for published numbers, whose conditions are told in words.
+    #: None for published numbers, whose conditions are in ``facts``, in words.
     conditions: Conditions | None
     source: Source = field(default_factory=Source)
     history: tuple[Level, ...] = ()
-    #: The level that later sessions are held to, however slowly they leave it: that of the first
-    #: accept, or of a release. None in files of before there were anchors.
+    #: The fixed level that slow drift is measured against: the first one accepted, or that of a
+    #: release. None in files that are older than anchors.
     anchor: Session | None = None
     tolerance: float | None = None
     #: For published numbers: conditions as stated, environment, accuracy, time to train ...
@@ -94,7 +94,7 @@ class Baseline:
 
     @property
     def level(self) -> tuple[Session, ...]:
-        """The sessions that later ones are compared with; a file has one at least."""
+        """The sessions that later ones are compared with; a file has at least one."""
         return level_of(self.sessions)
 
     @property

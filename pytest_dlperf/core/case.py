@@ -1,4 +1,4 @@
-"""Cases: what to train, where, and by which protocol."""
+"""Cases: which training to measure, on which devices, and how (the protocol)."""
 
 from __future__ import annotations
 
@@ -11,55 +11,12 @@ from pytest_dlperf.core.expected import Known
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.log_pattern import LogPattern
 
-_TEXT = re.compile(r"(\w+)(?:\.(\w+))?-(\w+)-(\w+)-bs(\d{1,9})-(\w+)", re.ASCII)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CaseId:
-    """The parts of an id such as ``tsm.tiny-torch-bf16-bs2-1n2c``."""
-
-    suite: str
-    size: str
-    framework: str
-    precision: str
-    batch_size_per_device: int
-    layout: Layout
-
-    @classmethod
-    def of(cls, case: Case) -> CaseId:
-        """Return the parts of the id of ``case``."""
-        return cls(
-            suite=case.suite,
-            size=case.size,
-            framework=case.framework,
-            precision=case.precision,
-            batch_size_per_device=case.batch_size_per_device,
-            layout=case.layout,
-        )
-
-    @classmethod
-    def parse(cls, text: str) -> CaseId:
-        """Return the parts of ``text``; raise ``UsageError`` if it is no case id."""
-        match = _TEXT.fullmatch(text)
-        if match is None:
-            raise UsageError(f"{text!r} is no case id; one is tsm-torch-amp-bs16-1n8g")
-        suite, size, framework, precision, batch_size, layout = match.groups()
-        return cls(
-            suite=suite,
-            size=size or "full",
-            framework=framework,
-            precision=precision,
-            batch_size_per_device=int(batch_size),
-            layout=Layout.parse(layout),
-        )
-
-
 FRAMEWORKS: Final = ("torch", "paddle", "tensorflow")
 PRECISIONS: Final = ("fp32", "tf32", "amp", "bf16", "pure_fp16")
 #: Precisions that have kernels and loss scaling on GPUs only.
 GPU_PRECISIONS: Final = ("tf32", "amp", "pure_fp16")
 SIZES: Final = ("full", "tiny")
-#: What a word of ``Case.command`` may hold.
+#: Placeholders that a word of ``Case.command`` may contain.
 PLACEHOLDERS: Final = (
     "batch_size_per_device",
     "devices_per_node",
@@ -73,15 +30,16 @@ PLACEHOLDERS: Final = (
 LossRule = Literal["falls", "finite"]
 SpeedupRule = Literal["one-device"]
 OptionValue = str | int | float | bool
+_CASE_ID = re.compile(r"(\w+)(?:\.(\w+))?-(\w+)-(\w+)-bs(\d{1,9})-(\w+)", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 _WORKLOAD = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Protocol:
-    """How a case is measured; the default is that of the source reports.
+    """How a case is measured; the default is the protocol of the source reports.
 
-    150 iterations of which the first 50 warm up: seed 003 (PLSC ArcFace), "rules".
+    150 iterations, of which the first 50 are the warm-up: seed 003 (PLSC ArcFace), "rules".
     """
 
     iterations: int = 150
@@ -89,9 +47,9 @@ class Protocol:
     runs: int = 5
     max_runs: int = 10
     timeout_s: float = 1800.0
-    #: False when the user named a number of runs: then exactly those are measured.
+    #: False where the user gave a number of runs: then exactly that many are measured.
     adaptive: bool = True
-    #: The window that the case declares, where the command line replaced it.
+    #: The window that the case declares, if the command line replaced it.
     declared_window: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
@@ -145,26 +103,26 @@ class Case:
     workload: str = ""
     #: A user's own program, word by word; ``PLACEHOLDERS`` are filled in.
     command: tuple[str, ...] = ()
-    #: How the program's log is read; empty: as it looks, or by the program's own marks.
+    #: The format of the program's log; empty: detected, or the program marks its own iterations.
     log_format: str | LogPattern = ""
     size: str = "full"
     launcher: str = "auto"
-    #: What is counted. Empty for a program that did not declare it: then its log says, else it
-    #: is samples.
+    #: What is counted. Empty for a program that did not declare it: then the unit of its log, or
+    #: else samples.
     unit: str = "samples"
     protocol: Protocol = field(default_factory=Protocol)
     tolerance: float | None = None
-    #: A slowdown that is let pass for a while.
+    #: A slowdown that is tolerated until a date.
     known: Known | None = None
     options: tuple[tuple[str, OptionValue], ...] = ()
     loss: LossRule = "falls"
-    #: What the throughput of several devices is divided by: that of the same case on one device,
-    #: which is then measured in the same session; None measures no speedup.
+    #: The divisor of the throughput of several devices: that of the same case on one device, which
+    #: is then measured in the same session; None: no speedup is measured.
     speedup: SpeedupRule | None = "one-device"
     version: int = 1
     #: Ranks of the largest CPU layout declared or asked for: each rank gets cores // this.
     cpu_ranks_max: int = 1
-    #: Length of a whole training, in the case's unit and in epochs; a report projects its time.
+    #: Length of a whole training, in the case's unit and in epochs; reports project its duration.
     samples_per_epoch: int | None = None
     epochs: int | None = None
 
@@ -201,7 +159,7 @@ class Case:
         self._check_command()
         if self.workload and not _WORKLOAD.fullmatch(self.workload):
             raise UsageError(
-                f"{self.suite}: workload {self.workload!r} names no function; "
+                f"{self.suite}: workload {self.workload!r} is not a function; "
                 "write module:function, for instance mymodel:build"
             )
 
@@ -230,7 +188,7 @@ class Case:
 
     @property
     def training_samples(self) -> int | None:
-        """Work of a whole training without its validation; None if the case does not say."""
+        """Work of a whole training without its validation; None if it is not declared."""
         if self.samples_per_epoch is None or self.epochs is None:
             return None
         return self.samples_per_epoch * self.epochs
@@ -274,7 +232,47 @@ class Case:
         return self.batch_size_per_device * self.world_size
 
     def parent(self) -> Case | None:
-        """Return the same case on one device; None if this is it, or if no speedup is wanted."""
+        """Return the same case on one device; None if this is it, or without a speedup."""
         if self.world_size == 1 or self.speedup is None:
             return None
         return replace(self, layout=self.layout.one_device())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseId:
+    """The parts of an id such as ``tsm.tiny-torch-bf16-bs2-1n2c``."""
+
+    suite: str
+    size: str
+    framework: str
+    precision: str
+    batch_size_per_device: int
+    layout: Layout
+
+    @classmethod
+    def of(cls, case: Case) -> CaseId:
+        """Return the parts of the id of ``case``."""
+        return cls(
+            suite=case.suite,
+            size=case.size,
+            framework=case.framework,
+            precision=case.precision,
+            batch_size_per_device=case.batch_size_per_device,
+            layout=case.layout,
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> CaseId:
+        """Return the parts of ``text``; raise ``UsageError`` if it is not a case id."""
+        match = _CASE_ID.fullmatch(text)
+        if match is None:
+            raise UsageError(f"{text!r} is not a case id; an example is tsm-torch-amp-bs16-1n8g")
+        suite, size, framework, precision, batch_size, layout = match.groups()
+        return cls(
+            suite=suite,
+            size=size or "full",
+            framework=framework,
+            precision=precision,
+            batch_size_per_device=int(batch_size),
+            layout=Layout.parse(layout),
+        )

@@ -1,4 +1,4 @@
-"""Frozen dataclasses to and from plain JSON types, checked on the way in."""
+"""Converts frozen dataclasses to plain JSON types and back, and checks types on the way back."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _decode_generic(kind: Any, origin: Any, value: Any, where: str) -> Any:
         return _decode_union(kind, value, where)
     if origin is typing.Literal:
         if value not in typing.get_args(kind):
-            raise DecodeError(f"{where}: {value!r} is none of {typing.get_args(kind)}")
+            raise DecodeError(f"{where}: {value!r} is not one of {typing.get_args(kind)}")
         return value
     if origin is tuple:
         return _decode_tuple(kind, value, where)

@@ -1,4 +1,4 @@
-"""Where a case ran: the machine class is hardware only, all else is shown as differences."""
+"""The environment of an outcome: machine class (hardware only), node, software."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-#: Enough to tell a repository's commits apart, and short enough for a column.
+#: Enough to distinguish a repository's commits, and short enough for a column.
 _SHOWN: Final = 12
 
 
@@ -21,7 +21,7 @@ class Environment:
 
     #: Slug that keys baselines: ``8x-v100-sxm2-32gb``, ``2x-amd-epyc-9b45``; may be pinned.
     machine_class: str
-    #: The slug that was found, whatever was pinned.
+    #: The slug that was detected, even if another one is pinned.
     hardware: str
     node: str
     #: Driver, CUDA, framework and its version, Python, image, commit ...

@@ -1,4 +1,4 @@
-"""Errors a user can act on: each says what, where, and what to do."""
+"""Exceptions for the user: each message says what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class DlperfError(Exception):
 
 
 class UsageError(DlperfError):
-    """An option, a marker or a command line says something that cannot be meant."""
+    """An option, a marker or a command line is invalid."""
 
 
 class UnknownNameError(UsageError):
-    """A name was not in a table; keeps the parts of the message."""
+    """A name is unknown; keeps the parts of the message."""
 
     def __init__(self, kind: str, name: str, known: tuple[str, ...]) -> None:
         super().__init__(f"unknown {kind} {name!r}; known: {', '.join(sorted(known))}")

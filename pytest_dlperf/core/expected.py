@@ -1,4 +1,4 @@
-"""A slowdown that is known: who works on it, until when it is let pass, and how large it is."""
+"""Known slowdowns, as the marker declares them: an issue, a date, and a size."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _EXAMPLE: Final = 'known={"issue": "#123", "until": "2027-01-31", "change": "-4%
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Known:
-    """What the marker's ``known`` says."""
+    """A slowdown that is tolerated until a date."""
 
     issue: str
-    #: The last day on which it is let pass, ISO 8601.
+    #: The last day on which it is tolerated, ISO 8601.
     until: str
     #: now / before - 1 of the throughput: below 0.
     change: float
 
     @classmethod
     def parse(cls, value: Any) -> Known:
-        """Return what ``value`` says; raise ``UsageError`` for what is missing or cannot be."""
+        """Return the slowdown that ``value`` declares; raise ``UsageError`` if it is invalid."""
         if not isinstance(value, Mapping) or set(value) != set(_KEYS):
             raise UsageError(f"known {value!r}: give issue, until and change, as in {_EXAMPLE}")
         issue, until, change = (str(value[key]).strip() for key in _KEYS)
@@ -36,11 +36,13 @@ class Known:
             last = date.fromisoformat(until)
         except ValueError:
             raise UsageError(
-                f"known: until {until!r} is no date; write it as in {_EXAMPLE}"
+                f"known: until {until!r} is not a date; write it as in {_EXAMPLE}"
             ) from None
         if not change.startswith("-"):
-            raise UsageError(f"known: change {change!r} is no slowdown; write it as in {_EXAMPLE}")
+            raise UsageError(
+                f"known: change {change!r} is not a slowdown; write it as in {_EXAMPLE}"
+            )
         share = parse_share(change[1:], what="known: change")
         if not 0 < share < 1:
-            raise UsageError(f"known: change {change!r} must lie between -100 % and 0")
+            raise UsageError(f"known: change {change!r} must be between -100 % and 0")
         return cls(issue=issue, until=last.isoformat(), change=-share)

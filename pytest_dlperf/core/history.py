@@ -1,4 +1,4 @@
-"""What a history tells: the series of a case, and where its level changed."""
+"""Results of ``dlperf history``: the series of a case, and where its level changed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Point:
     runs: int
     #: ``gate``, ``observe``, or empty where it is not known.
     mode: str
-    #: Why it says nothing of the level: injected, disturbed ...; empty if it counts.
+    #: Why it is not used for the level: injected, disturbed ...; empty if it is used.
     left_out: str
     #: The other arm of pairs; empty for a measurement by itself.
     against: str = ""
@@ -62,7 +62,7 @@ class Series:
 
     @property
     def level_points(self) -> tuple[Point, ...]:
-        """The points that tell the level."""
+        """The points that are used for the level."""
         return tuple(point for point in self.points if not point.left_out)
 
 
@@ -79,19 +79,19 @@ class Change:
     after: float
     #: after / before - 1.
     change: float
-    #: Of Student's test beside the split; no rate of false alarms, as the split was chosen.
+    #: Of Student's test at the split; not a rate of false alarms, as the split was chosen.
     p: float
     #: The first outcome of the new level, as it looks: its time, its number in the history.
     time: str
     number: int
-    #: The last outcome that is surely of the old level, and the first that is surely of the new.
+    #: The last outcome that is certainly of the old level, the first certainly of the new one.
     last_before: Point
     first_after: Point
     points_before: int
     points_after: int
     #: What of the software differs between these two.
     software: tuple[str, ...] = ()
-    #: By which share the canary changed over the same split; by name.
+    #: Change of each canary metric over the same split, as a share.
     canary: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -108,10 +108,10 @@ class Bisection:
     change: Change
     #: The case's test, as pytest names it.
     node_id: str
-    #: The last commit that is surely of the old level, the first that is surely of the new.
+    #: The last commit that is certainly of the old level, the first certainly of the new one.
     good: str
     bad: str
-    #: What to type; empty where there is nothing to bisect.
+    #: The commands to run; empty where there is nothing to bisect.
     commands: tuple[str, ...] = ()
     #: Why there is nothing to bisect, and what to do; empty where there is.
     reason: str = ""
@@ -119,7 +119,7 @@ class Bisection:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HistoryFound:
-    """What a command of ``dlperf history`` found; what it did not look for is empty."""
+    """The result of a ``dlperf history`` command; what it did not look for is empty."""
 
     #: Its file or URL, without a password.
     history: str
@@ -129,5 +129,5 @@ class HistoryFound:
     bisection: Bisection | None = None
     #: Series that were searched for changes.
     searched: int = 0
-    #: Outcomes that say nothing of a level, by why.
+    #: Number of outcomes that are not used for a level, by reason.
     left_out: Mapping[str, int] = field(default_factory=dict)

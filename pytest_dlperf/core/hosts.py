@@ -10,10 +10,9 @@ from typing import Final
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.layout import Layout
 
-#: Letters, digits, dots, dashes: a host name or an IPv4 address, and nothing that a shell reads.
+#: Letters, digits, dots, dashes: a host name or an IPv4 address, and nothing special to a shell.
 _NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
-
-
+#: A line of an MPI hostfile.
 _SLOTS: Final = re.compile(r"(\S+)\s+(?:slots|max_slots)=(\d+)(?:\s+max[-_]slots=\d+)?")
 
 
@@ -27,26 +26,26 @@ class Host:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reach:
-    """How to start a program on a node."""
+    """How to start a program on a node, from this host."""
 
     name: str
-    #: Stands before the program; empty for this host.
+    #: The words before the program; empty for this host.
     argv: tuple[str, ...] = ()
-    #: Whether a shell on the node reads the program's words, as under ssh.
+    #: Whether a shell on the node interprets the program's words, as with ssh.
     shell: bool = False
     #: The interpreter there.
     python: str = "python3"
 
 
 def parse_hosts(text: str) -> tuple[Host, ...]:
-    """Return the hosts; raise ``UsageError`` for what names none, or one twice."""
+    """Return the hosts; raise ``UsageError`` if there is none, or one is named twice."""
     return _hosts(part.partition(":")[::2] for part in _parts(text))
 
 
 def parse_hostfile(text: str) -> tuple[Host, ...]:
-    """Return the hosts of a file: a line each, as ``n1:8``, or ``n1 slots=8`` as for MPI.
+    """Return the hosts of a file: one per line, as ``n1:8``, or ``n1 slots=8`` as for MPI.
 
-    What follows a ``#`` is left out. Raises ``UsageError`` as ``parse_hosts`` does.
+    Text after a ``#`` is ignored. Raises ``UsageError`` as ``parse_hosts`` does.
     """
     lines = [line.partition("#")[0].strip() for line in text.splitlines()]
     return _hosts(
@@ -66,11 +65,13 @@ def _hosts(pairs: Iterable[tuple[str, ...]]) -> tuple[Host, ...]:
         if not _NAME.fullmatch(name) or not devices.isdecimal() or int(devices) < 1:
             written = f"{name}:{devices}" if devices else name
             raise UsageError(
-                f"--dlperf-hosts: {written!r} is no host with its devices; write n1:8,n2:8, or "
+                f"--dlperf-hosts: {written!r} is not a host with its devices; write n1:8,n2:8, or "
                 "name a file with a line n1:8 or n1 slots=8 for each"
             )
         if name in {host.name for host in hosts}:
-            raise UsageError(f"--dlperf-hosts: {name} stands twice; give all its devices at once")
+            raise UsageError(
+                f"--dlperf-hosts: {name} is listed twice; give all its devices at once"
+            )
         hosts.append(Host(name=name, devices=int(devices)))
     if not hosts:
         raise UsageError("--dlperf-hosts names no host; write n1:8,n2:8")

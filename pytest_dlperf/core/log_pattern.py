@@ -1,4 +1,4 @@
-"""A user's own log format: which lines are records, and what their numbers mean."""
+"""A log format that the user declares: a regular expression, and what its numbers mean."""
 
 from __future__ import annotations
 

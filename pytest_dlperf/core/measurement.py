@@ -1,4 +1,4 @@
-"""Measurements, and the conditions under which two of them may be compared."""
+"""Measurements, and the conditions that must be equal before two of them are compared."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Conditions:
     world_size: int
     batch_size_per_device: int
     unit: str
-    #: The dtype in which most matrix work was done, as seen by the ranks; for a program of its
-    #: own, what the case declares.
+    #: The dtype in which most matrix work was done, as seen by the ranks; for a user's
+    #: program, what the case declares.
     dtype: str
-    #: ``synthetic``, ``real``, or a program's ``own``.
+    #: ``synthetic``, ``real``, or ``own`` (a user's program).
     data: str
-    #: None for a program of its own.
+    #: None for a user's program.
     parameter_count: int | None
     input_shapes: tuple[tuple[int, ...], ...]
     options: Mapping[str, str | int | float | bool]

@@ -1,4 +1,4 @@
-"""What is known of the noise of a machine class: standard deviations of log values."""
+"""The noise of a machine class: standard deviations of log values, learnt or built in."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-#: From so many cases, and so many sessions beyond their first ones, the noise is known.
+#: Learnt noise counts as known from so many cases, and sessions beyond their first ones, on.
 _CASES: Final = 3
 _SESSIONS: Final = 6
 
@@ -30,13 +30,13 @@ class Prior:
     #: Between runs by their median iteration, which stalls hardly move; None where not known.
     median_run_sd: float | None = None
     median_run_df: float = 8.0
-    #: Whether enough stored sessions of this machine class told it.
+    #: Whether it was learnt from enough stored sessions of this machine class.
     learnt: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LearntNoise:
-    """The noise of the cases of one world size, and how much it rests on."""
+    """The noise of the cases of one world size, and from how much data it was learnt."""
 
     run_sd: float
     run_df: float
@@ -45,13 +45,13 @@ class LearntNoise:
     #: Cases, and their stored sessions, that it was learnt from.
     cases: int
     sessions: int
-    #: The same of runs by their median iteration; None where too few stored runs tell it.
+    #: The same for the median iteration of runs; None where too few stored runs have it.
     median_run_sd: float | None = None
     median_run_df: float | None = None
 
     @property
     def prior(self) -> Prior:
-        """Return it as a belief about another case of that world size."""
+        """Return it as the prior of another case of that world size."""
         return Prior(
             run_sd=self.run_sd,
             session_sd=self.session_sd,
@@ -72,6 +72,6 @@ class MachineNoise:
     world_sizes: Mapping[str, LearntNoise]
 
     def prior(self, world_size: int) -> Prior | None:
-        """Return what is known of cases of ``world_size``; None for nothing."""
+        """Return the prior of cases of ``world_size``; None if there is none."""
         known = self.world_sizes.get(str(world_size))
         return None if known is None else known.prior

@@ -1,4 +1,8 @@
-"""Outcomes: everything about one finished case. They survive JSON (``codec.py``)."""
+"""Outcomes: everything about one finished case, and results files, which hold outcomes as JSON.
+
+In JSON an outcome also has the ``id`` of its case and the summary figures ``DERIVED``, and a
+judgement has the keys of its throughput's comparison directly.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +19,73 @@ from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.verdict import Judgement
 
-# Outcomes as plain JSON types, and back; the shape of results files.
-#
-# An outcome holds its case's ``id`` and the summary figures beside what they are made of; a
-# judgement holds the keys of its throughput's comparison directly.
-
 #: Version of results files. 1: the first.
 RESULTS_FORMAT: Final = 1
-#: Figures that are written for readers, and derived again when read.
+#: Figures that are written for readers, and computed again when read.
 DERIVED: Final = ("throughput", "speedup", "efficiency", "peak_memory_bytes")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Against:
+    """What a case was measured against, run for run."""
+
+    #: As the user named it.
+    name: str
+    kind: ArmKind
+    #: The commit of a ref; empty for the rest.
+    commit: str = ""
+    #: The arm that was measured as ``now``; empty for this environment and tree.
+    now: str = ""
+    #: Runs in the order of pairs: run i belongs to run i of the outcome's own measurement.
+    measurement: Measurement | None = None
+    #: Software of the arm: framework and its version, Python, CUDA ...
+    software: Mapping[str, str] = field(default_factory=dict)
+    #: Which arm ran first in each pair that was launched, disturbed ones too: ``now``, ``before``.
+    order: tuple[str, ...] = ()
+    #: Whether nothing that the case imports differs between the arms; then nothing was compared.
+    unaffected: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """One finished case: the case, its measurement, its verdict, and where it ran."""
+
+    case: Case
+    judgement: Judgement
+    measurement: Measurement | None = None
+    #: The other arm of an interleaved A/B; None where stored sessions were judged against.
+    against: Against | None = None
+    environment: Environment | None = None
+    #: The baseline's sessions at the time, so that a report needs no baseline file.
+    baseline_sessions: tuple[Session, ...] = ()
+    #: The published number of the same case, and its source, where there is one.
+    published: Mapping[str, str | float] = field(default_factory=dict)
+    #: pytest's node id; empty where no test ran it.
+    node_id: str = ""
+    #: The command that runs just this case again, in the session's folder; empty without a test.
+    command: str = ""
+    #: Whether the test of this outcome failed, by the session's policy.
+    failed: bool = False
+    #: Whether this node ran its part of a training that another node judges.
+    share_done: bool = False
+    #: What ``--update-baselines`` did: ``created``, ``appended``, ``replaced``, or empty.
+    update: str = ""
+    #: ISO 8601, UTC.
+    time: str = ""
+    commit: str = ""
+    #: Whether tracked files outside the baselines folder were modified.
+    dirty: bool = False
+    elapsed_s: float = 0.0
+    #: Folder with the raw records of the runs.
+    folder: str = ""
+
+    @property
+    def judged_throughput(self) -> float | None:
+        """The rate to show next to the baseline; for pairs the one that their change is of."""
+        now = self.judgement.throughput.now
+        if self.against is not None and now is not None:
+            return now
+        return None if self.measurement is None else self.measurement.throughput
 
 
 def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
@@ -42,7 +104,7 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def outcome_from_json(values: Any) -> Outcome:
-    """Return the outcome that ``outcome_to_json`` wrote; raise ``UsageError`` if it is none."""
+    """Return the outcome that ``outcome_to_json`` wrote; raise ``UsageError`` if it is invalid."""
     try:
         values = {key: dict(v) if isinstance(v, dict) else v for key, v in values.items()}
         for name in ("case", "judgement"):
@@ -85,66 +147,3 @@ def results_from_json(values: Any, *, where: str) -> tuple[Outcome, ...]:
         return tuple(outcome_from_json(item) for item in values["outcomes"])
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from error
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Against:
-    """What a case was measured against, run for run."""
-
-    #: As it was asked for.
-    name: str
-    kind: ArmKind
-    #: The commit of a ref; empty for the rest.
-    commit: str = ""
-    #: What was measured instead of this environment and tree; empty where that is the other arm.
-    now: str = ""
-    #: Runs in the order of pairs: run i belongs to run i of the outcome's own measurement.
-    measurement: Measurement | None = None
-    #: Of the arm: framework and its version, Python, CUDA ...
-    software: Mapping[str, str] = field(default_factory=dict)
-    #: Which arm ran first in each pair that was launched, disturbed ones too: ``now``, ``before``.
-    order: tuple[str, ...] = ()
-    #: Whether nothing that the case imports differs between the arms: then nothing was compared.
-    unaffected: bool = False
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Outcome:
-    """One finished case: what was asked, measured, expected, decided, and where it ran."""
-
-    case: Case
-    judgement: Judgement
-    measurement: Measurement | None = None
-    #: The other arm of an interleaved A/B; None where stored sessions were judged against.
-    against: Against | None = None
-    environment: Environment | None = None
-    #: The baseline's sessions at the time, so that a report needs no baseline file.
-    baseline_sessions: tuple[Session, ...] = ()
-    #: The published number of the same case, and its source, where there is one.
-    published: Mapping[str, str | float] = field(default_factory=dict)
-    #: pytest's node id; empty where no test ran it.
-    node_id: str = ""
-    #: What runs just this case again, typed where the session was; empty where no test ran it.
-    command: str = ""
-    #: Whether the test of this outcome failed, by the session's policy.
-    failed: bool = False
-    #: Whether this node did its share of a training that another node judges.
-    share_done: bool = False
-    #: What ``--update-baselines`` did: ``created``, ``appended``, ``replaced``, or empty.
-    update: str = ""
-    #: ISO 8601, UTC.
-    time: str = ""
-    commit: str = ""
-    #: Whether tracked files outside the baselines folder were modified.
-    dirty: bool = False
-    elapsed_s: float = 0.0
-    #: Folder with the raw records of the runs.
-    folder: str = ""
-
-    @property
-    def judged_throughput(self) -> float | None:
-        """The rate to put beside the baseline: of pairs the one that their change is of."""
-        now = self.judgement.throughput.now
-        if self.against is not None and now is not None:
-            return now
-        return None if self.measurement is None else self.measurement.throughput

@@ -1,4 +1,4 @@
-"""Where ranks start, as the command line says: interpreter, prefix, and this node's share."""
+"""How the command line says that ranks start: interpreter, prefix, this node's part."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Final
 
 from pytest_dlperf.core.errors import UsageError
 
-#: ``NAME=VALUE`` as a word of its own, after ``--env=`` or right after ``-e``.
+#: ``NAME=VALUE`` as a separate word, after ``--env=`` or right after ``-e``.
 _ASSIGNMENT: Final = re.compile(
     r"(--[a-z-]*env(?:ironment)?=|-e)?([A-Za-z_][A-Za-z0-9_]*)=(.+)", re.S
 )
-#: Begin the names of variables that set how a training runs, and keep no secret.
+#: Prefixes of variables that configure a training and are never secret.
 _TELLING: Final = ("CUDA_", "FLAGS_", "KMP_", "MKL_", "OMP_", "TF_XLA_")
 MASK: Final = "…"
 
 
 def masked(command: str) -> str:
-    """Return a command for people, without the values of the variables that it sets.
+    """Return a command for people, with the values of the variables that it sets masked.
 
-    As it was given where it sets none. Raises ``ValueError`` for a quotation without end.
+    It is unchanged where it sets none. Raises ``ValueError`` for an unclosed quotation.
     """
     words = shlex.split(command)
     shown = [_masked_word(word) for word in words]
@@ -35,21 +35,21 @@ def _masked_word(word: str) -> str:
     return f"{match[1] or ''}{match[2]}={MASK}"
 
 
-#: Begins the name of a folder that several nodes share.
+#: Prefix of the name of a folder that several nodes share.
 SHARED: Final = "nodes-"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Share:
-    """One node's part of a training on several, started by hand on each of them."""
+class NodePart:
+    """The part of a multi-node training that this node starts (``--dlperf-node-rank``)."""
 
     node_rank: int
     master_addr: str
     master_port: int
 
     @classmethod
-    def parse(cls, node_rank: str | None, master: str | None) -> Share | None:
-        """Return the share that the two options name, None for neither; raise ``UsageError``."""
+    def parse(cls, node_rank: str | None, master: str | None) -> NodePart | None:
+        """Return the part that the two options name, None for neither; raise ``UsageError``."""
         if node_rank is None and master is None:
             return None
         if node_rank is None or master is None:
@@ -71,23 +71,23 @@ class Share:
 
     @property
     def name(self) -> str:
-        """Return what the nodes of one training have in common, fit for a folder."""
+        """A name that is the same on all nodes of the training, usable for a folder."""
         return f"{SHARED}{self.master_addr.strip('[]').replace(':', '.')}-{self.master_port}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """What stands before a launcher's command, and the interpreter of the ranks."""
+    """The words before a launcher's command, and the interpreter of the ranks."""
 
     python: str
-    #: Before the launcher: a container's, numactl's ... command, its placeholders filled in.
+    #: The command before the launcher (of a container, numactl ...), with placeholders filled in.
     prefix: tuple[str, ...] = ()
     #: The prefix for people and files: without the values of variables that it sets, and without
     #: this session's folders, so that two can be compared.
     prefix_text: str = ""
-    #: Whether the interpreter is another than pytest's, or may be: only a launch can tell then.
+    #: Whether the interpreter differs from pytest's, or may differ: only a launch shows it then.
     foreign: bool = False
-    share: Share | None = None
+    node_part: NodePart | None = None
 
     @classmethod
     def parse(
@@ -97,9 +97,9 @@ class Place:
         python: str | None,
         own_python: str,
         folders: dict[str, str],
-        share: Share | None = None,
+        node_part: NodePart | None = None,
     ) -> Place:
-        """Return the place that the options name; raise ``UsageError`` for what is no command.
+        """Return the place that the options name; raise ``UsageError`` if they are invalid.
 
         ``folders`` are the placeholders: ``{workdir}`` and ``{rootdir}``.
         """
@@ -107,10 +107,10 @@ class Place:
             words = shlex.split(prefix or "")
             text = masked(prefix or "")
         except ValueError as error:
-            # Not repeated: it may set variables, whose values cannot be told from the rest.
+            # The prefix is not repeated: it may set secrets, which cannot be recognised here.
             raise UsageError(f"--dlperf-prefix: {error}; quote it as in a shell") from error
         for name, folder in folders.items():
-            # Not str.format: a container's own options may hold braces
+            # Not str.format: a container's options may contain braces
             words = [word.replace(f"{{{name}}}", folder) for word in words]
         chosen = python or ("python3" if words else own_python)
         return cls(
@@ -118,7 +118,7 @@ class Place:
             prefix=tuple(words),
             prefix_text=text,
             foreign=bool(words) or chosen != own_python,
-            share=share,
+            node_part=node_part,
         )
 
     @property

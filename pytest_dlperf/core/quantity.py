@@ -1,4 +1,4 @@
-"""Quantities written by people: ``3%`` and ``0.03`` are the same share, ``45m`` a time."""
+"""Quantities as users write them: shares (``3%``, ``0.03``), durations (``45m``), times, units."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from typing import Final
 
 from pytest_dlperf.core.errors import UsageError
 
-#: What a model is fed: each of them is a ``sample``. A token is not: a sample has many.
+#: Units that mean ``samples``. A token does not: a sample has many.
 _SAMPLES: Final = frozenset({"images", "clips", "sequences"})
 _GENERIC: Final = "samples"
-#: Other words for the precisions of cases. ``fp16`` alone does not say whether all of it is.
+#: Other names for the precisions of cases. ``fp16`` may mean mixed or pure.
 _MEANINGS: Final = {
     "fp16": frozenset({"amp", "pure_fp16"}),
     "float16": frozenset({"amp", "pure_fp16"}),
     "bfloat16": frozenset({"bf16"}),
     "float32": frozenset({"fp32"}),
 }
+#: Seconds of the units of durations.
+_SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0}
 
 
 def same_unit(one: str, other: str) -> bool:
@@ -41,8 +43,8 @@ def precisions(word: str) -> frozenset[str]:
 def parse_share(value: str | float, *, what: str) -> float:
     """Return ``value`` as a share of 1, at least 0.
 
-    Raises ``UsageError`` for text that is no number, for a negative one, and for a bare
-    number of 1 or more (``5`` would be 500 %; who means that writes ``500%``).
+    Raises ``UsageError`` for text that is not a number, for a negative one, and for a bare
+    number of 1 or more (``5`` would be 500 %; write ``500%`` for that).
     """
     text = str(value).strip()
     percent = text.endswith("%")
@@ -59,9 +61,6 @@ def parse_share(value: str | float, *, what: str) -> float:
     return number
 
 
-_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
-
-
 def parse_duration(text: str, *, what: str) -> float:
     """Return the seconds that ``45m``, ``1h30m`` or ``90s`` are.
 
@@ -70,14 +69,14 @@ def parse_duration(text: str, *, what: str) -> float:
     parts = re.findall(r"(\d{1,9}(?:\.\d{1,9})?)([hms])", text.strip())
     seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
     if "".join(number + unit for number, unit in parts) != text.strip() or not seconds > 0:
-        raise UsageError(f"{what}: {text!r} is no time; write 45m, 1h30m or 90s")
+        raise UsageError(f"{what}: {text!r} is not a duration; write 45m, 1h30m or 90s")
     return seconds
 
 
 def parse_time(text: str, *, what: str) -> str:
-    """Return the time as outcomes have it, in UTC: of a date, or of a time with its offset.
+    """Return the time in UTC as outcomes have it; ``text`` is a date, or a time with its offset.
 
-    Raises ``UsageError`` for what ISO 8601 does not know.
+    Raises ``UsageError`` for text that is not ISO 8601.
     """
     words = text.strip()
     try:
@@ -89,10 +88,10 @@ def parse_time(text: str, *, what: str) -> str:
         return f"{found.astimezone(datetime.timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
     except (ValueError, OverflowError):
         raise UsageError(
-            f"{what}: {text!r} is no time; write 2026-11-22 or 2026-11-22T08:00:00+01:00"
+            f"{what}: {text!r} is not a time; write 2026-11-22 or 2026-11-22T08:00:00+01:00"
         ) from None
 
 
 def amount(value: float) -> str:
-    """Return ``value`` with four digits, and all of a whole part that has more; no exponent."""
+    """Return ``value`` with four digits, or with its whole part if that has more; no exponent."""
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -1,4 +1,4 @@
-"""What is started, and what came back: plans, runs, and spans."""
+"""Launch plans, and what a launch returns: runs, spans of iterations, summaries, problems."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_dlperf.core.scaling import Scaling
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Span:
-    """Iterations ``first_step`` to ``last_step`` of one rank: the only raw datum."""
+    """Iterations ``first_step`` to ``last_step`` of one rank, with their time: the raw data."""
 
     rank: int
     first_step: int
@@ -28,10 +28,10 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodePlan:
-    """What one node of several runs, at the far end of a channel."""
+    """The command of one node of several, started over a channel."""
 
     reach: Reach
-    #: ``${MASTER_PORT}`` in it is filled in when the first node has named a free one.
+    #: ``${MASTER_PORT}`` in it is filled in when the first node has reported a free port.
     argv: tuple[str, ...]
     env: Mapping[str, str]
     #: Files that the command needs in the run's folder, by name.
@@ -40,11 +40,11 @@ class NodePlan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LaunchPlan:
-    """A command with its environment: a value that one can print, and run."""
+    """A command with its environment and folders: it can be printed, and run."""
 
     case_id: str
     argv: tuple[str, ...]
-    #: What is set on top of the environment of the pytest process.
+    #: Variables that are set in addition to the environment of the pytest process.
     env: Mapping[str, str]
     #: Folder of this run: records of the ranks, ``output.log``, the launcher's own files.
     workdir: str
@@ -52,11 +52,11 @@ class LaunchPlan:
     #: Folder in which the command starts; empty for ``workdir``.
     cwd: str = ""
     #: Folder that must not outlive the run: the launcher writes the whole environment there,
-    #: beside ``workerlog.*``, which end up in ``output.log``. Empty if there is none.
+    #: with ``workerlog.*``, which are copied into ``output.log``. Empty if there is none.
     private_logs: str = ""
-    #: Files below ``workdir`` of what single ranks printed, as a glob; empty if there are none.
+    #: Glob of the files below ``workdir`` with the output of single ranks; empty without such.
     rank_logs: str = ""
-    #: Folder of the ranks' records, where several nodes share one; empty for ``workdir``.
+    #: Folder of the ranks' records, if several nodes share one; empty for ``workdir``.
     shared_records: str = ""
     #: The nodes of a launch over channels; then ``argv`` and ``env`` are what each is made of.
     nodes: tuple[NodePlan, ...] = ()
@@ -69,7 +69,7 @@ class LaunchPlan:
         return self.shared_records or self.workdir
 
 
-#: Begins ``Run.end`` where nodes are to blame rather than ranks.
+#: Prefix of ``Run.end`` where nodes, not ranks, caused the end.
 NODES: Final = "nodes: "
 
 
@@ -85,22 +85,22 @@ class Run:
     #: Seconds since the epoch.
     started_at_s: float
     timed_out: bool = False
-    #: Why it ended, where the supervisor knows better than the exit code.
+    #: Why it ended, where the supervisor knows more than the exit code says.
     end: str = ""
     log: str = ""
-    #: Processes of the launch on this host that lived when it was ended; None if unknown.
+    #: Processes of the launch on this host that were alive when it was ended; None if unknown.
     alive: frozenset[int] | None = None
     #: The same of a launch over channels, by ``host name, PID namespace`` of each node.
     alive_on: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    #: Processes of this host that the kernel killed for lack of memory meanwhile.
+    #: Processes of this host that the kernel killed for lack of memory during the launch.
     oom_kills: int = 0
-    #: Why what was printed could not be kept; empty if it could.
+    #: Why the output could not be kept; empty if it was.
     log_error: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Problem:
-    """Something that is odd about a measurement: a stable code, and a sentence."""
+    """Something that is wrong with a measurement: a stable code, and a sentence."""
 
     code: str
     message: str
@@ -114,13 +114,13 @@ class RankSummary:
     node: str
     seconds: float
     cpu_seconds: float | None
-    #: None where the rank cannot tell.
+    #: None where the rank does not know it.
     peak_memory_bytes: int | None
-    #: Before anything was learnt: the loss of the first iteration. The few after it may
-    #: overshoot, by an amount that differs from run to run.
+    #: The loss of the first iteration, before the first update. The next ones may overshoot, by an
+    #: amount that differs from run to run.
     loss_first: float | None
-    #: The mean over the last tenth of the iterations: where labels change at every step, a
-    #: median can miss the large ones. None where a program tells no losses.
+    #: The mean loss of the last tenth of the iterations, as a median can miss large ones where
+    #: labels change at every step. None where a program reports no losses.
     loss_last: float | None
     device_id: str | None = None
 
@@ -131,33 +131,33 @@ class RunSummary:
 
     #: Work of all ranks over the time of the slowest.
     throughput: float
-    #: Other rules' rates of the same window, for comparison: ``mean_of_rates`` (the mean of each
-    #: iteration's rate, seed 003), ``median_step`` (work over the median iteration).
+    #: Rates of the same window by other estimators, for comparison: ``mean_of_rates`` (the mean of
+    #: each iteration's rate, seed 003), ``median_step`` (work over the median iteration).
     estimates: Mapping[str, float]
     #: Seconds of every iteration of the slowest rank, warm-up included.
     step_seconds: tuple[float, ...]
     ranks: tuple[RankSummary, ...]
     #: Largest of all ranks; None if unknown.
     peak_memory_bytes: int | None
-    #: None if the log of a program does not tell.
+    #: None if the log of a user's program does not show it.
     time_to_first_step_s: float | None
     #: Rates of fixed work, the slowest rank's; see ``worker/frameworks/torch/framework.py``.
     canary: Mapping[str, float]
-    #: CPU seconds of everybody else over the CPU seconds that the host had; None if unknown.
+    #: CPU seconds of all other programs over those that the host had; None if unknown.
     others_cpu_share: float | None
-    #: Why this run does not count (others used the machine); empty if it does.
+    #: Why this run does not count (other programs used the machine); empty if it does.
     disturbed: str = ""
-    #: Whether others' use of the CPUs, and nothing else, is why it does not count.
+    #: Whether the use of the CPUs by others is the only reason why it does not count.
     others_cpu_alone: bool = False
-    #: Share of the window that the slowest rank waited for data; None where nothing tells.
+    #: Share of the window that the slowest rank waited for data; None where it is unknown.
     data_wait_share: float | None = None
-    #: Seconds that each of ``step_seconds`` waited for data; empty where nothing tells, or none
+    #: Seconds that each of ``step_seconds`` waited for data; empty where that is unknown, or none
     #: waited.
     data_wait_seconds: tuple[float, ...] = ()
     problems: tuple[Problem, ...] = ()
     elapsed_s: float = 0.0
     log: str = ""
-    #: The record of what happened, from the launch folder: where to look.
+    #: Folder with the records of the run.
     folder: str = ""
     #: Figures that only some runs have: those of torch.compile, steal time, clocks of GPUs.
     extras: Mapping[str, float] = field(default_factory=dict)
@@ -168,7 +168,7 @@ class RunSummary:
 
     @property
     def loss_fall(self) -> float | None:
-        """By which share the loss fell, the median over ranks; below 0: it rose; or unknown."""
+        """The share by which the loss fell, median over ranks; below 0: it rose; None: unknown."""
         falls = [
             (rank.loss_first - rank.loss_last) / abs(rank.loss_first)
             for rank in self.ranks

@@ -1,4 +1,4 @@
-"""The user's runtime folder, where locks and leases lie: on this host, for this user only."""
+"""The folder of locks and leases, private to one user of this host."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pytest_dlperf.core.errors import CaseError
 def folder() -> Path:
     """Return the folder, made with mode 0700 if it is missing.
 
-    ``pytest-dlperf-<uid>`` in ``/tmp``, whatever ``TMPDIR`` and ``XDG_RUNTIME_DIR`` say: two
+    ``pytest-dlperf-<uid>`` in ``/tmp``, regardless of ``TMPDIR`` and ``XDG_RUNTIME_DIR``: two
     sessions of one user must find each other's locks, and tools such as tox drop or replace
-    those variables. ``DLPERF_RUNTIME_DIR`` names another. Raises ``CaseError`` if it cannot be
-    made, or is somebody else's: a lock in a folder that others can write protects nothing.
+    those variables. ``DLPERF_RUNTIME_DIR`` names another one. Raises ``CaseError`` if it cannot
+    be made, or belongs to another user: a lock in a folder that others can write protects nothing.
     """
     named = os.environ.get("DLPERF_RUNTIME_DIR")
     path = Path(named) if named else Path(f"/tmp/pytest-dlperf-{os.getuid()}")

@@ -1,4 +1,4 @@
-"""What the command line says of a scheduler that runs the cases of a session as jobs."""
+"""The options of a scheduler (Slurm, Kubernetes) that runs the cases of a session as jobs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.quantity import parse_duration
 
 SCHEDULERS: Final = ("slurm", "kubernetes")
-#: What a session gives to the pytest inside of a job: it runs its case there, and stores nothing.
+#: Value of the option for pytest within a job, which runs its case there and stores nothing.
 IN_JOB: Final = "in-job"
-#: Options that only a scheduler has a use for.
+#: Options that need a scheduler.
 OPTIONS: Final = ("jobs", "slurm", "queue-timeout", "image")
-#: Why an option does not go with jobs.
+#: Why an option cannot be combined with jobs.
 _CONTRARY: Final = {
-    "node-rank": "starts one node's share by hand; a job starts all of them",
+    "node-rank": "starts one node's part by hand; a job starts all of them",
     "hosts": "names the hosts, and here the scheduler chooses them",
     "from-logs": "judges logs, and starts nothing",
     "budget": "is the time of cases that run one after the other, and jobs run at once; bound "

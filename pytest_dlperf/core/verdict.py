@@ -1,4 +1,4 @@
-"""Verdicts, the rule that makes them, and what a judgement says."""
+"""Verdicts, the rule with its error rates and tolerances, comparisons, and judgements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_dlperf.core.noise import Prior
 
 
 class Verdict(str, Enum):
-    """What was decided about a case; in order of precedence if several apply."""
+    """The verdict on a case; the first one counts if several apply."""
 
     ERROR = "error"
     NOT_RUN = "not-run"
@@ -32,13 +32,13 @@ class Verdict(str, Enum):
 GOOD: Final = frozenset({Verdict.PASSED, Verdict.IMPROVED})
 #: Fail by default.
 BAD: Final = frozenset({Verdict.REGRESSED, Verdict.ERROR})
-#: Neither: shown as a category of their own, and failing under ``--dlperf-strict``.
+#: Neither: shown as a separate category, and failing under ``--dlperf-strict``.
 NOT_JUDGED: Final = frozenset(set(Verdict) - GOOD - BAD)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rule:
-    """How a verdict is reached; shares of 1 throughout."""
+    """The settings of the verdict; all shares are of 1."""
 
     #: The slowdown up to which a case passes; None: learnt from the case's own noise.
     tolerance: float | None = None
@@ -77,7 +77,7 @@ class Comparison:
     change: float | None = None
     #: Two-sided 90 % interval of the same number.
     interval: tuple[float, float] | None = None
-    #: The smallest slowdown (positive share) that this comparison could have shown.
+    #: The smallest slowdown (positive share) that this comparison can detect.
     sees: float | None = None
     #: The tolerance that was used, given or learnt.
     tolerance: float | None = None
@@ -86,12 +86,13 @@ class Comparison:
     #: Of the hypotheses that it is not slower than ``min_effect``, and slower than the tolerance.
     p_regressed: float | None = None
     p_passed: float | None = None
-    #: Runs in all that would decide what is open; None where none would, or nothing is.
+    #: Total number of runs that would decide an open case; None where none would, or if it is not
+    #: open.
     runs_needed: int | None = None
 
 
 class KnownState(str, Enum):
-    """What became of a slowdown that the marker calls known."""
+    """The state of a slowdown that the marker declares as known."""
 
     KNOWN = "known"
     EXPIRED = "expired"
@@ -107,12 +108,12 @@ class Judgement:
     """The verdict on a case with its sentence, and the comparison of each gated metric."""
 
     verdict: Verdict
-    #: One sentence: why, by how much, what to type next.
+    #: One sentence: why, by how much, what to do next.
     reason: str
     throughput: Comparison = field(default_factory=Comparison)
     #: Other gated metrics, where they were measured before and now: ``speedup``, ``peak_memory``
     #: and ``anchor`` against stored sessions; ``whole_window``, ``peak_memory`` and
     #: ``cpu_seconds`` of pairs.
     metrics: Mapping[str, Comparison] = field(default_factory=dict)
-    #: None where the case has no known slowdown, or it does not matter.
+    #: None where the case has no known slowdown, or the verdict does not depend on it.
     known: KnownState | None = None

@@ -16,7 +16,7 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.environment import Environment
 from pytest_dlperf.core.hosts import Host
 from pytest_dlperf.core.measurement import Conditions
-from pytest_dlperf.core.place import Place, Share
+from pytest_dlperf.core.place import NodePart, Place
 from pytest_dlperf.flow.conditions import conditions_of
 from pytest_dlperf.flow.holding import GpuUse, hold_host, hold_hosts
 from pytest_dlperf.flow.nodes import Nodes
@@ -83,15 +83,15 @@ class Hosts:
     def machine(self) -> Machine:
         """Return the devices that cases can be run on."""
         hosts = self.nodes.hosts if self.nodes else ()
-        return machine_of(self.devices, self.place.share, hosts)
+        return machine_of(self.devices, self.place.node_part, hosts)
 
     def machine_class(self, case: Case) -> str:
         """Return the class whose baselines count for ``case``."""
         return self.pinned_machine_class or self.devices.machine_class(case.layout.device)
 
-    def share(self, case: Case) -> Share | None:
-        """Return this node's share of ``case``; None if the case runs on this host alone."""
-        return self.place.share if case.layout.nodes > 1 else None
+    def node_part(self, case: Case) -> NodePart | None:
+        """Return this node's part of ``case``; None if the case runs on this host alone."""
+        return self.place.node_part if case.layout.nodes > 1 else None
 
     @contextlib.contextmanager
     def together(self, case: Case) -> Iterator[None]:
@@ -102,10 +102,10 @@ class Hosts:
 
     def shared_folder(self, case: Case) -> SharedFolder | None:
         """Return the folder that the nodes of ``case`` share; None if there is one node."""
-        share = self.share(case)
-        if share is None:
+        part = self.node_part(case)
+        if part is None:
             return None
-        return SharedFolder(folder=self.shared / case.id, node_rank=share.node_rank)
+        return SharedFolder(folder=self.shared / case.id, node_rank=part.node_rank)
 
     def lease(self, case: Case, watcher: Watcher) -> AbstractContextManager[int | None]:
         """Hold the hosts while ``case`` measures; nothing if they are shared."""
@@ -132,8 +132,8 @@ class Hosts:
             python_path=tuple(folder for folder in path if folder),
             threads_per_rank=max(1, self.devices.visible_cores // sharers),
             prefix=self.place.prefix,
-            share=self.share(case),
-            shared_records=self.shared / case.id if self.share(case) else None,
+            node_part=self.node_part(case),
+            shared_records=self.shared / case.id if self.node_part(case) else None,
             hosts=self.nodes.hosts_of(case) if self.nodes else (),
             transport=self.nodes.transport if self.nodes else None,
             rendezvous=self.nodes.rendezvous if self.nodes else "static",
@@ -165,14 +165,14 @@ class Hosts:
         )
 
 
-def machine_of(devices: Devices, share: Share | None, hosts: tuple[Host, ...]) -> Machine:
+def machine_of(devices: Devices, part: NodePart | None, hosts: tuple[Host, ...]) -> Machine:
     """Return the devices that cases can be run on."""
     return Machine(
         gpus=devices.visible_gpus,
         gpu_problem=devices.gpu_problem,
         cores=devices.visible_cores,
         gpus_per_node=len(devices.gpus),
-        node_rank=share.node_rank if share else None,
+        node_rank=part.node_rank if part else None,
         hosts=hosts,
         cpu_has_bf16=devices.cpu_has_bf16,
     )

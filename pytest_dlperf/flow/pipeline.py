@@ -16,7 +16,7 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import BudgetSpentError, DlperfError, NotRunError
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.outcome import Against, Outcome
-from pytest_dlperf.core.place import Share
+from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.flow.ab import compare_arms, unmeasured
 from pytest_dlperf.flow.offline.from_logs import LogFolder, judge_by_logs
@@ -185,20 +185,20 @@ class ByStoredSessions:
             with bench.hosts.lease(case, bench.watcher) as lease:
                 runner = Runner(bench=bench, lease=lease, workload_folder=self._where.folder)
                 runner.check_nodes(case)  # before anything trains, its parent as well
-                share = bench.hosts.share(case)
-                if share is None or share.node_rank == 0:
+                part = bench.hosts.node_part(case)
+                if part is None or part.node_rank == 0:
                     measurement, judgement, facts = measure_and_judge(case, runner, self.baseline)
                     return Measured(measurement=measurement, judgement=judgement, facts=facts)
-                runner.run_share(case, share)
-                judgement = _left_to_node_0(case, share)
+                runner.run_node_part(case, part)
+                judgement = _left_to_node_0(case, part)
                 return Measured(measurement=None, judgement=judgement, share_done=True)
 
 
-def _left_to_node_0(case: Case, share: Share) -> Judgement:
+def _left_to_node_0(case: Case, part: NodePart) -> Judgement:
     runs = case.protocol.runs
     return Judgement(
         verdict=Verdict.NOT_RUN,
-        reason=f"the share of node {share.node_rank} is done ({runs} "
+        reason=f"the part of node {part.node_rank} is done ({runs} "
         f"{'run' if runs == 1 else 'runs'} of {case.layout}); node 0 judges it",
     )
 
@@ -227,7 +227,7 @@ def measure_and_judge(
         if is_short:
             return measurement, cut_short(judgement, budget), runs[0][1]
         more = more_runs(case, judgement, len(measurement.runs), rule)
-        if more <= 0 or stays_disturbed(case, runs) or runner.bench.hosts.share(case):
+        if more <= 0 or stays_disturbed(case, runs) or runner.bench.hosts.node_part(case):
             return measurement, judgement, runs[0][1]
         wanted = len(measurement.runs) + more
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.core.place import Share
+from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.core.run import Problem, Run, RunSummary
 from pytest_dlperf.core.verdict import Judgement
 from pytest_dlperf.flow.user_program import check_unit, summarise_program
@@ -26,7 +26,7 @@ from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.launch.remote.package_copy import copy_package
 from pytest_dlperf.measure.gpu_watch import GpuWatch
 from pytest_dlperf.measure.infrastructure import RETRIED, launch_failure
-from pytest_dlperf.measure.nodes import await_other_nodes, check_share
+from pytest_dlperf.measure.nodes import await_other_nodes, check_node_part
 from pytest_dlperf.measure.records import read_records
 from pytest_dlperf.measure.summary import summarise
 
@@ -90,7 +90,7 @@ class Runner:
         return self._needs_more(case, found, wanted) and not self.has_time(found)
 
     def _needs_more(self, case: Case, found: Sequence[RunWithFacts], wanted: int) -> bool:
-        if self.bench.hosts.share(case) is not None:
+        if self.bench.hosts.node_part(case) is not None:
             return len(found) < case.protocol.runs
         return _undisturbed(found) < wanted and not stays_disturbed(case, found)
 
@@ -100,19 +100,19 @@ class Runner:
         if nodes is not None and nodes.hosts_of(case):
             nodes.check(case, self.target(case))
 
-    def run_share(self, case: Case, share: Share) -> None:
+    def run_node_part(self, case: Case, part: NodePart) -> None:
         """Run this node's part of ``case``, which node 0 judges; raise ``CaseError``."""
         for number in range(1, case.protocol.runs + 1):
             self.bench.watcher.run_starts(case, number, case.protocol.runs)
             # As node 0 decides, by the number of its runs.
             scaling = samples_scaling(case, None, number - 1)
-            check_share(case, self._execute(case, number, scaling=scaling), share.node_rank)
+            check_node_part(case, self._execute(case, number, scaling=scaling), part.node_rank)
 
     def samples_scaling(
         self, case: Case, found: Sequence[RunWithFacts], judgement: Judgement | None
     ) -> bool:
         """Return whether the next run samples facts about scaling; see ``judge/screen.py``."""
-        if self.bench.hosts.share(case) is not None:
+        if self.bench.hosts.node_part(case) is not None:
             return samples_scaling(case, None, len(found))
         sampled = sum(not run.disturbed and run.scaling is not None for run, _ in found)
         return samples_scaling(case, judgement, sampled)
@@ -122,7 +122,7 @@ class Runner:
 
         With ``scaling`` it samples facts about scaling.
         """
-        shared = self.bench.hosts.share(case) is not None
+        shared = self.bench.hosts.node_part(case) is not None
         launched = launch_again(
             case,
             lambda: self._execute(case, number, scaling=scaling),

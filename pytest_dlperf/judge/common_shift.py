@@ -31,7 +31,7 @@ def common_shift(so_far: Sequence[Comparison]) -> tuple[float, float] | None:
     return (low, high) if low <= high else None
 
 
-def without_common_shift(judged: Judgement, so_far: Sequence[Comparison], node: str) -> Judgement:
+def with_common_shift(judged: Judgement, so_far: Sequence[Comparison], node: str) -> Judgement:
     """Return ``judged``, or ``incomparable`` if it shares the shift of the cases before it.
 
     Its runs had their own canary: where that moved, the case is incomparable already. A certified

@@ -15,7 +15,7 @@ from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.run import RunSummary
-from pytest_dlperf.core.scaling import most_different
+from pytest_dlperf.core.stretch import most_different
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import sentences
 from pytest_dlperf.judge.verdict import judge as judge_by_time

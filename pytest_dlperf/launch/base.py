@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol
 from pytest_dlperf.core.arm import Reported, Tree
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.hosts import Host
-from pytest_dlperf.core.place import Share
+from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.launch.program import program_command
 from pytest_dlperf.launch.remote.transport import Transport
 from pytest_dlperf.launch.remote.travelling import with_travelling
@@ -36,8 +36,8 @@ class Target:
     #: Put before the launcher's command; behind it there may be other files and programs.
     prefix: tuple[str, ...] = ()
     #: This node's part of a layout of several, where that is started by hand.
-    share: Share | None = None
-    #: Folder of the case's runs that the nodes of a share put their records into.
+    node_part: NodePart | None = None
+    #: Folder of the case's runs in which all nodes of a training store their records.
     shared_records: Path | None = None
     #: What an arm of an A/B changes: the tree that replaces the repository's, a folder of
     #: packages, and variables of the ranks.
@@ -140,12 +140,12 @@ def collective_timeout_s(case: Case) -> float:
     return min(300.0, max(5.0, case.protocol.timeout_s / 2))
 
 
-def join_timeout_s(case: Case, share: Share) -> float:
+def join_timeout_s(case: Case, part: NodePart) -> float:
     """Return how long this node waits for the others before a run begins, in seconds.
 
     Node 0 first measures one device, as often as it measures the case.
     """
-    runs = 0 if share.node_rank == 0 else case.protocol.runs
+    runs = 0 if part.node_rank == 0 else case.protocol.runs
     return case.protocol.timeout_s * (1 + runs)
 
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Final
 
 from pytest_dlperf.core.errors import CaseError, UsageError
-from pytest_dlperf.core.place import Share
+from pytest_dlperf.core.place import NodePart
 
 _NODE_RANK: Final = "${NODE_RANK}"
 
 
-def fill_in(argv: tuple[str, ...], share: Share, *, what: str) -> tuple[str, ...]:
+def fill_in(argv: tuple[str, ...], part: NodePart, *, what: str) -> tuple[str, ...]:
     """Return ``argv`` with this node's number and the master's address filled in.
 
     Raises ``UsageError`` about ``what`` if the launcher has no placeholder for a node's number.
@@ -29,9 +29,9 @@ def fill_in(argv: tuple[str, ...], share: Share, *, what: str) -> tuple[str, ...
             "--dlperf-node-rank out"
         )
     values = {
-        _NODE_RANK: str(share.node_rank),
-        "${MASTER_ADDR}": share.master_addr,
-        "${MASTER_PORT}": str(share.master_port),
+        _NODE_RANK: str(part.node_rank),
+        "${MASTER_ADDR}": part.master_addr,
+        "${MASTER_PORT}": str(part.master_port),
     }
     for name, value in values.items():
         argv = tuple(word.replace(name, value) for word in argv)

@@ -86,9 +86,9 @@ def make_plan(case: Case, target: Target, workdir: Path) -> LaunchPlan:
     if target.hosts:
         env = {**tuning(), **env}
     timeout_s = case.protocol.timeout_s
-    if target.share is not None:
-        argv = fill_in(argv, target.share, what=f"{case.id}: launcher {launcher_name(case)!r}")
-        timeout_s += join_timeout_s(case, target.share)
+    if target.node_part is not None:
+        argv = fill_in(argv, target.node_part, what=f"{case.id}: launcher {launcher_name(case)!r}")
+        timeout_s += join_timeout_s(case, target.node_part)
     argv, env = behind(target.prefix, argv, env, keep=RUN_VARIABLE)
     plan = LaunchPlan(
         case_id=case.id,
@@ -100,7 +100,7 @@ def make_plan(case: Case, target: Target, workdir: Path) -> LaunchPlan:
         private_logs=str(workdir / launcher.private_logs) if launcher.private_logs else "",
         rank_logs=launcher.rank_logs,
         starts_all_nodes=launcher.starts_all_nodes,
-        shared_records=str(target.records(workdir)) if target.share else "",
+        shared_records=str(target.records(workdir)) if target.node_part else "",
     )
     if not target.hosts or target.transport is None:
         return plan

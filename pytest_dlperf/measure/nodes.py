@@ -41,7 +41,7 @@ def await_other_nodes(case: Case, run: Run, *, seen_after_s: float = _SEEN_AFTER
         time.sleep(_POLL_S)
 
 
-def check_share(case: Case, run: Run, node_rank: int) -> None:
+def check_node_part(case: Case, run: Run, node_rank: int) -> None:
     """Raise ``CaseError`` unless every rank of this node trained to its end.
 
     A program of its own must end in good order as well.
@@ -63,7 +63,7 @@ def _check_seen(case: Case, run: Run) -> None:
     missing = [n for n in range(case.layout.nodes) if not seen & set(ranks_of(case, n))]
     if missing:
         raise CaseError(
-            f"{case.id}: this node's share ended well, but the records of {_nodes(missing)} are "
+            f"{case.id}: this node's part ended well, but the records of {_nodes(missing)} are "
             f"not in {run.plan.records}, and a verdict needs those of all ranks; name one folder "
             "that every node sees with --dlperf-workdir=DIR, the same on each"
         )

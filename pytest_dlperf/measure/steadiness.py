@@ -10,7 +10,7 @@ from typing import Final
 
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.run import Problem
-from pytest_dlperf.core.scaling import most_different
+from pytest_dlperf.core.stretch import most_different
 
 #: Halves of a window whose median steps differ by less are one steady state, as a share. The
 #: smaller bound is an assumption: no recording of GPUs has told yet.

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_dlperf.core.checked import Checked
+from pytest_dlperf.core.findings import Checked
 from pytest_dlperf.report.results_schema import schema_of
 
 FILE: Final = Path(__file__).with_name("checked.schema.json")

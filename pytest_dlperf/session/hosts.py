@@ -24,7 +24,7 @@ def hosts_of(settings: Settings) -> tuple[Host, ...]:
     """
     if settings.hosts:
         return settings.hosts
-    by_others = settings.place.share is not None or settings.scheduling is not None
+    by_others = settings.place.node_part is not None or settings.scheduling is not None
     if settings.runs_nothing or by_others:
         return ()
     try:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pytest_dlperf.core.arm import Arm, parse_arm
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.hosts import Host
-from pytest_dlperf.core.place import Place, Share
+from pytest_dlperf.core.place import NodePart, Place
 from pytest_dlperf.core.scheduling import IN_JOB
 from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.session.option_values import Get, Given, named_hosts
@@ -109,7 +109,7 @@ def place(get: Get, *, workdir: Path, rootdir: Path) -> Place:
         python=get("python"),
         own_python=sys.executable,
         folders={"workdir": str(workdir), "rootdir": str(rootdir)},
-        share=Share.parse(get("node-rank"), get("master")),
+        node_part=NodePart.parse(get("node-rank"), get("master")),
     )
 
 

@@ -154,7 +154,7 @@ OPTIONS: Final = (
         "train on real data in this folder, or in its sub-folder of the suite's name "
         "(synthetic data); behind a prefix, as it is named there",
     ),
-    Option("node-rank", "R", "run this node's share of layouts of several nodes"),
+    Option("node-rank", "R", "run this node's part of layouts of several nodes"),
     Option(
         "hosts",
         "n1:8,n2:8|FILE",

@@ -167,7 +167,7 @@ class PerfSession:
     @property
     def machine(self) -> Machine:
         """The devices that cases can be run on; a scheduler may know of none yet."""
-        machine = machine_of(self.devices, self.settings.place.share, self.hosts)
+        machine = machine_of(self.devices, self.settings.place.node_part, self.hosts)
         if self.jobs is None:
             return machine
         return replace(machine, nodes=None, known=self.jobs.knows_target)
@@ -184,7 +184,7 @@ class PerfSession:
             place=place,
             rootdir=settings.rootdir,
             folder=folder,
-            shared=settings.workdir / (place.share.name if place.share else ""),
+            shared=settings.workdir / (place.node_part.name if place.node_part else ""),
             nodes=self.nodes,
             pinned_machine_class=settings.machine_class,
             share_host=settings.share_host,
@@ -287,7 +287,7 @@ class PerfSession:
             return outcome
         node = outcome.environment.node
         with self.bench.runs.judged(node) as so_far:
-            judgement = common_shift.without_common_shift(outcome.judgement, so_far, node)
+            judgement = common_shift.with_common_shift(outcome.judgement, so_far, node)
             is_judged = judgement is outcome.judgement and judgement.throughput.change is not None
             # A slowdown that is expected has another cause, and fails nothing
             if is_judged and judgement.known is not KnownState.KNOWN:

@@ -170,7 +170,7 @@ class Settings:
             values["runs"] = min(declared.runs, values["max_runs"])
         if {"iterations", "warmup"} & set(values):
             values["declared_window"] = declared.window
-        if self.place.share is not None:
+        if self.place.node_part is not None:
             # All nodes must launch equally often, and only node 0 could see a verdict coming
             values |= {"adaptive": False, "max_runs": values.get("runs", declared.runs)}
         return replace(declared, **values)

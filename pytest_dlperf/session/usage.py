@@ -16,7 +16,7 @@ def check_together(settings: Settings, *, processes: object) -> None:
     ``processes`` is true if pytest-xdist was asked for.
     """
     to_history.check_usage(settings)
-    if settings.place.share is not None and processes:
+    if settings.place.node_part is not None and processes:
         raise UsageError(
             "--dlperf-node-rank runs the cases of all nodes in one order, and the processes of "
             "pytest-xdist have none; leave -n out"

@@ -99,9 +99,9 @@ def test_since_is_a_time_wherever_its_clock_is(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("series", CASE, "--since=yesterday"), "--since: 'yesterday' is no time"),
-        (("series", CASE, "--since=2026-13-01"), "is no time"),
-        (("series", CASE, "--since=0001-01-01T00:00:00+10:00"), "is no time"),
+        (("series", CASE, "--since=yesterday"), "--since: 'yesterday' is not a time"),
+        (("series", CASE, "--since=2026-13-01"), "is not a time"),
+        (("series", CASE, "--since=0001-01-01T00:00:00+10:00"), "is not a time"),
         (("series", CASE, "--since=2026-09-03T02:00"), "has no offset"),
         (("series", CASE, "--last=-5"), "--last=-5: give a whole number, 0 or more"),
         (("series", CASE, "--last=x"), "--last=x: give a whole number, 0 or more"),

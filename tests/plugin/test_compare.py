@@ -142,7 +142,7 @@ def test_a_program_that_marks_its_steps(checkout: Checkout):
     ("arguments", "code", "message"),
     [
         (("--a=HEAD", "--b=A=1"), 2, "either --suite NAME, or the words of a training"),
-        (("--a=A=1 B", "--b=HEAD", "--suite=net"), 2, "--a=A=1 B: 'B' sets no variable"),
+        (("--a=A=1 B", "--b=HEAD", "--suite=net"), 2, "--a=A=1 B: 'B' does not set a variable"),
         (("--a=HEAD", "--b=A=1", "--suite=other"), 2, "known are net"),
         (("--a=HEAD", "--b=A=1", "--suite=net", "--precision=amp"), 2, "no case of torch in amp"),
         (("--a=HEAD", "--b=A=1", "--launcher=ssh", "--", "x"), 2, "--launcher=ssh: known are"),

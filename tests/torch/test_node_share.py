@@ -57,7 +57,7 @@ def test_node_0_judges_what_both_nodes_measured(folder: Folder):
     [helper] = outcomes
     assert helper["share_done"] is True
     assert helper["judgement"]["verdict"] == "not-run"
-    assert "the share of node 1 is done (1 run of 2n1c)" in helper["judgement"]["reason"]
+    assert "the part of node 1 is done (1 run of 2n1c)" in helper["judgement"]["reason"]
     assert helper["measurement"] is None
     assert "1n1c has no share for node 1" in output
 

@@ -12,7 +12,7 @@ from pytest_dlperf.core.case import CaseId
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import Problem, RunSummary
-from pytest_dlperf.judge.log_verdict import LogSide, LogRun
+from pytest_dlperf.judge.log_verdict import LogRun, LogSide
 from pytest_dlperf.judge.numbers import Numbers
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome, results_from_json
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import Judgement, Rule
-from pytest_dlperf.flow.offline.rates import Training, side_of, side_of_logs, numbers_of_side
+from pytest_dlperf.flow.offline.rates import Training, numbers_of_side, side_of, side_of_logs
 from pytest_dlperf.judge.log_verdict import LogSide, judge_logs
 from pytest_dlperf.judge.numbers import Numbers, judge_numbers, judge_pairs
 from pytest_dlperf.judge.verdict import judge
@@ -202,15 +202,15 @@ def _of_logs(results: Sequence[LogResult], named: _Named, text: str) -> dict[str
             problems = "; ".join(problem.message for problem in result.problems)
             raise UsageError(f"{result.path}: no throughput: {problems}")
         groups[key_of(result, named.root, named=not named.listed)].append(result)
-    arms = {key: side_of_logs(group, text) for key, group in groups.items()}
+    found = {key: side_of_logs(group, text) for key, group in groups.items()}
     beyond_one, beyond_others = _implausible(groups)
     return {
         key: replace(
-            arm,
-            problems=(*arm.problems, *beyond_one[key]),
+            side,
+            problems=(*side.problems, *beyond_one[key]),
             remarks=(*_of_group(groups[key], named), *beyond_others[key]),
         )
-        for key, arm in arms.items()
+        for key, side in found.items()
     }
 
 

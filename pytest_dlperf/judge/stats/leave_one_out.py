@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pytest_dlperf.core.baseline import Session
-from pytest_dlperf.core.checked import Rate
+from pytest_dlperf.core.findings import Rate
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.noise import Prior
 from pytest_dlperf.core.verdict import GOOD, Comparison, Rule, Verdict

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.core.node_effect import NodeEffect, NodeEffects
+from pytest_dlperf.core.findings import NodeEffect, NodeEffects
 from pytest_dlperf.judge.stats.suite_sessions import Stamp, suite_sessions
 
 if TYPE_CHECKING:

@@ -47,8 +47,9 @@ class TorchrunLauncher:
                 # Keeps a node that is at another case or run from joining this one.
                 f"--rdzv-id={case.id}-{workdir.name}",
             )
-            if target.share is not None:
-                rendezvous += (f"--rdzv-conf=timeout={join_timeout_s(case, target.share):.0f}",)
+            if target.node_part is not None:
+                timeout_s = join_timeout_s(case, target.node_part)
+                rendezvous += (f"--rdzv-conf=timeout={timeout_s:.0f}",)
         return (
             *_torchrun(target),
             *rendezvous,

@@ -45,10 +45,10 @@ def header(config: pytest.Config, session: PerfSession, owned: Sequence[str]) ->
     place = settings.place
     if place.foreign:
         lines.append(f"dlperf: ranks start {place.words}")
-    if place.share is not None:
+    if (part := place.node_part) is not None:
         lines.append(
-            f"dlperf: share of node {place.share.node_rank}, which meets the others at "
-            f"{place.share.master_addr}:{place.share.master_port}; node 0 judges, by what all "
+            f"dlperf: part of node {part.node_rank}, which meets the others at "
+            f"{part.master_addr}:{part.master_port}; node 0 judges, by what all "
             f"ranks write to {settings.workdir}"
         )
     if settings.against is not None:

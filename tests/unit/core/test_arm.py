@@ -80,7 +80,7 @@ def test_settings():
         ("main..topic", "not an arm"),
         ("my branch", "not an arm"),
         ("A=1 A=2", "A is set twice"),
-        ("A=1 =2", "sets no variable"),
+        ("A=1 =2", "does not set a variable"),
         ("A='1", "quote it"),
         ("DLPERF_RUN=/x", "is set for the ranks by this tool"),
     ],

@@ -115,7 +115,7 @@ def test_the_parts_of_an_id_are_those_of_the_case():
 
 @pytest.mark.parametrize("text", ["", "tsm", "tsm-torch-amp-16-1n8g", "tsm-torch-amp-bs16-8g"])
 def test_what_is_no_id(text: str):
-    with pytest.raises(UsageError, match=r"no case id|unknown layout"):
+    with pytest.raises(UsageError, match=r"not a case id|unknown layout"):
         CaseId.parse(text)
 
 

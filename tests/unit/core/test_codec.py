@@ -286,7 +286,7 @@ def changed(where: tuple[str, ...], value: Any) -> dict[str, Any]:
         (("judgement", "metrics"), {"speedup": {"now": "1"}}, "now: expected float, found '1'"),
         (("case", "layout"), "8g", "case.layout: unknown layout '8g'"),
         (("case", "precision"), "fp8", "unknown precision 'fp8'"),
-        (("case", "loss"), "rises", "case.loss: 'rises' is none of"),
+        (("case", "loss"), "rises", "case.loss: 'rises' is not one of"),
         (("case", "protocol", "warmup"), 150, "not below the 150 iterations"),
         (("case", "batch_size_per_device"), True, "expected int, found True"),
         (("case",), ["tsm"], "case: expected an object, found ['tsm']"),

@@ -16,7 +16,7 @@ def test_times_as_people_write_them(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "45", "45 m", "m", "-5m", "0s", "5d", "1e3s", "5m!"])
 def test_what_is_no_time(text: str) -> None:
-    with pytest.raises(UsageError, match="is no time; write 45m"):
+    with pytest.raises(UsageError, match="is not a duration; write 45m"):
         parse_duration(text, what="--dlperf-budget")
 
 

@@ -24,7 +24,7 @@ def test_what_is_no_host(text: str):
 
 
 def test_a_host_listed_twice():
-    with pytest.raises(UsageError, match="n1 stands twice"):
+    with pytest.raises(UsageError, match="n1 is listed twice"):
         parse_hosts("n1:8,n2:8,n1:4")
 
 
@@ -45,7 +45,7 @@ def test_a_hostfile_has_a_line_for_each():
     assert parse_hostfile(text) == (
         Host(name="n1", devices=8), Host(name="n2", devices=4), Host(name="10.0.0.3", devices=2),
     )  # fmt: skip
-    with pytest.raises(UsageError, match="'n1;reboot:8' is no host"):
+    with pytest.raises(UsageError, match="'n1;reboot:8' is not a host"):
         parse_hostfile("n1;reboot slots=8")
     with pytest.raises(UsageError, match="names no host"):
         parse_hostfile("# none\n")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.place import Place, Share
+from pytest_dlperf.core.place import NodePart, Place
 
 FOLDERS = {"workdir": "/w/.dlperf", "rootdir": "/w"}
 
@@ -44,17 +44,17 @@ def test_a_prefix_that_no_shell_would_take():
 
 
 def test_a_share():
-    assert Share.parse(None, None) is None
-    share = Share.parse("3", "10.11.0.2:29500")
-    assert share == Share(node_rank=3, master_addr="10.11.0.2", master_port=29500)
-    assert Share.parse("0", "[::1]:29500") == Share(
+    assert NodePart.parse(None, None) is None
+    part = NodePart.parse("3", "10.11.0.2:29500")
+    assert part == NodePart(node_rank=3, master_addr="10.11.0.2", master_port=29500)
+    assert NodePart.parse("0", "[::1]:29500") == NodePart(
         node_rank=0, master_addr="[::1]", master_port=29500
     )
 
 
 def test_nodes_of_one_training_share_a_folder_and_others_do_not():
     names = {
-        Share(node_rank=rank, master_addr=address, master_port=port).name
+        NodePart(node_rank=rank, master_addr=address, master_port=port).name
         for rank, address, port in [(0, "a", 1), (1, "a", 1), (0, "[fe80::1]", 1), (0, "a", 2)]
     }
     assert names == {"nodes-a-1", "nodes-a-2", "nodes-fe80..1-1"}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_dlperf.core.scaling import most_different
+from pytest_dlperf.core.stretch import most_different
 
 
 def test_the_stretch_that_differs_is_found_and_told():

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
-from pytest_dlperf.judge.common_shift import common_shift, without_common_shift
+from pytest_dlperf.judge.common_shift import common_shift, with_common_shift
 
 
 def found(
@@ -60,12 +60,12 @@ def test_cases_that_are_slower_alike_share_a_shift():
 )
 def test_all_else_is_no_shared_shift(so_far: list[Comparison]):
     assert common_shift(so_far) is None
-    assert without_common_shift(judged(-0.2), so_far, "n1").verdict is Verdict.REGRESSED
+    assert with_common_shift(judged(-0.2), so_far, "n1").verdict is Verdict.REGRESSED
 
 
 @pytest.mark.parametrize("verdict", [Verdict.REGRESSED, Verdict.INCONCLUSIVE])
 def test_what_follows_is_incomparable_and_names_the_shift(verdict: Verdict):
-    now = without_common_shift(judged(-0.19, verdict), ALIKE, "n1")
+    now = with_common_shift(judged(-0.19, verdict), ALIKE, "n1")
     assert now.verdict is Verdict.INCOMPARABLE
     assert now.throughput.change is None
     assert now.throughput.now == 90.0
@@ -76,18 +76,18 @@ def test_what_follows_is_incomparable_and_names_the_shift(verdict: Verdict):
 def test_what_no_slower_machine_does_stays_regressed():
     slow = judged(-0.19)
     memory = replace(slow, metrics={"peak_memory": found(0.5)})
-    assert without_common_shift(memory, ALIKE, "n1") is memory
+    assert with_common_shift(memory, ALIKE, "n1") is memory
     certified = replace(slow, throughput=found(-0.19, Verdict.PASSED))
-    assert without_common_shift(certified, ALIKE, "n1") is certified
+    assert with_common_shift(certified, ALIKE, "n1") is certified
     speedup = replace(slow, metrics={"speedup": found(-0.19)})
-    assert without_common_shift(speedup, ALIKE, "n1").verdict is Verdict.INCOMPARABLE
+    assert with_common_shift(speedup, ALIKE, "n1").verdict is Verdict.INCOMPARABLE
 
 
 def test_a_case_that_is_much_slower_is_not_explained():
-    assert without_common_shift(judged(-0.40), ALIKE, "n1").verdict is Verdict.REGRESSED
+    assert with_common_shift(judged(-0.40), ALIKE, "n1").verdict is Verdict.REGRESSED
 
 
 @pytest.mark.parametrize("verdict", [Verdict.PASSED, Verdict.ERROR, Verdict.UNSTEADY])
 def test_what_is_certified_or_was_not_judged_is_left_alone(verdict: Verdict):
     before = judged(-0.19, verdict)
-    assert without_common_shift(before, ALIKE, "n1") is before
+    assert with_common_shift(before, ALIKE, "n1") is before

@@ -117,9 +117,9 @@ def test_a_case_without_one_is_left_alone() -> None:
     ("value", "words"),
     [
         ({"issue": "#1", "change": "-4%"}, "give issue, until and change"),
-        ({"issue": "#1", "until": "soon", "change": "-4%"}, "until 'soon' is no date"),
+        ({"issue": "#1", "until": "soon", "change": "-4%"}, "until 'soon' is not a date"),
         ({"issue": "", "until": "2027-01-31", "change": "-4%"}, "issue is empty"),
-        ({"issue": "#1", "until": "2027-01-31", "change": "4%"}, "is no slowdown"),
+        ({"issue": "#1", "until": "2027-01-31", "change": "4%"}, "is not a slowdown"),
         ({"issue": "#1", "until": "2027-01-31", "change": "-4"}, "write 4% instead"),
         ({"issue": "#1", "until": "2027-01-31", "change": "-100%"}, "between -100 % and 0"),
         ("-4%", "give issue, until and change"),

@@ -8,7 +8,7 @@ import pytest
 from pytest_dlperf.cases.marker import expand
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import UnknownNameError, UsageError
-from pytest_dlperf.core.place import Share
+from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.launch.base import Target, collective_timeout_s
 from pytest_dlperf.launch.plan import make_plan
 from pytest_dlperf.worker import arguments
@@ -61,8 +61,8 @@ def test_several_nodes_name_a_rendezvous():
 
 
 def test_a_share_has_its_place_in_the_command_and_its_records_in_the_shared_folder():
-    share = Share(node_rank=2, master_addr="10.11.0.2", master_port=29500)
-    target = replace(TARGET, share=share, shared_records=Path("/nfs/c"))
+    part = NodePart(node_rank=2, master_addr="10.11.0.2", master_port=29500)
+    target = replace(TARGET, node_part=part, shared_records=Path("/nfs/c"))
     plan = make_plan(case("4n8g", timeout_s=100.0, runs=3), target, Path("/runs/run2"))
     assert "--node-rank=2" in plan.argv
     assert "--master-addr=10.11.0.2" in plan.argv
@@ -76,7 +76,7 @@ def test_a_share_has_its_place_in_the_command_and_its_records_in_the_shared_fold
 
 
 def test_a_launcher_of_one_node_has_no_share():
-    target = replace(TARGET, share=Share(node_rank=0, master_addr="a", master_port=1))
+    target = replace(TARGET, node_part=NodePart(node_rank=0, master_addr="a", master_port=1))
     with pytest.raises(UsageError, match="launcher 'local' starts all nodes from the first"):
         make_plan(case("1n1c"), target, Path("/runs/r1"))
 

@@ -11,7 +11,7 @@ import pytest
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.flow.user_program import summarise_program
-from pytest_dlperf.measure.nodes import check_share
+from pytest_dlperf.measure.nodes import check_node_part
 from tests.helpers.record_files import case, marked_records, without, write
 
 
@@ -29,7 +29,7 @@ def test_a_program_that_fails_after_its_steps_is_an_error(tmp_path: Path, code: 
         summarise_program(program(), run)
     assert "every rank had trained its 20 iterations before" in str(caught.value)
     with pytest.raises(CaseError, match=words):
-        check_share(program(), run, 0)
+        check_node_part(program(), run, 0)
 
 
 def test_a_program_that_never_ends_is_an_error(tmp_path: Path):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.measure.nodes import await_other_nodes, check_share, ranks_of
+from pytest_dlperf.measure.nodes import await_other_nodes, check_node_part, ranks_of
 from tests.helpers import record_files
 
 CASE = record_files.case("3n2c")
@@ -46,6 +46,6 @@ def test_nothing_is_waited_for_after_a_failure(tmp_path: Path):
 
 def test_a_share_is_done_when_its_own_ranks_are(tmp_path: Path):
     run = record_files.write(tmp_path, ALL[2:4])
-    check_share(CASE, run, 1)
+    check_node_part(CASE, run, 1)
     with pytest.raises(CaseError, match="rank 0 never started"):
-        check_share(CASE, run, 0)
+        check_node_part(CASE, run, 0)

@@ -13,7 +13,7 @@ from pytest_dlperf.core.arm import RefArm
 from pytest_dlperf.core.case import FRAMEWORKS, Protocol
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.hosts import Host
-from pytest_dlperf.core.place import Share
+from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.core.scheduling import IN_JOB
 from pytest_dlperf.core.verdict import BAD, NOT_JUDGED, Rule, Verdict
 from pytest_dlperf.session import options
@@ -52,7 +52,7 @@ def test_without_options_a_setting_is_what_is_declared(tmp_path: Path):
     assert settings.protocol_for(Protocol()) == Protocol()
     assert settings.fail_on == BAD
     assert settings.rendezvous == "static"
-    assert settings.place.share is None
+    assert settings.place.node_part is None
     assert not settings.place.foreign
     assert settings.rootdir == tmp_path
 
@@ -110,13 +110,13 @@ TOGETHER: dict[str, tuple[tuple[str, ...], Any]] = {
     "node-rank": (
         ("--dlperf-node-rank=1", "--dlperf-master=a:1"),
         lambda s: (
-            s.place.share == Share(node_rank=1, master_addr="a", master_port=1)
+            s.place.node_part == NodePart(node_rank=1, master_addr="a", master_port=1)
             and not s.protocol_for(Protocol()).adaptive
         ),
     ),
     "master": (
         ("--dlperf-node-rank=0", "--dlperf-master=b:2"),
-        lambda s: (s.place.share.master_addr, s.place.share.master_port) == ("b", 2),
+        lambda s: (s.place.node_part.master_addr, s.place.node_part.master_port) == ("b", 2),
     ),
     **{
         name: ((f"--dlperf-{name}={value}", "--dlperf-scheduler=slurm"), holds)
@@ -196,9 +196,9 @@ SLURM = "--dlperf-scheduler=slurm"
         ("--dlperf-min-effect=100%", "must be below 100 %"),
         ("--dlperf-baselines=file", "is not a directory"),
         ("--dlperf-json=file/r.json", "cannot be written"),
-        ("--dlperf-hosts=n1:8,n1:8", "n1 stands twice"),
-        ("--dlperf-hosts=n1", "is no host with its devices"),
-        ("--dlperf-hosts=n1:8;reboot", "is no host with its devices"),
+        ("--dlperf-hosts=n1:8,n1:8", "n1 is listed twice"),
+        ("--dlperf-hosts=n1", "is not a host with its devices"),
+        ("--dlperf-hosts=n1:8;reboot", "is not a host with its devices"),
         ("--dlperf-rendezvous=etcd", "known are static, c10d"),
         ("--dlperf-env=A=b", "give names alone"),
         ("--dlperf-busy-gpus=kill", "--dlperf-busy-gpus=kill: known are wait, refuse, ignore"),
@@ -208,14 +208,14 @@ SLURM = "--dlperf-scheduler=slurm"
         # The other arm of pairs
         ("--dlperf-against=", "it is empty"),
         ("--dlperf-against=--force", "not an arm"),
-        ("'--dlperf-against=A=1 B'", "'B' sets no variable"),
+        ("'--dlperf-against=A=1 B'", "'B' does not set a variable"),
         ("--dlperf-against=PYTHONPATH=x", "is set for the ranks by this tool"),
         ("--dlperf-against=HEAD --update-baselines", "--update-baselines stores"),
         ("--dlperf-against=HEAD --dlperf-published", "--dlperf-published judges"),
         ("--dlperf-against=torch==2.1 --dlperf-prefix=box", "cannot be changed from here"),
         # Time
-        ("--dlperf-budget=45", "--dlperf-budget: '45' is no time; write 45m"),
-        ("--dlperf-budget=-5m", "is no time"),
+        ("--dlperf-budget=45", "--dlperf-budget: '45' is not a duration; write 45m"),
+        ("--dlperf-budget=-5m", "is not a duration"),
         ("--dlperf-budget=5m --dlperf-node-rank=0 --dlperf-master=h:1", "launch equally"),
         # Logs
         ("--dlperf-from-logs=nowhere", "is not a directory"),
@@ -234,7 +234,7 @@ SLURM = "--dlperf-scheduler=slurm"
         ("--dlperf-jobs=2", "name their scheduler with --dlperf-scheduler"),
         (f"{SLURM} --dlperf-jobs=0", "--dlperf-jobs=0: give a whole number"),
         (f'{SLURM} "--dlperf-slurm=\'x"', "No closing quotation"),
-        (f"{SLURM} --dlperf-queue-timeout=5", "'5' is no time"),
+        (f"{SLURM} --dlperf-queue-timeout=5", "'5' is not a duration"),
         (f"{SLURM} --dlperf-budget=5m", "jobs run at once"),
         (f"{SLURM} -n2", "leave -n of pytest-xdist out"),
         ("--dlperf-scheduler=kubernetes", "kubectl apply does that"),

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.core.errors import CaseError, UsageError
-from pytest_dlperf.core.place import Share
+from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.launch.node_part import SharedFolder, fill_in
 
-SHARE = Share(node_rank=1, master_addr="10.0.0.1", master_port=29500)
+PART = NodePart(node_rank=1, master_addr="10.0.0.1", master_port=29500)
 
 
 def node(folder: Path, rank: int) -> SharedFolder:
@@ -18,12 +18,12 @@ def node(folder: Path, rank: int) -> SharedFolder:
 
 def test_the_place_of_a_node_is_filled_in():
     argv = ("launch", "--rank=${NODE_RANK}", "--master=${MASTER_ADDR}:${MASTER_PORT}", "x")
-    assert fill_in(argv, SHARE, what="l") == ("launch", "--rank=1", "--master=10.0.0.1:29500", "x")
+    assert fill_in(argv, PART, what="l") == ("launch", "--rank=1", "--master=10.0.0.1:29500", "x")
 
 
 def test_a_launcher_that_starts_all_nodes_has_no_share():
     with pytest.raises(UsageError, match="c: launcher 'mpirun' starts all nodes"):
-        fill_in(("mpirun", "--host", "${HOSTS}"), SHARE, what="c: launcher 'mpirun'")
+        fill_in(("mpirun", "--host", "${HOSTS}"), PART, what="c: launcher 'mpirun'")
 
 
 def test_a_node_that_stops_tells_the_others_why(tmp_path: Path):
