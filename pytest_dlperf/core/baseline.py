@@ -62,7 +62,7 @@ class Session:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Level:
+class ReplacedLevel:
     """A level that was replaced: its sessions, when, and why."""
 
     replaced: str
@@ -84,7 +84,7 @@ class Baseline:
     #: None for published numbers, whose conditions are in ``facts``, in words.
     conditions: Conditions | None
     source: Source = field(default_factory=Source)
-    history: tuple[Level, ...] = ()
+    history: tuple[ReplacedLevel, ...] = ()
     #: The fixed level that slow drift is measured against: the first one accepted, or that of a
     #: release. None in files that are older than anchors.
     anchor: Session | None = None

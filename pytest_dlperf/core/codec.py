@@ -46,11 +46,6 @@ def decode(kind: type[T], value: Any, where: str = "") -> T:
     return result
 
 
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
-
-
 def _decode(kind: Any, value: Any, where: str) -> Any:
     if kind is Any:
         return value
@@ -154,3 +149,8 @@ def _scalar(kind: Any, value: Any, where: str) -> Any:
     if kind is float and not math.isfinite(value):
         raise DecodeError(f"{where}: {value} is not a finite number")
     return value
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)

@@ -8,13 +8,6 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def lookup(kind: str, name: str, table: Mapping[str, T]) -> T:
-    """Return ``table[name]``; raise ``UnknownNameError`` that lists what is known."""
-    if name not in table:
-        raise UnknownNameError(kind, name, tuple(table))
-    return table[name]
-
-
 class DlperfError(Exception):
     """Base of every error that this package raises on purpose."""
 
@@ -55,3 +48,10 @@ class UpdateRefusedError(DlperfError):
 
 class HistoryError(DlperfError):
     """A history cannot be read or written, or is not what it claims to be."""
+
+
+def lookup(kind: str, name: str, table: Mapping[str, T]) -> T:
+    """Return ``table[name]``; raise ``UnknownNameError`` that lists what is known."""
+    if name not in table:
+        raise UnknownNameError(kind, name, tuple(table))
+    return table[name]

@@ -1,4 +1,4 @@
-"""How the command line says that ranks start: interpreter, prefix, this node's part."""
+"""Where ranks start, by the command line: interpreter, prefix command, this node's part."""
 
 from __future__ import annotations
 
@@ -14,27 +14,8 @@ _ASSIGNMENT: Final = re.compile(
     r"(--[a-z-]*env(?:ironment)?=|-e)?([A-Za-z_][A-Za-z0-9_]*)=(.+)", re.S
 )
 #: Prefixes of variables that configure a training and are never secret.
-_TELLING: Final = ("CUDA_", "FLAGS_", "KMP_", "MKL_", "OMP_", "TF_XLA_")
+_NEVER_SECRET: Final = ("CUDA_", "FLAGS_", "KMP_", "MKL_", "OMP_", "TF_XLA_")
 MASK: Final = "…"
-
-
-def masked(command: str) -> str:
-    """Return a command for people, with the values of the variables that it sets masked.
-
-    It is unchanged where it sets none. Raises ``ValueError`` for an unclosed quotation.
-    """
-    words = shlex.split(command)
-    shown = [_masked_word(word) for word in words]
-    return command.strip() if shown == [shlex.quote(w) for w in words] else " ".join(shown)
-
-
-def _masked_word(word: str) -> str:
-    match = _ASSIGNMENT.fullmatch(word)
-    if match is None or match[2].startswith(_TELLING):
-        return shlex.quote(word)
-    return f"{match[1] or ''}{match[2]}={MASK}"
-
-
 #: Prefix of the name of a folder that several nodes share.
 SHARED: Final = "nodes-"
 
@@ -127,3 +108,20 @@ class Place:
         if self.prefix:
             return f"behind the prefix {self.prefix_text!r} with {self.python}"
         return f"with {self.python}"
+
+
+def masked(command: str) -> str:
+    """Return a command for people, with the values of the variables that it sets masked.
+
+    It is unchanged where it sets none. Raises ``ValueError`` for an unclosed quotation.
+    """
+    words = shlex.split(command)
+    shown = [_masked_word(word) for word in words]
+    return command.strip() if shown == [shlex.quote(w) for w in words] else " ".join(shown)
+
+
+def _masked_word(word: str) -> str:
+    match = _ASSIGNMENT.fullmatch(word)
+    if match is None or match[2].startswith(_NEVER_SECRET):
+        return shlex.quote(word)
+    return f"{match[1] or ''}{match[2]}={MASK}"

@@ -37,11 +37,6 @@ class Shift:
         return abs(change - self.size) <= abs(self.size) + tolerance
 
 
-def _logs(sides: Sequence[Mapping[str, float]], name: str) -> list[float]:
-    rates = [side[name] for side in sides if name in side]
-    return [math.log(rate) for rate in rates if math.isfinite(rate) and rate > 0]
-
-
 def moved(measurement: Measurement, stored: Sequence[Session], device: DeviceKind) -> Shift | None:
     """Return the largest shift that is beyond the canary's own noise, or None.
 
@@ -88,3 +83,8 @@ def _shifts(
         if abs(size) > max(math.log1p(margin), _SPREADS * noise):
             shifts.append(Shift(name=name, size=size, node=node))
     return shifts
+
+
+def _logs(sides: Sequence[Mapping[str, float]], name: str) -> list[float]:
+    rates = [side[name] for side in sides if name in side]
+    return [math.log(rate) for rate in rates if math.isfinite(rate) and rate > 0]

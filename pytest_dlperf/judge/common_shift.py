@@ -18,19 +18,6 @@ _FEWEST: Final = 2
 _JUDGED: Final = GOOD | {Verdict.REGRESSED, Verdict.INCONCLUSIVE}
 
 
-def common_shift(so_far: Sequence[Comparison]) -> tuple[float, float] | None:
-    """Return the interval of the change that all of ``so_far`` may share; None if they do not.
-
-    They are the first cases that the session judged on one node: at least two, each certainly
-    slower and by more than its tolerance, with intervals that overlap.
-    """
-    if len(so_far) < _FEWEST or not all(_is_slow(one) for one in so_far):
-        return None
-    intervals = [one.interval for one in so_far if one.interval is not None]
-    low, high = max(low for low, _ in intervals), min(high for _, high in intervals)
-    return (low, high) if low <= high else None
-
-
 def with_common_shift(judged: Judgement, so_far: Sequence[Comparison], node: str) -> Judgement:
     """Return ``judged``, or ``incomparable`` if it shares the shift of the cases before it.
 
@@ -55,6 +42,19 @@ def with_common_shift(judged: Judgement, so_far: Sequence[Comparison], node: str
     )
     unknown = replace(found, change=None, interval=None, sees=None, verdict=Verdict.INCOMPARABLE)
     return Judgement(verdict=Verdict.INCOMPARABLE, reason=reason, throughput=unknown)
+
+
+def common_shift(so_far: Sequence[Comparison]) -> tuple[float, float] | None:
+    """Return the interval of the change that all of ``so_far`` may share; None if they do not.
+
+    They are the first cases that the session judged on one node: at least two, each certainly
+    slower and by more than its tolerance, with intervals that overlap.
+    """
+    if len(so_far) < _FEWEST or not all(_is_slow(one) for one in so_far):
+        return None
+    intervals = [one.interval for one in so_far if one.interval is not None]
+    low, high = max(low for low, _ in intervals), min(high for _, high in intervals)
+    return (low, high) if low <= high else None
 
 
 def _is_slow(one: Comparison) -> bool:

@@ -19,64 +19,6 @@ _TAIL: Final = 0.05
 _POWER: Final = 1.645
 
 
-def learnt_tolerance(metric: Metric, rule: Rule, spent: Spending) -> float:
-    """Return the tolerance at which an unchanged case is certified 19 times in 20.
-
-    From stored sessions and the prior alone: noise of the judged runs must not widen it.
-    """
-    found = expected_spread(metric.planned, metric.stored, metric.prior)
-    return tolerance_for(found, rule, spent, metric.sign)
-
-
-def tolerance_for(expected: Spread, rule: Rule, spent: Spending, sign: int = 1) -> float:
-    """Return the tolerance that a session of the expected spread needs."""
-    needed = expected.reach(rule.alpha * spent.certify) + _POWER * expected.se
-    return max(rule.tolerance_min, share_of(needed, sign))
-
-
-def is_certainly_slower(found: Contrast, rule: Rule, spent: Spending, sign: int = 1) -> bool:
-    """Whether a change for the worse beyond ``min_effect`` is shown, at the suite's error rate."""
-    reach = found.alarm_reach(alarm_alpha(rule, spent))
-    return found.shift + reach < -margin(rule.min_effect, sign)
-
-
-def verdict_of(
-    found: Contrast,
-    tolerance: float,
-    rule: Rule,
-    spent: Spending,
-    *,
-    sign: int = 1,
-    floor: float | None = None,
-) -> Verdict:
-    """Return the verdict on a contrast by its two margins; see ``Metric`` for sign and floor."""
-    reach = found.alarm_reach(alarm_alpha(rule, spent))
-    if found.shift - reach > margin(rule.min_effect, -sign):
-        return Verdict.IMPROVED
-    worse = is_certainly_slower(found, rule, spent, sign)
-    if floor is not None:
-        worse = worse and found.shift < -margin(floor, sign)
-        if worse:
-            return Verdict.REGRESSED
-    if found.certified(rule.alpha * spent.certify) > -margin(tolerance, sign):
-        return Verdict.PASSED
-    return Verdict.REGRESSED if worse else Verdict.INCONCLUSIVE
-
-
-def interval_of(found: Contrast, sign: int = 1) -> tuple[float, float]:
-    """Return the two-sided 90 % interval of now / before - 1."""
-    ends = sorted(change_of(sign * end) for end in (found.lower(_TAIL), found.upper(_TAIL)))
-    return ends[0], ends[1]
-
-
-def seen_by(
-    found: Contrast, rule: Rule, spent: Spending, *, sign: int = 1, floor: float | None = None
-) -> float:
-    """Return the smallest change for the worse, a share, that this contrast can detect."""
-    seen = found.alarm_reach(alarm_alpha(rule, spent))
-    return share_of(max(seen + margin(rule.min_effect, sign), margin(floor or 0.0, sign)), sign)
-
-
 def compare(metric: Metric, tolerance: float, rule: Rule, spent: Spending) -> Comparison:
     """Judge one metric by its levels, now and stored."""
     found = contrast([metric.now], metric.stored, metric.prior)
@@ -113,3 +55,61 @@ def comparison_of(
         p_regressed=found.p_below(-margin(rule.min_effect, sign)),
         p_passed=found.p_above(-margin(tolerance, sign)),
     )
+
+
+def verdict_of(
+    found: Contrast,
+    tolerance: float,
+    rule: Rule,
+    spent: Spending,
+    *,
+    sign: int = 1,
+    floor: float | None = None,
+) -> Verdict:
+    """Return the verdict on a contrast by its two margins; see ``Metric`` for sign and floor."""
+    reach = found.alarm_reach(alarm_alpha(rule, spent))
+    if found.shift - reach > margin(rule.min_effect, -sign):
+        return Verdict.IMPROVED
+    worse = is_certainly_slower(found, rule, spent, sign)
+    if floor is not None:
+        worse = worse and found.shift < -margin(floor, sign)
+        if worse:
+            return Verdict.REGRESSED
+    if found.certified(rule.alpha * spent.certify) > -margin(tolerance, sign):
+        return Verdict.PASSED
+    return Verdict.REGRESSED if worse else Verdict.INCONCLUSIVE
+
+
+def is_certainly_slower(found: Contrast, rule: Rule, spent: Spending, sign: int = 1) -> bool:
+    """Whether a change for the worse beyond ``min_effect`` is shown, at the suite's error rate."""
+    reach = found.alarm_reach(alarm_alpha(rule, spent))
+    return found.shift + reach < -margin(rule.min_effect, sign)
+
+
+def interval_of(found: Contrast, sign: int = 1) -> tuple[float, float]:
+    """Return the two-sided 90 % interval of now / before - 1."""
+    ends = sorted(change_of(sign * end) for end in (found.lower(_TAIL), found.upper(_TAIL)))
+    return ends[0], ends[1]
+
+
+def seen_by(
+    found: Contrast, rule: Rule, spent: Spending, *, sign: int = 1, floor: float | None = None
+) -> float:
+    """Return the smallest change for the worse, a share, that this contrast can detect."""
+    seen = found.alarm_reach(alarm_alpha(rule, spent))
+    return share_of(max(seen + margin(rule.min_effect, sign), margin(floor or 0.0, sign)), sign)
+
+
+def learnt_tolerance(metric: Metric, rule: Rule, spent: Spending) -> float:
+    """Return the tolerance at which an unchanged case is certified 19 times in 20.
+
+    From stored sessions and the prior alone: noise of the judged runs must not widen it.
+    """
+    found = expected_spread(metric.planned, metric.stored, metric.prior)
+    return tolerance_for(found, rule, spent, metric.sign)
+
+
+def tolerance_for(expected: Spread, rule: Rule, spent: Spending, sign: int = 1) -> float:
+    """Return the tolerance that a session of the expected spread needs."""
+    needed = expected.reach(rule.alpha * spent.certify) + _POWER * expected.se
+    return max(rule.tolerance_min, share_of(needed, sign))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from pytest_dlperf.core.baseline import OBSERVED_KNOWN, Baseline, Level, Session
+from pytest_dlperf.core.baseline import OBSERVED_KNOWN, Baseline, ReplacedLevel, Session
 from pytest_dlperf.core.errors import UpdateRefusedError
 from pytest_dlperf.core.measurement import CUT_SHORT, Measurement
 from pytest_dlperf.core.outcome import Outcome
@@ -234,7 +234,9 @@ def apply(
         return created, "created"
     is_new_level = verdict in _NEW_LEVEL and not is_observed
     if is_new_level or measurement.conditions != baseline.conditions:
-        old = Level(replaced=today, reason=reason, unit=baseline.unit, sessions=baseline.sessions)
+        old = ReplacedLevel(
+            replaced=today, reason=reason, unit=baseline.unit, sessions=baseline.sessions
+        )
         replaced = replace(
             baseline,
             unit=measurement.unit,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_dlperf.core.baseline import Level, Session, Source
+from pytest_dlperf.core.baseline import ReplacedLevel, Session, Source
 from pytest_dlperf.core.errors import BaselineError
 from pytest_dlperf.store.baseline.store import BaselineStore
 from tests.helpers.baseline_builders import CASE_ID, MACHINE, PLACE, baseline, session
@@ -23,7 +23,7 @@ def store(tmp_path: Path) -> BaselineStore:
         baseline(
             session(35.5, 35.25, peak_memory_bytes=(8.0, 8.0), canary={"matmul": 3.0}, **SPEEDUP),
             history=(
-                Level(
+                ReplacedLevel(
                     replaced="2026-11-20T00:00:00Z",
                     reason="",
                     unit="samples",

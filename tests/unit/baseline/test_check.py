@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pytest_dlperf import cli
-from pytest_dlperf.core.baseline import Baseline, Level, Session, Source
+from pytest_dlperf.core.baseline import Baseline, ReplacedLevel, Session, Source
 from pytest_dlperf.report import checked_schema
 from pytest_dlperf.store.baseline.store import BaselineStore
 from tests.helpers.baseline_builders import CASE_ID, CONDITIONS, MACHINE, baseline, session
@@ -102,7 +102,9 @@ def test_a_rate_above_alpha_for_certain_exits_with_1(store, capsys):
 
 def test_levels_that_were_replaced_are_judged_among_themselves(store, capsys):
     old = tuple(replace(one, runs=tuple(2 * r for r in one.runs)) for one in sessions(1, 4))
-    level = Level(replaced="2026-11-20T00:00:00Z", reason="new", unit="samples", sessions=old)
+    level = ReplacedLevel(
+        replaced="2026-11-20T00:00:00Z", reason="new", unit="samples", sessions=old
+    )
     store.write(stored(8, *sessions(2, 2), history=(level,)))
     _, values = checked(store, capsys)
     (case,) = values["cases"]

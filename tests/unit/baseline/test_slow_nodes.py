@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pytest_dlperf import cli
-from pytest_dlperf.core.baseline import Level, Session
+from pytest_dlperf.core.baseline import ReplacedLevel, Session
 from pytest_dlperf.report import json_, nodes_schema
 from pytest_dlperf.store.baseline.store import BaselineStore
 from pytest_dlperf.store.baseline.stored_session import session_of
@@ -116,7 +116,7 @@ def test_injected_steps_and_other_conditions_are_no_slow_node(store, tmp_path, c
 
 
 def test_an_old_level_is_a_case_of_its_own(store, capsys):
-    old = Level(
+    old = ReplacedLevel(
         replaced="2026-10-01T00:00:00Z",
         reason="new driver",
         unit="samples",

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_dlperf.core.baseline import Baseline, Level, Session, Source
+from pytest_dlperf.core.baseline import Baseline, ReplacedLevel, Session, Source
 from pytest_dlperf.core.errors import BaselineError
 from pytest_dlperf.store.baseline.store import BaselineStore
 from tests.helpers.baseline_builders import CASE_ID, MACHINE, PLACE, baseline, session
@@ -221,7 +221,7 @@ def sessions(draw: st.DrawFn) -> Session:
 
 
 LEVELS = st.builds(
-    Level,
+    ReplacedLevel,
     replaced=st.just("2026-11-21T04:02:00Z"),
     reason=TEXT,
     sessions=st.lists(sessions(), min_size=1, max_size=2).map(tuple),
