@@ -23,7 +23,7 @@ from pytest_dlperf.flow.offline.from_logs import LogFolder, judge_by_logs
 from pytest_dlperf.flow.runner import Runner, stays_disturbed
 from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.expected import with_known
-from pytest_dlperf.judge.refusals import cut_short, never_measured, with_note
+from pytest_dlperf.judge.refusals import cut_short, marked_cut_short, never_measured
 from pytest_dlperf.judge.screen import more_runs
 from pytest_dlperf.measure.exhausted import file_words
 
@@ -222,7 +222,7 @@ def measure_and_judge(
             runner.is_cut_short(case, runs, wanted),
         )
         if is_short or (parent and runner.is_cut_short(parent, parents, of_parent)):
-            measurement = with_note(measurement, budget)
+            measurement = marked_cut_short(measurement, budget)
         judgement = judge(case, measurement, baseline, rule)
         if is_short:
             return measurement, cut_short(judgement, budget), runs[0][1]

@@ -58,7 +58,7 @@ def common_shift(so_far: Sequence[Comparison]) -> tuple[float, float] | None:
 
 
 def _is_slow(one: Comparison) -> bool:
-    """Whether a case is certainly slower: one that only looks slow does not fail by itself."""
+    """Whether a case is certainly slower, and by more than its tolerance."""
     if one.verdict is not Verdict.REGRESSED:
         return False
     if one.change is None or one.interval is None or one.tolerance is None:

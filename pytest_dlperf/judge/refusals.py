@@ -29,11 +29,6 @@ _SUPER_LINEAR: Final = 1.05
 NO_BASELINE: Final = "no baseline to judge against; store this measurement with --update-baselines"
 
 
-def _messages(measurement: Measurement, codes: frozenset[str]) -> str:
-    found = [problem.message for problem in measurement.problems if problem.code in codes]
-    return ", and ".join(message.strip().rstrip(".") for message in found)
-
-
 def disturbed(measurement: Measurement) -> str:
     """Return why the measurement stayed disturbed, or nothing."""
     message = _messages(measurement, DISTURBED)
@@ -61,6 +56,12 @@ def differs(measurement: Measurement, baseline: Baseline) -> str:
         f"the conditions are not those of the baseline ({fields}); restore them, or "
         f"{sentences.ACCEPT_LEVEL}"
     )
+
+
+def unsteady(case: Case, measurement: Measurement, rule: Rule) -> str:
+    """Return why the measurement itself cannot be trusted, or nothing."""
+    message = _messages(measurement, UNSTEADY) or _implausible(case, measurement, rule)
+    return message and f"{message}; look at the records of the runs, and measure again"
 
 
 def machine_moved(shift: canary.Shift) -> str:
@@ -94,28 +95,7 @@ def links_slower(shift: canary.Shift) -> str:
     )
 
 
-def _implausible(case: Case, measurement: Measurement, rule: Rule) -> str:
-    """Return why a speedup is impossible beyond the noise of the runs, or nothing."""
-    level = speedup_level(measurement)
-    if level is None or case.world_size < 2 or level.amount <= _SUPER_LINEAR * case.world_size:
-        return ""
-    variance, df = run_variance([level], priors.of_throughput(case, rule))
-    low = level.value - quantile(rule.alpha, df) * math.sqrt(variance * level.share)
-    if low <= math.log(case.world_size):
-        return ""
-    return (
-        f"a speedup of {level.amount:.3g} on {case.world_size} devices is implausible: the "
-        "one-device runs were slowed, or did other work"
-    )
-
-
-def unsteady(case: Case, measurement: Measurement, rule: Rule) -> str:
-    """Return why the measurement itself cannot be trusted, or nothing."""
-    message = _messages(measurement, UNSTEADY) or _implausible(case, measurement, rule)
-    return message and f"{message}; look at the records of the runs, and measure again"
-
-
-def with_note(measurement: Measurement, budget: str) -> Measurement:
+def marked_cut_short(measurement: Measurement, budget: str) -> Measurement:
     """Return the measurement with the problem ``CUT_SHORT``: it is judged, but never stored."""
     message = (
         f"the budget of {budget} was spent before all its runs; a session cut short cannot be a "
@@ -148,12 +128,6 @@ def cut_short(judgement: Judgement, budget: str) -> Judgement:
     )
 
 
-def _open(found: Comparison) -> Comparison:
-    if found.verdict is not Verdict.REGRESSED:
-        return found
-    return replace(found, verdict=Verdict.INCONCLUSIVE)
-
-
 def never_measured(case_id: str, budget: str) -> Judgement:
     """Return the judgement of a case for which the budget left no run."""
     return Judgement(
@@ -161,3 +135,29 @@ def never_measured(case_id: str, budget: str) -> Judgement:
         reason=f"{case_id} was not measured: the budget of {budget} was spent before; it runs "
         "first next time, or raise --dlperf-budget",
     )
+
+
+def _messages(measurement: Measurement, codes: frozenset[str]) -> str:
+    found = [problem.message for problem in measurement.problems if problem.code in codes]
+    return ", and ".join(message.strip().rstrip(".") for message in found)
+
+
+def _implausible(case: Case, measurement: Measurement, rule: Rule) -> str:
+    """Return why a speedup is impossible beyond the noise of the runs, or nothing."""
+    level = speedup_level(measurement)
+    if level is None or case.world_size < 2 or level.amount <= _SUPER_LINEAR * case.world_size:
+        return ""
+    variance, df = run_variance([level], priors.of_throughput(case, rule))
+    low = level.value - quantile(rule.alpha, df) * math.sqrt(variance * level.share)
+    if low <= math.log(case.world_size):
+        return ""
+    return (
+        f"a speedup of {level.amount:.3g} on {case.world_size} devices is implausible: the "
+        "one-device runs were slowed, or did other work"
+    )
+
+
+def _open(found: Comparison) -> Comparison:
+    if found.verdict is not Verdict.REGRESSED:
+        return found
+    return replace(found, verdict=Verdict.INCONCLUSIVE)
