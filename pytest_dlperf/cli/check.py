@@ -42,7 +42,7 @@ def _check(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.cli.false_alarm_rate import check_baselines
     from pytest_dlperf.core.codec import encode
     from pytest_dlperf.report import checked_text
-    from pytest_dlperf.report.checked_schema import FORMAT
+    from pytest_dlperf.report.schemas import FORMAT
     from pytest_dlperf.store.baseline.store import BaselineStore
 
     root: Path = arguments.baselines

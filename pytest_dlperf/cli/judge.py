@@ -20,7 +20,7 @@ from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.verdict import BAD, GOOD, Judgement, Rule, Verdict
 from pytest_dlperf.flow.offline.rates import Training
 from pytest_dlperf.flow.offline.sides import baseline_of, problems_of
-from pytest_dlperf.report.judged_schema import FORMAT
+from pytest_dlperf.report.schemas import FORMAT
 
 
 def judged_to_json(

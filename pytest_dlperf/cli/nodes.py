@@ -192,7 +192,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def _nodes(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.core.codec import encode
     from pytest_dlperf.report import json_
-    from pytest_dlperf.report.nodes_schema import FORMAT
+    from pytest_dlperf.report.schemas import FORMAT
 
     alpha = Rule(alpha=parse_share(arguments.alpha, what="--alpha")).alpha
     outcomes = [outcome for path in arguments.results for outcome in json_.read(path)]

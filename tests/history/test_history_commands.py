@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from pytest_dlperf.report import history_schema, json_
+from pytest_dlperf.report import json_, schemas
 from pytest_dlperf.store.history.address import Address, parse_address
 from pytest_dlperf.store.history.append import append
 from tests.helpers.history_builders import case, commit, days, outcome, text, with_canary
@@ -24,13 +24,13 @@ CASE = case().id
 
 def found(capsys: Any, *arguments: str) -> Any:
     values = json.loads(text(capsys, *arguments, "--json"))
-    jsonschema.validate(values, history_schema.history_schema())
+    jsonschema.validate(values, schemas.history_schema())
     return values
 
 
 def test_the_schema_in_the_repository_is_that_of_the_types():
-    """``python -m pytest_dlperf.report.history_schema`` writes it anew."""
-    assert history_schema.FILE.read_text(encoding="utf-8") == history_schema.render()
+    """``python -m pytest_dlperf.report.schemas`` writes it again."""
+    assert schemas.file_of("history").read_text(encoding="utf-8") == schemas.render("history")
 
 
 def test_cases_are_listed_with_where_they_ran(here: Address, capsys: Any):

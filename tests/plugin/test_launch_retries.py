@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from pytest_dlperf.report.results_schema import results_schema
+from pytest_dlperf.report.schemas import results_schema
 from tests.helpers.fake_suite import Suite
 
 pytestmark = pytest.mark.slow  # many sessions; .ci/run has them

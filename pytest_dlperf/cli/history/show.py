@@ -265,7 +265,7 @@ def _left_out(series: Sequence[Series]) -> dict[str, int]:
 
 
 def _tell(arguments: argparse.Namespace, found: HistoryFound, text: str) -> int:
-    from pytest_dlperf.report.history_schema import FORMAT
+    from pytest_dlperf.report.schemas import FORMAT
 
     if arguments.json:
         values = {"format": FORMAT, **encode(found)}

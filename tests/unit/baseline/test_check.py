@@ -13,7 +13,7 @@ import pytest
 
 from pytest_dlperf import cli
 from pytest_dlperf.core.baseline import Baseline, ReplacedLevel, Session, Source
-from pytest_dlperf.report import checked_schema
+from pytest_dlperf.report import schemas
 from pytest_dlperf.store.baseline.store import BaselineStore
 from tests.helpers.baseline_builders import CASE_ID, CONDITIONS, MACHINE, baseline, session
 
@@ -51,7 +51,7 @@ def check(store: BaselineStore, *arguments: str) -> int:
 def checked(store: BaselineStore, capsys: Any, *arguments: str) -> tuple[int, Any]:
     code = check(store, "--json", *arguments)
     values = json.loads(capsys.readouterr().out)
-    jsonschema.validate(values, checked_schema.checked_schema())
+    jsonschema.validate(values, schemas.checked_schema())
     return code, values
 
 
@@ -312,5 +312,5 @@ def test_a_case_of_another_machine_class_has_a_family_of_its_own(store, capsys):
 
 
 def test_the_schema_in_the_repository_is_the_one_that_is_made():
-    """``python -m pytest_dlperf.report.checked_schema`` writes it anew."""
-    assert checked_schema.FILE.read_text(encoding="utf-8") == checked_schema.render()
+    """``python -m pytest_dlperf.report.schemas`` writes it again."""
+    assert schemas.file_of("checked").read_text(encoding="utf-8") == schemas.render("checked")

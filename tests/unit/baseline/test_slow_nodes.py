@@ -13,7 +13,7 @@ import pytest
 
 from pytest_dlperf import cli
 from pytest_dlperf.core.baseline import ReplacedLevel, Session
-from pytest_dlperf.report import json_, nodes_schema
+from pytest_dlperf.report import json_, schemas
 from pytest_dlperf.store.baseline.store import BaselineStore
 from pytest_dlperf.store.baseline.stored_session import session_of
 from tests.helpers.baseline_builders import (
@@ -56,7 +56,7 @@ def stored(store: BaselineStore, case: int, *nodes: str, **fields: Any) -> None:
 def nodes(capsys: Any, *arguments: str) -> Any:
     assert cli.main(["nodes", "--json", *arguments]) == 0
     values = json.loads(capsys.readouterr().out)
-    jsonschema.validate(values, nodes_schema.nodes_schema())
+    jsonschema.validate(values, schemas.nodes_schema())
     return values
 
 
@@ -157,5 +157,5 @@ def test_unreadable_input_is_named(store, tmp_path, capsys):
 
 
 def test_the_schema_in_the_repository_is_the_one_that_is_made():
-    """``python -m pytest_dlperf.report.nodes_schema`` writes it anew."""
-    assert nodes_schema.FILE.read_text(encoding="utf-8") == nodes_schema.render()
+    """``python -m pytest_dlperf.report.schemas`` writes it again."""
+    assert schemas.file_of("nodes").read_text(encoding="utf-8") == schemas.render("nodes")

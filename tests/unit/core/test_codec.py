@@ -31,7 +31,7 @@ from pytest_dlperf.core.outcome import (
 )
 from pytest_dlperf.core.run import Problem, RankSummary, RunSummary
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
-from pytest_dlperf.report import json_, results_schema
+from pytest_dlperf.report import json_, schemas
 
 TEXT = st.text(max_size=6)
 NUMBER = st.floats(-1e12, 1e12)
@@ -205,8 +205,8 @@ def validator() -> jsonschema.Draft202012Validator:
 
 
 def test_the_shipped_schema_is_that_of_the_types():
-    """``python -m pytest_dlperf.report.results_schema`` writes it anew."""
-    assert results_schema.FILE.read_text(encoding="utf-8") == results_schema.render()
+    """``python -m pytest_dlperf.report.schemas`` writes it again."""
+    assert schemas.file_of("outcomes").read_text(encoding="utf-8") == schemas.render("outcomes")
 
 
 def through_json(outcome: Outcome) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_dlperf.cli import main
 from pytest_dlperf.core.noise import LearntNoise, MachineNoise
-from pytest_dlperf.report import judged_schema
+from pytest_dlperf.report import schemas
 from pytest_dlperf.store.baseline import noise_file
 
 BEFORE = [[100.0, 101.0, 99.5], [100.2, 100.9, 99.9], [99.0, 100.5, 100.0]]
@@ -31,7 +31,7 @@ def judged(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int,
     captured = capsys.readouterr()
     assert captured.err == ""
     values = json.loads(captured.out)
-    jsonschema.validate(values, judged_schema.judged_schema())
+    jsonschema.validate(values, schemas.judged_schema())
     return code, values
 
 

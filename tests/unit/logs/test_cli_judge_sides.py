@@ -15,7 +15,7 @@ from pytest_dlperf.core.measurement import Conditions, Measurement
 from pytest_dlperf.core.outcome import Outcome, results_to_json
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import Judgement, Verdict
-from pytest_dlperf.report import judged_schema, results_schema
+from pytest_dlperf.report import schemas
 from tests.helpers.judged_logs import judged, write
 from tests.helpers.paddle_lines import paddlevideo, plsc
 
@@ -212,7 +212,7 @@ def test_several_cases_of_results_are_a_results_file(
     base = results(tmp_path, "base.json", {"1n1g": 100.0, "1n8g": 700.0, "4n8g": 2000.0})
     current = results(tmp_path, "now.json", {"1n1g": 100.0, "1n8g": 350.0})
     code, values = judged(capsys, base, current)
-    jsonschema.validate(values, json.loads(results_schema.FILE.read_text()))
+    jsonschema.validate(values, json.loads(schemas.file_of("outcomes").read_text()))
     verdicts = [o["judgement"]["verdict"] for o in values["outcomes"]]
     assert (code, verdicts) == (1, ["passed", "regressed", "not-run"])
     judged_file = tmp_path / "judged.json"
@@ -223,9 +223,9 @@ def test_several_cases_of_results_are_a_results_file(
 
 
 def test_the_schema_of_verdicts_on_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    """``python -m pytest_dlperf.report.judged_schema`` writes it anew."""
-    assert judged_schema.FILE.read_text(encoding="utf-8") == judged_schema.render()
-    schema = judged_schema.judged_schema()
+    """``python -m pytest_dlperf.report.schemas`` writes it again."""
+    assert schemas.file_of("judged").read_text(encoding="utf-8") == schemas.render("judged")
+    schema = schemas.judged_schema()
     for side in ("base", "now"):
         for model in ("a", "b"):
             folder = tmp_path / side

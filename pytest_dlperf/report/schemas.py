@@ -1,4 +1,7 @@
-"""The JSON schema of results files, made from the types; ``python -m`` this writes it anew."""
+"""The JSON schemas of all ``--json`` outputs, made from the types they are encoded from.
+
+``python -m pytest_dlperf.report.schemas`` writes their files again.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,25 @@ import dataclasses
 import json
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_dlperf.core.findings import Checked, NodeEffects
+from pytest_dlperf.core.history import HistoryFound
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.outcome import DERIVED, RESULTS_FORMAT, Outcome
 
-FILE: Final = Path(__file__).with_name("outcomes.schema.json")
+#: Version of the shapes that commands print. 1: the first.
+FORMAT: Final = 1
 _SCALARS: Final[Mapping[Any, str]] = {
     str: "string", int: "integer", float: "number", bool: "boolean", types.NoneType: "null",
 }  # fmt: skip
 
 
 def results_schema() -> dict[str, Any]:
-    """Return the schema (JSON Schema, draft 2020-12)."""
+    """Return the schema of results files (JSON Schema, draft 2020-12)."""
     known: dict[str, Any] = {}
     outcome = _of(Outcome, known)
     _move(known)
@@ -130,10 +136,104 @@ def _of_tuple(inner: tuple[Any, ...], known: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def render() -> str:
-    """Return the text of the schema's file."""
-    return json.dumps(results_schema(), indent=1, ensure_ascii=False) + "\n"
+def judged_schema() -> dict[str, Any]:
+    """Return the schema of what ``dlperf judge --json`` prints about logs."""
+    known = results_schema()["$defs"]
+    judgement = known["Judgement"]
+    text = {"type": "string"}
+    problem = {
+        "type": "object",
+        "properties": {"side": {"enum": ["base", "current"]}, "code": text, "message": text},
+        "required": ["code", "message", "side"],
+        "additionalProperties": False,
+    }
+    training = {
+        **judgement,
+        "properties": {
+            **judgement["properties"],
+            "training": text,
+            "problems": {"type": "array", "items": problem},
+        },
+        "required": sorted({*judgement["required"], "training", "problems"}),
+    }
+    alone = {
+        **training,
+        "properties": {**training["properties"], "format": {"const": FORMAT}},
+        "required": sorted({*training["required"], "format"}),
+    }
+    several = {
+        "type": "object",
+        "properties": {
+            "format": {"const": FORMAT},
+            "trainings": {"type": "array", "items": training},
+        },
+        "required": ["format", "trainings"],
+        "additionalProperties": False,
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "pytest-dlperf verdicts on logs",
+        "description": "What dlperf judge --json prints of one training, and of several that logs "
+        "tell of. Of several cases of results files it prints a results file "
+        "(outcomes.schema.json). Rates are global, in the training's unit per second.",
+        "oneOf": [alone, several],
+        "$defs": {"Comparison": known["Comparison"]},
+    }
+
+
+def checked_schema() -> dict[str, Any]:
+    """Return the schema of ``dlperf baselines check --json``."""
+    return schema_of(
+        Checked,
+        FORMAT,
+        title="pytest-dlperf check of baselines",
+        description="What dlperf baselines check --json prints: each stored session judged "
+        "against the others of its level. Shares are of 1.",
+    )
+
+
+def history_schema() -> dict[str, Any]:
+    """Return the schema of ``dlperf history … --json``."""
+    return schema_of(
+        HistoryFound,
+        FORMAT,
+        title="pytest-dlperf history",
+        description="What list, series, changes and bisect of dlperf history print with --json. "
+        "Rates are in the unit a second, shares of 1; what was not measured is null.",
+    )
+
+
+def nodes_schema() -> dict[str, Any]:
+    """Return the schema of ``dlperf nodes --json``."""
+    return schema_of(
+        NodeEffects,
+        FORMAT,
+        title="pytest-dlperf comparison of nodes",
+        description="What dlperf nodes --json prints: log throughput = case + "
+        "node, by least squares. Shares are of 1; what cannot be compared is null.",
+    )
+
+
+#: By the name of its file, which is next to this module: ``outcomes.schema.json`` ...
+SCHEMAS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
+    "outcomes": results_schema,
+    "judged": judged_schema,
+    "checked": checked_schema,
+    "history": history_schema,
+    "nodes": nodes_schema,
+}
+
+
+def file_of(name: str) -> Path:
+    """Return the file of a schema."""
+    return Path(__file__).with_name(f"{name}.schema.json")
+
+
+def render(name: str) -> str:
+    """Return the text of a schema's file."""
+    return json.dumps(SCHEMAS[name](), indent=1, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":
-    FILE.write_text(render(), encoding="utf-8")
+    for name in SCHEMAS:
+        file_of(name).write_text(render(name), encoding="utf-8")
