@@ -24,4 +24,4 @@ def test_a_run_must_end_within_it() -> None:
     budget = Budget.starting_now(1000)
     assert budget.allows(900)
     assert not budget.allows(1001)
-    assert budget.words == "16.6667 min"
+    assert budget.text == "16.6667 min"
