@@ -1,4 +1,4 @@
-"""``dlperf baselines check``: how often would the gate have cried wolf."""
+"""``dlperf baselines check``: how often the gate would have raised a false alarm."""
 
 from __future__ import annotations
 

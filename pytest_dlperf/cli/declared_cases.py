@@ -1,4 +1,4 @@
-"""Which cases the tests declare, as pytest collects them, and which baselines have none."""
+"""Cases that the tests declare, as pytest collects them, and baselines without one."""
 
 from __future__ import annotations
 

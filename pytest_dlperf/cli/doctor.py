@@ -1,4 +1,4 @@
-"""``dlperf doctor``: devices, frameworks, launchers, locks, and what is missing for what."""
+"""``dlperf doctor``: devices, frameworks, launchers, locks, and what each case lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``dlperf extract``: what training logs say, as a table, as JSON, as a file."""
+"""``dlperf extract``: the rates of training logs as a table, as JSON, or as a results file."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def positive(text: str) -> int:
 
 def _count(text: str) -> int:
     if not text.isdecimal() or len(text) > 15:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""``dlperf baselines check``: the gate's own false alarms, from the sessions that are stored."""
+"""False alarms of the gate, estimated by judging each stored session against the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``dlperf judge BASE CURRENT``: is a training slower than another, by logs or results."""
+"""``dlperf judge BASE CURRENT``: compare two trainings by their logs or results files."""
 
 from __future__ import annotations
 

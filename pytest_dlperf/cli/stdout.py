@@ -1,4 +1,4 @@
-"""Prints what a command found."""
+"""Print the result of a command, as text or JSON."""
 
 from __future__ import annotations
 

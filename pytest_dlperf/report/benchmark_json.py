@@ -1,4 +1,4 @@
-"""pytest-benchmark's file: a case is a benchmark, a run one of its rounds.
+"""The file format of pytest-benchmark: a case is a benchmark, each of its runs a round.
 
 Its unit is seconds: those that a run took for one iteration of all ranks, by the rate that the
 verdict is of, so that ratios there are those of the throughputs. Each case is a group, so that

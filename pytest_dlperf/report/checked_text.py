@@ -1,4 +1,4 @@
-"""``dlperf baselines check`` for people."""
+"""The text output of ``dlperf baselines check``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One cell of a comparison: what was measured, why not if not, and what was published."""
+"""One cell of a comparison: the measured rate or why there is none, and the published one."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Published:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cell:
-    """What stands at one row and column; notes become footnotes."""
+    """The content of one row and column; notes become footnotes."""
 
     throughput: float | None = None
     speedup: float | None = None

@@ -1,4 +1,4 @@
-"""A comparison with its environments as a document: which figure stands in which column."""
+"""A comparison of outcomes and published numbers as a document, with environments."""
 
 from __future__ import annotations
 

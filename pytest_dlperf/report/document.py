@@ -1,4 +1,4 @@
-"""A report as headings, lists and grids of text, before it is text, Markdown or HTML."""
+"""A report as headings, lists and tables, before it is rendered as text, Markdown or HTML."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Grid:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Document:
-    """A whole report; ``footnotes`` are told by number, from 1."""
+    """A whole report; ``footnotes`` are numbered from 1."""
 
     title: str
     environments: tuple[Facts, ...]

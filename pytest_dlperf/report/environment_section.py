@@ -1,4 +1,4 @@
-"""Where outcomes ran, as the first sections of the source reports list it."""
+"""The environments of outcomes, as the first sections of the source reports list them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures as people read them."""
+"""Format numbers for people: rates, shares, times, sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A history for people: tables of cases and series, sentences of changes."""
+"""The text output of ``dlperf history``: tables of cases and series, sentences of changes."""
 
 from __future__ import annotations
 

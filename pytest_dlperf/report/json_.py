@@ -1,4 +1,4 @@
-"""The results file of ``--dlperf-json``; its schema lies beside this module."""
+"""Write and read the results file of ``--dlperf-json``."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def read_shards(paths: Sequence[Path]) -> tuple[Outcome, ...]:
             before = where.setdefault(outcome.case.id, path)
             if before is not path:
                 raise UsageError(
-                    f"{outcome.case.id} stands in {before} and in {path}: results files of one "
+                    f"{outcome.case.id} is in {before} and in {path}: results files of one "
                     "session hold each case once; leave one of the two out"
                 )
             found.append(outcome)

@@ -1,4 +1,4 @@
-"""A document as Markdown, with the tables and footnotes of GitHub."""
+"""Render a document as Markdown, with the tables and footnotes of GitHub."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text from outside as it may be shown: nothing in it steers the terminal that it is shown on."""
+"""Make outside text safe to print: no character of it controls the terminal."""
 
 from __future__ import annotations
 

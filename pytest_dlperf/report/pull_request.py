@@ -1,4 +1,4 @@
-"""One comment on a pull request, and the summary of a GitHub job: what did not pass is on top."""
+"""The comment on a pull request and the summary of a GitHub job, with failures on top."""
 
 from __future__ import annotations
 

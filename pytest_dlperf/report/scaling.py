@@ -1,4 +1,4 @@
-"""What runs told of scaling, as figures: medians over the runs of a case."""
+"""Figures of scaling: medians over the runs of a case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a self-test found: an answer for each case, in words, and the exit code of all."""
+"""The result of a self-test: an answer for each case, and the exit code."""
 
 from __future__ import annotations
 

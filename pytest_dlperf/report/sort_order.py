@@ -1,4 +1,4 @@
-"""How outcomes stand in a report: failed first, then what was not judged, passed last."""
+"""Sort outcomes for reports: failed first, then those not judged, passed last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A document for the terminal."""
+"""Render a document as plain text."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from pytest_dlperf.cli.main import main
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.verdict import KnownState, Verdict
 from pytest_dlperf.session import hookspecs
-from pytest_dlperf.session.options import FLAGS, OPTIONS
+from pytest_dlperf.session.options import OPTIONS
 
 PAGES = sorted((Path(__file__).parents[2] / "docs").rglob("*.md"))
 FIRST_CELL = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
@@ -29,7 +29,7 @@ def test_options(pytestconfig: pytest.Config) -> None:
     known = {name.replace("_", "-") for name in vars(pytestconfig.option) if "dlperf" in name}
     written = set(re.findall(r"`--(dlperf-[a-z-]+)", TABLES["options"]()))
     assert written == known
-    assert len(written) == len(OPTIONS) + len(FLAGS)
+    assert len(written) == len(OPTIONS)
     assert "`--gpus=N[,N]`" in TABLES["options"]()
 
 

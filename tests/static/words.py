@@ -21,7 +21,7 @@ HIDES: Final = {
     r"\bwhatever\b": "any, or name it",
     r"\bstands? (?!for|still|in for)": "is, has, appears",
     r"\blies?\b": "is, is kept in",
-    r"\bis no (?!longer|more|such|reason|doubt)": "is not a",
+    r"(?<!there )\bis no (?!longer|more|such|reason|doubt)": "is not a",
 }
 
 

@@ -1,4 +1,4 @@
-"""``dlperf history``: what the sessions measured, over months."""
+"""``dlperf history``: the measurements of sessions over months."""
 
 from __future__ import annotations
 

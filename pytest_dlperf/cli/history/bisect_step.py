@@ -1,4 +1,4 @@
-"""``dlperf history bisect-step``: tells ``git bisect run`` whether this commit is slower."""
+"""``dlperf history bisect-step``: the exit code for ``git bisect run``."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _measure(arguments: argparse.Namespace, share: float, where: Path) -> tuple[
 
 
 def code_of(outcome: Outcome, *, faster: bool) -> int:
-    """Return what ``git bisect run`` is told of a measured commit, and say it in words."""
+    """Return the exit code for ``git bisect run`` after a measured commit, and print why."""
     verdict = _of_speed(outcome.judgement)
     same = outcome.against is not None and outcome.against.unaffected
     if same or verdict in GOOD:

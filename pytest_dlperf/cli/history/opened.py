@@ -1,4 +1,4 @@
-"""Which history a command reads."""
+"""Open the history that a command reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pytest would take for its root folder, and its ini file: commands run without pytest.
+"""Find pytest's root folder and ini file for commands that run without pytest.
 
 As https://docs.pytest.org/en/stable/reference/customize.html has it. ``iniconfig``, and
 ``tomli`` where Python has no ``tomllib``, are what pytest itself reads these files with.

@@ -1,4 +1,4 @@
-"""Which rule reproduces the columns of a report's tables from its logs, and how well."""
+"""Find the rule that reproduces a column of a report's table from its logs."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def _one_each(cells: Sequence[Cell], groups: Sequence[Group], rule: Rule) -> lis
 
 
 def _named_in(cell: Cell, groups: Sequence[Group]) -> Sequence[Group]:
-    """Return the groups whose name stands in the cell's row or column; all where none does."""
+    """Return the groups that the cell's row or column names; all where none does."""
     words = f"{cell.row} {cell.column}".lower()
     named = [g for g in groups if (name := PurePath(g.family.name).name.lower()) and name in words]
     return named or groups

@@ -1,4 +1,4 @@
-"""What every rule gets from a report's logs: by model, by devices, and over several runs."""
+"""The numbers that each rule takes from a report's logs: by model, devices, and runs."""
 
 from __future__ import annotations
 

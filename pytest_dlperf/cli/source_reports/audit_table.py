@@ -1,4 +1,4 @@
-"""The numbers of a report's Markdown tables, and what the words around them say of each."""
+"""Parse the numbers of a report's Markdown tables, each with the words around it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _LOSS: Final = re.compile(r"loss|损失", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cell:
-    """A number of a table, with the words of its row and column; None is not told."""
+    """A number of a table, with the words of its row and column; None where they do not say."""
 
     #: Tables of the text, lines of the text, and columns of the table, from 0.
     table: int

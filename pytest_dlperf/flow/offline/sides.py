@@ -94,7 +94,7 @@ def pairs_of(
         raise UsageError(
             f"the two sides have no training in common: {', '.join(sorted(before)[:3])} … and "
             f"{', '.join(sorted(now)[:3])} …; logs listed with commas are runs of one training, "
-            "whatever their names"
+            "even if their names differ"
         )
     return {key: (before.get(key), now.get(key)) for key in keys}, False
 

@@ -97,8 +97,8 @@ def _power(distance: float, alpha: float, spreads: Sequence[Spread | None]) -> f
 
 
 def _fewest(decides: Callable[[int], bool], have: int) -> int | None:
-    """Return the smallest number above ``have`` that decides; None if ``_MOST`` does not."""
-    if not decides(_MOST):
+    """Return the smallest number above ``have`` that decides; None if that is above ``_MOST``."""
+    if have >= _MOST or not decides(_MOST):
         return None
     low, high = have, _MOST
     while high - low > 1:

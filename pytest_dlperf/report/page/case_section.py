@@ -1,4 +1,4 @@
-"""Everything that is known of one case."""
+"""The section of a page about one case: verdict, charts, conditions, environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a chart stands in a page, with the same figures for those who do not see it.
+"""A chart in a page, with a table of the same figures for readers without graphics.
 
 A chart and its figures are unpacked when they are seen: as markup, those of 200 cases would be
 half of the page.

@@ -1,4 +1,4 @@
-"""Text becomes markup here and nowhere else, so that text from outside stays text."""
+"""Build HTML: the only place where text becomes markup, so that outside text is escaped."""
 
 from __future__ import annotations
 

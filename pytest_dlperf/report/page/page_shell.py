@@ -1,4 +1,4 @@
-"""A page, whole: style, script, charts, and the policy that lets nothing else in."""
+"""Assemble a whole page: style, script, charts, and its content security policy."""
 
 from __future__ import annotations
 

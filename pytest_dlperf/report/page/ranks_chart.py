@@ -1,4 +1,4 @@
-"""The ranks of a case: their peak memory, and how far they are from each other."""
+"""Charts of the ranks of a case: peak memory, and how much they differ."""
 
 from __future__ import annotations
 

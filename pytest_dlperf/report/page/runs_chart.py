@@ -1,4 +1,4 @@
-"""The runs of a case: those of the baseline's sessions, or of the other arm, and those of now."""
+"""The chart of the runs of a case, with those of the baseline or of the other arm."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOW: Final = "now"
 
 
 class _Group(NamedTuple):
-    """Runs that stand over one another; ``arm`` is the style that they are drawn in."""
+    """Runs drawn in one column; ``arm`` is their style."""
 
     name: str
     label: str

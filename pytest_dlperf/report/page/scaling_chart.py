@@ -1,4 +1,4 @@
-"""Throughput over devices: the cases that differ by layout alone, beside the ideal line."""
+"""The chart of throughput over devices, for cases that differ by layout alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The series of a case, commit by commit: every outcome, the levels, and where they changed."""
+"""The chart of a case over commits: every outcome, the levels, and where they changed."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _spec(series: Series, points: Sequence[Point], changes: Sequence[Change]) ->
 
 
 def _scale(points: Sequence[Point]) -> dict[str, Any]:
-    """Return an axis for the points that tell a level: a disturbed one may lie far off."""
+    """Return an axis for the points that count: a disturbed one may be far off."""
     rates = [point.throughput for point in points if point.throughput and not point.left_out]
     if not rates:
         return {"zero": False}

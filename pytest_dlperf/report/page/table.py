@@ -1,4 +1,4 @@
-"""Tables of a page, which its script sorts and filters, and the filters themselves."""
+"""Tables of a page that can be sorted and filtered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts of a page: their marks, their order, and the sentence of a case."""
+"""Verdicts in a page: their marks, their order, and the sentence of a case."""
 
 from __future__ import annotations
 

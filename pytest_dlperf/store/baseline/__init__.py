@@ -1,1 +1,1 @@
-"""What a case measured before: files in git, one a case, under the machine class."""
+"""Baselines: one file for each case in git, in a folder for each machine class."""

@@ -1,4 +1,4 @@
-"""Baselines in a few words, for tables and lines."""
+"""Describe baselines in a few words, for tables and messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of a baseline file, and back.
+"""Read and write the text of a baseline file, with checks of files edited by hand.
 
 Readable diffs matter more than size: sorted keys, one field a line, the runs of one session on
 one line.
@@ -217,10 +217,10 @@ def parse(content: bytes) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse a key that stands twice: a merge made by hand leaves such, and one side is lost."""
+    """Refuse a duplicate key: a merge by hand can leave one, and JSON would drop one side."""
     values = dict(pairs)
     if len(values) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise DecodeError(f"{twice}: stands twice in one object")
+        raise DecodeError(f"{twice}: appears twice in one object")
     return values

@@ -1,4 +1,4 @@
-"""Which baseline: machine class, suite and case id, and the file that they name."""
+"""The key of a baseline: machine class, suite and case id, and the file they name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``<machine class>/noise.json``: what the stored sessions tell of a machine class's noise."""
+"""``<machine class>/noise.json``: noise of a machine class, learnt from stored sessions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read(root: Path, machine_class: str) -> MachineNoise | None:
     except DecodeError as error:
         raise BaselineError(
             f"{path}: {error}; restore the file from version control, or remove it: "
-            "--update-baselines learns it anew"
+            "--update-baselines learns it again"
         ) from error
 
 
@@ -49,7 +49,9 @@ def prior_of_file(path: Path, world_size: int | None) -> Prior:
     """
     noise = read(path.parent.parent, path.parent.name) if path.name == NAME else None
     if noise is None:
-        raise UsageError(f"{path}: no such file, or not named {NAME} as it lies among baselines")
+        raise UsageError(
+            f"{path}: no such file, or not named {NAME} as it is in a folder of baselines"
+        )
     known = noise.world_sizes
     key = next(iter(known)) if world_size is None and len(known) == 1 else str(world_size)
     if key not in known:

@@ -1,4 +1,4 @@
-"""Replacing one file as a whole, one writer at a time, whatever kills the writer."""
+"""Replace a file atomically, one writer at a time; a killed writer leaves the old file whole."""
 
 from __future__ import annotations
 

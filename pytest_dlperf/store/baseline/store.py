@@ -182,7 +182,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _children(folder: Path) -> list[Path]:
-    """Return what lies in ``folder``, sorted; hidden files are writers' temporaries."""
+    """Return the children of ``folder``, sorted; hidden files are writers' temporaries."""
     try:
         return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except FileNotFoundError:

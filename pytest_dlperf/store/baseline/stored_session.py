@@ -1,4 +1,4 @@
-"""What is stored of a measurement."""
+"""Convert a measurement to the session that a baseline stores."""
 
 from __future__ import annotations
 

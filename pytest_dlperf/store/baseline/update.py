@@ -1,4 +1,4 @@
-"""From an outcome to a baseline: what it becomes, unless it is refused.
+"""Update a baseline with an outcome, or refuse to.
 
 ``--update-baselines`` and ``dlperf baselines accept`` both come here, and give the same bytes
 for the same outcomes: every time is the outcome's, none is that of the clock.

@@ -1,1 +1,1 @@
-"""Remembers what was measured."""
+"""The history: outcomes of all sessions in a database, and files of the work folder."""

@@ -1,4 +1,4 @@
-"""Where a history lies: a file for SQLite, or the URL of a database."""
+"""The address of a history: a file for SQLite, or the URL of a database."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def parse_address(text: str, *, folder: Path, what: str) -> Address:
     if "@" in f"{url.host}{url.database}":
         # What stands before it may be the end of a password: quoted nowhere
         raise UsageError(
-            f"{what}: an @ stands in the host or the database, maybe that of a password; write "
+            f"{what}: the host or the database contains an @, maybe that of a password; write "
             "%40 for each @ in user and password"
         )
     # SQLAlchemy 2.0 would take psycopg2 for it

@@ -1,4 +1,4 @@
-"""Appends sessions to a history: one transaction a session, each outcome once."""
+"""Append sessions to a history: one transaction a session, each outcome once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When each case was last certified here: what has gone longest without goes first."""
+"""Time of each case's last passing verdict; used to run the stalest case first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The changes of a series: levels, the outcomes between which they lie, what else changed."""
+"""Find where a series changed its level, between which outcomes, and what else changed."""
 
 from __future__ import annotations
 

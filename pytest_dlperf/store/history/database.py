@@ -1,4 +1,4 @@
-"""Opens the database of a history: SQLite or PostgreSQL, its errors in our words."""
+"""Open the database of a history: SQLite or PostgreSQL, with errors that say what to do."""
 
 from __future__ import annotations
 

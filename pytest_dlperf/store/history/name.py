@@ -1,4 +1,4 @@
-"""What may name a history: a file, or a URL of SQLite or PostgreSQL."""
+"""Check the name of a history: a file, or a URL of SQLite or PostgreSQL."""
 
 from __future__ import annotations
 

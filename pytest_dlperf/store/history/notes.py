@@ -1,4 +1,4 @@
-"""Small files of the work folder that several sessions write: one value a name."""
+"""Small files of the work folder that several sessions write: one value for each name."""
 
 from __future__ import annotations
 

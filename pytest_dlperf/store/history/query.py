@@ -1,4 +1,4 @@
-"""Reads a history: its cases, the series of a case, whole outcomes."""
+"""Query a history: its cases, the series of a case, whole outcomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An outcome as the rows of a history, and back from its whole JSON."""
+"""Convert an outcome to the rows of a history, and back."""
 
 from __future__ import annotations
 

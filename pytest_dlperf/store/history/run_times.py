@@ -1,4 +1,4 @@
-"""How long a run of each case took here: what the estimate of a session is made of."""
+"""How long a run of each case took here; used to estimate a session."""
 
 from __future__ import annotations
 

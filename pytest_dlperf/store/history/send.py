@@ -1,4 +1,4 @@
-"""Sends what waits for a history, in order, each session once."""
+"""Send the outcomes that wait for a history, in order, each session once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of a history, and their versions."""
+"""The database tables of a history, and their versions."""
 
 from __future__ import annotations
 

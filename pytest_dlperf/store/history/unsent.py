@@ -1,4 +1,4 @@
-"""Outcomes that are not in their history yet: kept in files of their own, and sent later.
+"""Outcomes that are not in their history yet: kept in files, and sent later.
 
 A session writes each outcome as it comes, so that one that is killed loses none. A file is
 JSON lines: a head, then an outcome a line. While its session lives, the file is locked.

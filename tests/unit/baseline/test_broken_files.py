@@ -61,7 +61,7 @@ def error_of(store: BaselineStore) -> str:
         (b"[]", "the whole file: not a JSON object"),
         (b"1" * 5000, "the whole file: not JSON"),
         (b"[" * 100_000, "the whole file: not JSON"),
-        (b'{"format": 1, "unit": "a", "unit": "b"}', "unit: stands twice"),
+        (b'{"format": 1, "unit": "a", "unit": "b"}', "unit: appears twice"),
         (b"{}", "format: None"),
         (b'{"format": 2}', "format: 2, and this version reads 1; use the version"),
         (b'{"format": true}', "format: True"),

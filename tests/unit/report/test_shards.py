@@ -91,7 +91,7 @@ def test_a_case_in_two_files_is_an_error_that_names_both(tmp_path, shards, capsy
     )
     assert main(words) == 2
     said = capsys.readouterr().err
-    assert f"stands in {shards[0]} and in {again}" in said
+    assert f"is in {shards[0]} and in {again}" in said
     assert not (tmp_path / "b").exists()
 
 
