@@ -189,13 +189,13 @@ class _Pairs:
         with _naming_arm(self._case, self._arms[BEFORE]):
             return self._runners[side].launch(self._case, number, scaling=scaling)
 
-    def _told(self) -> tuple[RunFacts, RunFacts]:
+    def _first_facts(self) -> tuple[RunFacts, RunFacts]:
         """Return what the ranks of the first pair reported."""
         return self._runs[NOW][0][1], self._runs[BEFORE][0][1]
 
     def _measurement(self, side: str) -> Measurement:
         measured = self._runners[side].measurement(self._case, self._runs[side], [])
-        if side == NOW and self._trees.is_unknown(*self._told()):
+        if side == NOW and self._trees.is_unknown(*self._first_facts()):
             problem = Problem(
                 code="imports-unknown",
                 message="a program that is read by its log does not report its imports, so "
@@ -209,7 +209,7 @@ class _Pairs:
         return ("threads_per_rank",) if threads else ()
 
     def _compared(self, measured: dict[str, Measurement], judgement: Judgement) -> Compared:
-        if words := self._trees.null(*self._told()):
+        if words := self._trees.null(*self._first_facts()):
             judgement = replace(judgement, reason=f"{judgement.reason}; {words}")
         return Compared(
             measurement=measured[NOW],
