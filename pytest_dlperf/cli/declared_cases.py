@@ -63,7 +63,7 @@ def marker_tolerance(case_id: str, declared: Mapping[str, float | None]) -> floa
 def without_case(
     entries: Iterable[StoredBaseline], declared: Collection[str]
 ) -> list[StoredBaseline]:
-    """Return the measured baselines whose case is not ``declared``, whatever its layout.
+    """Return the measured baselines whose case is not ``declared`` in any layout.
 
     ``--gpus`` replaces layouts: a case is known by its family.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -65,6 +66,11 @@ def test_more_noise_and_a_change_between_the_margins_take_more_pairs() -> None:
     assert between is not None
     assert quiet < noisy < between
     assert needed(0.5, math.log(0.97)) is None
+
+
+def test_with_more_pairs_than_are_searched_no_number_is_named() -> None:
+    seen = replace(pairs_of(exactly(4, 0.0, 0.05), [0.0] * 4), count=1200)
+    assert pairs_needed(seen, PAIRS["cpu"], 0.03, Rule(), ONE_LOOK) is None
 
 
 def test_plain_numbers_say_the_same() -> None:
