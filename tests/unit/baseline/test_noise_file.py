@@ -58,7 +58,7 @@ def test_nonsense_is_an_error_that_names_file_and_field(
         noise_file.read(tmp_path, "2x-test")
     assert str(path) in str(caught.value)
     assert words in str(caught.value)
-    assert "learns it anew" in str(caught.value)
+    assert "learns it again" in str(caught.value)
 
 
 def test_a_spread_of_nothing_is_nonsense(tmp_path: Path) -> None:
