@@ -205,7 +205,7 @@ def _remedy(case: Case, here: str) -> str:
 
 
 def check_data(case: Case, folder: Path) -> None:
-    """Raise ``CaseError`` if the folder that is to have the data sets of ``case`` is none."""
+    """Raise ``CaseError`` if the data folder of ``case`` is not a directory."""
     if not folder.is_dir():
         raise CaseError(
             f"{case.id}: --dlperf-data={folder} is not a directory; name the one that has the "

@@ -12,7 +12,7 @@ from pytest_dlperf.core.noise import Prior
 
 
 class Verdict(str, Enum):
-    """The verdict on a case; the first one counts if several apply."""
+    """The verdict on a case, in the order in which the judge checks them."""
 
     ERROR = "error"
     NOT_RUN = "not-run"
@@ -70,7 +70,7 @@ class Rule:
 class Comparison:
     """One metric, now against before. All None where it could not be compared."""
 
-    #: Of pairs ``now`` is ``before``, the median of the other arm, changed by ``change``.
+    #: For pairs it is computed: the median of the other arm, times 1 + ``change``.
     now: float | None = None
     before: float | None = None
     #: now / before - 1.
@@ -83,7 +83,7 @@ class Comparison:
     tolerance: float | None = None
     verdict: Verdict | None = None
     provisional: bool = False
-    #: Of the hypotheses that it is not slower than ``min_effect``, and slower than the tolerance.
+    #: p values of two hypotheses: not slower than ``min_effect``; slower than the tolerance.
     p_regressed: float | None = None
     p_passed: float | None = None
     #: Total number of runs that would decide an open case; None where none would, or if it is not

@@ -210,7 +210,7 @@ def measure_and_judge(
     parent, rule = case.parent(), runner.bench.rule_for(case)
     wanted, judgement = more_runs(case, None, 0, rule), None
     while True:
-        # As often as the case: what certifies that with few runs knows its parent as well.
+        # Noise known well enough to certify the case with few runs is known for its parent too.
         of_parent = min(wanted, parent.protocol.runs) if parent else 0
         parents = runner.runs(parent, of_parent) if parent else []
         runs = runner.runs(case, wanted, judgement)

@@ -33,7 +33,7 @@ class Shift:
     node: str = ""
 
     def explains(self, change: float, tolerance: float) -> bool:
-        """Whether a log change is within this shift, plus the tolerance (a log), of the shift."""
+        """Whether a log change is between 0 and twice this shift, give or take the tolerance."""
         return abs(change - self.size) <= abs(self.size) + tolerance
 
 

@@ -101,9 +101,9 @@ OPTIONS: Final = (
             "pairs of runs need none; measure without an A/B",
             "published": "--dlperf-published judges against published numbers, and pairs of "
             "runs need none",
-            "from-logs": "that judges logs, and starts nothing",
-            "node-rank": "that starts this node's part alone, and no other node would know "
-            "whose turn it is",
+            "from-logs": "--dlperf-from-logs judges logs, and starts nothing",
+            "node-rank": "--dlperf-node-rank starts this node's part alone, and no other node "
+            "would know whose turn it is",
         },
     ),
     Option(
@@ -169,7 +169,8 @@ OPTIONS: Final = (
         "DIR",
         "judge logs in this folder in place of training",
         excludes={
-            "update-baselines": "that stores what was measured, and the other only judges logs"
+            "update-baselines": "--update-baselines stores what was measured, and "
+            "--dlperf-from-logs only judges logs"
         },
     ),
     Option("master", "ADDR:PORT", "where the ranks of all nodes meet: on node 0"),
@@ -215,8 +216,8 @@ OPTIONS: Final = (
         FLAG,
         "judge against the published numbers of this machine class",
         excludes={
-            "update-baselines": "that stores what was judged against this machine's own "
-            "numbers, and published ones are others'; give one of them"
+            "update-baselines": "--update-baselines stores what was judged against this "
+            "machine's own numbers, not against published ones; give one of them"
         },
     ),
 )

@@ -88,11 +88,11 @@ class Contrast:
         return Spread(se=self.se, df=self.df)
 
     def lower(self, alpha: float) -> float:
-        """Return the bound that the true shift is below in a share ``alpha`` of such contrasts."""
+        """Return the lower one-sided confidence bound of the shift, at level 1 - ``alpha``."""
         return self.shift - self._spread.reach(alpha)
 
     def upper(self, alpha: float) -> float:
-        """Return the bound that the true shift is above in a share ``alpha`` of such contrasts."""
+        """Return the upper one-sided confidence bound of the shift, at level 1 - ``alpha``."""
         return self.shift + self._spread.reach(alpha)
 
     def alarm_reach(self, alpha: float) -> float:

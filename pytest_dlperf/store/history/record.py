@@ -52,7 +52,7 @@ def outcome_of(whole: bytes, *, where: str) -> Outcome:
 
 
 def identity_of(outcome: Outcome) -> str:
-    """Return what no other outcome has, and what later versions find the same in old files."""
+    """Return a digest unique to the outcome; later versions compute the same of old files."""
     environment, measurement = outcome.environment, outcome.measurement
     return digest(
         canonical(
