@@ -66,8 +66,8 @@ class Runner:
     ) -> list[RunWithFacts]:
         """Return the runs of ``case`` in this session, of which ``wanted`` are undisturbed.
 
-        Runs that this session has already made are included. ``judgement`` is the verdict on them, None for
-        no runs. Fewer are undisturbed if the machine stays disturbed: at most
+        Runs that this session has already made are included. ``judgement`` is the verdict on
+        them, None for no runs. Fewer are undisturbed if the machine stays disturbed: at most
         ``max_runs - runs`` (at least 2) are repeated. Fewer, or none, are launched if the
         session's budget is spent. Nodes that are started by hand always launch the protocol's
         runs, since one node cannot know what the others want. Raises ``CaseError``.

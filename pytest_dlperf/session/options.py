@@ -160,8 +160,8 @@ OPTIONS: Final = (
         "n1:8,n2:8|FILE",
         "hosts and their devices, or a hostfile",
         excludes={
-            "node-rank": "one starts the ranks of every node, the other those of this node "
-            "alone; give one of them"
+            "node-rank": "--dlperf-hosts starts the ranks of every node, --dlperf-node-rank "
+            "those of this one alone; give one of them"
         },
     ),
     Option(

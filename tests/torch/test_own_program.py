@@ -105,7 +105,7 @@ PROGRAMS = {
     ),
     "nan": (
         f"{MARK}for i in range(40):\n    with step() as s: s.loss(float('nan'))",
-        "no finite number",
+        "not a finite number",
     ),
     "sleeps": ("import time; time.sleep(60)", "timed out after 3 s"),
     "exits_at_its_end": (
