@@ -290,9 +290,15 @@ def test_the_waiting_of_one_pytest_for_another(suite: Suite):
     log = suite.path / "launches"
     suite.env(FAKE_LOG=log, FAKE_WALL_S=0.1)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--update-baselines"]
+    # Not the same rates: two outcomes of one second with one rate are one, stored once.
     sessions = [
-        subprocess.Popen([*command, "--dlperf-runs=2"], cwd=suite.path, stdout=subprocess.PIPE)
-        for _ in range(2)
+        subprocess.Popen(
+            [*command, "--dlperf-runs=2"],
+            cwd=suite.path,
+            env={**os.environ, "FAKE_STEP_S": step_s},
+            stdout=subprocess.PIPE,
+        )
+        for step_s in ("0.01", "0.010001")
     ]
     outputs = [session.communicate(timeout=120)[0].decode() for session in sessions]
     assert [session.returncode for session in sessions] == [0, 0], outputs
