@@ -28,7 +28,9 @@ HIDES: Final = {
 HIDES_IN_DOCUMENTS: Final = {**HIDES, r"\btells\b": "says, shows"}
 #: What a program reads or prints: fenced and indented blocks, code in a line, comments, addresses.
 CODE: Final = re.compile(
-    r"^```.*?^```$|(?:(?<=\n\n)|(?<=:\n))(?: {4,}[^\n]*(?:\n|\Z))+|`[^`\n]+`|<!--.*?-->|\]\([^)\n]*\)",
+    r"^```.*?^```$"
+    r"|(?:(?<=\n\n)|(?<=:\n))(?: {4,}[^\n]*(?:\n|\Z))+"
+    r"|`[^`\n]+`|<!--.*?-->|\]\([^)\n]*\)",
     re.MULTILINE | re.DOTALL,
 )
 
