@@ -1,7 +1,8 @@
-"""Find words that hide the noun, in first lines and messages: ``python tests/static/words.py``.
+"""Find words that hide the noun: ``python tests/static/words.py``.
 
-Each word came to mean everything, so that a reader had to guess what is meant. Ends with 1 and a
-line for each place.
+Each word came to mean everything, so that a reader had to guess what is meant. It reads the first
+lines of docstrings, the messages of errors, and the documents without their code. Ends with 1 and
+a line for each place.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -19,10 +20,19 @@ HIDES: Final = {
     r"\btold\b": "said, reported, given",
     r"\banew\b": "again",
     r"\bwhatever\b": "any, or name it",
-    r"\bstands? (?!for|still|in for)": "is, has, appears",
+    r"\bstands?\b(?!-| (?:for|still|in for)\b)": "is, has, appears",
     r"\blies?\b": "is, is kept in",
-    r"(?<!there )\bis no (?!longer|more|such|reason|doubt)": "is not a",
+    r"(?<!there )\b(?:is|are) no (?!longer|more|such|reason|doubt)": "is not a",
 }
+#: In documents alone: the code has messages with this word that tests compare.
+HIDES_IN_DOCUMENTS: Final = {**HIDES, r"\btells\b": "says, shows"}
+#: What a program reads or prints: fenced and indented blocks, code in a line, comments, addresses.
+CODE: Final = re.compile(
+    r"^```.*?^```$"
+    r"|(?:(?<=\n\n)|(?<=:\n))(?: {4,}[^\n]*(?:\n|\Z))+"
+    r"|`[^`\n]+`|<!--.*?-->|\]\([^)\n]*\)",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 def main() -> int:
@@ -30,18 +40,32 @@ def main() -> int:
     found = 0
     for path in sorted((ROOT / "pytest_dlperf").rglob("*.py")):
         for line, text in _texts(ast.parse(path.read_text("utf-8"))):
-            for pattern, instead in HIDES.items():
-                for match in re.finditer(pattern, text, re.IGNORECASE):
-                    found += 1
-                    place = f"{path.relative_to(ROOT)}:{line}"
-                    print(f"{place}: {match.group().strip()!r} in {text[:60]!r}; write: {instead}")
+            found += _report(path, line, text, HIDES)
+    names = ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md")
+    for path in [*(ROOT / name for name in names), *sorted((ROOT / "docs").rglob("*.md"))]:
+        # Blank, so that the lines keep their numbers.
+        text = CODE.sub(lambda code: re.sub(r"[^\n]", " ", code[0]), path.read_text("utf-8"))
+        for line, part in enumerate(text.splitlines(), start=1):
+            found += _report(path, line, part, HIDES_IN_DOCUMENTS)
     return int(found > 0)
+
+
+def _report(path: Path, line: int, text: str, hides: Mapping[str, str]) -> int:
+    """Print each word of a text that hides the noun, and return how many there are."""
+    found = 0
+    for pattern, instead in hides.items():
+        for match in re.finditer(pattern, text, re.IGNORECASE):
+            found += 1
+            place = f"{path.relative_to(ROOT)}:{line}"
+            around = text[max(0, match.start() - 30) : match.end() + 30].strip()
+            print(f"{place}: {match.group().strip()!r} in {around!r}; write: {instead}")
+    return found
 
 
 def _texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield the first lines of docstrings, and the texts of errors, each with its line."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = (ast.get_docstring(node) or "").partition("\n")[0]
             yield getattr(node, "lineno", 1), first
         elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
