@@ -49,8 +49,8 @@ class Option:
         return short if short in SHORT_OPTIONS else f"--dlperf-{self.name}"
 
 
-#: Every option, in the order of the help. Their texts are parsed in ``settings.py``, so that a
-#: pytest run without a perf case pays nothing for them.
+#: Every option, in the order of the help. Their texts are parsed in ``option_values.py``, so
+#: that a pytest run without a perf case pays nothing for them.
 OPTIONS: Final = (
     Option("gpus", "N[,N]", "run at these GPU counts (short form: --gpus)", parse="counts"),
     Option(

@@ -286,6 +286,15 @@ class PerfSession:
         if outcome.measurement is None or outcome.measurement.inject:
             return outcome
         node = outcome.environment.node
+        try:
+            return self._shifted(outcome, node)
+        except OSError as error:
+            # A disk that is full must not lose what was measured and judged
+            what = f"pytest-dlperf: cases before {outcome.case.id} were not looked at: {error}"
+            warnings.warn(what, pytest.PytestWarning, stacklevel=1)
+            return outcome
+
+    def _shifted(self, outcome: Outcome, node: str) -> Outcome:
         with self.bench.runs.judged(node) as so_far:
             judgement = common_shift.with_common_shift(outcome.judgement, so_far, node)
             is_judged = judgement is outcome.judgement and judgement.throughput.change is not None

@@ -62,3 +62,23 @@ def test_the_processes_of_xdist_share_what_was_judged(suite: Suite):
     suite.env(FAKE_STEP_S=0.02)
     verdicts = suite.verdicts("-n2")
     assert sorted(verdicts.values()) == ["incomparable", "incomparable", "regressed", "regressed"]
+
+
+def test_a_folder_that_cannot_be_written_loses_no_measurement(suite: Suite):
+    suite.write(FOUR)
+    suite.run("--update-baselines")
+    suite.write(
+        FOUR.replace(
+            "    outcome = dlperf.run()",
+            "    from pathlib import Path\n"
+            "    for mark in Path('.dlperf').glob('*/.dlperf-session'):\n"
+            "        path = mark.parent / 'judged.jsonl'\n"
+            "        path.unlink() if path.is_file() else None\n"
+            "        path.mkdir(exist_ok=True)\n"
+            "    outcome = dlperf.run()",
+        )
+    )
+    result, outcomes = suite.outcomes("-W", "default")
+    assert {o["judgement"]["verdict"] for o in outcomes.values()} == {"passed"}
+    assert len(outcomes) == 4
+    result.stdout.fnmatch_lines(["*cases before net-* were not looked at: *judged.jsonl*"])

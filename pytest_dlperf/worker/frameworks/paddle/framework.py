@@ -30,7 +30,7 @@ from pytest_dlperf.worker.frameworks.paddle.job import LossScaler, PaddleJob
 
 # The canary in Paddle: fixed work that shows whether the machine changed.
 #
-# The work of ``torch_canary.py``: a matrix product, a memory copy and, where there are ranks, an
+# As in ``torch/framework.py``: a matrix product, a memory copy and, where there are ranks, an
 # all-reduce; all ranks at once. The median of the repetitions is taken.
 
 
