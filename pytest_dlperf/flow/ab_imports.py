@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_dlperf.core.arm import ReadyArm, Reported
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.core.wire import RunFacts
+from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.launch.arms.git import Difference, difference, known_modules, top_of
 from pytest_dlperf.launch.arms.imported import (
     Imported,

@@ -8,7 +8,7 @@ from pytest_dlperf.cases.possible import check_version
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError, NotRunError
 from pytest_dlperf.core.measurement import Conditions
-from pytest_dlperf.core.wire import ProbeAnswer, RunFacts
+from pytest_dlperf.core.wire_records import ProbeAnswer, RunFacts
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.plan import launcher_name
 

@@ -16,7 +16,7 @@ from pytest_dlperf.core.environment import Environment
 from pytest_dlperf.core.hosts import Host
 from pytest_dlperf.core.measurement import Conditions
 from pytest_dlperf.core.place import NodePart, Place
-from pytest_dlperf.core.wire import RunFacts
+from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.flow.conditions import conditions_of
 from pytest_dlperf.flow.holding import GpuUse, hold_host, hold_hosts
 from pytest_dlperf.flow.nodes import Nodes

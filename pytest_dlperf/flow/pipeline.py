@@ -17,7 +17,7 @@ from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.outcome import Against, Outcome
 from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
-from pytest_dlperf.core.wire import RunFacts
+from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.flow.ab import compare_arms, unmeasured
 from pytest_dlperf.flow.offline.from_logs import LogFolder, judge_by_logs
 from pytest_dlperf.flow.runner import Runner, stays_disturbed

@@ -18,7 +18,7 @@ from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.core.run import Problem, Run, RunSummary
 from pytest_dlperf.core.verdict import Judgement
-from pytest_dlperf.core.wire import RunFacts
+from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.flow.user_program import check_unit, summarise_program
 from pytest_dlperf.judge.screen import samples_scaling
 from pytest_dlperf.launch.base import Target

@@ -13,7 +13,7 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.log_pattern import LogPattern
 from pytest_dlperf.core.run import Run, RunSummary
-from pytest_dlperf.core.wire import RunFacts
+from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.measure.failure import failure_of, last_lines
 from pytest_dlperf.measure.logs import problems, registry, user_pattern
 from pytest_dlperf.measure.logs.declare import Format

@@ -12,7 +12,8 @@ from pytest_dlperf.core import runtime_folder
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.place import Place
 from pytest_dlperf.core.run import LaunchPlan, Run
-from pytest_dlperf.core.wire import PROBE_MARK, ProbeAnswer
+from pytest_dlperf.core.wire import PROBE_MARK
+from pytest_dlperf.core.wire_records import ProbeAnswer
 from pytest_dlperf.launch.base import behind
 from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.launch.process.orphans import RUN_VARIABLE

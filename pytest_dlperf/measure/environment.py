@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_dlperf.core.environment import Environment
-from pytest_dlperf.core.wire import ProbeAnswer, RunFacts
+from pytest_dlperf.core.wire_records import ProbeAnswer, RunFacts
 from pytest_dlperf.measure.devices import Devices
 from pytest_dlperf.measure.nvml import INSTALL, nvml_version
 

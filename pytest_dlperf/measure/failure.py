@@ -10,7 +10,7 @@ from typing import NamedTuple
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.run import NODES, Run
-from pytest_dlperf.core.wire import FailureRecord
+from pytest_dlperf.core.wire_records import FailureRecord
 from pytest_dlperf.measure.exhausted import (
     full_disk,
     is_for_memory,

@@ -9,15 +9,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from pytest_dlperf.core.run import Span
-from pytest_dlperf.core.wire import (
-    PROGRESS,
-    CanaryRates,
-    RecordKind,
-    RecordsByKind,
-    SpanRecord,
-    rank_files,
-    rank_of_file,
-)
+from pytest_dlperf.core.wire import PROGRESS, rank_files, rank_of_file
+from pytest_dlperf.core.wire_records import CanaryRates, RecordKind, RecordsByKind, SpanRecord
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

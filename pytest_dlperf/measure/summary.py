@@ -11,7 +11,8 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.run import Problem, RankSummary, Run, RunSummary, Span
 from pytest_dlperf.core.scaling import RankScaling, Scaling
-from pytest_dlperf.core.wire import RECORDS_FORMAT, ImportsRecord, RunFacts
+from pytest_dlperf.core.wire import RECORDS_FORMAT
+from pytest_dlperf.core.wire_records import ImportsRecord, RunFacts
 from pytest_dlperf.measure.disturbance import disturbance, gpu_disturbance, others_alone
 from pytest_dlperf.measure.failure import failure_of
 from pytest_dlperf.measure.records import RankRecords, read_records

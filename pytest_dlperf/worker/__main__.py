@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from pytest_dlperf.core.wire import ChecksumRecord, FailureRecord, MomentRecord
+from pytest_dlperf.core.wire_records import ChecksumRecord, FailureRecord, MomentRecord
 from pytest_dlperf.worker import arguments as command_line
 from pytest_dlperf.worker import frameworks, host, stack
 from pytest_dlperf.worker.arguments import Arguments

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any, NamedTuple
 
-from pytest_dlperf.core.wire import CompileRecord
+from pytest_dlperf.core.wire_records import CompileRecord
 
 
 class CompileSample(NamedTuple):

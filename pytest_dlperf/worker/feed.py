@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from multiprocessing.queues import SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_dlperf.core.wire import DataNotes, DataRecord
+from pytest_dlperf.core.wire_records import DataNotes, DataRecord
 from pytest_dlperf.worker.failure import WorkerFailure
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_dlperf.core.wire import RECORDS_FORMAT, StartRecord, WindowRecord
+from pytest_dlperf.core.wire import RECORDS_FORMAT
+from pytest_dlperf.core.wire_records import StartRecord, WindowRecord
 
 
 class HostSample(NamedTuple):

@@ -10,12 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from pytest_dlperf.core.wire import (
-    MODULES_VARIABLE,
-    TREES_VARIABLE,
-    ImportedCopy,
-    ImportsRecord,
-)
+from pytest_dlperf.core.wire import MODULES_VARIABLE, TREES_VARIABLE
+from pytest_dlperf.core.wire_records import ImportedCopy, ImportsRecord
 
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 _STARTERS: Final = tuple(

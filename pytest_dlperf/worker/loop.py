@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from pytest_dlperf.core.wire import (
+from pytest_dlperf.core.wire_records import (
     AllReduceRecord,
     CanaryRecord,
     CollectivesRecord,

@@ -10,13 +10,12 @@ import traceback
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
-from pytest_dlperf.core.wire import (
-    MARK_VARIABLE,
+from pytest_dlperf.core.wire import MARK_VARIABLE, MarkSettings
+from pytest_dlperf.core.wire_records import (
     FailureRecord,
     FrameworkRecord,
     LibrariesRecord,
     LossRecord,
-    MarkSettings,
     MemoryRecord,
     MomentRecord,
     SpanRecord,

@@ -1,7 +1,7 @@
 """``python -m pytest_dlperf.worker.probe``: reports the Python and framework of a rank's place.
 
 Prints one marked line of JSON, among what a container's entry point prints. Needs the standard
-library only, unless a framework is asked for. Runs on Python 3.8 as well, so that the pytest
+library only, unless a framework is asked for. Runs on Python 3.7 as well, so that the pytest
 side can report that it is too old for the worker.
 """
 
@@ -14,10 +14,13 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_dlperf.core.wire import PROBE_MARK, ProbeAnswer
-from pytest_dlperf.worker.frameworks.base import nccl_of_paddle, nccl_version
+from pytest_dlperf.core.wire import PROBE_MARK
+from pytest_dlperf.worker.nccl import nccl_of_paddle, nccl_version
+
+if TYPE_CHECKING:
+    from pytest_dlperf.core.wire_records import ProbeAnswer
 
 
 class Probed(NamedTuple):
@@ -121,7 +124,7 @@ def host_answer() -> ProbeAnswer:
 def framework_answer(framework: str) -> ProbeAnswer:
     """Return the framework's version and what it sees; ``problem`` if it cannot be imported."""
     module = FRAMEWORKS[framework].module
-    answer = ProbeAnswer(framework=framework, framework_version=None, problem="")
+    answer: ProbeAnswer = {"framework": framework, "framework_version": None, "problem": ""}
     try:
         importlib.import_module(module)
         answer.update(FRAMEWORKS[framework].ask())

@@ -16,7 +16,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pytest_dlperf.core.wire import PROGRESS, SpanRecord, WrittenRecords, rank_file
+from pytest_dlperf.core.wire import PROGRESS, rank_file
+from pytest_dlperf.core.wire_records import SpanRecord, WrittenRecords
 
 if TYPE_CHECKING:
     # Not in the standard library of Python 3.10.

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from pytest_dlperf.core.arm import ReadyArm
-from pytest_dlperf.core.wire import RunFacts
+from pytest_dlperf.core.wire_records import RunFacts
 
 _PYTHON: Final = frozenset({".py", ".so", ".pyd"})
 _NATIVE: Final = frozenset(

@@ -19,7 +19,7 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.codec import decode, encode
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import Comparison
-from pytest_dlperf.core.wire import RunFacts
+from pytest_dlperf.core.wire_records import RunFacts
 
 #: Says that a folder is ours, and, while it is locked, that its session lives.
 _MARK: Final = ".dlperf-session"

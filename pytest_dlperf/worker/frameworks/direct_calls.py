@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Final
 
-from pytest_dlperf.core.wire import CollectivesRecord
+from pytest_dlperf.core.wire_records import CollectivesRecord
 from pytest_dlperf.worker.frameworks.base import Framework, Timer
 
 # The share of collectives in a step, from steps in which gradients stay on their rank.

@@ -13,7 +13,7 @@ import pytest
 from pytest_dlperf.cases.marker import expand
 from pytest_dlperf.core.arm import HereArm, parse_arm
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.core.wire import ImportsRecord, RunFacts
+from pytest_dlperf.core.wire_records import ImportsRecord, RunFacts
 from pytest_dlperf.flow.ab_imports import TwoTrees
 from pytest_dlperf.launch.arms.make import Arms
 from pytest_dlperf.launch.arms.worktree import Preparation

@@ -11,7 +11,8 @@ from typing import get_args
 import pytest
 
 from pytest_dlperf.core import wire
-from pytest_dlperf.core.wire import MarkSettings, RankArguments, RecordKind, RecordsByKind
+from pytest_dlperf.core.wire import MarkSettings, RankArguments
+from pytest_dlperf.core.wire_records import RecordKind, RecordsByKind
 
 PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 ARGUMENTS = RankArguments(
@@ -95,10 +96,21 @@ def test_it_comes_alone() -> None:
     ]
 
 
-def test_a_probe_loads_on_python_3_8_which_it_has_to_report() -> None:
+#: Not in ``typing`` of Python 3.7.
+NEWER = {"Final", "Literal", "Protocol", "TypedDict", "runtime_checkable", "final"}
+
+
+def test_a_probe_loads_on_python_3_7_which_it_has_to_report() -> None:
     for name, file in imported_with("pytest_dlperf.worker.probe").items():
         text = Path(file).read_text(encoding="utf-8")
-        ast.parse(text, feature_version=(3, 8))
+        tree = ast.parse(text, feature_version=(3, 7))
+        imported = {
+            alias.name
+            for node in tree.body
+            if isinstance(node, ast.ImportFrom) and node.module == "typing"
+            for alias in node.names
+        }
+        assert not imported & NEWER, name
         # ``dataclass`` has these from Python 3.10 on.
         assert "kw_only=" not in text, name
         assert "slots=" not in text, name

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_dlperf.worker.frameworks.base import nccl_of_paddle, nccl_version
+from pytest_dlperf.worker.nccl import nccl_of_paddle, nccl_version
 
 
 @pytest.mark.parametrize(

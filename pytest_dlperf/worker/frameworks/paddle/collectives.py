@@ -9,7 +9,7 @@ from typing import Any, Final
 import paddle
 import paddle.distributed as dist
 
-from pytest_dlperf.core.wire import CollectivesRecord
+from pytest_dlperf.core.wire_records import CollectivesRecord
 from pytest_dlperf.worker.frameworks import direct_calls
 from pytest_dlperf.worker.frameworks.base import Framework
 from pytest_dlperf.worker.frameworks.direct_calls import DirectCalls

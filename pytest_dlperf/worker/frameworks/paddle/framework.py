@@ -12,7 +12,7 @@ from typing import Any
 import paddle
 import paddle.distributed as dist
 
-from pytest_dlperf.core.wire import (
+from pytest_dlperf.core.wire_records import (
     CanaryRates,
     Checksum,
     CollectivesRecord,
@@ -23,10 +23,11 @@ from pytest_dlperf.core.wire import (
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import on_cpu
-from pytest_dlperf.worker.frameworks.base import Timer, nccl_of_paddle
+from pytest_dlperf.worker.frameworks.base import Timer
 from pytest_dlperf.worker.frameworks.on_cpu import canary_time, median_of_s, median_s
 from pytest_dlperf.worker.frameworks.paddle import collectives, timer, watch
 from pytest_dlperf.worker.frameworks.paddle.job import LossScaler, PaddleJob
+from pytest_dlperf.worker.nccl import nccl_of_paddle
 
 # The canary in Paddle: fixed work that shows whether the machine changed.
 #

@@ -10,7 +10,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_dlperf.core.wire import CollectivesRecord
+from pytest_dlperf.core.wire_records import CollectivesRecord
 from pytest_dlperf.worker.frameworks.tensorflow import horovod_timeline
 from pytest_dlperf.worker.frameworks.tensorflow.ranks import HorovodRanks
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import tensorflow as tf
 
-from pytest_dlperf.core.wire import (
+from pytest_dlperf.core.wire_records import (
     CanaryRates,
     Checksum,
     CollectivesRecord,

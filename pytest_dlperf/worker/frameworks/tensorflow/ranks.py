@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
-from pytest_dlperf.worker.frameworks.base import horovod_operations, nccl_version
+from pytest_dlperf.worker.nccl import horovod_operations, nccl_version
 
 
 class CollectiveLibraries(TypedDict, total=False):

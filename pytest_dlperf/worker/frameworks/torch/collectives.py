@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from pytest_dlperf.core.wire import CollectivesRecord
+from pytest_dlperf.core.wire_records import CollectivesRecord
 from pytest_dlperf.worker.frameworks import direct_calls
 from pytest_dlperf.worker.frameworks.base import Framework
 from pytest_dlperf.worker.frameworks.direct_calls import DirectCalls

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from pytest_dlperf.core.wire import (
+from pytest_dlperf.core.wire_records import (
     CanaryRates,
     Checksum,
     CollectivesRecord,

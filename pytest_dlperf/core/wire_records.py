@@ -1,0 +1,306 @@
+"""Records of a rank, and the answer of a probe: the types of what they write as JSON.
+
+A record is a line of JSON with its ``rank`` and, as ``record``, its kind. The worker writes it and
+``measure/records.py`` reads it; both import these types, so that mypy finds a name that only one
+side changed. Times are those of the wall clock, in seconds since the
+epoch. Standard library only.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict
+
+
+class StartRecord(TypedDict):
+    """The first record: which process this is, and where."""
+
+    format: int
+    local_rank: int
+    #: The number of ranks that the launcher started.
+    world_size: int
+    pid: int
+    #: Says which container the process number belongs to; empty off Linux.
+    pid_namespace: str
+    node: str
+    #: Says which machine this is, until its next start; None off Linux.
+    boot: str | None
+    cores: int | None
+    python: str
+    time: float
+
+
+class MomentRecord(TypedDict):
+    """``built``, ``first_step`` and ``end``: nothing but when they were reached."""
+
+    time: float
+
+
+class _AnyFramework(TypedDict):
+    #: ``torch``, ``paddle`` or ``tensorflow``; ``program`` for a program that imported none.
+    framework: str
+    framework_version: str | None
+    #: UUID of the GPU, with or without ``GPU-``; None if unknown, and on a CPU.
+    device_id: str | None
+
+
+class FrameworkRecord(_AnyFramework, total=False):
+    """Versions, device, and defaults of the arithmetic; marks write the first three alone."""
+
+    cuda: str | None
+    rocm: str | None
+    cudnn: str | int | None
+    nccl: str | None
+    #: What carries the collectives.
+    backend: str | None
+    #: Horovod's version and operations.
+    horovod: str
+    device: str
+    device_name: str | None
+    #: The clock that times laps: ``device events`` or ``host clock``.
+    timing: str
+    #: What the framework does with TF32 unless asked; its form depends on the framework.
+    tf32_default: Any
+    threads: int
+    inter_op_threads: int
+
+
+class CanaryRates(TypedDict):
+    """Rates of fixed work on a rank's device; None for an all-reduce of one rank."""
+
+    matmul_gflop_per_s: float
+    copy_gb_per_s: float
+    all_reduce_gb_per_s: float | None
+
+
+class CanaryRecord(CanaryRates):
+    """The canary, ``before`` and ``after`` the measured window."""
+
+    when: Literal["before", "after"]
+    time: float
+
+
+class SpanRecord(TypedDict):
+    """The seconds and the work of some iterations of one rank: the only raw datum."""
+
+    first_step: int
+    last_step: int
+    seconds: float
+    work: float
+    cpu_seconds: float | None
+    #: None if the rank reads no data.
+    data_wait_seconds: float | None
+
+
+class _AnyWindow(TypedDict):
+    seconds: float
+    own_cpu_seconds: float
+    launcher_cpu_seconds: float
+    host_busy_seconds: float | None
+    host_steal_seconds: float | None
+    #: Share by which each measured step was made longer on purpose.
+    inject: float
+
+
+class WindowRecord(_AnyWindow, total=False):
+    """The measured window: CPU seconds in it, those of the whole host None off Linux."""
+
+    #: Its end; marks leave it out.
+    time: float
+
+
+class CompileRecord(TypedDict):
+    """What torch.compile did: in all, and within the measured window."""
+
+    frames: int
+    seconds: float
+    frames_in_window: int
+    seconds_in_window: float
+
+
+class LossRecord(TypedDict):
+    """The loss of every iteration; one that is not finite as text."""
+
+    values: list[float | str]
+
+
+class ModelRecord(TypedDict):
+    """What was seen of the model in the first two iterations."""
+
+    input_shapes: list[list[int]] | None
+    #: Floating-point operations of the matrix work by the dtype that did it.
+    flops_by_dtype: dict[str, int]
+    parameter_count: int
+
+
+class _AnyMemory(TypedDict):
+    bytes: int
+    kind: Literal["gpu-allocated", "resident-set"]
+
+
+class MemoryRecord(_AnyMemory, total=False):
+    """The peak of memory during the window, in bytes."""
+
+    reserved_bytes: int
+
+
+class DataNotes(TypedDict, total=False):
+    """What is known of the real data that a rank read."""
+
+    #: Processes or threads that read for the rank.
+    workers: int
+    samples: int
+    #: The samples of the first batch.
+    first_samples: list[int]
+
+
+class DataRecord(DataNotes):
+    """What a rank trained on."""
+
+    kind: Literal["real", "synthetic"]
+
+
+class Checksum(TypedDict):
+    """The digest of the replicated parameters, and the number of their tensors."""
+
+    digest: str
+    tensors: int
+
+
+class ChecksumRecord(TypedDict):
+    """The checksum after the training; None if no replicated parameters were declared."""
+
+    value: Checksum | None
+
+
+class CollectivesRecord(TypedDict, total=False):
+    """Medians of the steps that were sampled after the window, in seconds; or a problem."""
+
+    #: Why they could not be sampled; then nothing else is in the record.
+    problem: str
+    method: str
+    iterations: int
+    step_seconds: float
+    #: A step without collectives, and what the collectives take of one; None if unknown.
+    own_seconds: float | None
+    collective_seconds: float | None
+    #: ``all-reduce``, or ``collectives`` if the step calls others as well.
+    collective: str
+
+
+class AllReduceRecord(TypedDict):
+    """The rate of an all-reduce by the bytes of its message."""
+
+    gb_per_s: dict[str, float]
+    time: float
+
+
+class LibrariesRecord(TypedDict):
+    """The libraries that train, or hold numbers, which a user's program had imported."""
+
+    imported: list[str]
+
+
+class ImportedCopy(TypedDict):
+    """A package from outside the trees that the repository has as well."""
+
+    #: Python files that were imported of it.
+    files: int
+    #: Whether compiled modules of it were imported.
+    compiled: bool
+    #: Package or module in the repository -> how many of the files it has.
+    roots: dict[str, int]
+
+
+class ImportsRecord(TypedDict):
+    """What a rank imported, for an interleaved A/B."""
+
+    #: File in a tree -> its SHA-256.
+    files: dict[str, str]
+    #: Path of a package or module -> what was imported of it.
+    copies: dict[str, ImportedCopy]
+    #: Whether the rank started processes, whose imports are unknown.
+    started_processes: bool
+
+
+class FailureRecord(TypedDict):
+    """The error that ended a rank; the code is stable, the message is for people."""
+
+    code: str
+    message: str
+    traceback: str
+    time: float
+
+
+class RecordsByKind(TypedDict, total=False):
+    """The records that a rank writes once, each under the name of its kind."""
+
+    start: StartRecord
+    framework: FrameworkRecord
+    built: MomentRecord
+    first_step: MomentRecord
+    window: WindowRecord
+    compile: CompileRecord
+    loss: LossRecord
+    model: ModelRecord
+    memory: MemoryRecord
+    data: DataRecord
+    checksum: ChecksumRecord
+    collectives: CollectivesRecord
+    all_reduce: AllReduceRecord
+    libraries: LibrariesRecord
+    imports: ImportsRecord
+    failure: FailureRecord
+    end: MomentRecord
+
+
+class WrittenRecords(RecordsByKind, total=False):
+    """As a rank writes them: the canary comes twice. Spans are written together."""
+
+    canary: CanaryRecord
+
+
+#: The kinds of ``RecordsByKind``.
+RecordKind = Literal[
+    "start", "framework", "built", "first_step", "window", "compile", "loss", "model", "memory",
+    "data", "checksum", "collectives", "all_reduce", "libraries", "imports", "failure", "end",
+]  # fmt: skip
+
+
+class RunFacts(TypedDict, total=False):
+    """What the ranks of a run reported of themselves; a log alone says the unit at most.
+
+    The records are those of rank 0; ``imports`` has what any rank imported.
+    """
+
+    start: StartRecord
+    framework: FrameworkRecord
+    #: Not of a user's own program, whose model is not looked into.
+    model: ModelRecord
+    data: DataRecord
+    imports: ImportsRecord
+    #: What a user's own program counts.
+    unit: str
+
+
+class ProbeAnswer(TypedDict, total=False):
+    """What a probe found where ranks would start; unknown values are None."""
+
+    python: str
+    executable: str
+    os: str
+    image: str | None
+    node: str
+    cores: int | None
+    #: From here on only if the probe was asked for a framework.
+    framework: str
+    #: None if it is not installed, or cannot be imported.
+    framework_version: str | None
+    #: Why it cannot be imported; empty otherwise.
+    problem: str
+    cuda: str | None
+    cudnn: str | int | None
+    nccl: str | None
+    #: TensorFlow's Keras.
+    keras: str
+    #: How many GPUs the framework sees.
+    gpus: int
