@@ -6,9 +6,10 @@ A mode measures and judges: by logs, by pairs of two arms, or by runs against st
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timezone
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import Case
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from pytest_dlperf.flow.bench import Bench, SideBySide
 
 
+#: Of a case before it is measured.
+_NOTHING: Final = Judgement(verdict=Verdict.NOT_RUN, reason="it was not measured")
+
+
 def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = "") -> Outcome:
     """Take one case from its definition to its verdict; an error becomes a verdict as well.
 
@@ -38,7 +43,7 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
     """
     started_s = time.monotonic()
     mode = mode_of(bench, CaseFolder(folder=workload_folder, misfit=misfit))
-    measured = _measured(mode, case, bench)
+    measured = measured_by(mode, case, bench)
     now = datetime.now(timezone.utc)
     judgement = measured.judgement
     if measured.against is None:  # expected slowdowns are relative to stored sessions
@@ -63,8 +68,8 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
     )
 
 
-def _measured(mode: Mode, case: Case, bench: Bench) -> Measured:
-    """Return what ``mode`` measured; an error becomes a verdict without a measurement."""
+def measured_by(mode: Mode, case: Case, bench: Bench) -> Measured:
+    """Return what ``mode`` measured; an error becomes the verdict on what is known."""
     try:
         return mode.measure(case)
     except BudgetSpentError:
@@ -77,7 +82,7 @@ def _measured(mode: Mode, case: Case, bench: Bench) -> Measured:
         # A full disk or a removed folder fails this case only.
         reason = f"{case.id}: {file_words(error, bench.folder)}"
         judgement = Judgement(verdict=Verdict.ERROR, reason=reason)
-    return Measured(measurement=None, judgement=judgement, against=mode.against)
+    return replace(mode.known, judgement=judgement)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,14 +109,17 @@ class Measured:
     share_done: bool = False
 
 
-class Mode(Protocol):
-    """A way to measure a case and to judge it."""
+class Mode(ABC):
+    """A way to measure a case and to judge it. It keeps what an error must not lose."""
 
-    #: The baseline of the case, once it is read; None if none is stored.
-    baseline: Baseline | None
-    #: The other arm of an A/B, before it is measured; None without an A/B.
-    against: Against | None
+    def __init__(self, bench: Bench, against: Against | None = None) -> None:
+        self._bench = bench
+        #: The baseline of the case, once it is read; None if none is stored.
+        self.baseline: Baseline | None = None
+        #: What is known so far: an error when hosts are given back comes after a measurement.
+        self.known = Measured(measurement=None, judgement=_NOTHING, against=against)
 
+    @abstractmethod
     def measure(self, case: Case) -> Measured:
         """Measure and judge ``case``; raise ``DlperfError`` where that cannot be done."""
 
@@ -125,13 +133,12 @@ def mode_of(bench: Bench, where: CaseFolder) -> Mode:
     return ByStoredSessions(bench, where)
 
 
-class ByLogs:
+class ByLogs(Mode):
     """Reads the logs of trainings that ran elsewhere, in place of training."""
 
     def __init__(self, bench: Bench, logs: LogFolder) -> None:
-        self._bench, self._logs = bench, logs
-        self.baseline: Baseline | None = None
-        self.against: Against | None = None
+        super().__init__(bench)
+        self._logs = logs
 
     def measure(self, case: Case) -> Measured:
         """Judge the log of ``case``."""
@@ -147,13 +154,12 @@ class ByLogs:
         return Measured(measurement=measurement, judgement=judgement)
 
 
-class ByPairs:
+class ByPairs(Mode):
     """Trains pairs of runs, one of each arm."""
 
     def __init__(self, bench: Bench, sides: SideBySide, where: CaseFolder) -> None:
-        self._bench, self._where = bench, where
-        self.baseline: Baseline | None = None
-        self.against: Against | None = unmeasured(sides)
+        super().__init__(bench, against=unmeasured(sides))
+        self._where = where
 
     def measure(self, case: Case) -> Measured:
         """Train pairs of ``case`` until they decide."""
@@ -168,13 +174,12 @@ class ByPairs:
         )
 
 
-class ByStoredSessions:
+class ByStoredSessions(Mode):
     """Trains runs, and judges them against the sessions that a baseline holds."""
 
     def __init__(self, bench: Bench, where: CaseFolder) -> None:
-        self._bench, self._where = bench, where
-        self.baseline: Baseline | None = None
-        self.against: Against | None = None
+        super().__init__(bench)
+        self._where = where
 
     def measure(self, case: Case) -> Measured:
         """Train ``case`` as often as its verdict needs."""
@@ -188,10 +193,14 @@ class ByStoredSessions:
                 part = bench.hosts.node_part(case)
                 if part is None or part.node_rank == 0:
                     measurement, judgement, facts = measure_and_judge(case, runner, self.baseline)
-                    return Measured(measurement=measurement, judgement=judgement, facts=facts)
-                runner.run_node_part(case, part)
-                judgement = _left_to_node_0(case, part)
-                return Measured(measurement=None, judgement=judgement, share_done=True)
+                    self.known = Measured(
+                        measurement=measurement, judgement=judgement, facts=facts
+                    )
+                else:
+                    runner.run_node_part(case, part)
+                    judgement = _left_to_node_0(case, part)
+                    self.known = Measured(measurement=None, judgement=judgement, share_done=True)
+        return self.known
 
 
 def _left_to_node_0(case: Case, part: NodePart) -> Judgement:

@@ -1,0 +1,54 @@
+"""What an error leaves of a case."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pytest_dlperf.cases.marker import expand
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.errors import CaseError, NotRunError
+from pytest_dlperf.core.verdict import Judgement, Verdict
+from pytest_dlperf.flow.pipeline import Measured, Mode, measured_by
+
+MEASUREMENT: Any = object()
+BENCH: Any = SimpleNamespace(folder=Path("/work"))
+[CASE] = expand(suite="net", workload="m:build", batch_size_per_device=1, layout="1n1c")
+
+
+class _Fails(Mode):
+    """Raises after it has measured, or before."""
+
+    def __init__(self, error: Exception, *, is_measured: bool) -> None:
+        super().__init__(BENCH)
+        self._error, self._is_measured = error, is_measured
+
+    def measure(self, case: Case) -> Measured:
+        if self._is_measured:
+            judgement = Judgement(verdict=Verdict.PASSED, reason="")
+            self.known = Measured(
+                measurement=MEASUREMENT, judgement=judgement, facts={"unit": "images"}
+            )
+        raise self._error
+
+
+@pytest.mark.parametrize("error", [CaseError("the channel broke"), OSError("bad descriptor")])
+def test_an_error_as_the_host_is_given_back_keeps_the_measurement(error: Exception):
+    found = measured_by(_Fails(error, is_measured=True), CASE, BENCH)
+    assert found.judgement.verdict is Verdict.ERROR
+    assert found.measurement is MEASUREMENT
+    assert found.facts == {"unit": "images"}
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict"),
+    [(NotRunError("no GPU"), Verdict.NOT_RUN), (CaseError("x"), Verdict.ERROR)],
+)
+def test_an_error_before_the_first_run_leaves_nothing(error: Exception, verdict: Verdict):
+    found = measured_by(_Fails(error, is_measured=False), CASE, BENCH)
+    assert found.judgement.verdict is verdict
+    assert found.measurement is None
+    assert found.facts == {}
