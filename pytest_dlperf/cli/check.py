@@ -6,7 +6,7 @@ import argparse
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.cli import extract as extract_command
 from pytest_dlperf.cli.stdout import say
@@ -14,7 +14,9 @@ from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.findings import Caseless
 from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.verdict import Rule
-from pytest_dlperf.store.baseline.store import StoredBaseline
+
+if TYPE_CHECKING:
+    from pytest_dlperf.store.baseline.store import StoredBaseline
 
 #: Where the tests are looked for if none are named.
 _TESTS: Final = "perf_tests"

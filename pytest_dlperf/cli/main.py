@@ -11,16 +11,18 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_dlperf.cli import check, compare, extract, history, judge, nodes
 from pytest_dlperf.cli import (
     report as report_command,
 )
-from pytest_dlperf.cli.source_reports import audit_fit
+from pytest_dlperf.cli.source_reports import audit
 from pytest_dlperf.cli.stdout import say
 from pytest_dlperf.core.errors import DlperfError, UsageError
-from pytest_dlperf.store.baseline.store import BaselineStore
+
+if TYPE_CHECKING:
+    from pytest_dlperf.store.baseline.store import BaselineStore
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -87,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     report.set_defaults(run=_report)
     extract.add_to(commands)
     judge.add_to(commands)
-    audit_fit.add_to(commands)
+    audit.add_to(commands)
     compare.add_to(commands)
     nodes.add_to(commands)
     history.add_to(commands)

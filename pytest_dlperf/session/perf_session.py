@@ -160,8 +160,6 @@ class PerfSession:
         folder = self.settings.from_logs
         if folder is None:
             return None
-        from pytest_dlperf.flow.offline.from_logs import LogFolder
-
         return LogFolder(folder)
 
     @property

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import hashlib
-import io
 import sys
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
 
 from pytest_dlperf.cli.history.opened import address_in
 from pytest_dlperf.cli.history.show import (
@@ -20,50 +16,8 @@ from pytest_dlperf.cli.history.show import (
 )
 from pytest_dlperf.cli.stdout import say
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.history import Series
 from pytest_dlperf.report.figures import counted
 from pytest_dlperf.report.printable import printable
-
-_OF_SERIES: Final = ("case_id", "machine_class", "node", "unit")
-_OF_POINT: Final = (
-    "number",
-    "time",
-    "commit",
-    "dirty",
-    "verdict",
-    "throughput",
-    "change",
-    "speedup",
-    "peak_memory_bytes",
-    "runs",
-    "mode",
-    "left_out",
-    "against",
-)
-#: Begin a formula in a spreadsheet, which text from outside must not become.
-_FORMULA: Final = ("=", "+", "-", "@")
-
-
-def render(series: Iterable[Series]) -> str:
-    """Return the text of a CSV file with a heading; what was not measured is empty."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow((*_OF_SERIES, "conditions", *_OF_POINT, "software_changes"))
-    for one in series:
-        of_series = [_plain(getattr(one, name)) for name in _OF_SERIES]
-        conditions = "; ".join(f"{name}={value}" for name, value in one.conditions.items())
-        for point in one.points:
-            cells = [getattr(point, name) for name in _OF_POINT]
-            told = "; ".join(point.software_changes)
-            writer.writerow([*of_series, _plain(conditions), *map(_plain, cells), _plain(told)])
-    return text.getvalue()
-
-
-def _plain(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    text = printable(value).replace("\n", "\\n").replace("\t", "\\t")
-    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def add_to(
@@ -126,7 +80,7 @@ def _import(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.report import json_
+    from pytest_dlperf.report import history_csv, json_
     from pytest_dlperf.report.page.history_page import render_history
 
     if arguments.html:
@@ -135,7 +89,7 @@ def _export(arguments: argparse.Namespace) -> int:
         file, text = arguments.html, render_history(found, note=note)
     else:
         found = found_in(arguments, with_changes=False)
-        file, text = arguments.csv, render(found.series)
+        file, text = arguments.csv, history_csv.render(found.series)
     if file == "-":
         say(text.removesuffix("\n"))
         return 0
