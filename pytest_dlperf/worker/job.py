@@ -86,3 +86,38 @@ class Job(abc.ABC):
 
         With loss scaling where the precision needs it. ``clip_norm`` needs ``parameters``.
         """
+
+
+class AutogradJob(Job):
+    """A job of a framework whose losses have ``backward()``: PyTorch and Paddle."""
+
+    def backward(
+        self,
+        loss: Any,
+        optimizer: Any,
+        *,
+        clip_norm: float | None = None,
+        parameters: Iterable[Any] | None = None,
+    ) -> None:
+        """Clear, go backward, unscale and clip if asked, step; scaled where there is a scaler."""
+        self._clear(optimizer)
+        (loss if self.scaler is None else self.scaler.scale(loss)).backward()
+        if clip_norm is not None:
+            if parameters is None:
+                raise ValueError("backward(clip_norm=...) needs parameters=...")
+            if self.scaler is not None:
+                self.scaler.unscale_(optimizer)
+            self._clip(parameters, clip_norm)
+        if self.scaler is None:
+            optimizer.step()
+        else:
+            self.scaler.step(optimizer)
+            self.scaler.update()
+
+    @abc.abstractmethod
+    def _clear(self, optimizer: Any) -> None:
+        """Clear the gradients."""
+
+    @abc.abstractmethod
+    def _clip(self, parameters: Iterable[Any], norm: float) -> None:
+        """Scale the gradients down to this norm, if theirs is larger."""

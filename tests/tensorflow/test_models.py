@@ -10,7 +10,7 @@ from perf_tests.resnet50.recipe import SIZES
 from pytest_dlperf.worker.frameworks.tensorflow.framework import Tensorflow
 from pytest_dlperf.worker.frameworks.tensorflow.job import TensorflowJob
 from pytest_dlperf.worker.frameworks.tensorflow.ranks import Alone
-from pytest_dlperf.worker.frameworks.tensorflow.watch import FirstCall, FlopsByDtype
+from pytest_dlperf.worker.frameworks.tensorflow.watch import FlopsByDtype, first_call
 
 pytestmark = [
     pytest.mark.tensorflow,
@@ -56,7 +56,7 @@ def test_resnet50_has_its_stride_in_the_3x3_and_spares_norms_of_decay(full):
 
 def test_resnet50_learns_its_one_batch():
     step = resnet50.build(job())
-    with (shapes := FirstCall()):
+    with (shapes := first_call()):
         losses = [float(step())]
     with (flops := FlopsByDtype()):
         losses.append(float(step()))

@@ -1,23 +1,24 @@
-"""The interface of a framework in a rank, and versions that several frameworks report."""
+"""The interface of a framework in a rank, and what several frameworks do alike."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import time
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    # The probe imports this module on Pythons that are too old for ``Job``.
-    from pytest_dlperf.core.wire_records import (
-        CanaryRates,
-        Checksum,
-        CollectivesRecord,
-        FrameworkRecord,
-        MemoryRecord,
-        ModelRecord,
-    )
-    from pytest_dlperf.worker.job import Job
+from pytest_dlperf.core.wire_records import (
+    CanaryRates,
+    Checksum,
+    CollectivesRecord,
+    FrameworkRecord,
+    MemoryRecord,
+    ModelRecord,
+)
+from pytest_dlperf.worker.failure import WorkerFailure
+from pytest_dlperf.worker.job import Job
 
 
 class Timer(Protocol):
@@ -34,6 +35,48 @@ class Timer(Protocol):
     def read(self) -> list[tuple[float, float]]:
         """Return wall and CPU seconds of every lap; waits for the device."""
         ...
+
+
+class EventTimer:
+    """Laps on a GPU's clock: events in its stream, read when all is done."""
+
+    def __init__(self, record: Callable[[], Any], wait: Callable[[], object]) -> None:
+        """``record`` puts an event into the stream and returns it, ``wait`` waits for the GPU."""
+        self._record, self._wait = record, wait
+        self._laps: list[tuple[Any, Any, float]] = []
+
+    def start(self) -> None:
+        """Begin a lap here."""
+        self._event, self._cpu_s = self._record(), time.process_time()
+
+    def lap(self) -> None:
+        """End the lap, and begin the next."""
+        event, cpu_s = self._record(), time.process_time()
+        self._laps.append((self._event, event, cpu_s - self._cpu_s))
+        self._event, self._cpu_s = event, cpu_s
+
+    def read(self) -> list[tuple[float, float]]:
+        """Return wall and CPU seconds of every lap; waits for the GPU."""
+        self._wait()
+        return [(begin.elapsed_time(end) / 1000, cpu_s) for begin, end, cpu_s in self._laps]
+
+
+def no_loss(returned: object) -> WorkerFailure:
+    """Return the failure of a step that returned something else than its loss."""
+    return WorkerFailure(
+        "step-returned-no-loss",
+        f"step() returned {type(returned).__name__}, not the loss of the iteration; return it as "
+        "a tensor of one element",
+    )
+
+
+def checksum_of(tensors: Iterable[bytes]) -> Checksum:
+    """Return the digest of the bytes of tensors, in their order, and how many there are."""
+    digest, count = hashlib.blake2b(digest_size=16), 0
+    for data in tensors:
+        digest.update(data)
+        count += 1
+    return {"digest": digest.hexdigest(), "tensors": count}
 
 
 class Framework(Protocol):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -23,7 +22,7 @@ from pytest_dlperf.core.wire_records import (
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import on_cpu
-from pytest_dlperf.worker.frameworks.base import Timer
+from pytest_dlperf.worker.frameworks.base import Timer, checksum_of, no_loss
 from pytest_dlperf.worker.frameworks.on_cpu import canary_time, median_of_s, median_s
 from pytest_dlperf.worker.frameworks.paddle import collectives, timer, watch
 from pytest_dlperf.worker.frameworks.paddle.job import LossScaler, PaddleJob
@@ -104,7 +103,7 @@ class Paddle:
             dtype="float16" if arguments.precision == "pure_fp16" else "float32",
             scaler=LossScaler() if arguments.precision == "amp" else None,
         )
-        self._shapes = watch.FirstCall()
+        self._shapes = watch.first_call()
         self._flops = watch.FlopsByDtype()
 
     def facts(self) -> FrameworkRecord:
@@ -152,11 +151,7 @@ class Paddle:
             return self.loss_value(loss) if loss.place.is_cpu_place() else loss.detach()
         if isinstance(loss, float):
             return loss
-        raise WorkerFailure(
-            "step-returned-no-loss",
-            f"step() returned {type(loss).__name__}, not the loss of the iteration; return it as "
-            "a tensor of one element",
-        )
+        raise no_loss(loss)
 
     def loss_value(self, kept: Any) -> float:
         """Return a kept loss as a number."""
@@ -184,10 +179,7 @@ class Paddle:
         """Return a digest of the bytes of the replicated parameters, in order of declaration."""
         if self.job.declared is None:
             return None
-        digest = hashlib.blake2b(digest_size=16)
-        for parameter in self.job.declared:
-            digest.update(parameter.numpy().tobytes())
-        return {"digest": digest.hexdigest(), "tensors": len(self.job.declared)}
+        return checksum_of(parameter.numpy().tobytes() for parameter in self.job.declared)
 
     def canary(self) -> CanaryRates:
         """Return the canary's rates."""

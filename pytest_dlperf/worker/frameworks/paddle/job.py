@@ -13,7 +13,7 @@ import paddle
 from paddle.io import DataLoader, DistributedBatchSampler
 
 from pytest_dlperf.worker.feed import Dataset
-from pytest_dlperf.worker.job import Job
+from pytest_dlperf.worker.job import AutogradJob, Job
 
 
 def loader(job: Job, dataset: Dataset) -> DataLoader:
@@ -63,7 +63,7 @@ class LossScaler(paddle.amp.GradScaler):  # type: ignore[misc]  # paddle is Any 
 
 
 @dataclass(kw_only=True)
-class PaddleJob(Job):
+class PaddleJob(AutogradJob):
     """A rank of a Paddle training; ``device`` is Paddle's name of it, ``cpu`` or ``gpu:0``."""
 
     layers: list[paddle.nn.Layer] = field(default_factory=list)
@@ -114,25 +114,8 @@ class PaddleJob(Job):
         context: AbstractContextManager[Any] = paddle.amp.auto_cast(**_AUTOCAST[self.precision])
         return context
 
-    def backward(
-        self,
-        loss: paddle.Tensor,
-        optimizer: paddle.optimizer.Optimizer,
-        *,
-        clip_norm: float | None = None,
-        parameters: Iterable[paddle.Tensor] | None = None,
-    ) -> None:
-        """Clear, go backward, unscale and clip if asked, step; scaled where there is a scaler."""
+    def _clear(self, optimizer: paddle.optimizer.Optimizer) -> None:
         optimizer.clear_grad()
-        (loss if self.scaler is None else self.scaler.scale(loss)).backward()
-        if clip_norm is not None:
-            if parameters is None:
-                raise ValueError("backward(clip_norm=...) needs parameters=...")
-            if self.scaler is not None:
-                self.scaler.unscale_(optimizer)
-            paddle.nn.utils.clip_grad_norm_(parameters, clip_norm)
-        if self.scaler is None:
-            optimizer.step()
-        else:
-            self.scaler.step(optimizer)
-            self.scaler.update()
+
+    def _clip(self, parameters: Iterable[paddle.Tensor], norm: float) -> None:
+        paddle.nn.utils.clip_grad_norm_(parameters, norm)

@@ -2,38 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import paddle
 
 from pytest_dlperf.worker.frameworks import on_cpu
-from pytest_dlperf.worker.frameworks.base import Timer
+from pytest_dlperf.worker.frameworks.base import EventTimer, Timer
 
 _PRODUCTS = 100
-
-
-class EventTimer:
-    """Laps on the GPU's clock: events in the stream, read when all is done."""
-
-    def __init__(self) -> None:
-        self._laps: list[tuple[Any, Any, float]] = []
-
-    def start(self) -> None:
-        """Begin a lap."""
-        self._event, self._cpu_s = _event(), time.process_time()
-
-    def lap(self) -> None:
-        """End the lap, and begin the next."""
-        event, cpu_s = _event(), time.process_time()
-        self._laps.append((self._event, event, cpu_s - self._cpu_s))
-        self._event, self._cpu_s = event, cpu_s
-
-    def read(self) -> list[tuple[float, float]]:
-        """Return wall and CPU seconds of every lap; waits for the GPU."""
-        paddle.device.synchronize()
-        return [(begin.elapsed_time(end) / 1000, cpu_s) for begin, end, cpu_s in self._laps]
 
 
 def events_tell_time() -> bool:
@@ -54,7 +31,9 @@ def events_tell_time() -> bool:
 
 def gpu_timer(*, events: bool) -> Timer:
     """Return a timer on ``events``, else on the host's clock, which waits at each lap."""
-    return EventTimer() if events else on_cpu.WaitingTimer(paddle.device.synchronize)
+    if events:
+        return EventTimer(_event, paddle.device.synchronize)
+    return on_cpu.WaitingTimer(paddle.device.synchronize)
 
 
 def _event() -> Any:

@@ -11,47 +11,12 @@ from typing import Any
 import paddle
 from paddle import _C_ops
 
-
-class FirstCall:
-    """While open, notes the tensors that the first layer call is given.
-
-    That is the outermost layer, positional and keyword tensors alike; layer hooks would
-    not see the keyword ones.
-    """
-
-    def __init__(self) -> None:
-        self.shapes: list[list[int]] | None = None
-        self.layers: list[paddle.nn.Layer] = []
-        self._original = paddle.nn.Layer.__call__
-
-    def __enter__(self) -> None:
-        def spy(layer: paddle.nn.Layer, *args: Any, **kwargs: Any) -> Any:
-            paddle.nn.Layer.__call__ = self._original
-            self.shapes = _tensor_shapes([*args, *kwargs.values()])
-            self.layers = [layer]
-            return self._original(layer, *args, **kwargs)
-
-        paddle.nn.Layer.__call__ = spy
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        paddle.nn.Layer.__call__ = self._original
+from pytest_dlperf.worker.frameworks.first_call import FirstCall, shapes_in
 
 
-def _tensor_shapes(values: list[Any]) -> list[list[int]]:
-    found: list[list[int]] = []
-    for value in values:
-        if isinstance(value, paddle.Tensor):
-            found.append(list(value.shape))
-        elif isinstance(value, dict):
-            found += _tensor_shapes(list(value.values()))
-        elif isinstance(value, list | tuple):
-            found += _tensor_shapes(list(value))
-    return found
+def first_call() -> FirstCall:
+    """Return what notes the first call of a layer."""
+    return FirstCall(paddle.nn.Layer, lambda values: shapes_in(values, paddle.Tensor))
 
 
 class FlopsByDtype:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -21,7 +20,7 @@ from pytest_dlperf.core.wire_records import (
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import on_cpu
-from pytest_dlperf.worker.frameworks.base import Timer
+from pytest_dlperf.worker.frameworks.base import Timer, checksum_of, no_loss
 from pytest_dlperf.worker.frameworks.on_cpu import canary_time, median_of_s, median_s
 from pytest_dlperf.worker.frameworks.tensorflow import collectives, ranks, watch
 from pytest_dlperf.worker.frameworks.tensorflow.job import TensorflowJob
@@ -105,7 +104,7 @@ class Tensorflow:
             dtype=tf.float32,
             ranks=self._ranks,
         )
-        self._shapes = watch.FirstCall()
+        self._shapes = watch.first_call()
         self._flops = watch.FlopsByDtype()
 
     def facts(self) -> FrameworkRecord:
@@ -154,11 +153,7 @@ class Tensorflow:
             return self.loss_value(loss) if self._gpu is None else loss
         if isinstance(loss, float):
             return loss
-        raise WorkerFailure(
-            "step-returned-no-loss",
-            f"step() returned {type(loss).__name__}, not the loss of the iteration; return it as "
-            "a tensor of one element",
-        )
+        raise no_loss(loss)
 
     def loss_value(self, kept: Any) -> float:
         """Return a kept loss as a number."""
@@ -174,7 +169,7 @@ class Tensorflow:
 
     def model(self) -> ModelRecord:
         """Return what was watched, and the number of trainable parameters."""
-        models = self.job.models or self._shapes.models
+        models = self.job.models or self._shapes.layers
         return {
             "input_shapes": self._shapes.shapes,
             "flops_by_dtype": dict(self._flops.flops),
@@ -189,10 +184,7 @@ class Tensorflow:
         """Return a digest of the bytes of the replicated variables, in order of declaration."""
         if self.job.declared is None:
             return None
-        digest = hashlib.blake2b(digest_size=16)
-        for variable in self.job.declared:
-            digest.update(variable.numpy().tobytes())
-        return {"digest": digest.hexdigest(), "tensors": len(self.job.declared)}
+        return checksum_of(variable.numpy().tobytes() for variable in self.job.declared)
 
     def canary(self) -> CanaryRates:
         """Return the canary's rates."""

@@ -5,42 +5,27 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Final
 
 import tensorflow as tf
 
+from pytest_dlperf.worker.frameworks.first_call import FirstCall
 
-class FirstCall:
-    """While open, notes the shapes that the first Keras layer or model call is given.
+
+def first_call() -> FirstCall:
+    """Return what notes the first call of a Keras layer or model.
 
     In a ``tf.function`` that is its tracing, which the first iteration brings; dimensions that
     are unknown then make a shape unknown.
     """
+    return FirstCall(tf.keras.layers.Layer, _shapes_in)
 
-    def __init__(self) -> None:
-        self.shapes: list[list[int]] | None = None
-        self.models: list[Any] = []
-        self._original = tf.keras.layers.Layer.__call__
 
-    def __enter__(self) -> None:
-        def spy(layer: Any, *args: Any, **kwargs: Any) -> Any:
-            tf.keras.layers.Layer.__call__ = self._original
-            tensors = [t for t in tf.nest.flatten([args, kwargs]) if tf.is_tensor(t)]
-            self.shapes = [t.shape.as_list() for t in tensors if t.shape.is_fully_defined()]
-            self.models = [layer]
-            return self._original(layer, *args, **kwargs)
-
-        tf.keras.layers.Layer.__call__ = spy
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        tf.keras.layers.Layer.__call__ = self._original
+def _shapes_in(values: Sequence[Any]) -> list[list[int]]:
+    tensors = [value for value in tf.nest.flatten(values) if tf.is_tensor(value)]
+    return [one.shape.as_list() for one in tensors if one.shape.is_fully_defined()]
 
 
 class FlopsByDtype:

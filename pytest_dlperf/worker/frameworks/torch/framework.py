@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import datetime
-import hashlib
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -25,7 +23,7 @@ from pytest_dlperf.core.wire_records import (
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import on_cpu
-from pytest_dlperf.worker.frameworks.base import Timer
+from pytest_dlperf.worker.frameworks.base import EventTimer, Timer, checksum_of, no_loss
 from pytest_dlperf.worker.frameworks.on_cpu import canary_time, median_of_s, median_s
 from pytest_dlperf.worker.frameworks.torch import collectives, watch
 from pytest_dlperf.worker.frameworks.torch.job import TorchJob
@@ -111,7 +109,7 @@ class Torch:
             if arguments.precision == "amp"
             else None,
         )
-        self._shapes = watch.FirstCall()
+        self._shapes = watch.first_call()
         self._flops = watch.FlopsByDtype()
 
     def _join(self, arguments: Arguments) -> None:
@@ -151,7 +149,9 @@ class Torch:
 
     def timer(self) -> Timer:
         """Return a timer on CUDA events, or on the host's clock."""
-        return _CudaTimer() if self._on_gpu else on_cpu.CpuTimer()
+        if not self._on_gpu:
+            return on_cpu.CpuTimer()
+        return EventTimer(_event, torch.cuda.synchronize)
 
     def synchronise(self) -> None:
         """Wait for the GPU; a CPU has nothing to wait for."""
@@ -174,11 +174,7 @@ class Torch:
             return self.loss_value(loss) if loss.device.type == "cpu" else loss.detach()
         if isinstance(loss, float):
             return loss
-        raise WorkerFailure(
-            "step-returned-no-loss",
-            f"step() returned {type(loss).__name__}, not the loss of the iteration; return it as "
-            "a tensor of one element",
-        )
+        raise no_loss(loss)
 
     def loss_value(self, kept: Any) -> float:
         """Return a kept loss as a number."""
@@ -194,7 +190,7 @@ class Torch:
 
     def model(self) -> ModelRecord:
         """Return what was watched, and the number of parameters that data parallelism holds."""
-        modules = self.job.modules or self._shapes.modules
+        modules = self.job.modules or self._shapes.layers
         return {
             "input_shapes": self._shapes.shapes,
             "flops_by_dtype": dict(self._flops.flops),
@@ -205,11 +201,7 @@ class Torch:
         """Return a digest of the bytes of the replicated parameters, in order of declaration."""
         if self.job.declared is None:
             return None
-        digest = hashlib.blake2b(digest_size=16)
-        for tensor in self.job.declared:
-            host = tensor.detach().cpu().contiguous()
-            digest.update(ctypes.string_at(host.data_ptr(), host.numel() * host.element_size()))
-        return {"digest": digest.hexdigest(), "tensors": len(self.job.declared)}
+        return checksum_of(map(_bytes_of, self.job.declared))
 
     def canary(self) -> CanaryRates:
         """Return the canary's rates."""
@@ -225,7 +217,7 @@ class Torch:
 
     def sample_collectives(self, step: Callable[[], Any], folder: Path) -> CollectivesRecord:
         """Return what steps take with and without averaging."""
-        return collectives.sample(self, step, [*self.job.wrapped, *self._shapes.modules])
+        return collectives.sample(self, step, [*self.job.wrapped, *self._shapes.layers])
 
     def reset_peak_memory(self) -> None:
         """Begin to look for the GPU's peak; a process's own cannot be reset."""
@@ -257,23 +249,9 @@ class Torch:
             dist.destroy_process_group()
 
 
-class _CudaTimer:
-    """Laps on the GPU's clock: events in the stream, read when all is done."""
-
-    def __init__(self) -> None:
-        self._laps: list[tuple[Any, Any, float]] = []
-
-    def start(self) -> None:
-        self._event, self._cpu_s = _event(), time.process_time()
-
-    def lap(self) -> None:
-        event, cpu_s = _event(), time.process_time()
-        self._laps.append((self._event, event, cpu_s - self._cpu_s))
-        self._event, self._cpu_s = event, cpu_s
-
-    def read(self) -> list[tuple[float, float]]:
-        torch.cuda.synchronize()
-        return [(begin.elapsed_time(end) / 1000, cpu_s) for begin, end, cpu_s in self._laps]
+def _bytes_of(tensor: torch.Tensor) -> bytes:
+    host = tensor.detach().cpu().contiguous()
+    return ctypes.string_at(host.data_ptr(), host.numel() * host.element_size())
 
 
 def _event() -> Any:

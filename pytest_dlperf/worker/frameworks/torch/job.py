@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
 from pytest_dlperf.worker.feed import Dataset
-from pytest_dlperf.worker.job import Job
+from pytest_dlperf.worker.job import AutogradJob, Job
 
 
 def loader(job: Job, dataset: Dataset) -> DataLoader:
@@ -40,7 +40,7 @@ _AUTOCAST = {"amp": torch.float16, "bf16": torch.bfloat16}
 
 
 @dataclass(kw_only=True)
-class TorchJob(Job):
+class TorchJob(AutogradJob):
     """A rank of a PyTorch training."""
 
     modules: list[torch.nn.Module] = field(default_factory=list)
@@ -85,25 +85,8 @@ class TorchJob(Job):
         )
         return context
 
-    def backward(
-        self,
-        loss: torch.Tensor,
-        optimizer: torch.optim.Optimizer,
-        *,
-        clip_norm: float | None = None,
-        parameters: Iterable[torch.Tensor] | None = None,
-    ) -> None:
-        """Clear, go backward, unscale and clip if asked, step; scaled where there is a scaler."""
+    def _clear(self, optimizer: torch.optim.Optimizer) -> None:
         optimizer.zero_grad(set_to_none=True)
-        (loss if self.scaler is None else self.scaler.scale(loss)).backward()
-        if clip_norm is not None:
-            if parameters is None:
-                raise ValueError("backward(clip_norm=...) needs parameters=...")
-            if self.scaler is not None:
-                self.scaler.unscale_(optimizer)
-            torch.nn.utils.clip_grad_norm_(parameters, clip_norm)
-        if self.scaler is None:
-            optimizer.step()
-        else:
-            self.scaler.step(optimizer)
-            self.scaler.update()
+
+    def _clip(self, parameters: Iterable[torch.Tensor], norm: float) -> None:
+        torch.nn.utils.clip_grad_norm_(parameters, norm)

@@ -11,47 +11,12 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-
-class FirstCall:
-    """While open, notes the tensors that the first module call is given.
-
-    That is the outermost module, positional and keyword tensors alike; module hooks would
-    not see the keyword ones.
-    """
-
-    def __init__(self) -> None:
-        self.shapes: list[list[int]] | None = None
-        self.modules: list[torch.nn.Module] = []
-        self._original = torch.nn.Module.__call__
-
-    def __enter__(self) -> None:
-        def spy(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-            torch.nn.Module.__call__ = self._original
-            self.shapes = _tensor_shapes([*args, *kwargs.values()])
-            self.modules = [module]
-            return self._original(module, *args, **kwargs)
-
-        torch.nn.Module.__call__ = spy
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        torch.nn.Module.__call__ = self._original
+from pytest_dlperf.worker.frameworks.first_call import FirstCall, shapes_in
 
 
-def _tensor_shapes(values: list[Any]) -> list[list[int]]:
-    found: list[list[int]] = []
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            found.append(list(value.shape))
-        elif isinstance(value, dict):
-            found += _tensor_shapes(list(value.values()))
-        elif isinstance(value, list | tuple):
-            found += _tensor_shapes(list(value))
-    return found
+def first_call() -> FirstCall:
+    """Return what notes the first call of a layer."""
+    return FirstCall(torch.nn.Module, lambda values: shapes_in(values, torch.Tensor))
 
 
 class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any here
