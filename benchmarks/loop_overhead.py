@@ -19,6 +19,7 @@ from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.frameworks.torch.framework import Torch
 from pytest_dlperf.worker.loop import Window, run_loop
 from pytest_dlperf.worker.records import ProgressCounter, RecordWriter
+from pytest_dlperf.worker.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +35,7 @@ def worker_loop_s(framework: Torch, step: Callable[[], Any], iterations: int) ->
         folder = Path(name)
         records, progress = RecordWriter(folder, 0), ProgressCounter(folder, 0)
         window = Window(iterations=iterations + 2, warmup=2, work_per_iteration=1, inject=0)
-        run_loop(framework, step, window, records, progress)
+        run_loop(framework, step, window, records, progress, Turns())
         lines = (folder / "rank00000.jsonl").read_text(encoding="utf-8").splitlines()
     spans = [r for r in map(json.loads, lines) if r["record"] == "span" and r["first_step"] >= 2]
     return float(sum(span["seconds"] for span in spans))

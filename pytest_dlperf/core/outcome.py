@@ -40,7 +40,8 @@ class Against:
     measurement: Measurement | None = None
     #: Software of the arm: framework and its version, Python, CUDA ...
     software: Mapping[str, str] = field(default_factory=dict)
-    #: Which arm ran first in each pair that was launched, disturbed ones too: ``now``, ``before``.
+    #: Which arm ran first in each pair that was launched, disturbed ones too: ``now``, ``before``;
+    #: ``both`` for a pair in lock-step.
     order: tuple[str, ...] = ()
     #: Whether nothing that the case imports differs between the arms; then nothing was compared.
     unaffected: bool = False

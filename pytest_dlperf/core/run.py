@@ -145,6 +145,8 @@ class RunSummary:
     canary: Mapping[str, float]
     #: CPU seconds of all other programs over those that the host had; None if unknown.
     others_cpu_share: float | None
+    #: First iteration of each turn, where the run was in lock-step with the other arm's.
+    turns: tuple[int, ...] = ()
     #: Why this run does not count (other programs used the machine); empty if it does.
     disturbed: str = ""
     #: Whether the use of the CPUs by others is the only reason why it does not count.

@@ -18,13 +18,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from typing import Final, Literal
 
-    #: Records; the live counter; the stacks at SIGTERM; processes whose number was in use.
-    RankFile = Literal["jsonl", "progress", "stack", "conflict"]
+    #: Records; the live counter; the stacks at SIGTERM; processes whose number was in use; the
+    #: FIFO that gives it its turns.
+    RankFile = Literal["jsonl", "progress", "stack", "conflict", "turn"]
 
 #: Version of the records; the pytest side refuses another.
 RECORDS_FORMAT: Final = 1
 #: The live counter of a rank: iterations finished, and the wall-clock time of the last of them.
 PROGRESS: Final = struct.Struct("<qd")
+#: FIFO of a launch in which its ranks report to the referee of a pair in lock-step: lines of a
+#: rank and its word, ``ready`` with the seconds of a step, then ``done`` after each of its turns.
+TURN_REPORTS: Final = "turns"
 #: Begins the line of a probe's output that holds its answer.
 PROBE_MARK: Final = "dlperf-probe: "
 
@@ -87,6 +91,8 @@ class RankArguments:
     scaling: bool = False
     #: Share by which each measured step is made longer on purpose.
     inject: float = 0.0
+    #: Whether the measured window is run in turns with the other arm of a pair.
+    turns: bool = False
 
     def flags(self) -> tuple[str, ...]:
         """Return the arguments as words of a command; those at their default are left out."""

@@ -108,6 +108,13 @@ class WindowRecord(_AnyWindow, total=False):
     time: float
 
 
+class TurnsRecord(TypedDict):
+    """The turns of a run in lock-step with the other arm of its pair."""
+
+    #: The first iteration of each.
+    first_steps: list[int]
+
+
 class CompileRecord(TypedDict):
     """What torch.compile did: in all, and within the measured window."""
 
@@ -239,6 +246,7 @@ class RecordsByKind(TypedDict, total=False):
     built: MomentRecord
     first_step: MomentRecord
     window: WindowRecord
+    turns: TurnsRecord
     compile: CompileRecord
     loss: LossRecord
     model: ModelRecord
@@ -261,8 +269,9 @@ class WrittenRecords(RecordsByKind, total=False):
 
 #: The kinds of ``RecordsByKind``.
 RecordKind = Literal[
-    "start", "framework", "built", "first_step", "window", "compile", "loss", "model", "memory",
-    "data", "checksum", "collectives", "all_reduce", "libraries", "imports", "failure", "end",
+    "start", "framework", "built", "first_step", "window", "turns", "compile", "loss", "model",
+    "memory", "data", "checksum", "collectives", "all_reduce", "libraries", "imports", "failure",
+    "end",
 ]  # fmt: skip
 
 

@@ -1,10 +1,14 @@
-"""Measure an A/B: pairs of runs of a case, one of each arm, in random order."""
+"""Measure an A/B: pairs of runs of a case, one of each arm, in lock-step where both fit.
+
+Where they do not, their launches alternate, in random order.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import random
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +21,7 @@ from pytest_dlperf.core.run import Problem, RunSummary
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.flow.ab_imports import TwoTrees
+from pytest_dlperf.flow.lock_step import ArmFailedError, cannot_take_turns, launch_in_turns
 from pytest_dlperf.flow.runner import Runner, RunWithFacts, stays_disturbed
 from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.refusals import cut_short
@@ -28,6 +33,9 @@ if TYPE_CHECKING:
 #: Names of the two sides of a pair.
 NOW: Final = "now"
 BEFORE: Final = "before"
+#: How pairs are measured, where the user says it (``--dlperf-pairs``).
+LOCK_STEP: Final = "lock-step"
+ALTERNATING: Final = "alternating"
 #: Largest ratio of the CPU time that other processes left to the two runs of a shared pair.
 _ALIKE: Final = 1.10
 _SHARED: Final = Problem(
@@ -94,8 +102,17 @@ class _Pairs:
         self._trees = trees
         self._runs: dict[str, list[RunWithFacts]] = {NOW: [], BEFORE: []}
         self._order: list[str] = []
-        session = runners[NOW].bench.folder.name
-        self._random = random.Random(f"{case.id} {session}")
+        self._session = runners[NOW].bench.folder.name
+        self._random = random.Random(f"{case.id} {self._session}")
+        pairs = runners[NOW].bench.policy.pairs
+        #: Why launches alternate; empty for lock-step.
+        self._alternates = (
+            "as --dlperf-pairs asks for it"
+            if pairs == ALTERNATING
+            else cannot_take_turns(case, runners[NOW])
+        )
+        if self._alternates and pairs == LOCK_STEP:
+            raise CaseError(f"{case.id}: --dlperf-pairs={LOCK_STEP}: {self._alternates}")
 
     def compare(self) -> Compared:
         """Screen with few pairs, then confirm with further pairs."""
@@ -150,14 +167,11 @@ class _Pairs:
         return is_open and not self._has_time()
 
     def _launch_pair(self, number: int, wanted: int, *, scaling: bool) -> str:
-        first = self._first()
-        self._order.append(first)
-        pair: dict[str, RunWithFacts] = {}
-        for position, side in enumerate((first, BEFORE if first == NOW else NOW)):
-            watcher = self._runners[side].bench.watcher
-            watcher.run_starts(self._case, 2 * number - 1 + position, 2 * wanted)
-            pair[side] = self._launch(side, number, scaling=scaling)
-            watcher.run_ended(self._case, pair[side][0])
+        pair = None
+        if not self._alternates:
+            pair = self._in_lock_step(number, wanted, scaling=scaling)
+        if pair is None:
+            pair = self._one_after_the_other(number, wanted, scaling=scaling)
         both_facts = pair[NOW][1], pair[BEFORE][1]
         self._trees.check(self._case, *both_facts)
         if number == 1 and (unaffected := self._trees.unaffected(self._case, *both_facts)):
@@ -174,6 +188,53 @@ class _Pairs:
             self._runs[side].append((run, facts))
         return ""
 
+    def _in_lock_step(
+        self, number: int, wanted: int, *, scaling: bool
+    ) -> dict[str, RunWithFacts] | None:
+        """Launch both arms at once; return None if they do not fit, so that launches alternate.
+
+        They may not where the GPUs hold one arm only.
+        """
+        watcher = self._runners[NOW].bench.watcher
+        watcher.run_starts(self._case, 2 * number - 1, 2 * wanted)
+        try:
+            pair = launch_in_turns(
+                self._case, self._runners, number, session=self._session, scaling=scaling
+            )
+        except ArmFailedError as error:
+            is_asked = self._runners[NOW].bench.policy.pairs == LOCK_STEP
+            if number > 1 or error.timed_out or is_asked:
+                with self._naming(error.side):
+                    raise
+            cause = str(error).removeprefix(f"{self._case.id}: ").partition("\n")[0]
+            self._alternates = f"both arms at once failed ({cause.rstrip('.')})"
+            watcher.notice(self._case, f"launches alternate: {self._alternates}")
+            return None
+        self._order.append("both")
+        watcher.run_ended(self._case, pair[BEFORE][0])
+        watcher.run_starts(self._case, 2 * number, 2 * wanted)
+        watcher.run_ended(self._case, pair[NOW][0])
+        return pair
+
+    def _one_after_the_other(
+        self, number: int, wanted: int, *, scaling: bool
+    ) -> dict[str, RunWithFacts]:
+        first = self._first()
+        self._order.append(first)
+        pair: dict[str, RunWithFacts] = {}
+        for position, side in enumerate((first, BEFORE if first == NOW else NOW)):
+            runner = self._runners[side]
+            runner.bench.watcher.run_starts(self._case, 2 * number - 1 + position, 2 * wanted)
+            with self._naming(side):
+                pair[side] = runner.launch(self._case, number, scaling=scaling)
+            runner.bench.watcher.run_ended(self._case, pair[side][0])
+        return pair
+
+    def _naming(self, side: str) -> AbstractContextManager[None]:
+        if side == NOW:
+            return contextlib.nullcontext()
+        return _naming_arm(self._case, self._arms[BEFORE])
+
     def _first(self) -> str:
         """Return which arm runs first: drawn at random, and in every second pair the other one.
 
@@ -183,18 +244,16 @@ class _Pairs:
             return BEFORE if self._order[-1] == NOW else NOW
         return self._random.choice((NOW, BEFORE))
 
-    def _launch(self, side: str, number: int, *, scaling: bool) -> RunWithFacts:
-        if side == NOW:
-            return self._runners[side].launch(self._case, number, scaling=scaling)
-        with _naming_arm(self._case, self._arms[BEFORE]):
-            return self._runners[side].launch(self._case, number, scaling=scaling)
-
     def _first_facts(self) -> tuple[RunFacts, RunFacts]:
         """Return what the ranks of the first pair reported."""
         return self._runs[NOW][0][1], self._runs[BEFORE][0][1]
 
     def _measurement(self, side: str) -> Measurement:
         measured = self._runners[side].measurement(self._case, self._runs[side], [])
+        if side == NOW and self._alternates:
+            words = f"launches alternate: {self._alternates}"
+            problem = Problem(code="alternating", message=words)
+            measured = replace(measured, problems=(*measured.problems, problem))
         if side == NOW and self._trees.is_unknown(*self._first_facts()):
             problem = Problem(
                 code="imports-unknown",

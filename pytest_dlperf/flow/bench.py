@@ -125,6 +125,8 @@ class Policy:
     inject: tuple[tuple[str, float], ...] = ()
     #: How long the session may measure; None for no limit.
     budget: Budget | None = None
+    #: How pairs are measured: ``lock-step``, ``alternating``; empty for lock-step where it fits.
+    pairs: str = ""
     #: Folder of real data, as the ranks see it; None for synthetic data.
     data: str | None = None
     #: Frameworks asked for by name: their absence is an error.

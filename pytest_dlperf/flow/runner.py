@@ -16,7 +16,7 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.place import NodePart
-from pytest_dlperf.core.run import Problem, Run, RunSummary
+from pytest_dlperf.core.run import LaunchPlan, Problem, Run, RunSummary
 from pytest_dlperf.core.verdict import Judgement
 from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.flow.user_program import check_unit, summarise_program
@@ -133,6 +133,10 @@ class Runner:
         )
         if shared:
             await_other_nodes(case, launched.run)
+        return self.read(case, launched)
+
+    def read(self, case: Case, launched: Launched) -> RunWithFacts:
+        """Return what a run of ``case`` measured; raise ``CaseError`` if it failed."""
         read = summarise_program if case.command else summarise
         try:
             run, facts = read(case, launched.run)
@@ -143,15 +147,8 @@ class Runner:
         return run, facts
 
     def _execute(self, case: Case, number: int, *, scaling: bool) -> Run:
-        check_unit(case)
-        workdir = self.bench.folder / case.id / f"run{number}"
-        shutil.rmtree(workdir, ignore_errors=True)  # of an attempt that failed
-        target = replace(self.target(case), scaling=scaling)
-        self.check_nodes(case)
-        plan = make_plan(case, target, workdir)
         shared = self.bench.hosts.shared_folder(case)
-        if self.bench.hosts.copies_package:
-            copy_package(self.bench.hosts.package_folder)
+        plan = self.plan(case, number, scaling=scaling)
         if shared is not None:
             shared.clear(number)
 
@@ -164,6 +161,19 @@ class Runner:
                 shared.check_others()
 
         return execute(plan, lease=self.lease, on_tick=tick)
+
+    def plan(
+        self, case: Case, number: int, *, scaling: bool = False, turns: bool = False
+    ) -> LaunchPlan:
+        """Return the plan of run ``number``, whose folder is empty; raise ``CaseError``."""
+        check_unit(case)
+        workdir = self.bench.folder / case.id / f"run{number}"
+        shutil.rmtree(workdir, ignore_errors=True)  # of an attempt that failed
+        target = replace(self.target(case), scaling=scaling, turns=turns)
+        self.check_nodes(case)
+        if self.bench.hosts.copies_package:
+            copy_package(self.bench.hosts.package_folder)
+        return make_plan(case, target, workdir)
 
     def measurement(
         self, case: Case, runs: Sequence[RunWithFacts], parents: Sequence[RunWithFacts]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.case import Case, Protocol
@@ -55,7 +57,7 @@ def judge_interleaved(
     # Looks are planned as in ``more_runs``.
     looks = priors.of_throughput(case, rule)
     pairs = _Pairs(tolerance, rule, case.protocol, looks, len(now.runs))
-    by_median = _medians(now.runs), _medians(before.runs)
+    by_median = _in_turns(now.runs, before.runs) or (_medians(now.runs), _medians(before.runs))
     rates = by_median if all(by_median) else (now.throughputs, before.throughputs)
     found, evidence = pairs.compare(*rates, prior, is_throughput=True)
     others = _metrics(pairs, case, now, before, prior)
@@ -73,6 +75,7 @@ def judge_interleaved(
             takes=takes,
             pairs=len(now.runs),
             by_median=all(by_median),
+            in_turns=all(run.turns for run in (*now.runs, *before.runs)),
         ),
         throughput=found,
         metrics=others,
@@ -228,6 +231,29 @@ def _medians(runs: Sequence[RunSummary]) -> tuple[float, ...]:
     """
     rates = tuple(run.estimates.get("median_step", 0.0) for run in runs)
     return rates if all(math.isfinite(rate) and rate > 0 for rate in rates) else ()
+
+
+def _in_turns(
+    now: Sequence[RunSummary], before: Sequence[RunSummary]
+) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+    """Return the rates of runs in lock-step; None where a pair of runs took no turns.
+
+    Those of ``before`` are by the median iteration. Those of ``now`` differ from them by the
+    ratio of median iterations, of which the median over the pairs of turns is taken: the turns
+    of a pair follow each other, so that both met the same neighbours.
+    """
+    theirs = _medians(before)
+    mine = []
+    for run, other, rate in zip(now, before, theirs, strict=False):
+        if not run.turns or run.turns != other.turns:
+            return None
+        ratios = [
+            statistics.median(other.step_seconds[slice(*turn)])
+            / statistics.median(run.step_seconds[slice(*turn)])
+            for turn in pairwise((*run.turns, len(run.step_seconds)))
+        ]
+        mine.append(rate * statistics.median(ratios))
+    return (tuple(mine), theirs) if mine else None
 
 
 def _cpu_seconds(case: Case, runs: Sequence[RunSummary]) -> tuple[float, ...]:

@@ -23,16 +23,20 @@ def throughput(
     takes: str,
     pairs: int,
     by_median: bool = False,
+    in_turns: bool = False,
 ) -> str:
     """Return the sentence of a throughput that was judged by ``pairs`` pairs of runs.
 
     ``slower``: the slowdown is certain, even if the case passed. ``takes`` is ``what_it_takes``;
-    ``by_median``: the rates are those of the median iteration.
+    ``by_median``: the rates are those of the median iteration; ``in_turns``: both arms were in
+    lock-step.
     """
     percent = sentences.percent
     tolerance, sees = percent(found.tolerance or 0.0), percent(found.sees or 0.0)
     by = " at the median iteration" if by_median else ""
     count = f"{pairs} {'pair' if pairs == 1 else 'pairs'} of runs"
+    if in_turns:
+        count += " in lock-step"
     how = f"{sentences.how_much(found, unit, against, by)} in {count}"
     if found.verdict is Verdict.IMPROVED:
         return how

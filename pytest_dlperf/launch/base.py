@@ -31,6 +31,8 @@ class Target:
     inject: float = 0.0
     #: Whether several ranks sample facts about scaling, after the window.
     scaling: bool = True
+    #: Whether its runs take turns with those of the other arm.
+    turns: bool = False
     #: Folder of real data; as the ranks see it.
     data: str | None = None
     #: Put before the launcher's command; behind it there may be other files and programs.
@@ -109,6 +111,7 @@ def rank_command(
         data=target.data,
         scaling=target.scaling and case.world_size > 1,
         inject=target.inject,
+        turns=target.turns,
     )
     return with_travelling(
         target, workdir, (target.python, "-m", "pytest_dlperf.worker", *arguments.flags())

@@ -23,11 +23,13 @@ _PERIOD_S: Final = 1.0
 class GpuWatch:
     """The GPUs during one run; does nothing for CPU cases, and without nvidia-ml-py."""
 
-    def __init__(self, case: Case, plan: LaunchPlan) -> None:
+    def __init__(self, case: Case, plan: LaunchPlan, *, other_arm: str = "") -> None:
+        """``other_arm`` is the folder of the run that takes turns with this one, if any."""
         found = nvml.open_nvml() if case.layout.device == "gpu" else ""
         self._nvml = None if isinstance(found, str) else found
         self._protocol = case.protocol
         self._workdir = plan.workdir
+        self._ours = [folder for folder in (plan.workdir, other_arm) if folder]
         self._knows_ours = nvml.counts_our_processes()
         # The driver's figures contain the run before for as long as this.
         self._next_s = time.monotonic() + _PERIOD_S
@@ -61,7 +63,7 @@ class GpuWatch:
             ours = {
                 pid
                 for pid in {*sample.memory_by_process, *(sample.utilisation_by_process or ())}
-                if nvml.belongs_to_run(pid, self._workdir)
+                if any(nvml.belongs_to_run(pid, folder) for folder in self._ours)
             }
             others = set(sample.memory_by_process) - ours
         elif when == "before":

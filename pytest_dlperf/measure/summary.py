@@ -156,6 +156,7 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
             node: _canary([r for r in records if r.by_kind["start"]["node"] == node])
             for node in sorted({r.by_kind["start"]["node"] for r in records})
         },
+        turns=_turns(records),
         others_cpu_share=shares.get("others"),
         disturbed=reason or gpu_reason,
         others_cpu_alone=bool(reason) and not gpu_reason and others_alone(records),
@@ -177,6 +178,13 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
         scaling=scaling_of(records),
     )
     return summary, _facts(records)
+
+
+def _turns(records: Sequence[RankRecords]) -> tuple[int, ...]:
+    found = {
+        tuple(rank.by_kind["turns"]["first_steps"]) for rank in records if rank.wrote("turns")
+    }
+    return found.pop() if len(found) == 1 else ()
 
 
 def _facts(records: Sequence[RankRecords]) -> RunFacts:

@@ -131,6 +131,19 @@ def from_logs(get: Get, cwd: Path) -> Path | None:
     return folder
 
 
+def pairs(given: Given, get: Get) -> str:
+    """Return how pairs are measured; empty for lock-step where it fits.
+
+    Raises ``UsageError`` where no pairs are asked for.
+    """
+    found: str | None = given("pairs")
+    if found and get("against") is None:
+        raise UsageError(
+            f"--dlperf-pairs={found} is about the pairs of --dlperf-against; give that as well"
+        )
+    return found or ""
+
+
 def against(get: Get) -> Arm | None:
     """Return the other arm of an interleaved A/B."""
     if get("against") is None:

@@ -183,6 +183,13 @@ OPTIONS: Final = (
         parse="variables",
     ),
     Option(
+        "pairs",
+        "lock-step|alternating",
+        "with --dlperf-against: train both arms at the same time, in turns, or one after the "
+        "other (lock-step where both fit, else alternating)",
+        parse="choice",
+    ),
+    Option(
         "busy-gpus",
         "wait|refuse|ignore",
         "other processes on the GPUs of a case: wait for them, up to its timeout (where they "

@@ -197,6 +197,7 @@ class PerfSession:
             rule=settings.rule,
             inject=settings.inject,
             budget=budget,
+            pairs=settings.pairs,
             data=settings.data,
             frameworks_asked=settings.frameworks or (),
             runs_nothing=settings.runs_nothing,

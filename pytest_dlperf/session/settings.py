@@ -77,6 +77,8 @@ class Settings:
     arm_links: tuple[str, ...]
     #: What is done where others use the GPUs of a case; None if nothing was said.
     busy_gpus: str | None
+    #: How pairs are measured; empty for lock-step where it fits.
+    pairs: str
     #: What runs the cases as jobs; None where this session runs them.
     scheduling: Scheduling | None
 
@@ -146,6 +148,7 @@ class Settings:
             arm_setup=getini("dlperf_arm_setup").strip(),
             arm_links=tuple(getini("dlperf_arm_link")),
             busy_gpus=given("busy-gpus"),
+            pairs=option_groups.pairs(given, get),
             scheduling=Scheduling.parse(get),
         )
 

@@ -20,6 +20,7 @@ from pytest_dlperf.worker.imports import imported
 from pytest_dlperf.worker.job import Job
 from pytest_dlperf.worker.loop import Window, check_loss, run_loop, write_canary, write_scaling
 from pytest_dlperf.worker.records import ProgressCounter, RecordWriter
+from pytest_dlperf.worker.turns import InTurns, Turns
 
 
 def main() -> None:
@@ -62,7 +63,8 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
         work_per_iteration=arguments.batch_size_per_device,
         inject=arguments.inject,
     )
-    losses = run_loop(framework, step, window, records, progress)
+    turns = InTurns(arguments.folder, arguments.rank) if arguments.turns else Turns()
+    losses = run_loop(framework, step, window, records, progress, turns)
     model = framework.model()
     records.write(model=model)
     records.write(memory=framework.peak_memory())

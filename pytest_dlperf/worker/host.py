@@ -6,6 +6,7 @@ import os
 import platform
 import socket
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,6 +50,23 @@ def window(before: HostSample, after: HostSample, *, inject: float) -> WindowRec
         host_steal_seconds=_difference(before.host_steal_s, after.host_steal_s),
         inject=inject,
     )
+
+
+def together(parts: Sequence[WindowRecord]) -> WindowRecord:
+    """Return the record ``window`` of a window that was run in turns: the sums over its parts."""
+    return WindowRecord(
+        seconds=sum(part["seconds"] for part in parts),
+        own_cpu_seconds=sum(part["own_cpu_seconds"] for part in parts),
+        launcher_cpu_seconds=sum(part["launcher_cpu_seconds"] for part in parts),
+        host_busy_seconds=_sum([part["host_busy_seconds"] for part in parts]),
+        host_steal_seconds=_sum([part["host_steal_seconds"] for part in parts]),
+        inject=parts[0]["inject"],
+    )
+
+
+def _sum(values_s: Sequence[float | None]) -> float | None:
+    known = [value for value in values_s if value is not None]
+    return sum(known) if len(known) == len(values_s) else None
 
 
 def _difference(before_s: float | None, after_s: float | None) -> float | None:

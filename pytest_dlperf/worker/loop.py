@@ -17,11 +17,13 @@ from pytest_dlperf.core.wire_records import (
     LossRecord,
     MomentRecord,
     SpanRecord,
+    TurnsRecord,
 )
 from pytest_dlperf.worker import compiling, host
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks.base import Framework
 from pytest_dlperf.worker.records import ProgressCounter, RecordWriter
+from pytest_dlperf.worker.turns import Turns
 
 # Scaling is sampled after the window, and after the checksum: its steps spoil the parameters.
 
@@ -100,11 +102,12 @@ def run_loop(
     window: Window,
     records: RecordWriter,
     progress: ProgressCounter,
+    turns: Turns,
 ) -> list[float]:
     """Train ``window.iterations`` iterations, write their spans, and return the losses.
 
-    No synchronisation is added between measured iterations: on a GPU the laps are events,
-    read after the last of them. Raises ``WorkerFailure`` if a step returns no number.
+    No synchronisation is added between the measured iterations of a turn: on a GPU the laps are
+    events, read after the last of them. Raises ``WorkerFailure`` if a step returns no number.
     """
     losses: list[Any] = []
     waits_s: list[float | None] = []
@@ -113,24 +116,29 @@ def run_loop(
     delay = _injected_delay(framework, window, warm)
     framework.reset_peak_memory()
     timer = framework.timer()
-    framework.synchronise()
-    framework.barrier()
-    before, compiled = host.sample(), compiling.sample()
-    timer.start()
-    for index in range(window.warmup, window.iterations):
-        started_s = time.perf_counter()
-        losses.append(keep(step()))
-        if delay is not None:
-            delay(time.perf_counter() - started_s)
-        timer.lap()
-        waits_s.append(waited())
-        progress.update(index + 1)
-    framework.synchronise()
-    after = host.sample()
+    parts = []
+    compiled = compiling.sample()
+    for turn in turns.of(range(window.warmup, window.iterations), typical_s=_typical_s(warm)):
+        framework.synchronise()
+        framework.barrier()
+        before = host.sample()
+        timer.start()
+        for index in turn:
+            started_s = time.perf_counter()
+            losses.append(keep(step()))
+            if delay is not None:
+                delay(time.perf_counter() - started_s)
+            timer.lap()
+            waits_s.append(waited())
+            progress.update(index + 1)
+        framework.synchronise()
+        parts.append(host.window(before, host.sample(), inject=window.inject))
     _write_spans(records, window, [*warm, *timer.read()], waits_s)
-    window_record = host.window(before, after, inject=window.inject)
+    window_record = host.together(parts)
     window_record["time"] = time.time()
     records.write(window=window_record)
+    if turns.first_steps:
+        records.write(turns=TurnsRecord(first_steps=turns.first_steps))
     records.write(compile=compiling.compile_record(compiled, compiling.sample()))
     values = [framework.loss_value(loss) for loss in losses]
     records.write(loss=LossRecord(values=[v if math.isfinite(v) else str(v) for v in values]))
@@ -181,8 +189,12 @@ def _injected_delay(
 ) -> Callable[[float], None] | None:
     if window.inject == 0:
         return None
-    typical_s = statistics.median(seconds for seconds, _ in warm[2:] or warm)
-    return framework.delay(window.inject, typical_s)
+    return framework.delay(window.inject, _typical_s(warm))
+
+
+def _typical_s(warm: list[tuple[float, float]]) -> float:
+    """Return the median step of the warm-up, without its first two where it has more."""
+    return statistics.median([seconds for seconds, _ in warm[2:] or warm] or [0.0])
 
 
 def _write_spans(

@@ -72,11 +72,59 @@ def test_a_slower_head_is_found_and_its_arms_are_recorded(repository: Suite):
     runs, others = outcome["measurement"]["runs"], against["measurement"]["runs"]
     assert len(runs) == len(others) == 5
     assert against["measurement"]["throughput"] > outcome["measurement"]["throughput"]
-    assert len(against["order"]) == 5
-    assert {against["order"][0], against["order"][1]} == {"now", "before"}
+    assert against["order"] == ["both"] * 5
+    assert "in 5 pairs of runs in lock-step" in judgement["reason"]
+    turns = [run["turns"] for run in (*runs, *others)]
+    # 100 measured iterations in eight turns, half a second being longer.
+    assert turns == [list(range(50, 150, 13))] * 10
     values = json.loads((repository.path / "r.json").read_text(encoding="utf-8"))
     schema = Path(pytest_dlperf.report.__file__).with_name("outcomes.schema.json")
     jsonschema.validate(values, json.loads(schema.read_text(encoding="utf-8")))
+
+
+def test_launches_alternate_where_the_user_asks_for_it(repository: Suite):
+    commit(repository, 0.012)
+    result, outcomes = repository.outcomes(
+        "-k", "1n1c", "--dlperf-against=HEAD~1", "--dlperf-pairs=alternating"
+    )
+    assert result.ret == 1, result.stdout.str()
+    outcome = outcomes[ONE]
+    order = outcome["against"]["order"]
+    assert len(order) == 5
+    assert {order[0], order[1]} == {"now", "before"}
+    assert "lock-step" not in outcome["judgement"]["reason"]
+    [note] = [p for p in outcome["measurement"]["problems"] if p["code"] == "alternating"]
+    assert note["message"] == "launches alternate: as --dlperf-pairs asks for it"
+    assert all(run["turns"] == [] for run in outcome["measurement"]["runs"])
+
+
+def test_launches_alternate_where_both_arms_do_not_fit(repository: Suite):
+    commit(repository, 0.012)
+    repository.env(FAKE_ALONE=repository.path / "gpu")
+    result, outcomes = repository.outcomes("-k", "1n1c", "--dlperf-against=HEAD~1")
+    assert result.ret == 1, result.stdout.str()
+    outcome = outcomes[ONE]
+    assert outcome["judgement"]["verdict"] == "regressed"
+    assert set(outcome["against"]["order"]) == {"now", "before"}
+    [note] = [p for p in outcome["measurement"]["problems"] if p["code"] == "alternating"]
+    assert "both arms at once failed" in note["message"]
+    assert "CUDA out of memory" in note["message"]
+
+
+def test_arms_that_do_not_fit_are_an_error_where_lock_step_was_asked_for(repository: Suite):
+    repository.env(FAKE_ALONE=repository.path / "gpu")
+    result, outcomes = repository.outcomes(
+        "-k", "1n1c", "--dlperf-against=HEAD", "--dlperf-pairs=lock-step"
+    )
+    assert result.ret == 1
+    assert outcomes[ONE]["judgement"]["verdict"] == "error"
+    assert "CUDA out of memory" in outcomes[ONE]["judgement"]["reason"]
+
+
+def test_pairs_without_an_arm_to_compare_with_are_refused(repository: Suite):
+    result, _ = repository.measured("--dlperf-pairs=lock-step")
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["*--dlperf-pairs=lock-step is about the pairs of*"])
 
 
 def test_a_commit_that_changes_nothing_slow_passes_and_a_merge_base_is_found(repository: Suite):

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, NamedTuple
 
 from pytest_dlperf.core.run import NODES, LaunchPlan, Run
 from pytest_dlperf.launch.process import supervisor as supervisor_program
 from pytest_dlperf.launch.process.orphans import RUN_VARIABLE, end_left_over
+from pytest_dlperf.launch.process.referee import Referee, Window
 from pytest_dlperf.launch.process.run_logs import absorb_logs
 from pytest_dlperf.launch.process.supervisor import GRACE_S, UNKILLABLE_S
 from pytest_dlperf.launch.remote.over_hosts import (
@@ -38,49 +42,124 @@ def execute(
     ``on_tick`` is called four times a second with the folder of the records. An exception, such
     as Ctrl-C, ends the launch before it propagates. The launch's temporary files are removed.
     """
-    # Not in the run's folder: the path of a socket has 108 bytes at most.
-    with tempfile.TemporaryDirectory(prefix="dlperf-", ignore_cleanup_errors=True) as temporary:
-        return _execute(plan, lease, on_tick, temporary)
+    with _Launch(plan, lease) as launch:
+        while not launch.has_ended(_POLL_S):
+            if on_tick is not None:
+                on_tick(Path(plan.records))
+    return launch.run()
 
 
-def _execute(
-    plan: LaunchPlan, lease: int | None, on_tick: Callable[[Path], None] | None, temporary: str
-) -> Run:
-    workdir = Path(plan.workdir)
-    workdir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    started_at_s, begin_s = time.time(), time.monotonic()
-    supervisor = _start(plan, workdir, lease, temporary)
-    try:
-        while True:
-            try:
-                supervisor.wait(timeout=_POLL_S)
-                break
-            except subprocess.TimeoutExpired:
-                if on_tick is not None:
+class InTurns(NamedTuple):
+    """How the launches of a pair ended."""
+
+    runs: tuple[Run, ...]
+    #: The launch that ended before it had all its turns, or that kept the other one waiting
+    #: until the timeout; None if both came to their end.
+    failed: int | None
+
+
+def execute_in_turns(
+    plans: Sequence[LaunchPlan],
+    window: Window,
+    order: random.Random,
+    *,
+    lease: int | None = None,
+    on_tick: Callable[[Path], None],
+) -> InTurns:
+    """Run two plans at the same time, with their windows in turns; else as ``execute``.
+
+    If one of them ends before its last turn, the other one is ended as well. ``order`` draws which
+    launch is first in each pair of turns; ``on_tick`` is called with the records of either.
+    """
+    with contextlib.ExitStack() as stack:
+        referee = stack.enter_context(Referee([Path(p.records) for p in plans], window, order))
+        launches = [stack.enter_context(_Launch(plan, lease)) for plan in plans]
+        for launch in launches:
+            # Both at once, also after an exception, rather than one after the other.
+            stack.callback(launch.ask_to_end)
+        failed, tick_s = None, time.monotonic() + _POLL_S
+        while failed is None and not all(launch.has_ended(0) for launch in launches):
+            referee.wait(_POLL_S)
+            ended = [index for index, launch in enumerate(launches) if launch.has_ended(0)]
+            failed = next((index for index in ended if not referee.is_through(index)), None)
+            if failed is None and ended:
+                referee.release(1 - ended[0])
+            if time.monotonic() > tick_s:
+                tick_s = time.monotonic() + _POLL_S
+                for plan in plans:
                     on_tick(Path(plan.records))
-    finally:
-        _end(supervisor, workdir)
-        if plan.nodes:
-            remove_settings(workdir)
-        if plan.private_logs:
-            # Already done, unless the supervisor was killed.
-            absorb_logs(Path(plan.private_logs), workdir / "output.log")
-    report = _report(supervisor, workdir)
-    nodes = how_nodes_ended(workdir)
-    end = report["end"] + (f": {report['message']}" if "message" in report else "")
-    return Run(
-        plan=plan,
-        exit_code=report.get("exit_code"),
-        elapsed_s=time.monotonic() - begin_s,
-        started_at_s=started_at_s,
-        timed_out=nodes.timed_out or report["end"] == "timeout",
-        end=f"{NODES}{nodes.problem}" if nodes.problem else end,
-        log=str(workdir / "output.log"),
-        alive=frozenset(report["alive"]) if "alive" in report and not plan.nodes else None,
-        alive_on=nodes.alive,
-        oom_kills=report.get("oom_kills", 0),
-        log_error=report.get("log_error", ""),
-    )
+    runs = tuple(launch.run() for launch in launches)
+    if failed is not None and runs[failed].timed_out:
+        failed = referee.awaited
+    return InTurns(runs, failed)
+
+
+class _Launch:
+    """A launch under its supervisor: a context manager, which ends it and what it left."""
+
+    def __init__(self, plan: LaunchPlan, lease: int | None) -> None:
+        self._plan = plan
+        self._workdir = Path(plan.workdir)
+        self._workdir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Not in the run's folder: the path of a socket has 108 bytes at most.
+        self._temporary = tempfile.TemporaryDirectory(prefix="dlperf-", ignore_cleanup_errors=True)
+        self._started_at_s, self._begin_s = time.time(), time.monotonic()
+        self._elapsed_s = 0.0
+        self._supervisor = _start(plan, self._workdir, lease, self._temporary.name)
+
+    def __enter__(self) -> _Launch:
+        return self
+
+    def has_ended(self, wait_s: float) -> bool:
+        """Return whether the launch has ended, after ``wait_s`` at most."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._supervisor.wait(timeout=wait_s)
+            # Of its own end: the other launch of a pair may take longer.
+            self._elapsed_s = self._elapsed_s or time.monotonic() - self._begin_s
+        return self._supervisor.returncode is not None
+
+    def ask_to_end(self) -> None:
+        """Close the pipe, which ends the launch; does not wait for that."""
+        assert self._supervisor.stdin is not None
+        self._supervisor.stdin.close()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.ask_to_end()
+            _await_end(self._supervisor, self._workdir)
+            if self._plan.nodes:
+                remove_settings(self._workdir)
+            if self._plan.private_logs:
+                # Already done, unless the supervisor was killed.
+                absorb_logs(Path(self._plan.private_logs), self._workdir / "output.log")
+        finally:
+            self._temporary.cleanup()
+
+    def run(self) -> Run:
+        """Return what happened; the launch has ended."""
+        report = _report(self._supervisor, self._workdir)
+        nodes = how_nodes_ended(self._workdir)
+        end = report["end"] + (f": {report['message']}" if "message" in report else "")
+        return Run(
+            plan=self._plan,
+            exit_code=report.get("exit_code"),
+            elapsed_s=self._elapsed_s or time.monotonic() - self._begin_s,
+            started_at_s=self._started_at_s,
+            timed_out=nodes.timed_out or report["end"] == "timeout",
+            end=f"{NODES}{nodes.problem}" if nodes.problem else end,
+            log=str(self._workdir / "output.log"),
+            alive=frozenset(report["alive"])
+            if "alive" in report and not self._plan.nodes
+            else None,
+            alive_on=nodes.alive,
+            oom_kills=report.get("oom_kills", 0),
+            log_error=report.get("log_error", ""),
+        )
 
 
 def _start(
@@ -118,10 +197,8 @@ def _start(
         )
 
 
-def _end(supervisor: subprocess.Popen[bytes], workdir: Path) -> None:
-    """Close the pipe, which ends the launch, and wait until the supervisor has exited."""
-    assert supervisor.stdin is not None
-    supervisor.stdin.close()
+def _await_end(supervisor: subprocess.Popen[bytes], workdir: Path) -> None:
+    """Wait until the supervisor, whose pipe is closed, has exited."""
     deadline_s = time.monotonic() + GRACE_S + UNKILLABLE_S + 5
     while supervisor.poll() is None and time.monotonic() < deadline_s:
         try:

@@ -97,6 +97,7 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "rendezvous": ("c10d", lambda s: s.rendezvous == "c10d"),
     "env": ("A, B", lambda s: s.travelling == ("A", "B")),
     "busy-gpus": ("refuse", lambda s: s.busy_gpus == "refuse"),
+    "pairs": ("alternating", lambda s: s.pairs == "alternating"),
     "scheduler": (IN_JOB, lambda s: s.scheduling is None),
     "update-baselines": ("", lambda s: s.update),
     "strict": ("", lambda s: s.fail_on == BAD | NOT_JUDGED),

@@ -1,0 +1,186 @@
+"""Two launches in lock-step: whose turn it is, and what is left when one of them fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from pytest_dlperf.core.run import LaunchPlan
+from pytest_dlperf.launch.process.execute import InTurns, execute_in_turns
+from pytest_dlperf.launch.process.referee import Window, iterations_of_a_turn
+
+HOME = str(Path(__file__).parents[3])
+WINDOW = Window(ranks=2, iterations=20)
+#: Two ranks, each a thread, whose turns are written down with the times at which they were.
+PROGRAM = """
+import json, os, sys, threading, time
+from pathlib import Path
+from pytest_dlperf.worker.turns import InTurns
+
+folder, fault = Path(sys.argv[1]), sys.argv[2]
+written = []
+
+def train(rank):
+    turns = InTurns(folder, rank)
+    if fault == "build" and rank:
+        os._exit(3)
+    for number, turn in enumerate(turns.of(range(5, 25), typical_s=0.01)):
+        begin = time.monotonic()
+        time.sleep(0.002 * len(turn))
+        if number == 2 and rank and fault == "dies":
+            os._exit(3)
+        if number == 2 and rank and fault == "hangs":
+            time.sleep(600)
+        written.append([begin, time.monotonic(), list(turn)])
+
+ranks = [threading.Thread(target=train, args=(rank,)) for rank in range(2)]
+[rank.start() for rank in ranks]
+[rank.join() for rank in ranks]
+(folder / "turns.json").write_text(json.dumps(written))
+time.sleep(0.3)
+(folder / "ended").write_text(str(time.monotonic()))
+"""
+
+
+def plans(folder: Path, *faults: str, timeout_s: float = 60) -> list[LaunchPlan]:
+    found = []
+    for name, fault in zip(("now", "before"), faults, strict=True):
+        workdir = folder / name
+        found.append(
+            LaunchPlan(
+                case_id="case",
+                argv=(sys.executable, "-c", PROGRAM, str(workdir), fault),
+                env={"PYTHONPATH": HOME, "DLPERF_RUN": str(workdir)},
+                workdir=str(workdir),
+                timeout_s=timeout_s,
+            )
+        )
+    return found
+
+
+def run(launched: list[LaunchPlan], seed: int = 0) -> InTurns:
+    return execute_in_turns(launched, WINDOW, random.Random(seed), on_tick=lambda folder: None)
+
+
+def living(folder: Path) -> list[int]:
+    """Return the processes of the launches in ``folder``."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if f"DLPERF_RUN={folder}".encode() in environment:
+            found.append(int(entry.name))
+    return found
+
+
+def fifos(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_fifo()]
+
+
+def test_turns_of_two_launches_alternate_and_never_overlap(tmp_path: Path):
+    ended = run(plans(tmp_path, "", ""))
+    assert ended.failed is None
+    assert [one.exit_code for one in ended.runs] == [0, 0]
+    turns = {}
+    for name in ("now", "before"):
+        written = json.loads((tmp_path / name / "turns.json").read_text())
+        # Both ranks of a launch together, each with all iterations of its window.
+        by_first = sorted(written, key=lambda turn: (turn[2][0], turn[0]))
+        assert [turn[2][0] for turn in by_first] == sorted(list(range(5, 25, 3)) * 2)
+        assert sum(len(turn[2]) for turn in written) == 2 * WINDOW.iterations
+        turns[name] = written
+    for begin, end, _ in turns["now"]:
+        assert all(end <= b or e <= begin for b, e, _ in turns["before"])
+    # In each pair of turns a random launch is first.
+    begins = {name: sorted(begin for begin, _, _ in turns[name])[::2] for name in turns}
+    is_first = [now < before for now, before in zip(*begins.values(), strict=True)]
+    assert set(is_first) == {True, False}
+    # What follows the window is done by one after the other.
+    first, second = ((tmp_path / name / "ended").stat().st_mtime for name in ("now", "before"))
+    assert second - first >= 0.3
+    assert fifos(tmp_path) == []
+
+
+@pytest.mark.parametrize(("faults", "failed"), [(("dies", ""), 0), (("", "dies"), 1)])
+def test_a_launch_that_dies_in_its_turn_ends_the_other(
+    tmp_path: Path, faults: tuple[str, str], failed: int
+):
+    ended = run(plans(tmp_path, *faults))
+    assert ended.failed == failed
+    assert ended.runs[failed].exit_code == 3
+    assert ended.runs[1 - failed].end == "pytest-gone"
+    assert living(tmp_path) == []
+    assert fifos(tmp_path) == []
+
+
+def test_a_launch_that_dies_before_its_first_turn_ends_the_other(tmp_path: Path):
+    ended = run(plans(tmp_path, "", "build"))
+    assert ended.failed == 1
+    assert living(tmp_path) == []
+
+
+@pytest.mark.parametrize(("faults", "failed"), [(("hangs", ""), 0), (("", "hangs"), 1)])
+def test_the_launch_that_hangs_is_named_and_not_the_one_that_waits_for_it(
+    tmp_path: Path, faults: tuple[str, str], failed: int
+):
+    ended = run(plans(tmp_path, *faults, timeout_s=3))
+    assert ended.failed == failed
+    assert living(tmp_path) == []
+
+
+def test_an_interrupt_ends_both(tmp_path: Path):
+    def interrupt(folder: Path) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        execute_in_turns(plans(tmp_path, "hangs", ""), WINDOW, random.Random(0), on_tick=interrupt)
+    assert living(tmp_path) == []
+    assert fifos(tmp_path) == []
+
+
+def test_a_killed_pytest_leaves_neither(tmp_path: Path):
+    script = f"""
+    import random, sys
+    from pathlib import Path
+    sys.path.insert(0, {HOME!r})
+    from tests.unit.launch.test_in_turns import plans, run
+    run(plans(Path({str(tmp_path)!r}), "hangs", ""))
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        env={**os.environ, "PYTHONPATH": HOME},
+    )
+    deadline_s = time.monotonic() + 60
+    while len(living(tmp_path)) < 2:
+        assert time.monotonic() < deadline_s, "the launches did not start"
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    while living(tmp_path):
+        assert time.monotonic() < deadline_s, "processes were left"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("iterations", "step_s", "expected"),
+    [
+        (100, 0.001, 13),  # eight turns, as half a second is longer than the window
+        (100, 0.1, 5),
+        (100, 1.0, 3),  # so that the first iteration of a turn is the smaller part
+        (2, 1.0, 2),
+        (100, 0.0, 13),
+    ],
+)
+def test_a_turn_lasts_about_half_a_second(iterations: int, step_s: float, expected: int):
+    assert iterations_of_a_turn(Window(ranks=1, iterations=iterations), step_s) == expected
