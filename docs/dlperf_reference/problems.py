@@ -11,6 +11,7 @@ MEANINGS: Final = {
     "aborted-at-teardown": "every rank finished its training, then the launcher failed or hung",
     "all-reduce-without-nccl": "Horovod was built without NCCL, so gradients of GPUs go over the "
     "host",
+    "alternating": "the arms of an A/B were launched one after the other, and why",
     "batch-mismatch": "the model was fed another batch than the declared one",
     "batch-size-mismatch": "a log tells of another batch size than its path or its declaration",
     "batch-unchecked": "nobody could see which batch the model was given",
@@ -59,6 +60,7 @@ MEANINGS: Final = {
     "unknown-format": "no format fits the log, or more than one",
     "unknown-scale": "a log does not say whether its rates are of a device or of all",
     "unstable": "mean of rates, median and time-weighted rate disagree by more than a tenth",
+    "turns-ended": "the process that gives the arms of a pair their turns has ended",
     "workload-not-found": "the module or function of the workload is not there",
     "workload-returned-nothing": "the workload's function returned no step",
     "world-size-mismatch": "there are more or fewer ranks than declared, or a log says so",

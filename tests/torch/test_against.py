@@ -90,6 +90,9 @@ def test_a_commit_that_made_a_step_slower(repository: Repository):
     result, [outcome] = repository.run("--dlperf-against=HEAD~1", "--dlperf-strict")
     assert result.ret == 1
     assert (outcome["against"]["name"], outcome["against"]["kind"]) == ("HEAD~1", "ref")
+    assert set(outcome["against"]["order"]) == {"both"}
+    arms = outcome["measurement"]["runs"] + outcome["against"]["measurement"]["runs"]
+    assert [run["turns"] for run in arms] == [[4, 7, 10]] * len(arms)
     # No machine wakes a sleep earlier than it was told.
     assert all(min(run["step_seconds"]) >= 0.012 for run in outcome["measurement"]["runs"])
     runs = len(outcome["measurement"]["runs"])

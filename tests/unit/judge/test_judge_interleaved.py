@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +12,11 @@ import pytest
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.core.run import RankSummary
+from pytest_dlperf.core.run import RankSummary, RunSummary
 from pytest_dlperf.core.verdict import GOOD, Rule, Verdict
 from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.stats import family
-from tests.helpers.judge_builders import CONDITIONS, case, fixed_runs, measurement
+from tests.helpers.judge_builders import CONDITIONS, case, fixed_runs, measurement, run
 
 
 def pairs(
@@ -46,6 +47,57 @@ def test_what_the_machine_does_slowly_is_in_both_arms(
     assert not judged.throughput.provisional
     assert "v1" in judged.reason
     assert "in 10 pairs of runs" in judged.reason
+
+
+def in_lock_step(change: float, seed: int, count: int = 10) -> tuple[Measurement, Measurement]:
+    """Return two arms in lock-step, on a machine whose neighbours come and go between turns."""
+    noise = random.Random(seed)
+    turns = tuple(range(50, 150, 10))
+    sides: tuple[list[RunSummary], list[RunSummary]] = ([], [])
+    for _ in range(count):
+        steps: tuple[list[float], list[float]] = ([0.01] * 50, [0.01] * 50)
+        for _ in turns:
+            # Mostly both turns of a pair meet the same neighbour, who takes a sixth of it.
+            level_s = 0.01 * noise.choice([1, 1.2])
+            for side, factor in zip(steps, (1 / (1 + change), 1), strict=True):
+                step_s = level_s if noise.random() > 0.05 else 0.012
+                side += [step_s * factor * noise.gauss(1, 0.02) for _ in range(10)]
+        for side, of_side in zip(sides, steps, strict=True):
+            rates = {"median_step": 1 / statistics.median(of_side[50:])}
+            rate = 100 / sum(of_side[50:])
+            side.append(
+                replace(run(rate), estimates=rates, step_seconds=tuple(of_side), turns=turns)
+            )
+    now, before = (replace(measurement([1.0] * count), runs=tuple(side)) for side in sides)
+    return now, before
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    ("change", "verdict"), [(0.0, Verdict.PASSED), (-0.05, Verdict.REGRESSED)]
+)
+def test_neighbours_that_both_arms_meet_in_their_turns_do_not_hide_a_change(
+    change: float, verdict: Verdict, seed: int
+):
+    now, before = in_lock_step(change, seed)
+    judged = judge_interleaved(case(), now, before, Rule(tolerance=0.03))
+    assert judged.throughput.verdict is verdict
+    assert judged.throughput.change == pytest.approx(change, abs=0.005)
+    assert "in 10 pairs of runs in lock-step" in judged.reason
+
+
+def test_pairs_of_turns_vary_less_than_medians_of_whole_windows():
+    in_turns, apart = [], []
+    for seed in range(20):
+        arms = in_lock_step(0.0, seed, count=3)
+        in_turns.append(judge_interleaved(case(), *arms, Rule()).throughput.change)
+        alone = [
+            replace(arm, runs=tuple(replace(one, turns=()) for one in arm.runs)) for arm in arms
+        ]
+        judged = judge_interleaved(case(), *alone, Rule())
+        apart.append(judged.throughput.change)
+        assert "lock-step" not in judged.reason
+    assert statistics.pstdev(apart) > 2 * statistics.pstdev(in_turns)
 
 
 def test_the_tolerance_is_the_command_lines_then_the_cases():

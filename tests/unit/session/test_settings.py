@@ -97,7 +97,6 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "rendezvous": ("c10d", lambda s: s.rendezvous == "c10d"),
     "env": ("A, B", lambda s: s.travelling == ("A", "B")),
     "busy-gpus": ("refuse", lambda s: s.busy_gpus == "refuse"),
-    "pairs": ("alternating", lambda s: s.pairs == "alternating"),
     "scheduler": (IN_JOB, lambda s: s.scheduling is None),
     "update-baselines": ("", lambda s: s.update),
     "strict": ("", lambda s: s.fail_on == BAD | NOT_JUDGED),
@@ -108,6 +107,10 @@ GIVEN: dict[str, tuple[str, Any]] = {
 }  # fmt: skip
 #: Options that say nothing without another one.
 TOGETHER: dict[str, tuple[tuple[str, ...], Any]] = {
+    "pairs": (
+        ("--dlperf-pairs=alternating", "--dlperf-against=main"),
+        lambda s: s.pairs == "alternating",
+    ),
     "node-rank": (
         ("--dlperf-node-rank=1", "--dlperf-master=a:1"),
         lambda s: (
@@ -202,6 +205,8 @@ SLURM = "--dlperf-scheduler=slurm"
         ("--dlperf-hosts=n1:8;reboot", "is not a host with its devices"),
         ("--dlperf-rendezvous=etcd", "known are static, c10d"),
         ("--dlperf-env=A=b", "give names alone"),
+        ("--dlperf-pairs=lock-step", "--dlperf-pairs=lock-step is about the pairs of"),
+        ("--dlperf-pairs=both", "--dlperf-pairs=both: known are lock-step, alternating"),
         ("--dlperf-busy-gpus=kill", "--dlperf-busy-gpus=kill: known are wait, refuse, ignore"),
         ("--dlperf-html=r --dlperf-md=./r", "--dlperf-html and --dlperf-md name one file"),
         ("--dlperf-published --update-baselines", "give one of them"),
