@@ -1,0 +1,209 @@
+"""Live verdicts, for hours: sessions of unchanged suites, and of suites slowed by known shares.
+
+By hand, on a clean working tree: ``tox -e bench-live -- --hours=4``. Each session is drawn from
+all kinds: judged against one stored session, against five, by pairs in lock-step, by alternating
+launches; and unchanged, or slowed. Every outcome is a line of a file, which a later start goes on
+with. The table has the share of alarms with its interval, and how much pairs and runs vary.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from verdict_study.tally import interval
+
+ROOT = Path(__file__).parents[1]
+#: How a case is judged -> the options of its session.
+WAYS: Final = {
+    "lock-step": ("--dlperf-against=HEAD", "--dlperf-pairs=lock-step"),
+    "alternating": ("--dlperf-against=HEAD", "--dlperf-pairs=alternating"),
+    "stored-1": (),
+    "stored-5": (),
+}
+
+
+class Kind(NamedTuple):
+    """A kind of session."""
+
+    way: str
+    #: By how much each step is made longer, as ``--dlperf-inject`` has it; ``0`` for nothing.
+    planted: str
+
+
+def main() -> int:
+    """Run sessions until the time is over, then print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-k", dest="cases", default="tiny and torch and fp32")
+    parser.add_argument("--cpus", default="1")
+    parser.add_argument("--hours", type=float, default=4.0)
+    parser.add_argument("--ways", default=",".join(WAYS), help=f"some of {', '.join(WAYS)}")
+    parser.add_argument("--planted", default="0,0,5%,10%,20%,40%", help="each as often as named")
+    parser.add_argument("--folder", type=Path, default=ROOT / ".dlperf/live-null")
+    parser.add_argument("--table", action="store_true", help="print the table of what is there")
+    arguments = parser.parse_args()
+    folder: Path = arguments.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = folder / "outcomes.jsonl"
+    if not arguments.table:
+        kinds = [
+            Kind(way, planted)
+            for way in arguments.ways.split(",")
+            for planted in arguments.planted.split(",")
+        ]
+        measure(kinds, arguments, folder, lines)
+    if not lines.exists():
+        print(f"{lines} is not there: nothing was measured", file=sys.stderr)
+        return 1
+    found = [json.loads(line) for line in lines.read_text(encoding="utf-8").splitlines()]
+    print(table(found))
+    return 0
+
+
+def measure(kinds: list[Kind], arguments: argparse.Namespace, folder: Path, lines: Path) -> None:
+    """Run sessions of random kinds until the time is over; append their outcomes to ``lines``."""
+    end_s = time.monotonic() + arguments.hours * 3600
+    session = ("perf_tests", "-q", "-k", arguments.cases, f"--cpus={arguments.cpus}")
+    for way, count in (("stored-1", 1), ("stored-5", 5)):
+        if any(kind.way == way for kind in kinds):
+            store(folder / way, count, session)
+    draw = random.Random()
+    deck: list[Kind] = []
+    while time.monotonic() < end_s:
+        deck = deck or draw.sample(kinds, len(kinds))
+        kind = deck.pop()
+        options = [*session, *WAYS[kind.way]]
+        if not WAYS[kind.way]:
+            options.append(f"--dlperf-baselines={folder / kind.way}")
+        if kind.planted != "0":
+            options.append(f"--dlperf-inject={kind.planted}")
+        with lines.open("a", encoding="utf-8") as file:
+            for outcome in run(options):
+                line = facts(kind, outcome)
+                file.write(json.dumps(line) + "\n")
+                print(line["way"], line["planted"], line["case"], line["verdict"], flush=True)
+
+
+def store(baselines: Path, count: int, session: tuple[str, ...]) -> None:
+    """Store ``count`` sessions in ``baselines``; none where an earlier start has done so."""
+    done = baselines.with_name(f"{baselines.name}.done")
+    if done.exists():
+        return
+    shutil.rmtree(baselines, ignore_errors=True)
+    baselines.mkdir(parents=True)
+    for _ in range(count):
+        run([*session, f"--dlperf-baselines={baselines}", "--update-baselines"])
+    done.touch()
+
+
+def run(options: list[str]) -> list[dict[str, Any]]:
+    """Run a session; return its outcomes. Its output is printed if it wrote none."""
+    with tempfile.TemporaryDirectory() as folder:
+        results = Path(folder) / "results.json"
+        command = [sys.executable, "-m", "pytest", *options, f"--dlperf-json={results}"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        if not results.exists():
+            print(done.stdout + done.stderr, file=sys.stderr)
+            return []
+        outcomes: list[dict[str, Any]] = json.loads(results.read_text("utf-8"))["outcomes"]
+        return outcomes
+
+
+def facts(kind: Kind, outcome: dict[str, Any]) -> dict[str, Any]:
+    """Return what is kept of an outcome: the verdict, and the rates of its runs."""
+    judgement = outcome["judgement"]
+    against = outcome["against"] or {}
+    return {
+        "way": kind.way,
+        "planted": kind.planted,
+        "case": outcome["case"]["id"],
+        "time": outcome["time"],
+        "elapsed_s": round(outcome["elapsed_s"], 1),
+        "verdict": judgement["verdict"],
+        "change": judgement["change"],
+        "interval": judgement["interval"],
+        "runs": rates(outcome["measurement"]),
+        "before": rates(against.get("measurement")),
+    }
+
+
+def rates(measurement: dict[str, Any] | None) -> list[list[float]]:
+    """Return of each run throughput, rate of the median step, canary, and medians of turns."""
+    found = []
+    for one in measurement["runs"] if measurement else ():
+        turns = [*one["turns"], len(one["step_seconds"])] if one["turns"] else []
+        medians = [
+            statistics.median(one["step_seconds"][first:end])
+            for first, end in itertools.pairwise(turns)
+        ]
+        canary = one["canary"].get("matmul_gflop_per_s", 0.0)
+        known = [one["throughput"], one["estimates"].get("median_step", 0.0), canary, *medians]
+        found.append([float(f"{value:.5g}") for value in known])
+    return found
+
+
+def table(found: list[dict[str, Any]]) -> str:
+    """Return the table of all outcomes: a row for each way and planted share."""
+    rows = [
+        "| way | planted | outcomes | regressed | 95 % interval | others | a case | varies by |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    kinds = {(one["way"], one["planted"]) for one in found}
+    for way, planted in sorted(kinds, key=lambda kind: (kind[0], float(kind[1].rstrip("%")))):
+        mine = [one for one in found if (one["way"], one["planted"]) == (way, planted)]
+        verdicts = Counter(one["verdict"] for one in mine)
+        alarms = verdicts.pop("regressed", 0)
+        share, low, high = interval(alarms, len(mine))
+        others = ", ".join(f"{count} {name}" for name, count in verdicts.most_common())
+        took_s = statistics.median(one["elapsed_s"] for one in mine)
+        varies = spread(mine)
+        rows.append(
+            f"| {way} | {planted} | {len(mine)} | {100 * share:.0f} % | "
+            f"{100 * low:.0f} to {100 * high:.0f} % | {others or 'none'} | {took_s:.0f} s | "
+            f"{'' if varies is None else f'{100 * varies:.1f} %'} |"
+        )
+    return "\n".join(rows)
+
+
+def spread(outcomes: list[dict[str, Any]]) -> float | None:
+    """Return the standard deviation of the log differences of pairs, or of log rates of runs.
+
+    Within an outcome, pooled over all; by pairs of turns where there are such, else by the rate of
+    the median step. None where no outcome has two.
+    """
+    squares, freedom = 0.0, 0
+    for one in outcomes:
+        values = (
+            differences(one["runs"], one["before"])
+            if one["before"]
+            else [math.log(run[1]) for run in one["runs"]]
+        )
+        if len(values) > 1:
+            squares += statistics.variance(values) * (len(values) - 1)
+            freedom += len(values) - 1
+    return math.sqrt(squares / freedom) if freedom else None
+
+
+def differences(runs: list[list[float]], before: list[list[float]]) -> list[float]:
+    """Return the log difference of each pair of runs."""
+    found = []
+    for mine, other in zip(runs, before, strict=True):
+        turns = [math.log(b / a) for a, b in zip(mine[3:], other[3:], strict=True)]
+        found.append(statistics.median(turns) if turns else math.log(mine[1] / other[1]))
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

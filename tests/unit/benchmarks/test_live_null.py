@@ -1,0 +1,45 @@
+"""The table of live verdicts, from outcomes made by hand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+import live_null
+
+
+def outcome(verdict: str, way: str = "lock-step", **fields: Any) -> dict[str, Any]:
+    return {
+        "way": way,
+        "planted": "0",
+        "case": "case",
+        "elapsed_s": 60.0,
+        "verdict": verdict,
+        "runs": [],
+        "before": [],
+    } | fields
+
+
+def test_the_share_of_alarms_has_its_interval():
+    found = [outcome("passed")] * 57 + [outcome("regressed")] * 3
+    [_, _, row] = live_null.table(found).splitlines()
+    # R's binom.test(3, 60) has 1.04 to 13.9 %.
+    assert "| lock-step | 0 | 60 | 5 % | 1 to 14 % | 57 passed | 60 s |" in row
+
+
+def test_pairs_of_turns_are_compared_one_by_one():
+    before = [[1.0, 1.0, 1.0, 2.0, 4.0, 1.0]]
+    runs = [[9.0, 9.0, 9.0, 2.2, 4.4, 1.1]]
+    assert live_null.differences(runs, before) == pytest.approx([-math.log(1.1)])
+    assert live_null.differences([[1.0, 2.0, 1.0]], [[1.0, 1.0, 1.0]]) == [math.log(2)]
+
+
+def test_what_varies_is_pooled_within_outcomes():
+    runs = [[1.0, math.exp(value), 1.0] for value in (0.0, 0.2)]
+    of_pairs = outcome("passed", runs=runs, before=[[1.0, 1.0, 1.0]] * 2)
+    of_runs = outcome("passed", runs=runs)
+    for one in (of_pairs, of_runs):
+        assert live_null.spread([one, one]) == pytest.approx(math.sqrt(0.02))
+    assert live_null.spread([outcome("error")]) is None
