@@ -47,7 +47,7 @@ def judge_interleaved(
     refused = _disturbed(now, before) or _first(refusals.unchecked, now, before) or differs
     if refused:
         return _not_judged(Verdict.INCOMPARABLE, refused, now)
-    if reason := _message((now, before), refusals.UNSTEADY):
+    if reason := _unsteady(now, before):
         reason = f"{reason}; look at the records of the runs, and measure again"
         return _not_judged(Verdict.UNSTEADY, reason, now)
     tolerance = next(
@@ -147,6 +147,19 @@ def _message(measured: Sequence[Measurement], codes: Collection[str]) -> str:
         problem.message for one in measured for problem in one.problems if problem.code in codes
     ]
     return ", and ".join(dict.fromkeys(message.strip().rstrip(".") for message in found))
+
+
+def _unsteady(now: Measurement, before: Measurement) -> str:
+    """Return why runs were not in one steady state; empty if they were.
+
+    Arms in lock-step that both drift met the same machine, so their difference counts. One that
+    drifts alone does so by itself.
+    """
+    codes = set(refusals.UNSTEADY)
+    both_drift = all(any(p.code == "drift" for p in one.problems) for one in (now, before))
+    if both_drift and all(run.turns for run in (*now.runs, *before.runs)):
+        codes.discard("drift")
+    return _message((now, before), codes)
 
 
 def _disturbed(now: Measurement, before: Measurement) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.core.run import RankSummary, RunSummary
+from pytest_dlperf.core.run import Problem, RankSummary, RunSummary
 from pytest_dlperf.core.verdict import GOOD, Rule, Verdict
 from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.stats import family
@@ -84,6 +84,23 @@ def test_neighbours_that_both_arms_meet_in_their_turns_do_not_hide_a_change(
     assert judged.throughput.verdict is verdict
     assert judged.throughput.change == pytest.approx(change, abs=0.005)
     assert "in 10 pairs of runs in lock-step" in judged.reason
+
+
+@pytest.mark.parametrize(
+    ("drifting", "verdict"),
+    [((True, True), Verdict.PASSED), ((True, False), Verdict.UNSTEADY)],
+)
+def test_a_drift_that_both_arms_share_is_the_machines(
+    drifting: tuple[bool, bool], verdict: Verdict
+):
+    arms = [
+        replace(arm, problems=(Problem(code="drift", message="it drifts"),)) if drifts else arm
+        for arm, drifts in zip(in_lock_step(0.0, 1), drifting, strict=True)
+    ]
+    assert judge_interleaved(case(), *arms, Rule(tolerance=0.05)).verdict is verdict
+    # Runs that alternate do not meet the same machine.
+    alone = [replace(arm, runs=tuple(replace(one, turns=()) for one in arm.runs)) for arm in arms]
+    assert judge_interleaved(case(), *alone, Rule(tolerance=0.05)).verdict is Verdict.UNSTEADY
 
 
 def test_pairs_of_turns_vary_less_than_medians_of_whole_windows():
