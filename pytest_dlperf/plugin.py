@@ -179,9 +179,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """Print instead of run, where only that was asked for."""
+    """Print instead of run, where only that was asked for; else begin with runs in rounds."""
     config = session.config
     if not (config.option.dlperf_list or config.option.dlperf_dry_run):
+        if _SESSION in config.stash:
+            from pytest_dlperf.session import rounds
+
+            rounds.measure_in_rounds(session, _session(config))
         return None
     from pytest_dlperf.session.terminal import dry_run
 

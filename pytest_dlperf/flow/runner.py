@@ -62,9 +62,11 @@ class Runner:
         return self._targets[case.id]
 
     def runs(
-        self, case: Case, wanted: int, judgement: Judgement | None = None
+        self, case: Case, wanted: int, judgement: Judgement | None = None, *, planned: int = 0
     ) -> list[RunWithFacts]:
         """Return the runs of ``case`` in this session, of which ``wanted`` are undisturbed.
+
+        ``planned`` is shown as their number where more are to follow later.
 
         Runs that this session has already made are included. ``judgement`` is the verdict on
         them, None for no runs. Fewer are undisturbed if the machine stays disturbed: at most
@@ -75,7 +77,7 @@ class Runner:
         with self.bench.runs.exclusive(case):
             found = self.bench.runs.load(case)
             while self._needs_more(case, found, wanted) and self.has_time(found):
-                self.bench.watcher.run_starts(case, len(found) + 1, wanted)
+                self.bench.watcher.run_starts(case, len(found) + 1, max(wanted, planned))
                 scaling = self.samples_scaling(case, found, judgement)
                 found.append(self.launch(case, len(found) + 1, scaling=scaling))
                 self.bench.watcher.run_ended(case, found[-1][0])

@@ -110,6 +110,10 @@ class PerfSession:
         self.header_shown = False
         #: The cases that this session runs, once it has collected.
         self.selected: list[Case] = []
+        #: What the ranks of runs in rounds inherited; None without rounds.
+        self._inherited: dict[str, str] | None = None
+        #: Why runs in rounds failed, by case id.
+        self.failed_in_rounds: dict[str, str] = {}
 
     def check_usage(self, config: pytest.Config) -> None:
         """Raise ``pytest.UsageError`` for settings that cannot do what they are for."""
@@ -240,6 +244,20 @@ class PerfSession:
         folder, self._folder_lock = folder_of(self._config, self.settings)
         return folder
 
+    def start_rounds(self) -> None:
+        """Remember what ranks inherit: runs in rounds count where a test has the same."""
+        self._inherited = _inherited()
+
+    def _without_runs_in_rounds(self, case: Case) -> None:
+        """Forget the runs of ``case`` in rounds, if its test changed what ranks inherit."""
+        if self._inherited is None or self._inherited == _inherited():
+            return
+        self.failed_in_rounds.pop(case.id, None)
+        if self.bench.runs.forget(case):
+            self.watcher.notice(
+                case, "its test changed the environment, so that its runs in rounds do not count"
+            )
+
     def run(self, case: Case, item: pytest.Item, *, misfit: str = "") -> Outcome:
         """Run ``case`` as the body of ``item``; return its outcome, failed or not.
 
@@ -252,12 +270,13 @@ class PerfSession:
         if self.jobs is not None:
             outcome = self.jobs.outcome(case)
         else:
+            self._without_runs_in_rounds(case)
             with self.watcher.watched(case):
                 outcome = run_case(
                     case,
                     replace(bench, policy=replace(bench.policy, rule=rule)),
                     workload_folder=str(item.path.parent),
-                    misfit=misfit,
+                    misfit=misfit or self.failed_in_rounds.get(case.id, ""),
                 )
         commit, dirty = self.commit
         outcome = replace(outcome, node_id=item.nodeid, commit=commit, dirty=dirty)
@@ -341,6 +360,12 @@ class PerfSession:
         if judgement.verdict is Verdict.NO_BASELINE:
             judgement, reason = replace(judgement, verdict=Verdict.PASSED), change.text
         return replace(outcome, judgement=replace(judgement, reason=reason), update=change.what)
+
+
+def _inherited() -> dict[str, str]:
+    """Return what ranks inherit: variables, and under an empty name the working folder."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+    return {**kept, "": os.getcwd()}
 
 
 def _processes(config: pytest.Config) -> object:

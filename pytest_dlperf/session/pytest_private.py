@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import inspect
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import pytest
@@ -19,6 +20,17 @@ def declared_names(parser: pytest.Parser) -> frozenset[str]:
         for option in group.options
         for name in option.names()
     )
+
+
+def fixtures_of(item: pytest.Item) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the fixtures that a test names, and the files of those that it has besides."""
+    info: Any = item._fixtureinfo  # type: ignore[attr-defined]
+    found = [
+        inspect.getsourcefile(inspect.unwrap(definitions[-1].func)) or ""
+        for name, definitions in info.name2fixturedefs.items()
+        if name not in info.argnames and definitions
+    ]
+    return tuple(info.argnames), tuple(found)
 
 
 def is_matched(item: pytest.Item, expression: str, *, without: str = "") -> bool:

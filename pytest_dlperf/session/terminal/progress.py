@@ -178,7 +178,8 @@ class Live(Quiet):
 
     def _title(self) -> tuple[str, str]:
         """Return the words before and after a case's id."""
-        place = f"[{self._case_number}/{self._cases}] " if self._cases > 1 else ""
+        where = f"{self._case_number}/{self._cases}" if self._case_number else "in rounds"
+        place = f"[{where}] " if self._cases > 1 else ""
         return place, f"run {self._number}/{self._of}"
 
     def _move(self, case: Case, words: str) -> None:

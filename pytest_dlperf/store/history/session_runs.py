@@ -93,6 +93,13 @@ class SessionRuns:
         with path.open("a", encoding="utf-8") as file:
             file.write(f"\n{line}\n")
 
+    def forget(self, case: Case) -> bool:
+        """Forget the runs of ``case``; return whether there were any."""
+        with self.exclusive(case):
+            is_there = self._path(case).exists()
+            self._path(case).unlink(missing_ok=True)
+            return is_there
+
     def load(self, case: Case) -> list[tuple[RunSummary, RunFacts]]:
         """Return the runs of ``case`` so far, with what their ranks reported.
 

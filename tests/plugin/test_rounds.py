@@ -1,0 +1,102 @@
+"""Runs of several cases go in rounds, with a fake launcher that logs each launch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.fake_suite import Suite
+
+TESTS = """
+import os
+import pytest
+
+@pytest.fixture
+def server():
+    return 1
+
+def case(batch, **fields):
+    return pytest.mark.dlperf("w:build", launcher="torchrun", layout="1n1c", suite="net",
+                              batch_size_per_device=batch, speedup=None, **fields)
+"""
+PLAIN = """
+@case({0})
+def test_{0}(dlperf):
+    dlperf.run()
+"""
+FOUR, EIGHT = (f"net-torch-fp32-bs{batch}-1n1c" for batch in (4, 8))
+
+
+@pytest.fixture
+def log(suite: Suite) -> Path:
+    suite.write(TESTS + PLAIN.format(4) + PLAIN.format(8))
+    suite.env(FAKE_LOG=suite.path / "launches")
+    return suite.path / "launches"
+
+
+def launches(log: Path) -> list[str]:
+    return [line.split()[0] for line in log.read_text(encoding="utf-8").splitlines()]
+
+
+def test_runs_go_in_rounds_and_each_test_measures_its_last(suite: Suite, log: Path):
+    result, outcomes = suite.outcomes("--dlperf-runs=3")
+    assert launches(log) == [FOUR, EIGHT] * 3
+    assert result.ret == 0, result.stdout.str()
+    assert [len(outcome["measurement"]["runs"]) for outcome in outcomes.values()] == [3, 3]
+    assert f"[in rounds] {EIGHT} run 2/3" in result.stdout.str()
+    assert f"[2/2] {EIGHT} run 3/3" in result.stdout.str()
+
+
+@pytest.mark.parametrize(
+    "option", ["-x", "--maxfail=2", "--dlperf-budget=1h", "--dlperf-against=OMP_NUM_THREADS=2"]
+)
+def test_where_the_order_has_a_meaning_each_test_measures_all(
+    suite: Suite, log: Path, option: str
+):
+    suite.outcomes("--dlperf-runs=2", option)
+    found = launches(log)
+    assert found == sorted(found, key=[FOUR, EIGHT].index)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "@case(16)\ndef test_16(dlperf, server):\n    dlperf.run()",
+        "@case(16)\n@pytest.mark.skipif('0')\ndef test_16(dlperf):\n    dlperf.run()",
+    ],
+)
+def test_a_case_with_more_than_its_marker_is_measured_in_its_test(
+    suite: Suite, log: Path, other: str
+):
+    suite.write(TESTS + PLAIN.format(4) + PLAIN.format(8) + other)
+    suite.outcomes("--dlperf-runs=2")
+    assert launches(log) == [FOUR, EIGHT, FOUR, EIGHT, *[FOUR.replace("bs4", "bs16")] * 2]
+
+
+def test_a_skipped_case_is_never_launched(suite: Suite, log: Path):
+    skipped = "@case(16)\n@pytest.mark.skip\ndef test_16(dlperf):\n    dlperf.run()"
+    suite.write(TESTS + PLAIN.format(4) + PLAIN.format(8) + skipped)
+    suite.outcomes("--dlperf-runs=2")
+    assert set(launches(log)) == {FOUR, EIGHT}
+
+
+def test_a_test_that_changes_the_environment_measures_all_its_runs(suite: Suite, log: Path):
+    changed = PLAIN.format(8).replace("    dlperf", "    os.environ['A_B'] = '1'\n    dlperf")
+    suite.write(TESTS + PLAIN.format(4) + changed)
+    result, outcomes = suite.outcomes("--dlperf-runs=2")
+    assert launches(log) == [FOUR, EIGHT, FOUR, EIGHT, EIGHT]
+    assert len(outcomes[EIGHT]["measurement"]["runs"]) == 2
+    assert "its test changed the environment" in result.stdout.str()
+
+
+def test_a_run_that_fails_in_its_round_is_its_tests_error_and_not_launched_again(
+    suite: Suite, log: Path
+):
+    suite.env(FAKE_FAIL=f"*{EIGHT}*")
+    result, outcomes = suite.outcomes("--dlperf-runs=3")
+    assert launches(log) == [FOUR, EIGHT, FOUR, FOUR]
+    assert result.ret == 1
+    assert outcomes[EIGHT]["judgement"]["verdict"] == "error"
+    assert outcomes[EIGHT]["judgement"]["reason"].startswith(f"{EIGHT}: rank 0: ValueError: boom")
+    assert outcomes[FOUR]["judgement"]["verdict"] == "no-baseline"
