@@ -34,7 +34,14 @@ def worker_loop_s(framework: Torch, step: Callable[[], Any], iterations: int) ->
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         records, progress = RecordWriter(folder, 0), ProgressCounter(folder, 0)
-        window = Window(iterations=iterations + 2, warmup=2, work_per_iteration=1, inject=0)
+        framework.job.work(1)
+        window = Window(
+            iterations=iterations + 2,
+            warmup=2,
+            batch_size_per_device=1,
+            uncounted_unit="",
+            inject=0,
+        )
         run_loop(framework, step, window, records, progress, Turns())
         lines = (folder / "rank00000.jsonl").read_text(encoding="utf-8").splitlines()
     spans = [r for r in map(json.loads, lines) if r["record"] == "span" and r["first_step"] >= 2]

@@ -58,10 +58,13 @@ MEANINGS: Final = {
     "timeout_s": "seconds after which a run is ended",
     "tolerance": '`"3%"` or 0.03: the slowdown up to which the case passes; learnt from the '
     "case's own noise, if left out",
-    "unit": "what is counted: images, clips, tokens, …",
+    "unit": "what is counted: images, clips, tokens, …; of which each entry of a batch is one, or "
+    "the work must be said ([units](../concepts/rates.md))",
     "version": "raise it when the workload was changed on purpose: older baselines are then "
     "`incomparable`",
     "warmup": "iterations before the measured window",
+    "work": "what one rank does in one iteration, in the unit: 512 for 8 sequences of 64 tokens; "
+    "the batch size, if left out ([units](../concepts/rates.md))",
     "workload": '`"module:function"`, the one positional argument: builds the training in every '
     "rank, and returns one step",
 }

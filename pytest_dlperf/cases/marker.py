@@ -50,6 +50,12 @@ def expand(**keys: Any) -> tuple[Case, ...]:
     for name, items in axes.items():
         if not items:
             raise UsageError(f"{name} is an empty list; give at least one value")
+    if values.get("work") is not None and len(axes["batch_size_per_device"]) > 1:
+        raise UsageError(
+            f"work={values['work']!r} is that of one batch size, and batch_size_per_device has "
+            f"{len(axes['batch_size_per_device'])}; leave work out, and let build(job) call "
+            "job.work(...)"
+        )
     values |= _read(values)
     cases = []
     for combination in itertools.product(*axes.values()):

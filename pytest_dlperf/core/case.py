@@ -10,6 +10,7 @@ from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.expected import Known
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.log_pattern import LogPattern
+from pytest_dlperf.core.quantity import counts_batch
 
 FRAMEWORKS: Final = ("torch", "paddle", "tensorflow")
 PRECISIONS: Final = ("fp32", "tf32", "amp", "bf16", "pure_fp16")
@@ -110,6 +111,9 @@ class Case:
     #: What is counted. Empty for a program that did not declare it: then the unit of its log, or
     #: else samples.
     unit: str = "samples"
+    #: Work of one rank in one iteration, in the unit. None: its batch where the unit counts that;
+    #: otherwise the training says it.
+    work: int | None = None
     protocol: Protocol = field(default_factory=Protocol)
     tolerance: float | None = None
     #: A slowdown that is tolerated until a date.
@@ -134,6 +138,7 @@ class Case:
         for name, value in (
             ("batch_size_per_device", self.batch_size_per_device),
             ("version", self.version),
+            ("work", 1 if self.work is None else self.work),
         ):
             if type(value) is not int or value < 1:
                 raise UsageError(
@@ -228,8 +233,20 @@ class Case:
 
     @property
     def global_batch_size(self) -> int:
-        """Work of one iteration of all ranks, in the case's unit."""
+        """Entries of the batches of all ranks in one iteration."""
         return self.batch_size_per_device * self.world_size
+
+    @property
+    def rank_work(self) -> int | None:
+        """Work of one rank in one iteration, in the unit; None: the training knows it."""
+        if self.work is not None:
+            return self.work
+        return self.batch_size_per_device if counts_batch(self.unit) else None
+
+    @property
+    def iteration_work(self) -> int | None:
+        """Work of all ranks in one iteration, in the unit; None as for ``rank_work``."""
+        return None if self.rank_work is None else self.rank_work * self.world_size
 
     def parent(self) -> Case | None:
         """Return the same case on one device; None if this is it, or without a speedup."""

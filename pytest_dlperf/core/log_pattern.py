@@ -42,6 +42,11 @@ class LogPattern:
             if value not in known:
                 raise UsageError(f"pattern: {name} {value!r}; known: {', '.join(known)}")
 
+    @property
+    def has_rate(self) -> bool:
+        """Whether it reads rates; else seconds alone."""
+        return "rate" in re.compile(self.regex).groupindex
+
 
 def pattern(
     regex: str, *, scope: Scope = "global", averaging: Averaging = "window", unit: str = ""

@@ -12,6 +12,12 @@ from pytest_dlperf.core.errors import UsageError
 #: Units that mean ``samples``. A token does not: a sample has many.
 _SAMPLES: Final = frozenset({"images", "clips", "sequences"})
 _GENERIC: Final = "samples"
+#: Units of which each entry of a batch is one. Of any other, such as tokens, pixels or frames, an
+#: entry may have many, so that the batch does not count them.
+_OF_BATCH: Final = _SAMPLES | {
+    _GENERIC, "examples", "instances", "items", "records", "rows", "faces", "pictures", "videos",
+    "crops", "sentences", "documents", "utterances", "graphs", "molecules",
+}  # fmt: skip
 #: Other names for the precisions of cases. ``fp16`` may mean mixed or pure.
 _MEANINGS: Final = {
     "fp16": frozenset({"amp", "pure_fp16"}),
@@ -28,6 +34,11 @@ def same_unit(one: str, other: str) -> bool:
     if one == other:
         return True
     return (one == _GENERIC and other in _SAMPLES) or (other == _GENERIC and one in _SAMPLES)
+
+
+def counts_batch(unit: str) -> bool:
+    """Whether each entry of a batch is one of ``unit``; empty means ``samples``."""
+    return not unit or unit.lower() in _OF_BATCH
 
 
 def same_precision(one: str, other: str) -> bool:

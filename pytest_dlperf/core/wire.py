@@ -84,6 +84,10 @@ class RankArguments:
     #: Environment variables of the rank, the local rank and the world size. The launcher names
     #: them: where one launcher runs inside another's job, several sets are in the environment.
     place_from: tuple[str, str, str]
+    #: Work of one rank in one iteration; None where the workload has to say it.
+    work: int | None = None
+    #: What is counted, where the workload has to say its work; else empty.
+    uncounted_unit: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     #: Folder of real data (``--dlperf-data``).
     data: str | None = None
@@ -125,6 +129,7 @@ _READERS: Final[Mapping[str, Any]] = {
     "str": str,
     "str | None": str,
     "int": int,
+    "int | None": int,
     "float": float,
     "Mapping[str, Any]": json.loads,
     "tuple[str, str, str]": _triple,
@@ -161,12 +166,16 @@ class MarkSettings(NamedTuple):
     records: str
     iterations: int
     warmup: int
-    #: Work of one rank in one iteration, unless the mark says otherwise.
-    work: float
+    #: Work of one rank in one iteration, unless the mark says otherwise; None: each mark says it.
+    work: float | None
     world_size: int
     #: Environment variables of the rank, the local rank and the world size.
     place: tuple[str, str, str]
     framework: str
+    #: What is counted.
+    unit: str = ""
+    #: Whether the marker says the work; else it is the batch size.
+    is_work_declared: bool = False
 
     def to_json(self) -> str:
         """Return the value of ``MARK_VARIABLE``."""

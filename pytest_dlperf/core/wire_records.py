@@ -289,6 +289,8 @@ class RunFacts(TypedDict, total=False):
     imports: ImportsRecord
     #: What a user's own program counts.
     unit: str
+    #: Work of rank 0 in each measured iteration; not where it varies.
+    work: float
 
 
 class ProbeAnswer(TypedDict, total=False):

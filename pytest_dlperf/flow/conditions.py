@@ -23,6 +23,10 @@ def conditions_of(
     options = dict(case.options)
     if case.command:
         options["command"] = shlex.join(case.command_line)
+    # A program's marks may say another work than the marker, as for batches that are packed
+    work = case.work if case.command else facts.get("work")
+    if work is not None and work != case.batch_size_per_device:
+        options["work"] = int(work) if float(work).is_integer() else work
     timing: str | None = facts.get("framework", {}).get("timing")
     if case.layout.device == "gpu" and timing == "host clock":
         # Steps that wait for each other are slower than those that queue.

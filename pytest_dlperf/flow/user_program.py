@@ -12,6 +12,7 @@ from typing import Final
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.log_pattern import LogPattern
+from pytest_dlperf.core.quantity import counts_batch
 from pytest_dlperf.core.run import Run, RunSummary
 from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.measure.failure import failure_of, last_lines
@@ -59,8 +60,31 @@ def check_unit(case: Case) -> None:
     fmt = format_of(case)
     if isinstance(case.log_format, LogPattern):
         _check_unit(case, case.log_format.unit)
+        _check_counted(case, case.log_format)
     elif fmt is not None:
         _check_unit(case, fmt.unit)
+
+
+def logged_batch(case: Case) -> int:
+    """Return the work of one device in an iteration, by which seconds in a log become a rate.
+
+    Raises ``CaseError`` if nothing says it.
+    """
+    if not isinstance(case.log_format, LogPattern) or case.log_format.has_rate:
+        return case.batch_size_per_device
+    _check_counted(case, case.log_format)
+    return case.work or case.batch_size_per_device
+
+
+def _check_counted(case: Case, log: LogPattern) -> None:
+    """Raise ``CaseError`` if a log has seconds alone, and the batch counts another unit."""
+    unit = log.unit or case.unit
+    if not log.has_rate and case.work is None and not counts_batch(unit):
+        raise CaseError(
+            f"{case.id}: the log has seconds, and nothing says how many {unit} a device trains in "
+            f"one iteration: its batch of {case.batch_size_per_device} counts samples. Say it in "
+            "the marker (work=...)"
+        )
 
 
 def _check_unit(case: Case, said: str | None) -> None:
@@ -80,7 +104,7 @@ def _read(case: Case, run: Run) -> LogResult:
         fmt=format_of(case),
         skip=case.protocol.warmup,
         until=case.protocol.iterations,
-        batch_size_per_device=case.batch_size_per_device,
+        batch_size_per_device=logged_batch(case),
         world_size=case.world_size,
         devices_per_node=case.layout.devices_per_node,
     )

@@ -107,6 +107,8 @@ def rank_command(
         seed=1,
         records=str(target.records(workdir)),
         place_from=place_variables,
+        work=case.rank_work,
+        uncounted_unit=case.unit if case.rank_work is None else "",
         options=dict(case.options),
         data=target.data,
         scaling=target.scaling and case.world_size > 1,

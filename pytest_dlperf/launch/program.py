@@ -40,10 +40,12 @@ def program_env(
         records=str(target.records(workdir)),
         iterations=case.protocol.iterations,
         warmup=case.protocol.warmup,
-        work=case.batch_size_per_device,
+        work=case.rank_work,
         world_size=case.world_size,
         place=place_variables,
         framework=case.framework,
+        unit=case.unit,
+        is_work_declared=case.work is not None,
     )
     found = {MARK_VARIABLE: mark.to_json()}
     if case.layout.device == "gpu":

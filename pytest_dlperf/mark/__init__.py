@@ -45,11 +45,14 @@ _NOTHING = _Nothing()
 _FOUND: dict[str, Any] = {}
 
 
-def step(work: float | None = None) -> Step:
+def step(work: float | None = None, *, samples: float | None = None) -> Step:
     """Return the context of one training iteration of this rank.
 
-    ``work`` is how much this rank does in it, in the case's unit; the batch size per device of
-    the case if it is left out. Time between two steps counts as waiting for data.
+    ``work`` is how much this rank does in it, in the case's unit. Left out, it is the ``work`` of
+    the case's marker, or else the batch size per device; that is an error of the case if its unit
+    is none that a batch counts, such as tokens. ``samples`` is for what does not know the case,
+    such as a callback: it is taken for the batch size. Time between two steps counts as waiting
+    for data.
     """
     if not _FOUND:
         from os import environ
@@ -64,4 +67,4 @@ def step(work: float | None = None) -> Step:
             # A forked child that marks may be another rank, and opens its own files.
             register_at_fork(after_in_child=_FOUND.clear)
     marks = _FOUND["marks"]
-    return marks.step(work) if marks else _NOTHING
+    return marks.step(work, samples) if marks else _NOTHING

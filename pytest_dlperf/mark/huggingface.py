@@ -18,8 +18,9 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]  # transformers has n
 
     The loss is reported where the Trainer logs it (``logging_steps``), before the last measured
     step.
-    Gradient accumulation is part of a step: ``work`` is the samples (or what the case
-    counts) of this rank in one optimizer step, by default batch size times accumulation steps.
+    Gradient accumulation is part of a step: ``work`` is what this rank does in one optimizer step,
+    in the case's unit. Left out, it is the ``work`` of the marker, or else batch size times
+    accumulation steps, where the case counts samples.
     """
 
     def __init__(self, work: float | None = None) -> None:
@@ -28,10 +29,8 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]  # transformers has n
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begin a step."""
-        work = self._work
-        if work is None:
-            work = args.train_batch_size * args.gradient_accumulation_steps
-        self._step = step(work=work)
+        samples = args.train_batch_size * args.gradient_accumulation_steps
+        self._step = step(work=self._work, samples=samples)
         self._step.__enter__()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

@@ -177,7 +177,11 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
         extras={**steal, **gpu_figures, **compile_extras(records)},
         scaling=scaling_of(records),
     )
-    return summary, _facts(records)
+    facts = _facts(records)
+    amounts = {span.work for span in _window(case, records[0].spans)}
+    if len(amounts) == 1:
+        facts["work"] = amounts.pop()
+    return summary, facts
 
 
 def _turns(records: Sequence[RankRecords]) -> tuple[int, ...]:

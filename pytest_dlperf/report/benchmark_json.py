@@ -46,9 +46,14 @@ def _seconds(outcome: Outcome) -> list[float]:
     """Return the seconds of an iteration of each run; nothing where a rate can be no rate."""
     measurement = outcome.measurement
     rates = () if measurement is None else measurement.throughputs
-    if not rates or not all(0 < rate < float("inf") for rate in rates):
+    if measurement is None or not rates or not all(0 < rate < float("inf") for rate in rates):
         return []
-    return [outcome.case.global_batch_size / rate for rate in rates]
+    case = outcome.case
+    if case.iteration_work is None:
+        # Only the training knows its work
+        first, end = case.protocol.window
+        return [statistics.fmean(run.step_seconds[first - end :]) for run in measurement.runs]
+    return [case.iteration_work / rate for rate in rates]
 
 
 def _benchmark(outcome: Outcome, seconds: Sequence[float]) -> dict[str, Any]:

@@ -55,12 +55,14 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     progress = ProgressCounter(arguments.folder, arguments.rank)
     framework = frameworks.start(arguments)
     records.write(framework=framework.facts())
+    framework.job.iteration_work = arguments.work
     step = _build(arguments.workload, framework.job)
     records.write(built=MomentRecord(time=time.time()))
     window = Window(
         iterations=arguments.iterations,
         warmup=arguments.warmup,
-        work_per_iteration=arguments.batch_size_per_device,
+        batch_size_per_device=arguments.batch_size_per_device,
+        uncounted_unit=arguments.uncounted_unit,
         inject=arguments.inject,
     )
     turns = InTurns(arguments.folder, arguments.rank) if arguments.turns else Turns()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -39,6 +40,24 @@ class Job(abc.ABC):
     #: Folder of real data (``--dlperf-data``); None: the workload makes its own.
     data: str | None = None
     feed: Feed = field(default_factory=Feed)
+    #: Work of this rank in an iteration, in the case's unit; None until ``work`` says it.
+    iteration_work: float | None = None
+
+    def work(self, amount: float) -> None:
+        """Say how much this rank does in an iteration, in the case's unit.
+
+        Called in ``build`` it is said of every iteration; called in a step, of that one and of
+        those after it, as for batches that are packed. Ranks that share a batch, as tensor
+        parallelism does, each say their part of it. Raises ``ValueError`` for anything but a
+        finite number above 0.
+        """
+        is_number = hasattr(amount, "__float__") and not isinstance(amount, bool)
+        # A tensor would be waited for in every step
+        if not is_number or hasattr(amount, "device") or hasattr(amount, "place"):
+            raise ValueError(f"job.work({amount!r}): give a number, such as batch * length")
+        if not (math.isfinite(amount) and amount > 0):
+            raise ValueError(f"job.work({amount!r}): give a finite number above 0")
+        self.iteration_work = float(amount)
 
     @property
     def data_workers(self) -> int:

@@ -22,6 +22,7 @@ from pytest_dlperf.core.wire_records import (
 from pytest_dlperf.worker import compiling, host
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks.base import Framework
+from pytest_dlperf.worker.job import Job
 from pytest_dlperf.worker.records import ProgressCounter, RecordWriter
 from pytest_dlperf.worker.turns import Turns
 
@@ -91,9 +92,33 @@ class Window(NamedTuple):
 
     iterations: int
     warmup: int
-    work_per_iteration: int
+    batch_size_per_device: int
+    #: What is counted, where the workload has to say its work; else empty.
+    uncounted_unit: str
     #: Share by which each measured step is made longer, on the device; 0 for none.
     inject: float
+
+
+class _Done(NamedTuple):
+    """Of each iteration so far: the loss, the wait for data, the work."""
+
+    losses: list[Any]
+    waits_s: list[float | None]
+    works: list[float]
+
+
+def job_work(job: Job, window: Window) -> float:
+    """Return the work of this rank in the iteration that ended; raise where nobody said it."""
+    if job.iteration_work is None:
+        unit, batch = window.uncounted_unit, window.batch_size_per_device
+        raise WorkerFailure(
+            "work-unknown",
+            f"the case counts {unit}, and nothing says how many {unit} a rank trains in one "
+            f"iteration: its batch of {batch} counts samples. Say it in the marker (work=...), or "
+            f"let the workload call job.work(...), in build or in each step; work={batch} where "
+            f"each entry of the batch is one",
+        )
+    return job.iteration_work
 
 
 def run_loop(
@@ -111,8 +136,10 @@ def run_loop(
     """
     losses: list[Any] = []
     waits_s: list[float | None] = []
+    works: list[float] = []
     keep, waited = framework.keep_loss, framework.job.feed.take_wait
-    warm = _warm_up(framework, step, losses, waits_s, window, records, progress)
+    done = _Done(losses, waits_s, works)
+    warm = _warm_up(framework, step, done, window, records, progress)
     delay = _injected_delay(framework, window, warm)
     framework.reset_peak_memory()
     timer = framework.timer()
@@ -130,10 +157,11 @@ def run_loop(
                 delay(time.perf_counter() - started_s)
             timer.lap()
             waits_s.append(waited())
+            works.append(job_work(framework.job, window))
             progress.update(index + 1)
         framework.synchronise()
         parts.append(host.window(before, host.sample(), inject=window.inject))
-    _write_spans(records, window, [*warm, *timer.read()], waits_s)
+    _write_spans(records, [*warm, *timer.read()], done)
     window_record = host.together(parts)
     window_record["time"] = time.time()
     records.write(window=window_record)
@@ -148,8 +176,7 @@ def run_loop(
 def _warm_up(
     framework: Framework,
     step: Callable[[], Any],
-    losses: list[Any],
-    waits_s: list[float | None],
+    done: _Done,
     window: Window,
     records: RecordWriter,
     progress: ProgressCounter,
@@ -161,9 +188,10 @@ def _warm_up(
     timer.start()
     for index in range(window.warmup):
         with watches.get(index, contextlib.nullcontext)():
-            losses.append(framework.keep_loss(step()))
+            done.losses.append(framework.keep_loss(step()))
         timer.lap()
-        waits_s.append(framework.job.feed.take_wait())
+        done.waits_s.append(framework.job.feed.take_wait())
+        done.works.append(job_work(framework.job, window))
         progress.update(index + 1)
         if index == 0:
             framework.synchronise()
@@ -199,21 +227,20 @@ def _typical_s(warm: list[tuple[float, float]]) -> float:
 
 def _write_spans(
     records: RecordWriter,
-    window: Window,
     laps: list[tuple[float, float]],
-    waits_s: list[float | None],
+    done: _Done,
 ) -> None:
-    timed = enumerate(zip(laps, waits_s, strict=True))
+    timed = enumerate(zip(laps, done.waits_s, done.works, strict=True))
     records.write_spans(
         SpanRecord(
             first_step=index,
             last_step=index,
             seconds=seconds,
-            work=window.work_per_iteration,
+            work=work,
             cpu_seconds=cpu_seconds,
             data_wait_seconds=wait_s,
         )
-        for index, ((seconds, cpu_seconds), wait_s) in timed
+        for index, ((seconds, cpu_seconds), wait_s, work) in timed
     )
 
 

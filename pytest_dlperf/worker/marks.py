@@ -168,7 +168,7 @@ class Marks:
         self._compiled = compiling.sample()
         self._ended_s = self._entered_s = time.perf_counter()
         self._cpu_s = time.process_time()
-        self._work = settings.work
+        self._work = 0.0
         self._is_over = False
         # The files belong to this process; a forked child opens its own, see ``mark.step``.
         os.register_at_fork(after_in_child=self._leave)
@@ -186,10 +186,33 @@ class Marks:
             write_conflict(Path(settings.records), _place(settings.place)[0])
             return None
 
-    def step(self, work: float | None) -> Marks:
-        """Return the context of the next iteration."""
-        self._work = self._settings.work if work is None else work
+    def step(self, work: float | None, samples: float | None = None) -> Marks:
+        """Return the context of the next iteration.
+
+        ``samples`` is its work where the case counts those, and does not say its work itself.
+        Nothing more is recorded where neither the mark nor the case says the work of a step.
+        """
+        settings, found = self._settings, work
+        if found is None:
+            counts_samples = settings.work is not None and not settings.is_work_declared
+            found = samples if samples is not None and counts_samples else settings.work
+        if found is None and not self._is_over:
+            self._refuse()
+        self._work = found or 0.0
         return self
+
+    def _refuse(self) -> None:
+        unit = self._settings.unit
+        message = (
+            f"the case counts {unit}, and a marked step does not say how many {unit} its rank "
+            "trains in it: the batch size counts samples. Say it with the step "
+            "(step(work=...)), or in the marker (work=...)"
+        )
+        failure = FailureRecord(
+            code="work-unknown", message=message, traceback="", time=time.time()
+        )
+        self._records.write(failure=failure)
+        self.close()
 
     def loss(self, value: Any) -> None:
         """Keep the loss; a tensor of a GPU is not waited for."""

@@ -38,6 +38,8 @@ OF_TWO = {
     "exits-in-build": "rank 1: SystemExit: no data here",
 }
 
+TOKENS = {"workload": "workloads:tokens", "unit": "tokens"}
+
 
 def named(fault: str) -> str:
     return fault.replace("-", "_")
@@ -146,6 +148,10 @@ def wrong(tmp_path_factory: pytest.TempPathFactory) -> tuple[OneSession, set[str
         "nowhere": {**alone, "workload": "nowhere:build"},
         "amp": {**alone, "precision": "amp"},
         "fine": alone,
+        "tokens_unsaid": {**alone, **TOKENS},
+        "tokens_of_marker": {**TOKENS, "work": 512},
+        "tokens_of_build": {**alone, **TOKENS, "options": {"says": "in build"}},
+        "tokens_of_steps": {**alone, **TOKENS, "options": {"says": "in each step"}},
         "slowed": {**alone, "options": {"pace_s": 0.01}},
     }
     path = tmp_path_factory.mktemp("wrong")
@@ -160,6 +166,26 @@ def test_a_training_that_is_wrong_is_an_error_whatever_its_speed(
     ended.assert_error(OF_ONE[fault])
     assert "output.log" in ended.reason
     assert ended.outcome["measurement"] is None
+
+
+def test_tokens_that_nobody_counts_are_an_error(wrong: tuple[OneSession, set[str]]):
+    """A batch of 8 sequences was 8 tokens before: a rate 64 times too low."""
+    wrong[0]["tokens_unsaid"].assert_error("nothing says how many tokens a rank trains")
+
+
+@pytest.mark.parametrize(
+    ("name", "of_iteration", "condition"),
+    [("of_marker", 2 * 512, 512), ("of_build", 512, 512), ("of_steps", 512.5, None)],
+)
+def test_tokens_are_counted_as_said(
+    wrong: tuple[OneSession, set[str]], name: str, of_iteration: float, condition: int | None
+):
+    measurement = wrong[0][f"tokens_{name}"].measurement
+    assert measurement["unit"] == "tokens"
+    assert measurement["conditions"]["options"].get("work") == condition
+    for run in measurement["runs"]:
+        seconds = max(rank["seconds"] for rank in run["ranks"])
+        assert run["throughput"] == pytest.approx(20 * of_iteration / seconds)
 
 
 @pytest.mark.parametrize("fault", OF_TWO)

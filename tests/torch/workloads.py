@@ -47,6 +47,31 @@ def build(job):
     return step
 
 
+def tokens(job):
+    """Train a small model of tokens, 64 a sequence; ``says`` is when it says how many."""
+    says = job.options.get("says", "")
+    model = torch.nn.Sequential(torch.nn.Embedding(50, 16), torch.nn.Linear(16, 50))
+    model = job.data_parallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    ids = torch.randint(0, 50, (job.batch_size_per_device, 64), generator=job.generator())
+    if says == "in build":
+        job.work(ids.numel())
+    done = 0
+
+    def step():
+        nonlocal done
+        done += 1
+        if says == "in each step":
+            job.work(ids.numel() + done % 2)
+        with job.autocast():
+            logits = model(ids)
+            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids.flatten())
+        job.backward(loss, optimizer)
+        return loss
+
+    return step
+
+
 def misbehave_in_build(fault, job):
     """Do what the fault is named for, before anything trains."""
     if fault == "raises-in-build":

@@ -18,7 +18,7 @@ from pytest_dlperf.core.measurement import Conditions, Measurement
 from pytest_dlperf.core.quantity import precisions, same_precision, same_unit
 from pytest_dlperf.core.verdict import Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.flow.offline.rates import side_of, side_of_logs
-from pytest_dlperf.flow.user_program import format_of, log_run_summary
+from pytest_dlperf.flow.user_program import format_of, log_run_summary, logged_batch
 from pytest_dlperf.judge.log_verdict import judge_logs
 from pytest_dlperf.measure.logs.clean import blocks
 from pytest_dlperf.measure.logs.extract import LogResult, extract
@@ -85,7 +85,7 @@ def judge_by_logs(
     options = ParseOptions(
         fmt=format_of(case),
         skip=case.protocol.warmup,
-        batch_size_per_device=case.batch_size_per_device,
+        batch_size_per_device=logged_batch(case),
         world_size=case.world_size,
         precision=case.precision,
     )

@@ -140,8 +140,11 @@ class Live(Quiet):
         now_s = time.monotonic()
         if iterations > before and at_s:
             step_s = (now_s - at_s) / (iterations - before)
+            work, unit = case.iteration_work, case.unit
+            if work is None:  # only the training knows it
+                work, unit = 1, "iterations"
             self._rate = (
-                f" {figures.rate(case.global_batch_size / step_s)} {case.unit}/s"
+                f" {figures.rate(work / step_s)} {unit}/s"
                 f"{self._time_left(case, iterations, step_s)}"
             )
         if iterations != before:

@@ -61,6 +61,33 @@ def test_parent_is_the_same_case_on_one_device():
 
 
 @pytest.mark.parametrize(
+    ("unit", "work", "of_a_rank"),
+    [
+        ("samples", None, 16),
+        ("Images", None, 16),
+        ("", None, 16),
+        ("tokens", None, None),
+        ("frames", None, None),
+        ("tokens", 1024, 1024),
+        ("samples", 64, 64),
+    ],
+)
+def test_only_units_of_a_batch_are_counted_by_it(
+    unit: str, work: int | None, of_a_rank: int | None
+):
+    one = case(unit=unit, work=work)
+    assert one.rank_work == of_a_rank
+    assert one.iteration_work == (None if of_a_rank is None else 8 * of_a_rank)
+
+
+def test_one_work_for_several_batch_sizes_is_a_usage_error():
+    keys = {"suite": "s", "workload": "m:f", "layout": "1n8g", "unit": "tokens", "work": 512}
+    assert expand(**keys, batch_size_per_device=8)[0].work == 512
+    with pytest.raises(UsageError, match=r"work=512 is that of one batch size, .* has 2; leave"):
+        expand(**keys, batch_size_per_device=[8, 16])
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"precision": "fp8"}, "unknown precision 'fp8'; known: fp32, tf32"),
@@ -69,6 +96,10 @@ def test_parent_is_the_same_case_on_one_device():
         ({"workload": "mymodel"}, "write module:function"),
         ({"suite": "a/b"}, "letters, digits and _"),
         ({"batch_size_per_device": 0}, "whole number, 1 or more"),
+        ({"work": 0}, "work 0 must be a whole number, 1 or more"),
+        ({"work": 2.5}, "work 2.5 must be a whole number"),
+        ({"work": True}, "work True must be a whole number"),
+        ({"work": "512"}, "work '512' must be a whole number"),
         ({"batch_size_per_device": 2.5}, "whole number, 1 or more"),
         ({"batch_size_per_device": True}, "whole number, 1 or more"),
         ({"samples_per_epoch": 0, "epochs": 5}, "samples_per_epoch 0 must be a whole number"),

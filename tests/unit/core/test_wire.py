@@ -49,6 +49,7 @@ def test_flags_are_read_as_they_were_written() -> None:
     assert RankArguments.of_flags(ARGUMENTS.flags()) == ARGUMENTS
     assert "--warmup=0" in ARGUMENTS.flags()
     assert "--scaling" not in ARGUMENTS.flags()
+    assert not any(flag.startswith(("--work=", "--uncounted")) for flag in ARGUMENTS.flags())
     optional = RankArguments(
         **{
             **vars(ARGUMENTS),
@@ -56,6 +57,8 @@ def test_flags_are_read_as_they_were_written() -> None:
             "data": "/data",
             "scaling": True,
             "inject": 0.05,
+            "work": 1234567,
+            "uncounted_unit": "tokens",
         }
     )
     assert RankArguments.of_flags(optional.flags()) == optional

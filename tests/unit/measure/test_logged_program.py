@@ -9,7 +9,7 @@ import pytest
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.log_pattern import pattern
-from pytest_dlperf.flow.user_program import check_unit, summarise_program
+from pytest_dlperf.flow.user_program import check_unit, logged_batch, summarise_program
 from tests.helpers.record_files import case, write
 
 OWN = r"it (?P<step>\d+) loss (?P<loss>\S+) (?P<rate>\S+) it/s"
@@ -55,6 +55,23 @@ def test_a_loss_that_came_back_is_none(tmp_path: Path):
     """Mixed precision skips a step whose loss overflows."""
     lines = [line(i, loss="nan" if i == 12 else "1.5") for i in range(1, 21)]
     assert read(tmp_path, lines, log_format=pattern(OWN)) == (pytest.approx(8), "samples")
+
+
+SECONDS = pattern(r"it (?P<step>\d+) loss \S+ (?P<seconds>\S+) it/s")
+#: One each step, of 4 samples; 8 seconds.
+OF_TOKENS = {"log_format": SECONDS, "unit": "tokens"}
+
+
+def test_seconds_are_counted_by_the_work_of_the_marker(tmp_path: Path):
+    assert read(tmp_path, LINES, log_format=SECONDS, unit="images") == (0.5, "images")
+    assert read(tmp_path, LINES, **OF_TOKENS, work=512) == (64, "tokens")
+
+
+def test_seconds_are_no_tokens_where_nothing_says_how_many(tmp_path: Path):
+    with pytest.raises(CaseError, match=r"how many tokens .* batch of 4 counts samples.*\(work="):
+        read(tmp_path, LINES, **OF_TOKENS)
+    with pytest.raises(CaseError, match="how many tokens"):
+        logged_batch(case("1n1c", command=["python", "x.py"], **OF_TOKENS))
 
 
 LINES = [line(i) for i in range(1, 21)]

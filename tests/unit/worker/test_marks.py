@@ -74,6 +74,42 @@ def test_a_loss_on_the_cpu_is_kept_as_a_number(tmp_path: Path):
     assert isinstance(tensor, LossOnGpu)
 
 
+@pytest.mark.parametrize(
+    ("said", "of_step", "work"),
+    [
+        ({}, "", 4),
+        ({}, "samples=32", 32),
+        ({"is_work_declared": True}, "samples=32", 4),
+        ({"is_work_declared": True}, "5", 5),
+        ({"work": None, "unit": "tokens"}, "512", 512),
+        ({"work": None, "unit": "tokens"}, "512, samples=32", 512),
+    ],
+)
+def test_the_work_of_a_step(tmp_path: Path, said: dict[str, Any], of_step: str, work: float):
+    variable = settings(tmp_path)._replace(**said).to_json()
+    text = f"for i in range(12):\n    with step({of_step}): pass"
+    program(tmp_path, text, DLPERF_MARK=variable)
+    assert {span["work"] for span in records(tmp_path)["span"]} == {work}
+
+
+@pytest.mark.parametrize("of_step", ["", "samples=32"])
+def test_a_step_of_tokens_must_say_how_many(tmp_path: Path, of_step: str):
+    """A batch counts samples: its size would be a wrong number of tokens."""
+    variable = settings(tmp_path)._replace(work=None, unit="tokens").to_json()
+    text = f"""
+        for i in range(12):
+            with step({of_step}) as mark:
+                mark.loss(1.0)
+        print("the program goes on")
+    """
+    program(tmp_path, text, DLPERF_MARK=variable)
+    found = records(tmp_path)
+    assert [failure["code"] for failure in found["failure"]] == ["work-unknown"]
+    assert "does not say how many tokens" in str(found["failure"][0]["message"])
+    assert "span" not in found
+    assert "end" not in found
+
+
 def test_the_module_imports_nothing_and_does_nothing_outside_a_case():
     program = (
         "import sys; before = set(sys.modules);"
