@@ -53,7 +53,8 @@ MEANINGS: Final = {
     "time of a training",
     "size": f"one of {_words(SIZES)}; of a suite with both, `full` runs on GPUs, `tiny` on CPUs",
     "speedup": '`"one-device"`: a case on several devices is also measured on one, in the same '
-    "session, and its speedup is gated; `None`: its throughput alone, in half as many launches",
+    'session, and its speedup is gated; a layout such as `"1n8g"`: on that in place of one; '
+    "`None`: its throughput alone, in half as many launches ([scaling](../scaling.md))",
     "suite": "first part of the case's id; the test's name without `test_`, if left out",
     "timeout_s": "seconds after which a run is ended",
     "tolerance": '`"3%"` or 0.03: the slowdown up to which the case passes; learnt from the '

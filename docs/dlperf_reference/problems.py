@@ -52,6 +52,8 @@ MEANINGS: Final = {
     "precision-unsupported": "the framework has no such precision on this device",
     "recompiled": "torch.compile compiled within the measured window",
     "running-mean": "printed rates are means since an early step; they were taken apart",
+    "speedup-unknown": "the layout that a speedup is over cannot be trained; the case is judged "
+    "without",
     "several-names": "logs of several names were taken for runs of one training, as listed",
     "several-runs": "several runs are in one log; no number is given",
     "shared-machine": "other processes slowed both runs of a pair alike; the pair counts",

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pytest_dlperf.core.case import PROTOCOLS, Case, Protocol
+from pytest_dlperf.core.case import ONE_DEVICE, PROTOCOLS, Case, Protocol
 from pytest_dlperf.core.errors import UsageError, lookup
 from pytest_dlperf.core.expected import Known
 from pytest_dlperf.core.layout import Layout
@@ -63,7 +63,20 @@ def expand(**keys: Any) -> tuple[Case, ...]:
         layout = chosen.pop("layout")
         chosen["layout"] = layout if isinstance(layout, Layout) else Layout.parse(str(layout))
         cases.append(Case(protocol=protocol, **values, **chosen))
+    _check_reference(cases)
     return tuple(cases)
+
+
+def _check_reference(cases: Sequence[Case]) -> None:
+    """Raise ``UsageError`` for a layout to compare with that is a part of no declared one."""
+    speedup = cases[0].speedup
+    if speedup in {None, ONE_DEVICE} or any(case.parent() for case in cases):
+        return
+    layouts = ", ".join(dict.fromkeys(str(case.layout) for case in cases))
+    raise UsageError(
+        f"speedup={speedup!r}: no declared layout ({layouts}) is larger and contains it, so there "
+        "would be no speedup; name a smaller layout of the same kind of device, or None"
+    )
 
 
 def _read(values: Mapping[str, Any]) -> dict[str, Any]:

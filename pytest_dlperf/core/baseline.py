@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.measurement import Conditions
 from pytest_dlperf.core.scaling import StoredScaling
 
@@ -33,8 +34,10 @@ class Session:
     time: str
     runs: tuple[float, ...]
     speedup: float | None = None
-    #: Throughputs of the one-device parent in that session.
+    #: Throughputs of the parent in that session: one device, or the layout ``reference``.
     parent_runs: tuple[float, ...] = ()
+    #: None: one device.
+    reference: Layout | None = None
     peak_memory_bytes: tuple[float, ...] = ()
     #: The rates of the same runs by other estimators, see ``RunSummary.estimates``; empty where
     #: they are unknown.

@@ -29,7 +29,8 @@ PLACEHOLDERS: Final = (
     "world_size",
 )
 LossRule = Literal["falls", "finite"]
-SpeedupRule = Literal["one-device"]
+#: ``Case.speedup`` where the divisor is one device of the layout's own kind.
+ONE_DEVICE: Final = "one-device"
 OptionValue = str | int | float | bool
 _CASE_ID = re.compile(r"(\w+)(?:\.(\w+))?-(\w+)-(\w+)-bs(\d{1,9})-(\w+)", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9_]+")
@@ -120,9 +121,9 @@ class Case:
     known: Known | None = None
     options: tuple[tuple[str, OptionValue], ...] = ()
     loss: LossRule = "falls"
-    #: The divisor of the throughput of several devices: that of the same case on one device, which
-    #: is then measured in the same session; None: no speedup is measured.
-    speedup: SpeedupRule | None = "one-device"
+    #: The divisor of the throughput of several devices: that of the same case on one device, or on
+    #: this layout, which is then measured in the same session; None: no speedup is measured.
+    speedup: str | None = ONE_DEVICE
     version: int = 1
     #: Ranks of the largest CPU layout declared or asked for: each rank gets cores // this.
     cpu_ranks_max: int = 1
@@ -153,7 +154,6 @@ class Case:
             ("precision", self.precision, PRECISIONS),
             ("size", self.size, SIZES),
             ("loss rule", self.loss, ("falls", "finite")),
-            ("speedup", self.speedup, ("one-device", None)),
         ):
             if name not in known:
                 raise UsageError(
@@ -161,12 +161,24 @@ class Case:
                 )
         if bool(self.workload) is bool(self.command):
             raise UsageError(f"{self.suite}: give either a workload, or the command of a program")
+        self._check_speedup()
         self._check_command()
         if self.workload and not _WORKLOAD.fullmatch(self.workload):
             raise UsageError(
                 f"{self.suite}: workload {self.workload!r} is not a function; "
                 "write module:function, for instance mymodel:build"
             )
+
+    def _check_speedup(self) -> None:
+        if self.speedup is None or self.speedup == ONE_DEVICE:
+            return
+        try:
+            Layout.parse(str(self.speedup))
+        except UsageError as error:
+            raise UsageError(
+                f"{self.suite}: unknown speedup {self.speedup!r}; known: {ONE_DEVICE}, None, or "
+                "a layout to compare with, for instance 1n8g"
+            ) from error
 
     def _check_command(self) -> None:
         for word in self.command:
@@ -249,10 +261,17 @@ class Case:
         return None if self.rank_work is None else self.rank_work * self.world_size
 
     def parent(self) -> Case | None:
-        """Return the same case on one device; None if this is it, or without a speedup."""
-        if self.world_size == 1 or self.speedup is None:
+        """Return the same case on the layout that its speedup is over; None if it has none.
+
+        That layout is a part of the case's own, and smaller.
+        """
+        if self.speedup is None:
             return None
-        return replace(self, layout=self.layout.one_device())
+        is_one = self.speedup == ONE_DEVICE
+        reference = self.layout.one_device() if is_one else Layout.parse(self.speedup)
+        if reference == self.layout or not self.layout.contains(reference):
+            return None
+        return replace(self, layout=reference)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

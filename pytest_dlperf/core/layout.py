@@ -55,5 +55,18 @@ class Layout:
         """Return the layout of one device of the same kind: the parent of a speedup."""
         return Layout(nodes=1, devices_per_node=1, device=self.device)
 
+    def contains(self, other: Layout) -> bool:
+        """Whether ``other`` is a part of this one: it fits wherever this one does."""
+        return (
+            self.device == other.device
+            and self.nodes >= other.nodes
+            and self.devices_per_node >= other.devices_per_node
+        )
+
+    @property
+    def words(self) -> str:
+        """What people call it: ``one device``, or its text."""
+        return "one device" if self.world_size == 1 else str(self)
+
     def __str__(self) -> str:
         return f"{self.nodes}n{self.devices_per_node}{self.device[0]}"

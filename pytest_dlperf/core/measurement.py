@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Final
 
+from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.run import Problem, RunSummary
 
 #: Code of the problem of a measurement whose budget was spent before all its runs.
 CUT_SHORT: Final = "cut-short"
+#: Code of the problem of a measurement whose reference, the divisor of its speedup, cannot run.
+SPEEDUP_UNKNOWN: Final = "speedup-unknown"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,8 +59,11 @@ class Measurement:
     runs: tuple[RunSummary, ...]
     #: Runs that were disturbed, and repeated.
     disturbed_runs: tuple[RunSummary, ...] = ()
-    #: Throughputs of the runs of the same case on one device, measured in this session.
+    #: Throughputs of the runs of the same case on one device, or on the layout ``reference``,
+    #: measured in this session.
     parent_throughputs: tuple[float, ...] = ()
+    #: None: one device.
+    reference: Layout | None = None
     problems: tuple[Problem, ...] = ()
     #: Share by which steps were made longer on purpose; 0 for none.
     inject: float = 0.0
@@ -74,15 +80,26 @@ class Measurement:
 
     @property
     def speedup(self) -> float | None:
-        """Median of the case over the median of the same case on one device (as seed 003)."""
+        """Median of the case over the median of the same case on one device (as seed 003).
+
+        Or on the layout ``reference``.
+        """
         if not self.parent_throughputs:
             return None
         return self.throughput / statistics.median(self.parent_throughputs)
 
     @property
     def efficiency(self) -> float | None:
-        """Speedup over the number of devices."""
-        return None if self.speedup is None else self.speedup / self.conditions.world_size
+        """Speedup over the ideal one: the number of devices, over that of the reference."""
+        if self.speedup is None:
+            return None
+        devices = 1 if self.reference is None else self.reference.world_size
+        return self.speedup * devices / self.conditions.world_size
+
+    @property
+    def reference_words(self) -> str:
+        """What the speedup is over: ``one device``, or a layout."""
+        return "one device" if self.reference is None else self.reference.words
 
     @property
     def peak_memory_bytes(self) -> float | None:

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import Case
-from pytest_dlperf.core.errors import BudgetSpentError, DlperfError, NotRunError
-from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.errors import BudgetSpentError, CaseError, DlperfError, NotRunError
+from pytest_dlperf.core.measurement import SPEEDUP_UNKNOWN, Measurement
 from pytest_dlperf.core.outcome import Against, Outcome
 from pytest_dlperf.core.place import NodePart
+from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.flow.ab import compare_arms, unmeasured
 from pytest_dlperf.flow.offline.from_logs import LogFolder, judge_by_logs
-from pytest_dlperf.flow.runner import Runner, stays_disturbed
+from pytest_dlperf.flow.runner import Runner, RunWithFacts, stays_disturbed
 from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.expected import with_known
 from pytest_dlperf.judge.refusals import cut_short, marked_cut_short, never_measured
@@ -217,15 +218,24 @@ def measure_and_judge(
 ) -> tuple[Measurement, Judgement, RunFacts]:
     """Run a case as often as its verdict needs: screen, then confirm with further runs."""
     parent, rule = case.parent(), runner.bench.rule_for(case)
+    unknown: tuple[Problem, ...] = ()
     wanted, judgement = more_runs(case, None, 0, rule), None
     while True:
         # Noise known well enough to certify the case with few runs is known for its parent too.
         of_parent = min(wanted, parent.protocol.runs) if parent else 0
-        parents = runner.runs(parent, of_parent) if parent else []
+        parents: list[RunWithFacts] = []
+        if parent:
+            try:
+                parents = runs_of_parent(runner, parent, of_parent)
+            except DlperfError as error:
+                # A model may need all its devices: it is judged without a speedup
+                unknown = (_without_speedup(runner, parent, error),)
+                parent = None
         runs = runner.runs(case, wanted, judgement)
         if not runs:
             raise BudgetSpentError(case.id)
         measurement = runner.measurement(case, runs, parents)
+        measurement = replace(measurement, problems=(*measurement.problems, *unknown))
         budget, is_short = (
             runner.bench.policy.budget_text,
             runner.is_cut_short(case, runs, wanted),
@@ -239,6 +249,26 @@ def measure_and_judge(
         if more <= 0 or stays_disturbed(case, runs) or runner.bench.hosts.node_part(case):
             return measurement, judgement, runs[0][1]
         wanted = len(measurement.runs) + more
+
+
+def runs_of_parent(runner: Runner, parent: Case, wanted: int) -> list[RunWithFacts]:
+    """Return the runs of the case on the layout that a speedup is over; raise ``CaseError``."""
+    if runner.bench.hosts.node_part(parent) is not None:
+        raise CaseError(
+            f"{parent.id}: nodes that are started by hand measure a reference of one node only; "
+            "name the nodes with --dlperf-hosts=n1:8,n2:8"
+        )
+    return runner.runs(parent, wanted)
+
+
+def _without_speedup(runner: Runner, parent: Case, error: DlperfError) -> Problem:
+    cause = str(error).partition("\n")[0].strip().rstrip(".")
+    return Problem(
+        code=SPEEDUP_UNKNOWN,
+        message=f"the speedup over {parent.layout.words} is not known, as that failed: {cause} "
+        f"({runner.bench.folder / parent.id}); speedup=None leaves it out, and a layout, such as "
+        'speedup="1n8g", compares with that',
+    )
 
 
 def judge_again(outcome: Outcome, baseline: Baseline, rule: Rule) -> Judgement:

@@ -180,7 +180,7 @@ class Runner:
     def measurement(
         self, case: Case, runs: Sequence[RunWithFacts], parents: Sequence[RunWithFacts]
     ) -> Measurement:
-        """Return what ``runs`` measured; the runs of the one-device parent give the speedup."""
+        """Return what ``runs`` measured; the runs of its parent give the speedup."""
         found = [problem for run, _ in runs for problem in run.problems]
         found += [p for run, _ in parents for p in run.problems if p.code == RETRIED]
         problems = merged(found)
@@ -188,9 +188,12 @@ class Runner:
         drifting = sum(any(p.code == "drift" for p in run.problems) for run in counting)
         if drifting * 2 <= len(counting):
             problems.pop("drift", None)
+        parent = case.parent()
+        reference = parent.layout if parents and parent and parent.world_size > 1 else None
+        of_parent = f"the reference {reference}" if reference else "the one-device parent"
         disturbed = [
             f"{whose}{_last_disturbed(several).disturbed}"
-            for whose, several in (("", runs), ("the one-device parent: ", parents))
+            for whose, several in (("", runs), (f"{of_parent}: ", parents))
             if stays_disturbed(case, several)
         ]
         if disturbed:
@@ -203,6 +206,7 @@ class Runner:
             runs=tuple(counting),
             disturbed_runs=tuple(run for run, _ in runs if run.disturbed and run not in counting),
             parent_throughputs=tuple(run.throughput for run in _counting(parents)),
+            reference=reference,
             problems=tuple(problems.values()),
             inject=self.bench.policy.injected(case),
         )

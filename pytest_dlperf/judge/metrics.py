@@ -110,11 +110,16 @@ def throughput(
     )
 
 
+def _over_same(measurement: Measurement, stored: Sequence[Session]) -> list[Session]:
+    """Return the sessions whose speedup is over the same layout as that of now."""
+    return [session for session in stored if session.reference == measurement.reference]
+
+
 def parent(
     case: Case, measurement: Measurement, stored: Sequence[Session], rule: Rule
 ) -> Metric | None:
-    """Return the throughput of one device: not gated, but it may explain a lower speedup."""
-    before = tuple(level(session.parent_runs) for session in stored if session.parent_runs)
+    """Return the parent's throughput: not gated, but it may explain a lower speedup."""
+    before = tuple(level(s.parent_runs) for s in _over_same(measurement, stored) if s.parent_runs)
     if not measurement.parent_throughputs or not before:
         return None
     return Metric(
@@ -126,7 +131,7 @@ def parent(
 
 
 def speedup_level(measurement: Measurement) -> Level | None:
-    """Return the speedup now: median of the case over the median of its one-device parent."""
+    """Return the speedup now: median of the case over the median of its parent."""
     if not measurement.parent_throughputs:
         return None
     return _ratio(measurement.throughputs, measurement.parent_throughputs)
@@ -151,7 +156,8 @@ def speedup(
 ) -> Metric | None:
     """Return the speedup, where both sides have one."""
     now = speedup_level(measurement)
-    before = tuple(found for session in stored if (found := stored_speedup(session)) is not None)
+    same = _over_same(measurement, stored)
+    before = tuple(found for session in same if (found := stored_speedup(session)) is not None)
     if now is None or not before:
         return None
     return Metric(

@@ -144,13 +144,19 @@ def _messages(measurement: Measurement, codes: frozenset[str]) -> str:
 
 def _implausible(case: Case, measurement: Measurement, rule: Rule) -> str:
     """Return why a speedup is impossible beyond the noise of the runs, or nothing."""
-    level = speedup_level(measurement)
-    if level is None or case.world_size < 2 or level.amount <= _SUPER_LINEAR * case.world_size:
+    level, reference = speedup_level(measurement), measurement.reference
+    ideal = case.world_size / (1 if reference is None else reference.world_size)
+    if level is None or ideal <= 1 or level.amount <= _SUPER_LINEAR * ideal:
         return ""
     variance, df = run_variance([level], priors.of_throughput(case, rule))
     low = level.value - quantile(rule.alpha, df) * math.sqrt(variance * level.share)
-    if low <= math.log(case.world_size):
+    if low <= math.log(ideal):
         return ""
+    if reference is not None:
+        return (
+            f"a speedup of {level.amount:.3g} of {case.layout} over {reference} is implausible: "
+            f"the runs of {reference} were slowed, or did other work"
+        )
     return (
         f"a speedup of {level.amount:.3g} on {case.world_size} devices is implausible: the "
         "one-device runs were slowed, or did other work"

@@ -180,12 +180,25 @@ def speedup_fell(found: Comparison, why: str) -> str:
     return f"{words}: {why}" if why else words
 
 
-def speedup_excused(found: Comparison, parent_change: float | None) -> str:
-    """Return why a lower speedup does not fail the case; it follows the throughput's sentence."""
+def speedup_excused(found: Comparison, parent_change: float | None, parent: str) -> str:
+    """Return why a lower speedup does not fail the case; it follows the throughput's sentence.
+
+    ``parent`` is what the speedup is over.
+    """
     fall = f"speedup fell by {percent(-(found.change or 0.0))} ({_rates(found, '')})"
     if parent_change is not None and parent_change > 0:
-        return f"{fall}, but only because one device became {percent(parent_change)} faster"
+        return f"{fall}, but only because {parent} became {percent(parent_change)} faster"
     return f"{fall}, but the throughput of all devices is certified"
+
+
+def speedup_not_judged(now: str, before: str) -> str:
+    """Return that a stored speedup was not compared; both are what a speedup is over.
+
+    ``now`` is empty where it could not be measured.
+    """
+    if not now:
+        return "; its speedup is not judged, as it could not be measured (see the note)"
+    return f"; its speedup over {now} is not judged, as the stored one is over {before}"
 
 
 def noisy(tolerance: float, rule: Rule) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.measurement import SPEEDUP_UNKNOWN, Measurement
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import convergence, metrics, refusals, scaling, sentences
 from pytest_dlperf.judge.canary import Shift
@@ -48,7 +48,8 @@ def _check(measurement: Measurement, baseline: Baseline | None) -> tuple[Session
     if not measurement.runs:
         raise CaseError(f"{measurement.case_id}: no valid run, so there is nothing to judge")
     metrics.check_rates(measurement.throughputs, f"{measurement.case_id}, a run")
-    metrics.check_rates(measurement.parent_throughputs, f"{measurement.case_id}, one device")
+    parent = f"{measurement.case_id}, {measurement.reference_words}"
+    metrics.check_rates(measurement.parent_throughputs, parent)
     sessions = () if baseline is None else baseline.level
     stored = tuple(session for session in sessions if session.runs)
     for session in stored:
@@ -127,7 +128,22 @@ def _judge_against(
         throughput=found,
         metrics=others,
     )
-    return _with_metrics(judged, metrics.parent(case, measurement, stored, rule), why)
+    if speedup is None:
+        judged = replace(judged, reason=judged.reason + _unjudged_speedup(measurement, stored))
+    parent = metrics.parent(case, measurement, stored, rule)
+    return _with_metrics(judged, parent, why, measurement.reference_words)
+
+
+def _unjudged_speedup(measurement: Measurement, stored: Sequence[Session]) -> str:
+    """Return why a speedup that is stored was not judged; empty if the case asks for none."""
+    over = {s.reference for s in stored if metrics.stored_speedup(s) is not None}
+    if not over:
+        return ""
+    if measurement.parent_throughputs:
+        before = " or ".join(sorted("one device" if one is None else str(one) for one in over))
+        return sentences.speedup_not_judged(measurement.reference_words, before)
+    is_unknown = any(problem.code == SPEEDUP_UNKNOWN for problem in measurement.problems)
+    return sentences.speedup_not_judged("", "") if is_unknown else ""
 
 
 def _given_tolerance(case: Case, baseline: Baseline, rule: Rule) -> float | None:
@@ -184,10 +200,12 @@ def _with_slower_links(
     return replace(refused, verdict=Verdict.REGRESSED, reason=reason, metrics={"speedup": fallen})
 
 
-def _with_metrics(judged: Judgement, parent: metrics.Metric | None, why: str) -> Judgement:
+def _with_metrics(
+    judged: Judgement, parent: metrics.Metric | None, why: str, reference: str
+) -> Judgement:
     """Fail the case for a metric that is certainly worse, or say why it does not fail.
 
-    ``why`` is the reason of a lower speedup that the ranks show.
+    ``why`` is the reason of a lower speedup that the ranks show, ``reference`` what it is over.
     """
     memory, speedup = judged.metrics.get("peak_memory"), judged.metrics.get("speedup")
     if judged.verdict is Verdict.REGRESSED:
@@ -209,5 +227,5 @@ def _with_metrics(judged: Judgement, parent: metrics.Metric | None, why: str) ->
     if judged.verdict not in GOOD:
         return replace(judged, verdict=Verdict.REGRESSED, reason=sentences.speedup(speedup, why))
     change = None if parent is None else parent.now.amount / parent.before - 1
-    reason = f"{judged.reason}; {sentences.speedup_excused(speedup, change)}"
+    reason = f"{judged.reason}; {sentences.speedup_excused(speedup, change, reference)}"
     return replace(judged, reason=reason)

@@ -82,6 +82,7 @@ def _text(name: str, value: Any) -> str:
 
 
 _NO_PARENT: Final = "the same case on one device was not measured with it"
+_OVER: Final = "speedup over {}, not over one device"
 _NO_LENGTH: Final = "the case names no samples_per_epoch and epochs"
 
 
@@ -141,6 +142,9 @@ def measured_cell(
     speedup = 1.0 if case.world_size == 1 else measurement.speedup
     told = _warnings(outcome, [o for o in found if counts(o)], field)
     told += differences(outcome, usual, field)
+    doubts = _doubts(outcome) if speedup is not None else [_NO_PARENT]
+    if speedup is not None and measurement.reference is not None:
+        doubts.append(_OVER.format(measurement.reference))
     samples = case.training_samples
     return Cell(
         throughput=measurement.throughput,
@@ -148,7 +152,7 @@ def measured_cell(
         time_to_train_s=None if samples is None else samples / measurement.throughput,
         published=published,
         notes=tuple(told),
-        speedup_notes=tuple(_doubts(outcome)) if speedup is not None else (_NO_PARENT,),
+        speedup_notes=tuple(doubts),
         time_to_train_notes=() if samples is not None else (_NO_LENGTH,),
     )
 
@@ -156,8 +160,9 @@ def measured_cell(
 def parent_cell(
     outcome: Outcome, published: tuple[Published, ...], *, field: str, usual: dict[str, Any]
 ) -> Cell:
-    """Return the cell of one device that ``outcome``, of several, was compared with."""
+    """Return the cell of the layout that the speedup of ``outcome`` is over."""
     assert outcome.measurement is not None
+    reference = outcome.measurement.reference
     rate = statistics.median(outcome.measurement.parent_throughputs)
     samples = outcome.case.training_samples
     return Cell(
@@ -166,6 +171,7 @@ def parent_cell(
         time_to_train_s=None if samples is None else samples / rate,
         published=published,
         notes=(*_doubts(outcome), *differences(outcome, usual, field)),
+        speedup_notes=() if reference is None else (_OVER.format(reference),),
         time_to_train_notes=() if samples is not None else (_NO_LENGTH,),
     )
 

@@ -56,7 +56,12 @@ _METRICS: Final[tuple[tuple[str, str, str, Callable[[Outcome], float | None]], .
         "The smallest slowdown that could have been shown.",
         lambda outcome: outcome.judgement.throughput.sees,
     ),
-    ("dlperf_speedup", "", "Rate over that of the same case on one device.", _speedup),
+    (
+        "dlperf_speedup",
+        "",
+        "Rate over that of the same case on one device, or on its reference layout.",
+        _speedup,
+    ),
     ("dlperf_peak_memory_bytes", "bytes", "Largest peak of a rank.", _memory),
     (
         "dlperf_failed",

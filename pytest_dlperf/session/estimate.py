@@ -137,7 +137,9 @@ class Forecast:
         if parents:
             whose = "its" if self.count == 1 else f"{len(parents)}"
             several = "" if len(parents) == 1 else "s"
-            words = f", and {self._runs(parents)} of {whose} one-device parent{several}"
+            of = [CaseId.parse(i).layout for i, part in self._parts.items() if not part.selected]
+            kind = "one-device" if all(one.world_size == 1 for one in of) else "reference"
+            words = f", and {self._runs(parents)} of {whose} {kind} parent{several}"
         timeout_s = max(part.timeout_s for part in self._parts.values())
         return (
             f"{words}; an estimate follows after the first run of each, which ends within "

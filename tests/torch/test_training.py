@@ -148,6 +148,7 @@ def wrong(tmp_path_factory: pytest.TempPathFactory) -> tuple[OneSession, set[str
         "nowhere": {**alone, "workload": "nowhere:build"},
         "amp": {**alone, "precision": "amp"},
         "fine": alone,
+        "too_large_for_one": {"options": {"fault": "too-large-for-one"}},
         "tokens_unsaid": {**alone, **TOKENS},
         "tokens_of_marker": {**TOKENS, "work": 512},
         "tokens_of_build": {**alone, **TOKENS, "options": {"says": "in build"}},
@@ -166,6 +167,18 @@ def test_a_training_that_is_wrong_is_an_error_whatever_its_speed(
     ended.assert_error(OF_ONE[fault])
     assert "output.log" in ended.reason
     assert ended.outcome["measurement"] is None
+
+
+def test_a_model_that_is_too_large_for_one_device_is_measured_on_two(
+    wrong: tuple[OneSession, set[str]],
+):
+    ended = wrong[0]["too_large_for_one"]
+    measurement = ended.measurement
+    assert len(measurement["runs"][0]["ranks"]) == 2
+    assert measurement["speedup"] is None
+    notes = {problem["code"]: problem["message"] for problem in measurement["problems"]}
+    assert "CUDA out of memory. Tried to allocate 160.00 GiB" in notes["speedup-unknown"]
+    ended.assert_nothing_left()
 
 
 def test_tokens_that_nobody_counts_are_an_error(wrong: tuple[OneSession, set[str]]):

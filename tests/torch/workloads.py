@@ -76,6 +76,8 @@ def misbehave_in_build(fault, job):
     """Do what the fault is named for, before anything trains."""
     if fault == "raises-in-build":
         raise RuntimeError("boom in build")
+    if fault == "too-large-for-one" and job.world_size == 1:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 160.00 GiB")
     if fault == "raises-in-build-of-one" and job.world_size > 1:
         if job.rank == 1:
             raise RuntimeError("boom in build of one")

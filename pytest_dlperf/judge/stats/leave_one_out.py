@@ -69,6 +69,13 @@ def leave_one_out(
     ``tolerance_max`` allows.
     """
     found: list[dict[str, Comparison]] = [{} for _ in sessions]
+    if not sessions:
+        return ()
+    # A speedup over another layout is no other value of the same metric
+    of = sessions[-1].reference
+    sessions = [
+        s if s.reference == of else replace(s, speedup=None, parent_runs=()) for s in sessions
+    ]
     for gated in gated_metrics(device, rule):
         levels = {i: one for i, s in enumerate(sessions) if (one := gated.level(s)) is not None}
         if len(levels) < FEWEST:

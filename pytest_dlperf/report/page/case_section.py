@@ -277,7 +277,8 @@ def _facts(outcome: Outcome) -> Iterator[tuple[str, object]]:
         yield "data", conditions.data
         if measurement.speedup is not None and measurement.efficiency is not None:
             efficiency = figures.percent(measurement.efficiency, sign=False)
-            yield "speedup", f"{measurement.speedup:.2f}, efficiency {efficiency}"
+            of = "" if measurement.reference is None else f" over {measurement.reference}"
+            yield "speedup", f"{measurement.speedup:.2f}{of}, efficiency {efficiency}"
         yield "peak memory", figures.memory(measurement.peak_memory_bytes)
     if scaled := scaling_figures(outcome):
         yield "collectives of a step", scaled.collectives

@@ -32,6 +32,7 @@ def session_of(outcome: Outcome, *, reason: str) -> Session:
         runs=_digits(measurement.throughputs),
         speedup=None if speedup is None else _digits([speedup])[0],
         parent_runs=_digits(measurement.parent_throughputs),
+        reference=measurement.reference,
         peak_memory_bytes=() if None in memory else _digits(m for m in memory if m is not None),
         estimates=_estimates(measurement.runs),
         canary=_medians([run.canary for run in measurement.runs]),

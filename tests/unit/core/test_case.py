@@ -47,9 +47,44 @@ def test_a_case_without_a_speedup_has_no_parent():
     assert case.parent() is None
 
 
-def test_another_speedup_is_a_usage_error():
-    with pytest.raises(UsageError, match="unknown speedup '1n4g'; known: one-device, None"):
-        expand(suite="s", workload="m:f", layout="1n8g", batch_size_per_device=2, speedup="1n4g")
+KEYS = {"suite": "s", "workload": "m:f", "batch_size_per_device": 2}
+
+
+@pytest.mark.parametrize("speedup", ["two", "8g", 1, ["1n1g"]])
+def test_another_speedup_is_a_usage_error(speedup: object):
+    with pytest.raises(
+        UsageError, match=r"s: unknown speedup .*; known: one-device, None, or a la"
+    ):
+        expand(**KEYS, layout="1n8g", speedup=speedup)
+
+
+@pytest.mark.parametrize(
+    ("layout", "speedup", "parent"),
+    [
+        ("4n8g", "1n8g", "1n8g"),
+        ("4n8g", "2n4g", "2n4g"),
+        ("1n8g", "1n1g", "1n1g"),
+        ("2n2c", "1n2c", "1n2c"),
+        ("1n4c", "1n2c", "1n2c"),
+    ],
+)
+def test_a_speedup_is_over_the_layout_that_was_asked_for(layout: str, speedup: str, parent: str):
+    [case] = expand(**KEYS, layout=layout, speedup=speedup)
+    of = case.parent()
+    assert of is not None
+    assert str(of.layout) == parent
+    assert of.parent() is None
+
+
+@pytest.mark.parametrize("layout", ["1n4g", "1n8g", "16n4g", "2n8c"])
+def test_a_layout_has_no_speedup_over_what_is_no_smaller_part_of_it(layout: str):
+    first, second = expand(**KEYS, layout=["2n8g", layout], speedup="1n8g")
+    assert first.parent() is not None
+    assert second.parent() is None
+    with pytest.raises(
+        UsageError, match=rf"speedup='1n8g': no declared layout \({layout}\) is la"
+    ):
+        expand(**KEYS, layout=layout, speedup="1n8g")
 
 
 def test_parent_is_the_same_case_on_one_device():

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.verdict import Rule, Verdict
 from pytest_dlperf.judge import judge
 from tests.helpers.judge_builders import around, baseline, case, measurement, session
@@ -55,6 +56,16 @@ def test_speedup_is_absent_where_one_side_lacks_it() -> None:
         (measurement(around(100), parent=around(14)), baseline(session(around(100)))),
     ):
         assert "speedup" not in judge(GPU, now, before, RULE).metrics
+
+
+@pytest.mark.parametrize(("rate", "implausible"), [(401.0, False), (460.0, True)])
+def test_the_ideal_speedup_is_that_over_the_reference(rate: float, implausible: bool) -> None:
+    """Four times the devices of the reference are at most four times as fast."""
+    now = measurement(around(rate), parent=around(100.0), reference=Layout.parse("1n2g"))
+    found = judge(GPU, now, None, RULE)
+    assert (found.verdict is Verdict.UNSTEADY) is implausible
+    if implausible:
+        assert "of 1n8g over 1n2g is implausible: the runs of 1n2g were slowed" in found.reason
 
 
 def test_a_stored_speedup_without_its_runs_is_compared() -> None:
