@@ -152,6 +152,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         collection.parametrize(metafunc, _session(metafunc.config))
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Take what pytest's parametrize gives a perf test into its case."""
+    if _SESSION in item.config.stash:
+        from pytest_dlperf.session import collection
+
+        collection.take_parameters(item)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect cases that do not run here."""

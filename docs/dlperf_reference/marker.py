@@ -43,8 +43,9 @@ MEANINGS: Final = {
     "`pytest_dlperf.pattern(...)` ([logs](../logs.md))",
     "loss": "`falls`: the loss must fall over a run; `finite`: it must only be a finite number",
     "max_runs": "at most this many runs to confirm a verdict",
-    "options": "a mapping of names to texts and numbers, for the workload (`job.options`); "
-    "another value is another condition",
+    "options": "a mapping of names to texts and numbers, for the workload (`job.options`), or for "
+    "words of a command (`{name}`); another value is another condition, and a list is an axis "
+    "([below](#axes-of-your-own))",
     "precision": f"one of {_words(PRECISIONS)}; `amp` is float16 autocast with loss scaling",
     "protocol": f"a named protocol, which the other keys then change: {_words(PROTOCOLS)}",
     "runs": "runs (launches) of a case: fewer when a screen of 3 has certified it, more up to "

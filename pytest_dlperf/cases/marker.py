@@ -10,6 +10,7 @@ from typing import Any, Final
 from pytest_dlperf.core.case import ONE_DEVICE, PROTOCOLS, Case, Protocol
 from pytest_dlperf.core.errors import UsageError, lookup
 from pytest_dlperf.core.expected import Known
+from pytest_dlperf.core.id_words import is_number, option_word
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.quantity import parse_share
 
@@ -19,7 +20,7 @@ _PROTOCOL: Final = tuple(
     f.name for f in dataclasses.fields(Protocol) if f.name not in {"adaptive", "declared_window"}
 )
 _CASE: Final = tuple(
-    f.name for f in dataclasses.fields(Case) if f.name not in {"protocol", "cpu_ranks_max"}
+    f.name for f in dataclasses.fields(Case) if f.name not in {"protocol", "cpu_ranks_max", "axes"}
 )
 #: Every key of the marker and of ``expand``.
 KEYS: Final = (*_CASE, "protocol", *_PROTOCOL)
@@ -30,7 +31,7 @@ def expand(**keys: Any) -> tuple[Case, ...]:
     """Return one case for every combination of the axes that are lists, in order.
 
     Keys are those of ``Case`` and of ``Protocol``; ``protocol`` names one of ``PROTOCOLS``,
-    which the others then change; layouts are texts, ``options`` a mapping,
+    which the others then change; layouts are texts, ``options`` a mapping whose lists are axes,
     ``tolerance`` ``"3%"`` or 0.03, ``known`` a mapping of issue, until and change. Raises
     ``UsageError`` for what cannot be meant.
     """
@@ -50,19 +51,27 @@ def expand(**keys: Any) -> tuple[Case, ...]:
     for name, items in axes.items():
         if not items:
             raise UsageError(f"{name} is an empty list; give at least one value")
-    if values.get("work") is not None and len(axes["batch_size_per_device"]) > 1:
-        raise UsageError(
-            f"work={values['work']!r} is that of one batch size, and batch_size_per_device has "
-            f"{len(axes['batch_size_per_device'])}; leave work out, and let build(job) call "
-            "job.work(...)"
-        )
+    fixed, listed = _options(values.pop("options", {}))
+    _check_work(values.get("work"), axes["batch_size_per_device"], listed)
+    if "command" in values:
+        _check_used(listed, values["command"])
     values |= _read(values)
     cases = []
     for combination in itertools.product(*axes.values()):
         chosen = dict(zip(axes, combination, strict=True))
         layout = chosen.pop("layout")
         chosen["layout"] = layout if isinstance(layout, Layout) else Layout.parse(str(layout))
-        cases.append(Case(protocol=protocol, **values, **chosen))
+        for picked in itertools.product(*listed.values()):
+            own = dict(zip(listed, picked, strict=True))
+            cases.append(
+                Case(
+                    protocol=protocol,
+                    **values,
+                    **chosen,
+                    options=tuple(sorted({**fixed, **own}.items())),
+                    axes=tuple(filter(None, (option_word(n, value) for n, value in own.items()))),
+                )
+            )
     _check_reference(cases)
     return tuple(cases)
 
@@ -81,7 +90,7 @@ def _check_reference(cases: Sequence[Case]) -> None:
 
 def _read(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return those values that are written in another way than a case has them."""
-    found: dict[str, Any] = {"options": _options(values.get("options", {}))}
+    found: dict[str, Any] = {}
     if values.get("tolerance") is not None:
         found["tolerance"] = parse_share(values["tolerance"], what="tolerance")
     if values.get("known") is not None:
@@ -102,14 +111,50 @@ def _command(value: Any) -> tuple[Any, ...]:
     return tuple(value)
 
 
-def _options(value: Any) -> tuple[tuple[str, Any], ...]:
-    known = isinstance(value, Mapping) and all(
-        isinstance(name, str) and isinstance(item, str | int | float | bool)
-        for name, item in value.items()
-    )
-    if not known:
-        raise UsageError(f"options {value!r}: give a mapping of names to texts and numbers")
-    return tuple(sorted(value.items()))
+def _options(value: Any) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """Return the options of all cases, and those that are lists, which are axes."""
+    pairs: list[tuple[Any, Any]] = [*value.items()] if isinstance(value, Mapping) else [(0, 0)]
+    listed = {name: list(item) for name, item in pairs if isinstance(item, list | tuple)}
+    fixed = {name: item for name, item in pairs if name not in listed}
+    every = [*fixed.values(), *itertools.chain(*listed.values())]
+    if not (
+        all(isinstance(name, str) for name, _ in pairs)
+        and all(isinstance(item, str | int | float | bool) for item in every)
+    ):
+        raise UsageError(
+            f"options {value!r}: give a mapping of names to texts and numbers, or to lists of them"
+        )
+    for name, items in listed.items():
+        if not items:
+            raise UsageError(f"option {name} is an empty list; give at least one value")
+        words = [option_word(name, item) for item in items]
+        if twice := [items[i] for i, word in enumerate(words) if word in words[:i]]:
+            raise UsageError(f"option {name} has {twice[0]!r} twice; its cases would be one")
+    return fixed, listed
+
+
+def _check_work(work: Any, batch_sizes: Sequence[Any], listed: Mapping[str, Any]) -> None:
+    """Raise ``UsageError`` for one work of cases that may differ in it."""
+    numbers = [name for name, items in listed.items() if any(map(is_number, items))]
+    why = ""
+    if len(batch_sizes) > 1:
+        why = f"work={work!r} is that of one batch size, and batch_size_per_device has "
+        why += f"{len(batch_sizes)}"
+    elif numbers:
+        why = f"work={work!r} is one number, and option {numbers[0]} is a list of numbers, by "
+        why += "which the work may differ"
+    if work is not None and why:
+        raise UsageError(f"{why}; leave work out, and let build(job) call job.work(...)")
+
+
+def _check_used(listed: Mapping[str, Any], command: Any) -> None:
+    """Raise ``UsageError`` for an axis that changes nothing in a program."""
+    for name in listed:
+        if not any(f"{{{name}}}" in str(word) for word in command):
+            raise UsageError(
+                f"option {name} is a list, and no word of the command has {{{name}}}, so its "
+                f"cases would be one program; write for instance --{name}={{{name}}}"
+            )
 
 
 def _as_list(value: Any) -> list[Any]:

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.expected import Known
+from pytest_dlperf.core.id_words import ID_WORDS
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.log_pattern import LogPattern
 from pytest_dlperf.core.quantity import counts_batch
@@ -32,7 +33,9 @@ LossRule = Literal["falls", "finite"]
 #: ``Case.speedup`` where the divisor is one device of the layout's own kind.
 ONE_DEVICE: Final = "one-device"
 OptionValue = str | int | float | bool
-_CASE_ID = re.compile(r"(\w+)(?:\.(\w+))?-(\w+)-(\w+)-bs(\d{1,9})-(\w+)", re.ASCII)
+_CASE_ID = re.compile(
+    r"(\w+)(?:\.(\w+))?-(\w+)-(\w+)-bs(\d{1,9})(?:-([\w.+][\w.+-]*))?-(\w+)", re.ASCII
+)
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 _WORKLOAD = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
@@ -120,6 +123,8 @@ class Case:
     #: A slowdown that is tolerated until a date.
     known: Known | None = None
     options: tuple[tuple[str, OptionValue], ...] = ()
+    #: Words of the id for options that are lists in the marker, and for pytest's parametrize.
+    axes: tuple[str, ...] = ()
     loss: LossRule = "falls"
     #: The divisor of the throughput of several devices: that of the same case on one device, or on
     #: this layout, which is then measured in the same session; None: no speedup is measured.
@@ -161,6 +166,9 @@ class Case:
                 )
         if bool(self.workload) is bool(self.command):
             raise UsageError(f"{self.suite}: give either a workload, or the command of a program")
+        for word in self.axes:
+            if not ID_WORDS.fullmatch(word):
+                raise UsageError(f"{self.suite}: {word!r} can be no word of an id")
         self._check_speedup()
         self._check_command()
         if self.workload and not _WORKLOAD.fullmatch(self.workload):
@@ -222,20 +230,24 @@ class Case:
 
         def fill(match: re.Match[str]) -> str:
             name = match[1]
-            return str(values[name] if name in values else getattr(self, name))
+            if name in PLACEHOLDERS:
+                return str(values[name] if name in values else getattr(self, name))
+            return str(dict(self.options)[name])
 
-        placeholder = re.compile("\\{(" + "|".join(PLACEHOLDERS) + ")\\}")
+        names = (*PLACEHOLDERS, *(re.escape(name) for name, _ in self.options))
+        placeholder = re.compile("\\{(" + "|".join(names) + ")\\}")
         return tuple(placeholder.sub(fill, word) for word in self.command)
 
     @property
     def family(self) -> str:
         """The id without the layout: cases of one family differ by layout alone."""
         suite = self.suite if self.size == "full" else f"{self.suite}.{self.size}"
-        return f"{suite}-{self.framework}-{self.precision}-bs{self.batch_size_per_device}"
+        batch = f"bs{self.batch_size_per_device}"
+        return "-".join((suite, self.framework, self.precision, batch, *self.axes))
 
     @property
     def id(self) -> str:
-        """Id such as ``tsm-torch-amp-bs16-1n8g`` or ``tsm.tiny-torch-bf16-bs2-1n2c``."""
+        """Id such as ``tsm-torch-amp-bs16-1n8g`` or ``gpt.tiny-torch-bf16-bs2-seq64-1n2c``."""
         return f"{self.family}-{self.layout}"
 
     @property
@@ -284,6 +296,8 @@ class CaseId:
     precision: str
     batch_size_per_device: int
     layout: Layout
+    #: The words of the case's own axes, with hyphens between.
+    axes: str = ""
 
     @classmethod
     def of(cls, case: Case) -> CaseId:
@@ -295,6 +309,7 @@ class CaseId:
             precision=case.precision,
             batch_size_per_device=case.batch_size_per_device,
             layout=case.layout,
+            axes="-".join(case.axes),
         )
 
     @classmethod
@@ -303,7 +318,7 @@ class CaseId:
         match = _CASE_ID.fullmatch(text)
         if match is None:
             raise UsageError(f"{text!r} is not a case id; an example is tsm-torch-amp-bs16-1n8g")
-        suite, size, framework, precision, batch_size, layout = match.groups()
+        suite, size, framework, precision, batch_size, axes, layout = match.groups()
         return cls(
             suite=suite,
             size=size or "full",
@@ -311,4 +326,5 @@ class CaseId:
             precision=precision,
             batch_size_per_device=int(batch_size),
             layout=Layout.parse(layout),
+            axes=axes or "",
         )

@@ -13,7 +13,14 @@ from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.compared_cell import Cell, Published
-from pytest_dlperf.report.comparison_table import Row, Table, TableKey, TableMaker, table_key
+from pytest_dlperf.report.comparison_table import (
+    Row,
+    Table,
+    TableKey,
+    TableMaker,
+    key_of,
+    table_key,
+)
 from pytest_dlperf.report.document import Document, Facts, Grid, Mark
 from pytest_dlperf.report.environment_section import EnvironmentBlock, field_names
 
@@ -66,7 +73,7 @@ def compare(
         raise UsageError(f"no outcome records {field!r}; they record: {', '.join(known)}")
     made: dict[TableKey, TableMaker] = {}
     for outcome in outcomes:
-        key = table_key(CaseId.of(outcome.case), field)
+        key = key_of(outcome.case, field)
         made.setdefault(key, TableMaker(field)).add(outcome)
     for baseline in published:
         case_id = CaseId.parse(baseline.case_id)
@@ -127,7 +134,8 @@ def _counted(case_ids: Sequence[str]) -> str:
 
 def _name(table: Table) -> str:
     suite = table.suite if table.size in {None, "full"} else f"{table.suite}.{table.size}"
-    return ", ".join(part for part in (suite, table.framework, table.precision) if part)
+    parts = (suite, table.framework, table.precision, table.axes)
+    return ", ".join(part for part in parts if part)
 
 
 def _rates(table: Table, reducer: str, footnotes: Footnotes) -> Grid:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from pytest_dlperf.core.baseline import Baseline
-from pytest_dlperf.core.case import CaseId
+from pytest_dlperf.core.case import Case, CaseId
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.id_words import option_word
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.report.compared_cell import (
@@ -22,7 +24,7 @@ from pytest_dlperf.report.environment_section import UNKNOWN, fields_of
 
 #: Cases that differ in one of these stand in tables of their own, unless it is the one compared.
 TABLE_FIELDS: Final = ("suite", "size", "framework", "precision")
-#: The values of ``TABLE_FIELDS``, and the kind of device.
+#: The values of ``TABLE_FIELDS``, the kind of device, and the words of other axes.
 TableKey: TypeAlias = "tuple[str | None, ...]"
 
 
@@ -47,6 +49,8 @@ class Table:
     size: str | None
     framework: str | None
     precision: str | None
+    #: The words of other axes in the ids of these cases, without the one that is compared.
+    axes: str
     device: str
     #: Of every cell whose footnotes say nothing else; None if nothing was measured.
     unit: str | None
@@ -59,7 +63,23 @@ class Table:
 def table_key(case_id: CaseId, field: str) -> TableKey:
     """Return what all cases of the table of ``case_id`` have; None for the field compared."""
     names = (None if name == field else getattr(case_id, name) for name in TABLE_FIELDS)
-    return *names, case_id.layout.device
+    return *names, case_id.layout.device, case_id.axes
+
+
+def key_of(case: Case, field: str) -> TableKey:
+    """Return the key of the table of ``case``, whose columns may be one of its own axes."""
+    case_id = CaseId.of(case)
+    others = "-".join(word for word in case.axes if word != _own_word(case, field))
+    return table_key(replace(case_id, axes=others), field)
+
+
+def _own_word(case: Case, field: str) -> str:
+    """Return the word of the option ``field`` in ids; empty where it can have none."""
+    options = dict(case.options)
+    try:
+        return option_word(field, options[field]) if field in options else ""
+    except UsageError:  # an option that is no axis may be any text
+        return ""
 
 
 class TableMaker:
@@ -114,12 +134,13 @@ class TableMaker:
                 return parent_cell(parent_of, beside, field=self._field, usual=usual)
             return measured_cell(found, beside, field=self._field, usual=usual)
 
-        suite, size, framework, precision, device = key
+        suite, size, framework, precision, device, axes = key
         return Table(
             suite=suite,
             size=size,
             framework=framework,
             precision=precision,
+            axes=axes or "",
             device=device or "",
             unit=usual.get("unit"),
             window=usual.get("window"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from pytest_dlperf.cases.marker import cases_of
 from pytest_dlperf.cases.selection import Machine, Selected, Wish, fits, select, without_bf16
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import DlperfError, UsageError
+from pytest_dlperf.core.id_words import is_number, parameter_words
 from pytest_dlperf.launch.plan import LAUNCHERS
 from pytest_dlperf.measure.logs import registry as log_formats
 from pytest_dlperf.session.pytest_private import is_matched
@@ -44,8 +46,10 @@ def is_asked_for(item: pytest.Item, case: Case, session: PerfSession) -> bool:
         return True
     config = item.config
     name = item.nodeid.partition("::")[2]
-    # A folder may be written in many ways, and the rest has the case's id, which is one test's.
-    if case.id in name and any(a.partition("::")[2] == name for a in map(str, config.args)):
+    # A folder may be written in many ways, and the rest has the case's id without what the test
+    # is parametrized with, which is one test's.
+    named = f"-{case.precision}-" in name.partition("[")[2]
+    if named and any(a.partition("::")[2] == name for a in map(str, config.args)):
         return True
     expression = config.option.keyword.strip()
     return (
@@ -78,6 +82,48 @@ def parametrize(metafunc: pytest.Metafunc, session: PerfSession) -> None:
     metafunc.parametrize(NAME, selected, indirect=True, ids=[s.case.id for s in selected])
 
 
+def take_parameters(item: pytest.Item) -> None:
+    """Take what pytest's parametrize gives a perf item into its case: options, and its id.
+
+    ``-k`` finds the item by its case's id as well. A fixture's own parameters are not taken:
+    their items are one case.
+    """
+    selected = selected_of(item)
+    callspec: Any = getattr(item, "callspec", None)
+    if selected is None:
+        return
+    names = _parametrized(item)
+    own = {name: value for name, value in callspec.params.items() if name != NAME}
+    if not own or not names.issuperset(own):
+        return
+    case = selected.case
+    before, _, after = callspec.id.partition(case.id)
+    ids = "-".join(filter(None, (before.removesuffix("-"), after.removeprefix("-"))))
+    options = {n: v for n, v in own.items() if isinstance(v, str | int | float | bool)}
+    case = replace(
+        case,
+        options=tuple(sorted({**dict(case.options), **options}.items())),
+        axes=(*case.axes, *parameter_words(own, ids)),
+    )
+    error = selected.error
+    if not error and case.work is not None and any(map(is_number, own.values())):
+        error = (
+            f"work={case.work} is one number, and the test is parametrized with numbers, by which "
+            "the work may differ; leave work out, and let build(job) call job.work(...)"
+        )
+    callspec.params[NAME] = replace(selected, case=case, error=error)
+    item.extra_keyword_matches.add(case.id)
+
+
+def _parametrized(item: pytest.Item) -> set[str]:
+    """Return the names that the markers ``parametrize`` of a test give."""
+    found: set[str] = set()
+    for marker in item.iter_markers("parametrize"):
+        names = marker.args[0] if marker.args else marker.kwargs.get("argnames", ())
+        found.update(re.split(r"[,\s]+", names.strip()) if isinstance(names, str) else names)
+    return found
+
+
 def _selected(metafunc: pytest.Metafunc, session: PerfSession) -> Sequence[Selected]:
     if NAME not in metafunc.fixturenames:
         raise UsageError(
@@ -88,6 +134,12 @@ def _selected(metafunc: pytest.Metafunc, session: PerfSession) -> Sequence[Selec
     declared = declared_by(
         [(marker.args, marker.kwargs) for marker in markers], function=metafunc.function.__name__
     )
+    for name in sorted(_parametrized(metafunc.definition)):
+        values = {dict(case.options).get(name) for case in declared}
+        if len(values) > 1:
+            raise UsageError(
+                f"option {name} is a list in the marker, and parametrized as well; leave one out"
+            )
     settings = session.settings
     declared, unfit = as_asked(declared, settings)
     if settings.list_only:
