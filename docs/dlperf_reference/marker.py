@@ -31,7 +31,8 @@ MEANINGS: Final = {
     "command": "a program of your own, word by word, in place of a workload "
     f"([how](../own-program.md)); words may hold {_words('{' + w + '}' for w in PLACEHOLDERS)}",
     "epochs": "length of a whole training: `dlperf report` projects its time",
-    "framework": f"one of {_words(FRAMEWORKS)}",
+    "framework": f"one of {_words(FRAMEWORKS)}; `None` for a command that needs none of them "
+    "(`none` in its id)",
     "iterations": "iterations of a run, warm-up included",
     "known": "a slowdown that is let pass for a while: a mapping of `issue`, `until` and "
     "`change` ([how](../verdicts.md))",

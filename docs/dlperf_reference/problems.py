@@ -38,6 +38,7 @@ MEANINGS: Final = {
     "epoch-stalls": "the first steps of an epoch are much slower than the median",
     "exception": "a rank or a marked program failed; the message is its exception",
     "framework-too-new": "TensorFlow brings a Keras whose variables Horovod cannot average",
+    "framework-unchecked": "the case names no framework, so what needs one is not checked",
     "horovod-unusable": "Horovod cannot be used with this TensorFlow",
     "implausible-speedup": "more devices are faster than their number allows",
     "imports-unknown": "nothing shows that the two arms of a pair ran different code",

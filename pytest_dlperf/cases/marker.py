@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pytest_dlperf.core.case import ONE_DEVICE, PROTOCOLS, Case, Protocol
+from pytest_dlperf.core.case import NO_FRAMEWORK, ONE_DEVICE, PROTOCOLS, Case, Protocol
 from pytest_dlperf.core.errors import UsageError, lookup
 from pytest_dlperf.core.expected import Known
 from pytest_dlperf.core.id_words import is_number, option_word
@@ -60,6 +60,8 @@ def expand(**keys: Any) -> tuple[Case, ...]:
     for combination in itertools.product(*axes.values()):
         chosen = dict(zip(axes, combination, strict=True))
         layout = chosen.pop("layout")
+        if chosen["framework"] is None:
+            chosen["framework"] = NO_FRAMEWORK
         chosen["layout"] = layout if isinstance(layout, Layout) else Layout.parse(str(layout))
         for picked in itertools.product(*listed.values()):
             own = dict(zip(listed, picked, strict=True))

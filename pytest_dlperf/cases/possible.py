@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pytest_dlperf.core.case import GPU_PRECISIONS, Case
+from pytest_dlperf.core.case import GPU_PRECISIONS, NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import CaseError, NotRunError
 
 
@@ -151,7 +151,7 @@ def check_possible(
     """
     has_horovod = framework_known and installed is None  # what is not asked for is believed
     installed = installed or installed_here()
-    if not framework_known:
+    if not framework_known and case.framework != NO_FRAMEWORK:
         _check_framework(case, installed)
     if _needs_horovod(case) and not (has_horovod or installed.horovod):
         raise NotRunError(

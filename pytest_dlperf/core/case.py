@@ -14,6 +14,8 @@ from pytest_dlperf.core.log_pattern import LogPattern
 from pytest_dlperf.core.quantity import counts_batch
 
 FRAMEWORKS: Final = ("torch", "paddle", "tensorflow")
+#: The framework of a program that needs none of them.
+NO_FRAMEWORK: Final = "none"
 PRECISIONS: Final = ("fp32", "tf32", "amp", "bf16", "pure_fp16")
 #: Precisions that have kernels and loss scaling on GPUs only.
 GPU_PRECISIONS: Final = ("tf32", "amp", "pure_fp16")
@@ -155,7 +157,7 @@ class Case:
         if not _NAME.fullmatch(self.suite):
             raise UsageError(f"suite {self.suite!r}: use letters, digits and _ only")
         for kind, name, known in (
-            ("framework", self.framework, FRAMEWORKS),
+            ("framework", self.framework, (*FRAMEWORKS, NO_FRAMEWORK)),
             ("precision", self.precision, PRECISIONS),
             ("size", self.size, SIZES),
             ("loss rule", self.loss, ("falls", "finite")),
@@ -170,6 +172,11 @@ class Case:
             if not ID_WORDS.fullmatch(word):
                 raise UsageError(f"{self.suite}: {word!r} can be no word of an id")
         self._check_speedup()
+        if self.workload and self.framework == NO_FRAMEWORK:
+            raise UsageError(
+                f"{self.suite}: framework None is for the command of a program; a workload is "
+                f"trained with one of {', '.join(FRAMEWORKS)}"
+            )
         self._check_command()
         if self.workload and not _WORKLOAD.fullmatch(self.workload):
             raise UsageError(

@@ -11,7 +11,7 @@ from pytest_dlperf.cases.possible import check_data, check_possible
 from pytest_dlperf.cases.selection import ASK_FOR_LESS, fits
 from pytest_dlperf.core.arm import Arm, HereArm, ReadyArm, Reported
 from pytest_dlperf.core.baseline import Baseline
-from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.case import NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import CaseError, NotRunError
 from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.flow.budget import Budget
@@ -110,7 +110,7 @@ class Bench:
 
     def _check_target(self, case: Case) -> None:
         """Raise if a probe of the target found that it lacks what ``case`` needs."""
-        if self.policy.runs_nothing:
+        if self.policy.runs_nothing or case.framework == NO_FRAMEWORK:
             return
         answer = self.hosts.probes.facts(case.framework, timeout_s=case.protocol.timeout_s)
         check_probed(case, answer, self.hosts.place.words)

@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.case import NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.log_pattern import LogPattern
 from pytest_dlperf.core.quantity import counts_batch
-from pytest_dlperf.core.run import Run, RunSummary
+from pytest_dlperf.core.run import Problem, Run, RunSummary
 from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.measure.failure import failure_of, last_lines
 from pytest_dlperf.measure.logs import problems, registry, user_pattern
@@ -47,12 +47,27 @@ def summarise_program(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
         check_program(case, run, records)
         summary, facts = summarise(case, run)
         facts["unit"] = case.unit or registry.SAMPLES
-        return summary, facts
+        return _with_unchecked(case, summary), facts
     result = _read(case, run)
     # A pattern without a unit has the case's unit.
     unit = case.log_format.unit if isinstance(case.log_format, LogPattern) else result.unit
     _check_unit(case, unit)
-    return _summary(case, run, result), RunFacts(unit=unit or case.unit or registry.SAMPLES)
+    summary = _with_unchecked(case, _summary(case, run, result))
+    return summary, RunFacts(unit=unit or case.unit or registry.SAMPLES)
+
+
+def _with_unchecked(case: Case, summary: RunSummary) -> RunSummary:
+    """Return the summary with a note on what nobody checks without a framework."""
+    if case.framework != NO_FRAMEWORK:
+        return summary
+    message = (
+        "the case names no framework, so neither its presence nor its version, devices and "
+        "precision are checked"
+    )
+    if case.layout.device == "gpu":
+        message += "; a step must end with a wait for the GPU, if it is not PyTorch's or Paddle's"
+    note = Problem(code="framework-unchecked", message=message)
+    return replace(summary, problems=(*summary.problems, note))
 
 
 def check_unit(case: Case) -> None:

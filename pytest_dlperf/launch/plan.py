@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.case import NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import UsageError, lookup
 from pytest_dlperf.core.run import LaunchPlan
 from pytest_dlperf.launch.arms.apply import arm_env, inherited_path
@@ -39,6 +39,7 @@ DEFAULT_LAUNCHERS: Final = {
     "torch": "torchrun",
     "paddle": "paddle.distributed.launch",
     "tensorflow": "horovodrun",
+    NO_FRAMEWORK: "none",
 }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_dlperf.core.case import FRAMEWORKS, PRECISIONS
+from pytest_dlperf.core.case import FRAMEWORKS, NO_FRAMEWORK, PRECISIONS
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.quantity import parse_duration, parse_share, whole_number
 from pytest_dlperf.session.options import FLAG, OPTIONS, Option
@@ -73,7 +73,7 @@ def choice(value: str, option: Option) -> str:
 
 def frameworks(value: str, option: Option) -> tuple[str, ...]:
     """Return the names of frameworks in a list."""
-    return _names(value, FRAMEWORKS, option)
+    return _names(value, (*FRAMEWORKS, NO_FRAMEWORK), option)
 
 
 def precisions(value: str, option: Option) -> tuple[str, ...]:

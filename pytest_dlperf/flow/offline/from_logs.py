@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_dlperf.core.baseline import Baseline
-from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.case import NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.log_pattern import LogPattern
 from pytest_dlperf.core.measurement import Conditions, Measurement
@@ -162,7 +162,7 @@ class LogFolder:
         name = self._formats[path]
         if case.log_format:
             return name is None or name == case.log_format
-        return framework_of(name) in {None, case.framework}
+        return case.framework == NO_FRAMEWORK or framework_of(name) in {None, case.framework}
 
 
 def _format_name(path: Path) -> str | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.cases.selection import Selected
 from pytest_dlperf.core.baseline import Baseline
-from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.case import NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.hosts import hosts_of
 from pytest_dlperf.flow.scheduled import Jobs, Planned
@@ -225,7 +225,8 @@ def _runs_here(item: pytest.Item, case: Case, session: PerfSession) -> str:
         return str(error).removeprefix(f"{case.id}: ").partition(";")[0]
     if left_out := collection.left_out(item, case, session, session.machine):
         return left_out
-    return f"if {case.framework} is {place.words}" if place.foreign else "yes"
+    asks = place.foreign and case.framework != NO_FRAMEWORK
+    return f"if {case.framework} is {place.words}" if asks else "yes"
 
 
 def _published_fact(published: Sequence[Baseline], name: str) -> float | None:

@@ -22,6 +22,15 @@ def case(**changes: object) -> Case:
     return Case(**values)  # type: ignore[arg-type]
 
 
+def test_a_command_may_have_no_framework_and_a_workload_may_not():
+    keys = {"suite": "s", "layout": "1n2c", "batch_size_per_device": 2}
+    cases = expand(**keys, command=["python", "x.py"], framework=[None, "torch"])
+    assert [case.framework for case in cases] == ["none", "torch"]
+    assert cases[0].id == "s-none-fp32-bs2-1n2c"
+    with pytest.raises(UsageError, match="framework None is for the command of a program"):
+        expand(**keys, workload="m:f", framework=None)
+
+
 def test_ids_are_those_of_the_design():
     assert case().id == "tsm-torch-amp-bs16-1n8g"
     tiny = case(
