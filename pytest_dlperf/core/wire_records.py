@@ -115,7 +115,21 @@ class TurnsRecord(TypedDict):
     first_steps: list[int]
 
 
-class CompileRecord(TypedDict):
+class GraphCounts(TypedDict, total=False):
+    """What Dynamo made until the end of the window; empty if it is not there, or does not say."""
+
+    graphs: int
+    #: Places at which a function could not be one graph.
+    graph_breaks: int
+    #: Compilations of a function that was compiled before.
+    recompiles: int
+    #: Operators of all graphs together.
+    operators: int
+    #: Operators of each of the last graphs, the earliest first; Dynamo keeps 64.
+    operators_by_graph: list[int]
+
+
+class CompileRecord(GraphCounts):
     """What torch.compile did: in all, and within the measured window."""
 
     frames: int
@@ -130,13 +144,18 @@ class LossRecord(TypedDict):
     values: list[float | str]
 
 
-class ModelRecord(TypedDict):
-    """What was seen of the model in the first two iterations."""
-
+class _AnyModel(TypedDict):
     input_shapes: list[list[int]] | None
     #: Floating-point operations of the matrix work by the dtype that did it.
     flops_by_dtype: dict[str, int]
     parameter_count: int
+
+
+class ModelRecord(_AnyModel, total=False):
+    """What was seen of the model in the first two iterations."""
+
+    #: Why nobody could look without changing what is measured, and what to do about it.
+    unwatched: str
 
 
 class _AnyMemory(TypedDict):

@@ -38,10 +38,7 @@ def disturbed(measurement: Measurement) -> str:
 def unchecked(measurement: Measurement) -> str:
     """Return which part of the declared work could not be checked, or nothing."""
     message = _messages(measurement, UNCHECKED)
-    return message and (
-        f"nothing shows that this is the work that the case names: {message}; put the model's "
-        "arithmetic and its inputs where they can be seen, into job.data_parallel(model)"
-    )
+    return message and f"nothing shows that this is the work that the case names: {message}"
 
 
 def differs(measurement: Measurement, baseline: Baseline) -> str:

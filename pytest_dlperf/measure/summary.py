@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
@@ -18,13 +18,29 @@ from pytest_dlperf.measure.failure import failure_of
 from pytest_dlperf.measure.records import RankRecords, read_records
 from pytest_dlperf.measure.steadiness import drift
 
+#: Figures of torch.compile among the extras -> the key of the record.
+_GRAPH_FIGURES: Final[
+    Mapping[str, Literal["graphs", "graph_breaks", "recompiles", "operators"]]
+] = {
+    "compiled_graphs": "graphs",
+    "compiled_operators": "operators",
+    "graph_breaks": "graph_breaks",
+    "recompiles": "recompiles",
+}
+
 
 def compile_extras(records: Sequence[RankRecords]) -> dict[str, float]:
     """Return figures of the rank that compiled longest; empty if none compiled."""
     found = [rank.by_kind["compile"] for rank in records if "compile" in rank.by_kind]
     if not any(record["frames"] for record in found):
         return {}
+    made = {
+        name: float(max(record.get(key, 0) for record in found))
+        for name, key in _GRAPH_FIGURES.items()
+        if any(key in record for record in found)
+    }
     return {
+        **made,
         "compile_seconds": max(record["seconds"] for record in found),
         "compiled_frames": float(max(record["frames"] for record in found)),
         "compile_seconds_in_window": max(record["seconds_in_window"] for record in found),
@@ -337,18 +353,25 @@ def _without_nccl(case: Case, records: Sequence[RankRecords]) -> list[Problem]:
 def _unchecked(records: Sequence[RankRecords]) -> list[Problem]:
     model = records[0].by_kind["model"]
     found = []
+    unwatched = model.get("unwatched")
     if not model["input_shapes"]:
         found.append(
             Problem(
                 code="batch-unchecked",
-                message="the model was given no tensor in the first iteration",
+                message="the model's inputs were not looked at"
+                if unwatched
+                else "the model was given no tensor in the first iteration; give the batch to "
+                "job.data_parallel(model)",
             )
         )
     if not model["flops_by_dtype"]:
         found.append(
             Problem(
                 code="precision-unchecked",
-                message="no matrix product or convolution was seen in the second iteration",
+                message=f"its arithmetic was not looked at: {unwatched}"
+                if unwatched
+                else "no matrix product or convolution was seen in the second iteration; put the "
+                "model's arithmetic where it can be seen, into job.data_parallel(model)",
             )
         )
     return found

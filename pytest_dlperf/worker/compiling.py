@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pytest_dlperf.core.wire_records import CompileRecord
+from pytest_dlperf.core.wire_records import CompileRecord, GraphCounts
 
 
 class CompileSample(NamedTuple):
@@ -15,6 +16,13 @@ class CompileSample(NamedTuple):
     frames: int
     #: Wall-clock seconds of these compilations.
     seconds: float
+    #: Compilations that were begun; those of ``fullgraph=True`` are not among the frames.
+    compilations: int = 0
+
+    @property
+    def any(self) -> bool:
+        """Whether anything was compiled."""
+        return bool(self.frames or self.compilations)
 
 
 def sample() -> CompileSample:
@@ -24,19 +32,60 @@ def sample() -> CompileSample:
     metrics = getattr(dynamo, "compilation_time_metrics", None) or {}
     # Other entries are parts of this one; its name has changed with versions.
     seconds = [sum(times) for name, times in metrics.items() if name.endswith("compile_inner")]
-    return CompileSample(int(counters.get("frames", {}).get("total", 0)), float(sum(seconds)))
+    return CompileSample(
+        frames=int(counters.get("frames", {}).get("total", 0)),
+        seconds=float(sum(seconds)),
+        compilations=sum(_compilations().values()),
+    )
 
 
-def compile_record(before: CompileSample, after: CompileSample) -> CompileRecord:
-    """Return the record ``compile`` of a window between two samples.
+def _compilations() -> Mapping[Any, int]:
+    """Return how often each function was compiled; empty if Dynamo does not say."""
+    convert: Any = sys.modules.get("torch._dynamo.convert_frame")
+    return getattr(convert, "FRAME_COMPILE_COUNTER", None) or {}
+
+
+def graphs() -> GraphCounts:
+    """Return what Dynamo says of its graphs so far; empty where nothing was compiled."""
+    dynamo: Any = sys.modules.get("torch._dynamo.utils")
+    counters = getattr(dynamo, "counters", None) or {}
+    if not sample().any:
+        return {}
+    stats = counters.get("stats", {})
+    found = GraphCounts(
+        graphs=int(stats.get("unique_graphs", 0)),
+        graph_breaks=sum(counters.get("graph_break", {}).values()),
+        operators=int(stats.get("calls_captured", 0)),
+    )
+    if compilations := _compilations():
+        found["recompiles"] = sum(count - 1 for count in compilations.values())
+    metrics: list[Any] = getattr(dynamo, "get_compilation_metrics", list)()
+    # None for a compilation that made no graph, and for that of a backward pass.
+    sizes = [getattr(one, "graph_op_count", None) for one in metrics]
+    found["operators_by_graph"] = [size for size in sizes if size]
+    return found
+
+
+def compile_record(
+    before: CompileSample, after: CompileSample, made: GraphCounts | None = None
+) -> CompileRecord:
+    """Return the record ``compile`` of a window between two samples, with the graphs ``made``.
 
     Counters that a program has set back in between count from 0.
     """
-    if after.frames < before.frames:
-        before = CompileSample(0, 0.0)
     return CompileRecord(
-        frames=after.frames,
+        **(made or {}),
+        frames=max(after.frames, after.compilations),
         seconds=after.seconds,
-        frames_in_window=after.frames - before.frames,
-        seconds_in_window=max(0.0, after.seconds - before.seconds),
+        frames_in_window=int(
+            max(
+                _since(before.frames, after.frames),
+                _since(before.compilations, after.compilations),
+            )
+        ),
+        seconds_in_window=_since(before.seconds, after.seconds),
     )
+
+
+def _since(before: float, after: float) -> float:
+    return after - before if after >= before else after

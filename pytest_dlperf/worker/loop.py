@@ -167,7 +167,9 @@ def run_loop(
     records.write(window=window_record)
     if turns.first_steps:
         records.write(turns=TurnsRecord(first_steps=turns.first_steps))
-    records.write(compile=compiling.compile_record(compiled, compiling.sample()))
+    records.write(
+        compile=compiling.compile_record(compiled, compiling.sample(), compiling.graphs())
+    )
     values = [framework.loss_value(loss) for loss in losses]
     records.write(loss=LossRecord(values=[v if math.isfinite(v) else str(v) for v in values]))
     return values

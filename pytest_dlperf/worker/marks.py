@@ -296,7 +296,11 @@ class Marks:
             for index, lap in enumerate(self._laps)
         )
         write(window=host.window(before, after, inject=0.0))
-        write(compile=compiling.compile_record(self._compiled, compiling.sample()))
+        write(
+            compile=compiling.compile_record(
+                self._compiled, compiling.sample(), compiling.graphs()
+            )
+        )
         losses = [float(loss) for loss in self._losses]
         write(loss=LossRecord(values=[v if math.isfinite(v) else str(v) for v in losses]))
         write(framework=_framework(self._settings.framework))

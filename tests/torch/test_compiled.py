@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from tests.helpers.one_session import OneSession, run_together
 from tests.helpers.user_folder import HERE
+from tests.torch.counted import FORMS
 
 pytestmark = pytest.mark.torch
 
@@ -52,3 +59,73 @@ def test_what_watches_the_arithmetic_leaves_compiled_functions_compiled(compiled
     for run in outcome["measurement"]["runs"]:
         assert run["extras"]["compiled_frames"] == 2
     assert outcome["measurement"]["conditions"]["dtype"] == "float32"
+
+
+#: Of a case, and the first of its measured window.
+ITERATIONS, WARMUP = 30, 10
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory: pytest.TempPathFactory) -> tuple[OneSession, Path]:
+    """A training of each form, and the folder with the graphs of each of its iterations."""
+    counts = tmp_path_factory.mktemp("counts")
+    tests = {
+        form: {
+            "workload": "counted:build", "layout": "1n1c", "iterations": ITERATIONS,
+            "warmup": WARMUP, "options": {"form": form, "iterations": ITERATIONS},
+        }
+        for form in FORMS
+    }  # fmt: skip
+    path, environment = tmp_path_factory.mktemp("counted"), {"DLPERF_COUNTS": str(counts)}
+    return run_together(path, tests, workloads=HERE, environment=environment), counts
+
+
+def bare_counts(form: str, folder: Path) -> list[list[list[int]]]:
+    """Return the graphs of each iteration of the training without pytest-dlperf."""
+    command = [sys.executable, str(HERE / "counted.py"), form, str(ITERATIONS)]
+    environment = {**os.environ, "DLPERF_COUNTS": str(folder)}
+    subprocess.run(command, env=environment, check=True)
+    found: list[list[list[int]]] = json.loads((folder / f"{form}.json").read_text())
+    return found
+
+
+def runs_of(iterations: list[list[list[int]]]) -> list[tuple[int, int]]:
+    """Return each graph's operators, and how often it ran in the measured window."""
+    before, after = iterations[WARMUP - 1], iterations[-1]
+    runs = [(end[0], end[1] - begin[1]) for begin, end in zip(before, after, strict=True)]
+    return [(operators, count) for operators, count in runs if count]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_window_measures_the_graphs_that_the_training_has_by_itself(
+    counted: tuple[OneSession, Path], tmp_path: Path, form: str
+):
+    session, folder = counted
+    outcome = session[form].outcome
+    assert outcome["judgement"]["verdict"] != "error", outcome["judgement"]["reason"]
+    iterations = json.loads((folder / f"{form}.json").read_text())
+    measured = runs_of(iterations)
+    assert measured == runs_of(bare_counts(form, tmp_path))
+    assert all(runs == ITERATIONS - WARMUP for _, runs in measured)
+    operators = [count for count, _ in iterations[-1]]
+    [run] = outcome["measurement"]["runs"] or outcome["measurement"]["disturbed_runs"]
+    assert run["extras"]["compiled_graphs"] == len(operators)
+    assert run["extras"]["compiled_operators"] == sum(operators)
+    # What the first iteration itself compiles is compiled again: nobody knew of it before.
+    assert run["extras"]["recompiles"] == len(operators) - len(measured) == (form == "late")
+    assert (run["extras"]["graph_breaks"] > 0) == (form == "step")
+    [file] = session.folder.path.glob(f".dlperf/*/{outcome['case']['id']}/run1/rank00000.jsonl")
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    [compiled] = [record for record in records if record["record"] == "compile"]
+    assert compiled["operators_by_graph"] == operators
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_shapes_and_arithmetic_of_what_is_compiled_are_known(
+    counted: tuple[OneSession, Path], form: str
+):
+    measurement = counted[0][form].measurement
+    assert measurement["conditions"]["input_shapes"] == [[8, 32]]
+    assert measurement["conditions"]["dtype"] == "float32"
+    codes = {problem["code"] for problem in measurement["problems"]}
+    assert not codes & {"batch-unchecked", "precision-unchecked", "recompiled"}

@@ -14,15 +14,27 @@ class FirstCall:
     not see the keyword ones.
     """
 
-    def __init__(self, kind: Any, shapes_of: Callable[[Sequence[Any]], list[list[int]]]) -> None:
-        """``kind`` is the framework's class of layers, ``shapes_of`` finds shapes in arguments."""
+    def __init__(
+        self,
+        kind: Any,
+        shapes_of: Callable[[Sequence[Any]], list[list[int]]],
+        is_traced: Callable[[], bool] | None = None,
+    ) -> None:
+        """``kind`` is the framework's class of layers, ``shapes_of`` finds shapes in arguments.
+
+        A call for which ``is_traced`` is true belongs to a compiler, and is not noted.
+        """
         self.shapes: list[list[int]] | None = None
         self.layers: list[Any] = []
         self._kind, self._shapes_of = kind, shapes_of
-        self._original = kind.__call__
+        self._original, self._is_traced = kind.__call__, is_traced
 
     def __enter__(self) -> None:
+        original, is_traced = self._original, self._is_traced
+
         def spy(layer: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_traced is not None and is_traced():
+                return original(layer, *args, **kwargs)
             self._kind.__call__ = self._original
             self.shapes = self._shapes_of([*args, *kwargs.values()])
             self.layers = [layer]

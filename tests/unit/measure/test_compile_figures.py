@@ -21,6 +21,17 @@ def test_seconds_of_compiling_are_told(tmp_path: Path):
     assert summary.extras["compile_seconds"] == 4.0
     assert summary.extras["compiled_frames"] == 2
     assert summary.extras["recompiles_in_window"] == 0
+    assert "compiled_graphs" not in summary.extras  # records of before have no graphs
+
+
+def test_what_dynamo_says_of_its_graphs_is_among_the_figures(tmp_path: Path):
+    counts = {"graphs": 3, "graph_breaks": 2, "recompiles": 0, "operators": 9}
+    run = write(tmp_path, [compiled(0, **counts), compiled(1, **{**counts, "graphs": 4})])
+    summary, _ = summarise(case(), run)
+    assert summary.extras["compiled_graphs"] == 4
+    assert summary.extras["compiled_operators"] == 9
+    assert summary.extras["graph_breaks"] == 2
+    assert summary.extras["recompiles"] == 0
 
 
 def test_compiling_within_the_window_is_a_problem(tmp_path: Path):

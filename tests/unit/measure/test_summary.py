@@ -129,6 +129,19 @@ def test_what_could_not_be_checked_is_a_problem(tmp_path: Path):
     records = changed(rank_records(0, world_size=1), "model", input_shapes=None, flops_by_dtype={})
     summary, _ = summarise(case("1n1c"), write(tmp_path, [records]))
     assert {p.code for p in summary.problems} == {"batch-unchecked", "precision-unchecked"}
+    assert all("job.data_parallel(model)" in p.message for p in summary.problems)
+
+
+def test_why_nobody_could_look_is_in_the_problem(tmp_path: Path):
+    records = changed(
+        rank_records(0, world_size=1),
+        "model", input_shapes=None, flops_by_dtype={}, unwatched="too old; upgrade it",
+    )  # fmt: skip
+    summary, _ = summarise(case("1n1c"), write(tmp_path, [records]))
+    assert {p.code: p.message for p in summary.problems} == {
+        "batch-unchecked": "the model's inputs were not looked at",
+        "precision-unchecked": "its arithmetic was not looked at: too old; upgrade it",
+    }
 
 
 @pytest.mark.parametrize(

@@ -109,8 +109,7 @@ class Torch:
             if arguments.precision == "amp"
             else None,
         )
-        self._shapes = watch.first_call()
-        self._flops = watch.FlopsByDtype()
+        self._watch = watch.Watch()
 
     def _join(self, arguments: Arguments) -> None:
         backend = "nccl" if self._device.type == "cuda" else "gloo"
@@ -181,21 +180,25 @@ class Torch:
         return float(kept.detach() if isinstance(kept, torch.Tensor) else kept)
 
     def watch_shapes(self) -> AbstractContextManager[Any]:
-        """Note the shapes of the first module call's tensors."""
-        return self._shapes
+        """Note the shapes of the first module call's tensors; later if it is compiled."""
+        return self._watch.first()
 
     def watch_arithmetic(self) -> AbstractContextManager[Any]:
-        """Count floating-point operations by dtype."""
-        return self._flops
+        """Count floating-point operations by dtype; compiled functions are plain Python then."""
+        return self._watch.second()
 
     def model(self) -> ModelRecord:
         """Return what was watched, and the number of parameters that data parallelism holds."""
-        modules = self.job.modules or self._shapes.layers
-        return {
-            "input_shapes": self._shapes.shapes,
-            "flops_by_dtype": dict(self._flops.flops),
-            "parameter_count": sum(p.numel() for module in modules for p in module.parameters()),
-        }
+        watched = self._watch
+        modules = self.job.modules or watched.shapes.layers
+        found = ModelRecord(
+            input_shapes=watched.shapes.shapes,
+            flops_by_dtype=dict(watched.arithmetic.flops),
+            parameter_count=sum(p.numel() for module in modules for p in module.parameters()),
+        )
+        if watched.unwatched:
+            found["unwatched"] = watched.unwatched
+        return found
 
     def checksum(self) -> Checksum | None:
         """Return a digest of the bytes of the replicated parameters, in order of declaration."""
@@ -217,7 +220,7 @@ class Torch:
 
     def sample_collectives(self, step: Callable[[], Any], folder: Path) -> CollectivesRecord:
         """Return what steps take with and without averaging."""
-        return collectives.sample(self, step, [*self.job.wrapped, *self._shapes.layers])
+        return collectives.sample(self, step, [*self.job.wrapped, *self._watch.shapes.layers])
 
     def reset_peak_memory(self) -> None:
         """Begin to look for the GPU's peak; a process's own cannot be reset."""

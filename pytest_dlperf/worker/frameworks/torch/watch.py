@@ -5,18 +5,80 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections import Counter
-from types import TracebackType
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from pytest_dlperf.worker import compiling
 from pytest_dlperf.worker.frameworks.first_call import FirstCall, shapes_in
 
 
 def first_call() -> FirstCall:
     """Return what notes the first call of a layer."""
-    return FirstCall(torch.nn.Module, lambda values: shapes_in(values, torch.Tensor))
+    return FirstCall(
+        torch.nn.Module,
+        lambda values: shapes_in(values, torch.Tensor),
+        torch.compiler.is_compiling,
+    )
+
+
+class Watch:
+    """Looks at two iterations of a training, and leaves what is compiled as it is.
+
+    Without torch.compile: at the shapes in the first, at the arithmetic in the second. With it the
+    first is left alone, since what Dynamo traces must be the training's own code; in the second,
+    compiled functions run as plain Python, which compiles nothing and forgets nothing, and both
+    are looked at.
+    """
+
+    def __init__(self) -> None:
+        self.shapes = first_call()
+        self.arithmetic = FlopsByDtype()
+        #: Why nobody looked, and what to do; empty otherwise.
+        self.unwatched = ""
+
+    def first(self) -> AbstractContextManager[Any]:
+        """Return what is open in the first iteration."""
+        return contextlib.nullcontext() if compiles() else self.shapes
+
+    @contextlib.contextmanager
+    def second(self) -> Iterator[None]:
+        """Look, while open, at what the first iteration has left to see."""
+        with contextlib.ExitStack() as opened:
+            if compiles():
+                # A call in the first iteration was the compiler's own, if it began there.
+                self.shapes.shapes, self.shapes.layers = None, []
+                if not hasattr(torch.compiler, "set_stance"):
+                    # Within a dispatch mode a compiled function is never compiled again, and the
+                    # rest of the training would be measured uncompiled.
+                    self.unwatched = (
+                        f"PyTorch {torch.__version__} cannot run a compiled function as plain "
+                        "Python for one iteration, which 2.6 can; upgrade it"
+                    )
+                    yield
+                    return
+                opened.enter_context(torch.compiler.set_stance("force_eager"))
+            if self.shapes.shapes is None:
+                opened.enter_context(self.shapes)
+            opened.enter_context(self.arithmetic)
+            yield
+
+
+def compiles() -> bool:
+    """Return whether this process has functions of torch.compile, called or not yet.
+
+    That Dynamo is imported does not mean it: PyTorch's optimizers import it.
+    """
+    if "torch._dynamo" not in sys.modules:
+        return False
+    if compiling.sample().any:
+        return True
+    frames: Any = sys.modules.get("torch._dynamo.eval_frame")
+    # Functions that are kept from the compiler are there as well, with None or False.
+    return any(map(callable, getattr(frames, "cached_backends", {}).values()))
 
 
 class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any here
@@ -28,25 +90,6 @@ class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any her
     def __init__(self) -> None:
         super().__init__()
         self.flops: Counter[str] = Counter()
-        self._eager = contextlib.ExitStack()
-
-    def __enter__(self) -> FlopsByDtype:
-        # A compiled function that is called within a dispatch mode is never compiled again, and
-        # what would be measured then is not what was asked for. PyTorch 2.6 has the remedy.
-        set_stance = getattr(torch.compiler, "set_stance", None)
-        if set_stance is not None and "torch._dynamo" in sys.modules:
-            self._eager.enter_context(set_stance("force_eager"))
-        super().__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        super().__exit__(kind, error, trace)
-        self._eager.close()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
