@@ -34,8 +34,9 @@ OTHERS: Final = {
     "container this is, recorded in the environment",
     "CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER": "which GPUs there are to run on; layouts take the "
     "first ones",
-    "NVIDIA_TF32_OVERRIDE": "recorded with the framework's TF32 default; 0 where Paddle would "
-    "compute `fp32` in TF32",
+    "NVIDIA_TF32_OVERRIDE, TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "recorded with the flags for TF32; "
+    "the first is set to 0 where Paddle would compute `fp32` in TF32, and an `error` where it "
+    "contradicts the case's precision",
     "SLURM_JOB_ID, SLURM_JOB_NODELIST, SLURM_JOB_NUM_NODES, SLURM_GPUS_ON_NODE, "
     "SLURM_CPUS_ON_NODE": "inside an allocation its nodes are those to run on "
     "([several nodes](../where-ranks-start.md))",

@@ -144,6 +144,17 @@ class LossRecord(TypedDict):
     values: list[float | str]
 
 
+class ArithmeticRecord(TypedDict):
+    """How float32 work was done, read after the measured window: the workload may change it."""
+
+    #: What may use TF32 by the framework's flags; empty on a CPU where it has none.
+    tf32: dict[str, bool]
+    #: Variables of the environment that override flags.
+    overrides: dict[str, str]
+    #: Relative error of one float32 product against float64; None if it was not done.
+    product_error: float | None
+
+
 class _AnyModel(TypedDict):
     input_shapes: list[list[int]] | None
     #: Floating-point operations of the matrix work by the dtype that did it.
@@ -270,6 +281,7 @@ class RecordsByKind(TypedDict, total=False):
     loss: LossRecord
     model: ModelRecord
     memory: MemoryRecord
+    arithmetic: ArithmeticRecord
     data: DataRecord
     checksum: ChecksumRecord
     collectives: CollectivesRecord
@@ -289,8 +301,8 @@ class WrittenRecords(RecordsByKind, total=False):
 #: The kinds of ``RecordsByKind``.
 RecordKind = Literal[
     "start", "framework", "built", "first_step", "window", "turns", "compile", "loss", "model",
-    "memory", "data", "checksum", "collectives", "all_reduce", "libraries", "imports", "failure",
-    "end",
+    "memory", "arithmetic", "data", "checksum", "collectives", "all_reduce", "libraries",
+    "imports", "failure", "end",
 ]  # fmt: skip
 
 
@@ -304,6 +316,8 @@ class RunFacts(TypedDict, total=False):
     framework: FrameworkRecord
     #: Not of a user's own program, whose model is not looked into.
     model: ModelRecord
+    #: Not of one either.
+    arithmetic: ArithmeticRecord
     data: DataRecord
     imports: ImportsRecord
     #: What a user's own program counts.

@@ -107,6 +107,7 @@ def collect(devices: Devices, device: str, facts: RunFacts, *, pinned: str | Non
         "horovod": framework.get("horovod"),
         "timing": framework.get("timing"),
         "tf32 by default": framework.get("tf32_default"),
+        "tf32 in force": _tf32(facts),
         "driver": devices.gpus[0].driver if devices.gpus else None,
         "gpu samples": _gpu_samples() if device == "gpu" else None,
         "kernel": platform.release(),
@@ -128,6 +129,16 @@ def collect(devices: Devices, device: str, facts: RunFacts, *, pinned: str | Non
         software=_known(software),
         machine={key: value for key, value in machine.items() if value},
     )
+
+
+def _tf32(facts: RunFacts) -> str | None:
+    """Return what may use TF32, or why nothing may; None where nobody knows."""
+    found = facts.get("arithmetic")
+    if found is None or not found["tf32"]:
+        return None
+    flags = ", ".join(f"{name} {'on' if on else 'off'}" for name, on in found["tf32"].items())
+    overrides = [f"{name}={value}" for name, value in found["overrides"].items()]
+    return "; ".join([flags, *overrides])
 
 
 def commit_of(folder: Path, *, outside: Path) -> tuple[str, bool]:

@@ -212,6 +212,8 @@ def _facts(records: Sequence[RankRecords]) -> RunFacts:
     facts = RunFacts(framework=first["framework"], start=first["start"])
     if "model" in first:
         facts["model"] = first["model"]
+    if "arithmetic" in first:
+        facts["arithmetic"] = first["arithmetic"]
     if "data" in first:
         facts["data"] = first["data"]
     if imports := [rank.by_kind["imports"] for rank in records if "imports" in rank.by_kind]:

@@ -14,7 +14,7 @@ from pytest_dlperf.core.wire_records import ChecksumRecord, FailureRecord, Momen
 from pytest_dlperf.worker import arguments as command_line
 from pytest_dlperf.worker import frameworks, host, stack
 from pytest_dlperf.worker.arguments import Arguments
-from pytest_dlperf.worker.checks import check_batch, check_data, check_precision
+from pytest_dlperf.worker.checks import check_batch, check_data, check_precision, check_tf32
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.imports import imported
 from pytest_dlperf.worker.job import Job
@@ -70,6 +70,8 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     model = framework.model()
     records.write(model=model)
     records.write(memory=framework.peak_memory())
+    arithmetic = framework.arithmetic()
+    records.write(arithmetic=arithmetic)
     records.write(data=framework.job.feed.record())
     records.write(checksum=ChecksumRecord(value=framework.checksum()))
     if arguments.scaling:
@@ -80,6 +82,7 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     dimension = int(arguments.options.get("batch_dimension", 0))
     check_batch(model["input_shapes"], arguments.batch_size_per_device, dimension)
     check_precision(model["flops_by_dtype"], arguments.precision, framework.job.scaler)
+    check_tf32(arithmetic, arguments.precision, on_gpu=arguments.device == "gpu")
     check_loss(losses, arguments.loss)
     check_data(arguments.data, used=framework.job.feed.used)
     if (found := imported()) is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from pytest_dlperf.core.wire_records import ArithmeticRecord
 from pytest_dlperf.worker.failure import WorkerFailure
 
 #: The dtype in which most of a precision's matrix work is done.
@@ -56,6 +57,43 @@ def check_precision(flops_by_dtype: Mapping[str, int] | None, precision: str, sc
         )
     if precision == "amp" and (scaler is None or not scaler.is_enabled()):
         raise WorkerFailure("precision-mismatch", "amp without loss scaling: use job.scaler")
+
+
+#: Relative error of a product above which it was not done in float32: TF32 has 3e-4.
+_FLOAT32_ERROR: Final = 1e-5
+
+
+def check_tf32(found: ArithmeticRecord, precision: str, *, on_gpu: bool) -> None:
+    """Raise ``WorkerFailure`` if float32 work was done in another precision than the case names.
+
+    Flags count on a GPU only: on a CPU they are recorded, and do nothing. The product counts on
+    both. Other precisions than fp32 and tf32 leave the flags to the workload.
+    """
+    override = found["overrides"].get("NVIDIA_TF32_OVERRIDE")
+    flags = found["tf32"] if on_gpu else {}
+    on = [] if override == "0" else [name for name, is_on in flags.items() if is_on]
+    off = list(flags) if override == "0" else [n for n, is_on in flags.items() if not is_on]
+    error = found["product_error"]
+    wrong = ""
+    if precision == "fp32" and on:
+        wrong = f"TF32 is on for {' and '.join(on)}; leave it off in the workload"
+    elif precision == "fp32" and on_gpu and override not in {None, "", "0"}:
+        wrong = f"NVIDIA_TF32_OVERRIDE={override} is set; unset it"
+    elif precision == "fp32" and error is not None and error > _FLOAT32_ERROR:
+        wrong = (
+            f"a float32 product has a relative error of {error:.1g}, where float32 has less than "
+            f"{_FLOAT32_ERROR:.0g}; look for settings of the workload or the environment that "
+            "allow shorter arithmetic"
+        )
+    elif precision == "tf32" and off:
+        why = "NVIDIA_TF32_OVERRIDE=0 is set; unset it" if override == "0" else ""
+        wrong = why or f"TF32 is off for {' and '.join(off)}; leave it on in the workload"
+    if wrong:
+        raise WorkerFailure(
+            "precision-mismatch",
+            f"the case names {precision}, and after the measured window {wrong}, or name the "
+            "precision that this training has",
+        )
 
 
 def check_data(folder: str | None, *, used: bool) -> None:

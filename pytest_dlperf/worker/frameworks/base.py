@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from pytest_dlperf.core.wire_records import (
+    ArithmeticRecord,
     CanaryRates,
     Checksum,
     CollectivesRecord,
@@ -79,6 +81,15 @@ def checksum_of(tensors: Iterable[bytes]) -> Checksum:
     return {"digest": digest.hexdigest(), "tensors": count}
 
 
+#: What a user may set so that flags for TF32 mean something else.
+_OVERRIDES: Final = ("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE")
+
+
+def tf32_overrides() -> dict[str, str]:
+    """Return the environment's variables that override flags for TF32."""
+    return {name: os.environ[name] for name in _OVERRIDES if name in os.environ}
+
+
 class Framework(Protocol):
     """One framework in one rank; ``frameworks.start`` makes it and joins the job."""
 
@@ -124,6 +135,10 @@ class Framework(Protocol):
 
     def model(self) -> ModelRecord:
         """Return what was watched, and the number of parameters."""
+        ...
+
+    def arithmetic(self) -> ArithmeticRecord:
+        """Return how float32 work is done now, with the flags that the workload left."""
         ...
 
     def checksum(self) -> Checksum | None:

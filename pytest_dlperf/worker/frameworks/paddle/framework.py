@@ -8,10 +8,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import numpy
 import paddle
 import paddle.distributed as dist
 
 from pytest_dlperf.core.wire_records import (
+    ArithmeticRecord,
     CanaryRates,
     Checksum,
     CollectivesRecord,
@@ -22,7 +24,7 @@ from pytest_dlperf.core.wire_records import (
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import on_cpu
-from pytest_dlperf.worker.frameworks.base import Timer, checksum_of, no_loss
+from pytest_dlperf.worker.frameworks.base import Timer, checksum_of, no_loss, tf32_overrides
 from pytest_dlperf.worker.frameworks.on_cpu import canary_time, median_of_s, median_s
 from pytest_dlperf.worker.frameworks.paddle import collectives, timer, watch
 from pytest_dlperf.worker.frameworks.paddle.job import LossScaler, PaddleJob
@@ -72,6 +74,16 @@ def _done(work: Callable[[], object], *, on_gpu: bool) -> Callable[[], None]:
             paddle.device.synchronize()
 
     return done
+
+
+def product_error() -> float:
+    """Return the relative error of one float32 product, as in ``torch/tf32.py``."""
+    random = numpy.random.default_rng(1)
+    left, right = (random.standard_normal((256, 256)).astype("float32") for _ in range(2))
+    with paddle.no_grad(), paddle.amp.auto_cast(enable=False):
+        product = paddle.matmul(paddle.to_tensor(left), paddle.to_tensor(right)).numpy()
+    exact = left.astype("float64") @ right.astype("float64")
+    return float(numpy.linalg.norm(product - exact) / numpy.linalg.norm(exact))
 
 
 class Paddle:
@@ -173,6 +185,19 @@ class Paddle:
             "input_shapes": self._shapes.shapes,
             "flops_by_dtype": dict(self._flops.flops),
             "parameter_count": sum(int(p.size) for p in trained),
+        }
+
+    def arithmetic(self) -> ArithmeticRecord:
+        """Return what NVIDIA's variable leaves to the libraries, and the error of one product.
+
+        Paddle has no flag for TF32.
+        """
+        overrides = tf32_overrides()
+        allowed = overrides.get("NVIDIA_TF32_OVERRIDE") != "0"
+        return {
+            "tf32": {"matmul": allowed, "cudnn": allowed} if self._on_gpu else {},
+            "overrides": overrides,
+            "product_error": product_error(),
         }
 
     def checksum(self) -> Checksum | None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import tensorflow as tf
 
 from pytest_dlperf.core.wire_records import (
+    ArithmeticRecord,
     CanaryRates,
     Checksum,
     CollectivesRecord,
@@ -20,7 +21,7 @@ from pytest_dlperf.core.wire_records import (
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import on_cpu
-from pytest_dlperf.worker.frameworks.base import Timer, checksum_of, no_loss
+from pytest_dlperf.worker.frameworks.base import Timer, checksum_of, no_loss, tf32_overrides
 from pytest_dlperf.worker.frameworks.on_cpu import canary_time, median_of_s, median_s
 from pytest_dlperf.worker.frameworks.tensorflow import collectives, ranks, watch
 from pytest_dlperf.worker.frameworks.tensorflow.job import TensorflowJob
@@ -74,6 +75,15 @@ _POLICIES: Final = {
 }
 #: The workload option that this module reads itself, since threads are set before any work.
 INTER_OP_OPTION: Final = "inter_op_parallelism_threads"
+
+
+def product_error() -> float:
+    """Return the relative error of one float32 product, as in ``torch/tf32.py``."""
+    random = tf.random.Generator.from_seed(1)
+    left, right = (random.normal([256, 256]) for _ in range(2))
+    exact = tf.matmul(tf.cast(left, tf.float64), tf.cast(right, tf.float64))
+    error = tf.norm(tf.cast(tf.matmul(left, right), tf.float64) - exact) / tf.norm(exact)
+    return float(error.numpy())
 
 
 class Tensorflow:
@@ -178,6 +188,14 @@ class Tensorflow:
                 for model in models
                 for variable in model.trainable_variables
             ),
+        }
+
+    def arithmetic(self) -> ArithmeticRecord:
+        """Return TensorFlow's one flag for TF32, and the error of one product."""
+        return {
+            "tf32": {"all": tf.config.experimental.tensor_float_32_execution_enabled()},
+            "overrides": tf32_overrides(),
+            "product_error": product_error(),
         }
 
     def checksum(self) -> Checksum | None:

@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 
 from pytest_dlperf.core.wire_records import (
+    ArithmeticRecord,
     CanaryRates,
     Checksum,
     CollectivesRecord,
@@ -23,9 +24,15 @@ from pytest_dlperf.core.wire_records import (
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import on_cpu
-from pytest_dlperf.worker.frameworks.base import EventTimer, Timer, checksum_of, no_loss
+from pytest_dlperf.worker.frameworks.base import (
+    EventTimer,
+    Timer,
+    checksum_of,
+    no_loss,
+    tf32_overrides,
+)
 from pytest_dlperf.worker.frameworks.on_cpu import canary_time, median_of_s, median_s
-from pytest_dlperf.worker.frameworks.torch import collectives, watch
+from pytest_dlperf.worker.frameworks.torch import collectives, tf32, watch
 from pytest_dlperf.worker.frameworks.torch.job import TorchJob
 
 # The canary: fixed work that shows whether the machine changed, apart from any workload.
@@ -80,14 +87,10 @@ class Torch:
     """PyTorch as the loop sees it."""
 
     def __init__(self, arguments: Arguments) -> None:
-        self._tf32_defaults = {
-            "matmul": torch.backends.cuda.matmul.allow_tf32,
-            "cudnn": torch.backends.cudnn.allow_tf32,
-        }
+        self._tf32_defaults = tf32.tf32()
         if arguments.precision in {"fp32", "tf32"}:
             # PyTorch lets convolutions use TF32 by default; a case named fp32 must not.
-            torch.backends.cuda.matmul.allow_tf32 = arguments.precision == "tf32"
-            torch.backends.cudnn.allow_tf32 = arguments.precision == "tf32"
+            tf32.set_tf32(on=arguments.precision == "tf32")
         torch.set_num_threads(arguments.threads_per_rank)
         self._device = _device(arguments)
         if arguments.world_size > 1:
@@ -199,6 +202,14 @@ class Torch:
         if watched.unwatched:
             found["unwatched"] = watched.unwatched
         return found
+
+    def arithmetic(self) -> ArithmeticRecord:
+        """Return the flags for TF32, of CUDA also on a CPU, and the error of one product."""
+        return {
+            "tf32": tf32.tf32(),
+            "overrides": tf32_overrides(),
+            "product_error": tf32.product_error(self._device),
+        }
 
     def checksum(self) -> Checksum | None:
         """Return a digest of the bytes of the replicated parameters, in order of declaration."""
