@@ -112,7 +112,7 @@ class GatherRows(torch.autograd.Function):  # type: ignore[misc]
         world_size = dist.get_world_size()
         gradient = gradient.contiguous() * world_size
         mine = gradient.chunk(world_size)[dist.get_rank()].clone()
-        if dist.get_backend() == "nccl":
+        if gradient.is_cuda:  # gloo has no reduce-scatter
             dist.reduce_scatter_tensor(mine, gradient)
             return mine
         dist.all_reduce(gradient)

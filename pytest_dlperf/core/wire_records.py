@@ -196,11 +196,25 @@ class DataRecord(DataNotes):
     kind: Literal["real", "synthetic"]
 
 
-class Checksum(TypedDict):
-    """The digest of the replicated parameters, and the number of their tensors."""
+class ShardChecksum(TypedDict):
+    """The digest of this rank's shards of parameters, equal on the ranks of one place."""
 
     digest: str
     tensors: int
+    #: Placements, and this rank's coordinates among the shards.
+    place: str
+
+
+class _AnyChecksum(TypedDict):
+    digest: str
+    tensors: int
+
+
+class Checksum(_AnyChecksum, total=False):
+    """The digest of the replicated parameters, and the number of their tensors."""
+
+    #: Of those that are sharded over ranks; left out if none is.
+    shards: ShardChecksum
 
 
 class ChecksumRecord(TypedDict):

@@ -12,7 +12,7 @@ from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.run import Problem, RankSummary, Run, RunSummary, Span
 from pytest_dlperf.core.scaling import RankScaling, Scaling
 from pytest_dlperf.core.wire import RECORDS_FORMAT
-from pytest_dlperf.core.wire_records import ImportsRecord, RunFacts
+from pytest_dlperf.core.wire_records import Checksum, ImportsRecord, RunFacts
 from pytest_dlperf.measure.disturbance import disturbance, gpu_disturbance, others_alone
 from pytest_dlperf.measure.failure import failure_of
 from pytest_dlperf.measure.records import RankRecords, read_records
@@ -264,8 +264,12 @@ def _check_agreement(case: Case, run: Run, records: Sequence[RankRecords]) -> No
             "are averaged; use job.data_parallel(model), or job.replicated(parameters), or "
             "job.replicated([]) if the ranks share none"
         )
-    if len({str(checksum) for _, checksum in checksums}) > 1:
-        digests = ", ".join(f"rank {rank}: {found['digest']}" for rank, found in checksums)
+    whole = {(found["digest"], found["tensors"]) for _, found in checksums}
+    if len(whole) > 1 or _shards_differ([found for _, found in checksums]):
+        digests = ", ".join(
+            f"rank {rank}: {(found if len(whole) > 1 else found.get('shards', found))['digest']}"
+            for rank, found in checksums
+        )
         raise CaseError(
             f"{case.id}: the replicated parameters differ between ranks after training ({digests})"
             "; gradients are not averaged over the ranks, so the ranks train different models"
@@ -274,6 +278,15 @@ def _check_agreement(case: Case, run: Run, records: Sequence[RankRecords]) -> No
     counts = {rank.by_kind["model"]["parameter_count"] for rank in records}
     if len(counts) > 1:
         raise CaseError(f"{case.id}: ranks have different numbers of parameters: {sorted(counts)}")
+
+
+def _shards_differ(checksums: Sequence[Checksum]) -> bool:
+    """Return whether two ranks that hold the same shards of parameters hold other numbers."""
+    if len({"shards" in found for found in checksums}) > 1:
+        return True
+    shards = [found["shards"] for found in checksums if "shards" in found]
+    found = {(one["place"], one["digest"], one["tensors"]) for one in shards}
+    return len(found) > len({one["place"] for one in shards})
 
 
 def _check_samples(case: Case, records: Sequence[RankRecords]) -> None:

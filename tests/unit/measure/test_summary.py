@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,6 +67,30 @@ def test_ranks_whose_parameters_differ_are_an_error(tmp_path: Path):
     other = changed(rank_records(1), "checksum", value={"digest": "other", "tensors": 2})
     with pytest.raises(CaseError, match="gradients are not averaged"):
         summarise(case(), write(tmp_path, [rank_records(0), other]))
+
+
+def shards(rank: int, place: str, digest: str) -> dict[str, Any]:
+    """A checksum of a rank whose parameters are all sharded, after the whole ones: none."""
+    of_shards = {"digest": digest, "tensors": 2, "place": f"{rank}" if place == "own" else place}
+    return {"digest": "none", "tensors": 0, "shards": of_shards}
+
+
+def test_ranks_hold_shards_of_their_own(tmp_path: Path):
+    ranks = [
+        changed(rank_records(r), "checksum", value=shards(r, "own", f"digest {r}")) for r in (0, 1)
+    ]
+    summary, _ = summarise(case(), write(tmp_path, ranks))
+    assert summary.problems == ()
+
+
+@pytest.mark.parametrize("other", [shards(1, "first", "other"), {"digest": "none", "tensors": 0}])
+def test_copies_of_a_shard_that_differ_are_an_error(tmp_path: Path, other: dict[str, Any]):
+    ranks = [
+        changed(rank_records(0), "checksum", value=shards(0, "first", "digest")),
+        changed(rank_records(1), "checksum", value=other),
+    ]
+    with pytest.raises(CaseError, match="gradients are not averaged"):
+        summarise(case(), write(tmp_path, ranks))
 
 
 def test_ranks_that_declare_nothing_replicated_are_an_error(tmp_path: Path):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 import datetime
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
 import torch.distributed as dist
@@ -27,12 +27,12 @@ from pytest_dlperf.worker.frameworks import on_cpu
 from pytest_dlperf.worker.frameworks.base import (
     EventTimer,
     Timer,
-    checksum_of,
     no_loss,
     tf32_overrides,
 )
 from pytest_dlperf.worker.frameworks.on_cpu import canary_time, median_of_s, median_s
 from pytest_dlperf.worker.frameworks.torch import collectives, tf32, watch
+from pytest_dlperf.worker.frameworks.torch.checksum import checksum
 from pytest_dlperf.worker.frameworks.torch.job import TorchJob
 
 # The canary: fixed work that shows whether the machine changed, apart from any workload.
@@ -95,6 +95,8 @@ class Torch:
         self._device = _device(arguments)
         if arguments.world_size > 1:
             self._join(arguments)
+        else:
+            _offer_rendezvous()
         torch.manual_seed(arguments.seed)
         self.job = TorchJob(
             rank=arguments.rank,
@@ -115,9 +117,9 @@ class Torch:
         self._watch = watch.Watch()
 
     def _join(self, arguments: Arguments) -> None:
-        backend = "nccl" if self._device.type == "cuda" else "gloo"
         dist.init_process_group(
-            backend, timeout=datetime.timedelta(seconds=arguments.collective_timeout_s)
+            timeout=datetime.timedelta(seconds=arguments.collective_timeout_s),
+            **group_options(self._device),
         )
         if dist.get_world_size() != arguments.world_size:
             raise WorkerFailure(
@@ -140,7 +142,7 @@ class Torch:
             "rocm": torch.version.hip,
             "cudnn": torch.backends.cudnn.version() if self._on_gpu else None,
             "nccl": ".".join(map(str, nccl)) if nccl else None,
-            "backend": dist.get_backend() if dist.is_initialized() else None,
+            "backend": _BACKENDS[self._device.type] if dist.is_initialized() else None,
             "device": str(self._device),
             "device_name": torch.cuda.get_device_name(self._device) if self._on_gpu else None,
             "device_id": _device_uuid(self._device) if self._on_gpu else None,
@@ -215,7 +217,7 @@ class Torch:
         """Return a digest of the bytes of the replicated parameters, in order of declaration."""
         if self.job.declared is None:
             return None
-        return checksum_of(map(_bytes_of, self.job.declared))
+        return checksum(self.job.declared)
 
     def canary(self) -> CanaryRates:
         """Return the canary's rates."""
@@ -263,9 +265,31 @@ class Torch:
             dist.destroy_process_group()
 
 
-def _bytes_of(tensor: torch.Tensor) -> bytes:
-    host = tensor.detach().cpu().contiguous()
-    return ctypes.string_at(host.data_ptr(), host.numel() * host.element_size())
+#: What carries the collectives of tensors on a device.
+_BACKENDS: Final = {"cuda": "nccl", "cpu": "gloo"}
+
+
+def group_options(device: torch.device) -> dict[str, Any]:
+    """Return the backend of a process group whose ranks train on ``device``.
+
+    On a GPU tensors of the host have a backend too, as in a group that PyTorch makes by itself:
+    checkpoints, offloading and collectives of objects use them. With the device, NCCL connects at
+    once rather than in the first step.
+    """
+    if device.type == "cpu":
+        return {"backend": "gloo"}
+    return {"backend": "cpu:gloo,cuda:nccl", "device_id": device}
+
+
+def _offer_rendezvous() -> None:
+    """Let a workload of one rank make process groups, as ``fully_shard`` does.
+
+    Nothing is joined here. A launcher's own address counts; else the rank meets itself, on a port
+    that is free.
+    """
+    if "MASTER_ADDR" not in os.environ or "MASTER_PORT" not in os.environ:
+        alone = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
+        os.environ.update(alone, MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
 
 
 def _event() -> Any:
