@@ -386,7 +386,8 @@ def _unchecked(records: Sequence[RankRecords]) -> list[Problem]:
                 message=f"its arithmetic was not looked at: {unwatched}"
                 if unwatched
                 else "no matrix product or convolution was seen in the second iteration; put the "
-                "model's arithmetic where it can be seen, into job.data_parallel(model)",
+                "model's arithmetic where it can be seen, into job.data_parallel(model); of a "
+                "CUDA graph, what torch.cuda.graph captures is seen",
             )
         )
     return found

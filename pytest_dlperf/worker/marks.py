@@ -338,8 +338,13 @@ def _framework(of_case: str) -> FrameworkRecord:
 
 
 def _kept(loss: Any) -> Any:
-    """Return the loss without its graph; a loss on the CPU as a number, as workers keep it."""
+    """Return the loss without its graph, and not the memory that the next step may write.
+
+    A loss on the CPU as a number, as workers keep it.
+    """
     alone = loss.detach() if hasattr(loss, "detach") else loss
     # Paddle's tensors know a place, those of PyTorch and TensorFlow a device.
     where = getattr(loss, "place", None) or getattr(loss, "device", "")
-    return float(alone) if "cpu" in str(where).lower() else alone
+    if "cpu" in str(where).lower():
+        return float(alone)
+    return alone.clone() if hasattr(alone, "clone") else alone

@@ -12,6 +12,67 @@ pytestmark = pytest.mark.torch
 torch = pytest.importorskip("torch")
 
 
+class OnGpu(torch.Tensor):
+    """A tensor of the host that says it is a GPU's."""
+
+    device = torch.device("cuda", 0)
+
+
+def test_losses_in_one_buffer_are_kept_as_they_were():
+    """As a captured step returns them: the same tensor each time, which it overwrites."""
+    from pytest_dlperf.worker.frameworks.torch.framework import Torch
+
+    rank, buffer = Torch.__new__(Torch), torch.zeros(()).as_subclass(OnGpu)
+    kept = []
+    for value in (3.0, 2.0, 1.0):
+        buffer.fill_(value)
+        kept.append(rank.keep_loss(buffer))
+    assert [rank.loss_value(loss) for loss in kept] == [3.0, 2.0, 1.0]
+
+
+class Capture:
+    """``torch.cuda.graph``, which captures nothing here."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+
+def captured_in_build(watched) -> None:
+    """Warm up and capture, then two iterations in which nothing can be seen."""
+    model = torch.nn.Linear(4, 2)
+    model(torch.ones(1, 4))
+    with torch.cuda.graph():
+        model(torch.ones(3, 4, dtype=torch.bfloat16).float()).sum().backward()
+    for opened in (watched.first, watched.second):
+        with opened():
+            pass
+
+
+@pytest.mark.parametrize("compiles", [False, True])
+def test_a_captured_step_is_looked_at_when_it_is_captured(
+    monkeypatch: pytest.MonkeyPatch, compiles: bool
+):
+    from pytest_dlperf.worker.frameworks.torch import watch
+
+    monkeypatch.setattr(watch, "compiles", lambda: compiles)
+    monkeypatch.setattr(torch.cuda, "graph", Capture)
+    enter, leave = Capture.__enter__, Capture.__exit__
+    watched = watch.Watch()
+    watched.captures()
+    captured_in_build(watched)
+    assert (Capture.__enter__, Capture.__exit__) == (enter, leave)
+    if compiles:
+        assert watched.shapes.shapes is None
+        assert watched.arithmetic.flops == {}
+        assert "CUDA graph of a compiled function" in watched.unwatched
+    else:
+        assert watched.shapes.shapes == [[3, 4]]
+        # A product forward, and that of its weights backward; the warm-up does not count.
+        assert watched.arithmetic.flops == {"float32": 2 * 2 * 3 * 4 * 2}
+        assert watched.unwatched == ""
+
+
 @pytest.fixture
 def watch(monkeypatch: pytest.MonkeyPatch):
     """Return the module, for a PyTorch before 2.6."""

@@ -160,7 +160,10 @@ class Paddle:
         Nothing waits for the device.
         """
         if isinstance(loss, paddle.Tensor) and loss.size == 1:
-            return self.loss_value(loss) if loss.place.is_cpu_place() else loss.detach()
+            # A copy: a CUDA graph writes every loss into the same memory.
+            if not loss.place.is_cpu_place():
+                return loss.detach().clone()
+            return self.loss_value(loss)
         if isinstance(loss, float):
             return loss
         raise no_loss(loss)

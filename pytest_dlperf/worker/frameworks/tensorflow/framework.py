@@ -160,7 +160,10 @@ class Tensorflow:
     def keep_loss(self, loss: Any) -> Any:
         """Return the loss; an eager tensor holds no graph. On the CPU a number, as in PyTorch."""
         if tf.is_tensor(loss) and loss.shape.num_elements() == 1:
-            return self.loss_value(loss) if self._gpu is None else loss
+            if self._gpu is None:
+                return self.loss_value(loss)
+            # Tensors never change, a variable does.
+            return loss.read_value() if isinstance(loss, tf.Variable) else loss
         if isinstance(loss, float):
             return loss
         raise no_loss(loss)

@@ -115,6 +115,7 @@ class Torch:
             else None,
         )
         self._watch = watch.Watch()
+        self._watch.captures()
 
     def _join(self, arguments: Arguments) -> None:
         dist.init_process_group(
@@ -175,7 +176,10 @@ class Torch:
         the training's own tensors, and the process grows.
         """
         if isinstance(loss, torch.Tensor) and loss.numel() == 1:
-            return self.loss_value(loss) if loss.device.type == "cpu" else loss.detach()
+            if loss.device.type == "cpu":
+                return self.loss_value(loss)
+            # A copy: a CUDA graph writes every loss into the same memory.
+            return loss.detach().clone()
         if isinstance(loss, float):
             return loss
         raise no_loss(loss)

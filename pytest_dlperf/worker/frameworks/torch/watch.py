@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -31,7 +31,8 @@ class Watch:
     Without torch.compile: at the shapes in the first, at the arithmetic in the second. With it the
     first is left alone, since what Dynamo traces must be the training's own code; in the second,
     compiled functions run as plain Python, which compiles nothing and forgets nothing, and both
-    are looked at.
+    are looked at. What replays a CUDA graph does nothing that can be seen: both are looked at when
+    ``torch.cuda.graph`` captures it.
     """
 
     def __init__(self) -> None:
@@ -39,6 +40,45 @@ class Watch:
         self.arithmetic = FlopsByDtype()
         #: Why nobody looked, and what to do; empty otherwise.
         self.unwatched = ""
+        self._restore: Callable[[], None] = lambda: None
+        self._is_captured = False
+
+    def captures(self) -> None:
+        """Look at what ``torch.cuda.graph`` captures, from now until ``second``."""
+        graph, watch = torch.cuda.graph, self
+        enter, leave = graph.__enter__, graph.__exit__
+        open_now: list[contextlib.ExitStack] = []
+
+        def entered(capture: Any) -> Any:
+            result = enter(capture)
+            open_now.append(watch._captured())
+            return result
+
+        def left(capture: Any, *error: Any) -> Any:
+            open_now.pop().close()
+            return leave(capture, *error)
+
+        def restore() -> None:
+            graph.__enter__, graph.__exit__ = enter, leave
+
+        graph.__enter__, graph.__exit__ = entered, left
+        self._restore = restore
+
+    def _captured(self) -> contextlib.ExitStack:
+        opened = contextlib.ExitStack()
+        if compiles():
+            # What is captured must be the compiled code.
+            self.unwatched = (
+                "it replays a CUDA graph of a compiled function, in which no operation can be "
+                'seen; let torch.compile(mode="reduce-overhead") capture it, or capture a '
+                "function that is not compiled"
+            )
+            return opened
+        if self.shapes.shapes is None:
+            opened.enter_context(self.shapes)
+        opened.enter_context(self.arithmetic)
+        self._is_captured = True
+        return opened
 
     def first(self) -> AbstractContextManager[Any]:
         """Return what is open in the first iteration."""
@@ -46,11 +86,13 @@ class Watch:
 
     @contextlib.contextmanager
     def second(self) -> Iterator[None]:
-        """Look, while open, at what the first iteration has left to see."""
+        """Look, while open, at what the first iteration has left to see; no longer at captures."""
+        self._restore()
         with contextlib.ExitStack() as opened:
             if compiles():
-                # A call in the first iteration was the compiler's own, if it began there.
-                self.shapes.shapes, self.shapes.layers = None, []
+                if not self._is_captured:
+                    # A call in the first iteration was the compiler's own, if it began there.
+                    self.shapes.shapes, self.shapes.layers = None, []
                 if not hasattr(torch.compiler, "set_stance"):
                     # Within a dispatch mode a compiled function is never compiled again, and the
                     # rest of the training would be measured uncompiled.
