@@ -12,8 +12,10 @@ from pytest_dlperf.launch.base import Target, collective_timeout_s, rank_command
 class PaddleLauncher:
     """Starts ranks with ``python -m paddle.distributed.launch``.
 
-    Never with CUDA_VISIBLE_DEVICES, nor ``--devices``, on CPUs: any value of them ends Paddle's
-    CPU build before a rank starts.
+    Never with ``--devices``: its values are entries of CUDA_VISIBLE_DEVICES, which differ by node,
+    and not their numbers. By a number of processes each rank has the GPU of its number among those
+    that are visible. Never with CUDA_VISIBLE_DEVICES on CPUs: any value of it ends
+    Paddle's CPU build before a rank starts.
     """
 
     starts_all_nodes: ClassVar = False
@@ -42,15 +44,12 @@ class PaddleLauncher:
                     "--host=${NODE_IP}",
                     *rendezvous[1:],
                 )
-        place: tuple[str, ...] = (f"--nproc_per_node={layout.devices_per_node}",)
-        if layout.device == "gpu":
-            place = ("--devices=" + ",".join(map(str, range(layout.devices_per_node))),)
         return (
             target.python,
             "-m",
             "paddle.distributed.launch",
             *rendezvous,
-            *place,
+            f"--nproc_per_node={layout.devices_per_node}",
             # When a rank fails, versions before 3 print the whole environment as an error.
             "--log_level=CRITICAL",
             "--max_restart=0",

@@ -118,7 +118,7 @@ def test_paddle_ranks_start_under_its_launcher():
         "/env/bin/python",
         "-m",
         "paddle.distributed.launch",
-        "--devices=0,1,2,3,4,5,6,7",
+        "--nproc_per_node=8",
         "--log_level=CRITICAL",
         "--max_restart=0",
         "--log_dir=/runs/r1/paddle-logs",
@@ -126,6 +126,16 @@ def test_paddle_ranks_start_under_its_launcher():
         "-m",
     )
     assert plan.private_logs == "/runs/r1/paddle-logs"
+
+
+@pytest.mark.parametrize("visible", ["4,5", "GPU-5a0b,GPU-77c1", "4, 5"])
+def test_paddle_on_the_gpus_that_the_user_chose(monkeypatch: pytest.MonkeyPatch, visible: str):
+    """Its launcher looks for each value of ``--devices`` among the entries."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    plan = make_plan(case("1n2g", framework="paddle"), TARGET, Path("/runs/r1"))
+    assert "--nproc_per_node=2" in plan.argv
+    assert not any(argument.startswith("--devices") for argument in plan.argv)
+    assert "CUDA_VISIBLE_DEVICES" not in plan.env
 
 
 def test_paddle_on_cpus_names_no_devices():
