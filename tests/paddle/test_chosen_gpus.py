@@ -24,10 +24,10 @@ def test_each_rank_has_the_gpu_of_its_number(monkeypatch: pytest.MonkeyPatch, vi
     monkeypatch.setattr("sys.argv", list(argv[argv.index("paddle.distributed.launch") :]))
     arguments, _ = context.parse_args()
     chosen = device.Device.parse_device()
-    told = SimpleNamespace(
+    controller = SimpleNamespace(
         ctx=SimpleNamespace(args=arguments, node=SimpleNamespace(device=chosen))
     )
-    ranks = controllers.Controller.pod_replicas(told)
+    ranks = controllers.Controller.pod_replicas(controller)
     assert ranks == 2
     assert chosen.get_selected_device_key() == "FLAGS_selected_gpus"
     # Numbers among the visible GPUs, rank by rank.
