@@ -58,21 +58,18 @@ class GpuWatch:
 
     def _line(self, when: str, sample: GpuSample) -> dict[str, Any]:
         """Return the line of a sample; the figures of others are null where they are unknown."""
-        others = None
+        held = sample.memory_by_process
+        ours: set[int] = set()
         if self._knows_ours:
             ours = {
                 pid
-                for pid in {*sample.memory_by_process, *(sample.utilisation_by_process or ())}
+                for pid in {*(held or ()), *(sample.utilisation_by_process or ())}
                 if any(nvml.belongs_to_run(pid, folder) for folder in self._ours)
             }
-            others = set(sample.memory_by_process) - ours
-        elif when == "before":
-            ours, others = set(), set(sample.memory_by_process)
-        else:
-            ours = set()
-        memory = None
-        if others is not None:
-            memory = sum(sample.memory_by_process[pid] or 0 for pid in others)
+        others = memory = None
+        if held is not None and (self._knows_ours or when == "before"):
+            others = set(held) - ours
+            memory = sum(held[pid] or 0 for pid in others)
         used = None
         if self._knows_ours and sample.utilisation_by_process is not None:
             used = sum(v for pid, v in sample.utilisation_by_process.items() if pid not in ours)

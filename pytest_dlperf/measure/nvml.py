@@ -13,6 +13,16 @@ from typing import Any, Final
 
 #: The kernel's number of the first pid namespace (PROC_PID_INIT_INO): the driver counts there.
 _FIRST_PID_NAMESPACE: Final = 0xEFFFFFFC
+#: The module has the newer names whatever the driver has: before R510, and before R535, only the
+#: older ones answer.
+_PROCESSES: Final = (
+    "nvmlDeviceGetComputeRunningProcesses",
+    "nvmlDeviceGetComputeRunningProcesses_v2",
+)
+_REASONS: Final = (
+    "nvmlDeviceGetCurrentClocksEventReasons",
+    "nvmlDeviceGetCurrentClocksThrottleReasons",
+)
 INSTALL: Final = "pip install 'pytest-dlperf[gpu]'"
 
 
@@ -30,8 +40,8 @@ class GpuSample:
     clock_reasons: int | None
     #: Share of the last moments that any kernel ran, of any process.
     utilisation: float | None
-    #: Bytes held by each process.
-    memory_by_process: dict[int, int | None]
+    #: Bytes held by each process; None where the driver does not report them.
+    memory_by_process: dict[int, int | None] | None
     #: The largest share of the multiprocessors' time that each process had lately; None where
     #: the driver does not distinguish processes.
     utilisation_by_process: dict[int, float] | None
@@ -55,6 +65,8 @@ class Nvml:
         self._handles = [
             module.nvmlDeviceGetHandleByIndex(i) for i in range(module.nvmlDeviceGetCount())
         ]
+        # Now: a GPU that falls off the bus later answers nothing, and has its name still.
+        self._uuids = [self._uuid(handle) for handle in self._handles]
 
     def sample(self, since_s: float) -> list[GpuSample]:
         """Return every GPU now; what processes used is counted from ``since_s`` of the epoch."""
@@ -63,15 +75,16 @@ class Nvml:
 
     def processes(self) -> list[GpuProcesses]:
         """Return the processes that compute on every GPU now."""
-        ask = self._module.nvmlDeviceGetComputeRunningProcesses
-        found = []
-        for index, handle in enumerate(self._handles):
-            running = self._ask(ask, handle, empty=[])
-            memory = None if running is None else {p.pid: p.usedGpuMemory for p in running}
-            found.append(
-                GpuProcesses(index=index, uuid=self._uuid(handle), memory_by_process=memory)
+        return [
+            GpuProcesses(
+                index=index, uuid=self._uuids[index], memory_by_process=self._memory(handle)
             )
-        return found
+            for index, handle in enumerate(self._handles)
+        ]
+
+    def _memory(self, handle: Any) -> dict[int, int | None] | None:
+        running = self._first_of(_PROCESSES, handle, empty=[])
+        return None if running is None else {p.pid: p.usedGpuMemory for p in running}
 
     def _uuid(self, handle: Any) -> str:
         uuid = self._module.nvmlDeviceGetUUID(handle)
@@ -80,22 +93,17 @@ class Nvml:
     def _one(self, index: int, handle: Any, since_us: int) -> GpuSample:
         nvml = self._module
         used = self._ask(nvml.nvmlDeviceGetUtilizationRates, handle)
-        processes = self._ask(nvml.nvmlDeviceGetComputeRunningProcesses, handle)
-        # Named throttle reasons by versions before 12.
-        reasons = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None) or (
-            nvml.nvmlDeviceGetCurrentClocksThrottleReasons
-        )
         return GpuSample(
             index=index,
-            uuid=self._uuid(handle),
+            uuid=self._uuids[index],
             sm_clock_mhz=self._ask(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM),
             max_sm_clock_mhz=self._ask(nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM),
             temperature_c=self._ask(
                 nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU
             ),
-            clock_reasons=self._ask(reasons, handle),
+            clock_reasons=self._first_of(_REASONS, handle),
             utilisation=None if used is None else used.gpu / 100,
-            memory_by_process={p.pid: p.usedGpuMemory for p in processes or ()},
+            memory_by_process=self._memory(handle),
             utilisation_by_process=self._by_process(handle, since_us),
         )
 
@@ -108,6 +116,20 @@ class Nvml:
         for one in samples:
             found[one.pid] = max(found.get(one.pid, 0.0), one.smUtil / 100)
         return found
+
+    def _first_of(self, names: tuple[str, ...], handle: Any, empty: Any = None) -> Any:
+        """Return the answer of the first function that both module and driver have."""
+        for name in names:
+            ask = getattr(self._module, name, None)
+            if ask is None:
+                continue
+            try:
+                return ask(handle)
+            except self._module.NVMLError as error:
+                if error.value == self._module.NVML_ERROR_FUNCTION_NOT_FOUND:
+                    continue
+                return empty if error.value == self._module.NVML_ERROR_NOT_FOUND else None
+        return None
 
     def _ask(self, function: Callable[..., Any], *arguments: Any, empty: Any = None) -> Any:
         """Return an answer; None where this GPU, its driver or its partition has none.

@@ -15,6 +15,8 @@ NVML_TEMPERATURE_GPU = 0
 NVML_ERROR_NOT_SUPPORTED = 3
 NVML_ERROR_NOT_FOUND = 6
 NVML_ERROR_DRIVER_NOT_LOADED = 9
+NVML_ERROR_FUNCTION_NOT_FOUND = 13
+NVML_ERROR_GPU_IS_LOST = 15
 
 
 class NVMLError(Exception):
@@ -23,7 +25,11 @@ class NVMLError(Exception):
         self.value = value
 
     def __str__(self):
-        return {9: "Driver Not Loaded", 3: "Not Supported", 6: "Not Found"}[self.value]
+        names = {
+            3: "Not Supported", 6: "Not Found", 9: "Driver Not Loaded", 13: "Function Not Found",
+            15: "GPU is lost",
+        }  # fmt: skip
+        return names[self.value]
 
 
 def _gpus():
@@ -32,6 +38,8 @@ def _gpus():
 
 def _field(handle, name):
     gpu = _gpus()[handle]
+    if gpu.get("lost"):
+        raise NVMLError(NVML_ERROR_GPU_IS_LOST)
     if name not in gpu:
         raise NVMLError(NVML_ERROR_NOT_SUPPORTED)
     return gpu[name]
@@ -51,7 +59,13 @@ def nvmlDeviceGetHandleByIndex(index):
 
 
 def nvmlDeviceGetUUID(handle):
-    return _gpus()[handle]["uuid"]
+    return _field(handle, "uuid")
+
+
+def _newer(handle):
+    """Raise for a driver that lacks the newer function: the module has its name all the same."""
+    if _gpus()[handle].get("old_driver"):
+        raise NVMLError(NVML_ERROR_FUNCTION_NOT_FOUND)
 
 
 def nvmlDeviceGetUtilizationRates(handle):
@@ -59,6 +73,11 @@ def nvmlDeviceGetUtilizationRates(handle):
 
 
 def nvmlDeviceGetComputeRunningProcesses(handle):
+    _newer(handle)
+    return nvmlDeviceGetComputeRunningProcesses_v2(handle)
+
+
+def nvmlDeviceGetComputeRunningProcesses_v2(handle):
     return [
         SimpleNamespace(pid=pid, usedGpuMemory=size) for pid, size in _field(handle, "processes")
     ]
@@ -79,6 +98,11 @@ def nvmlDeviceGetClockInfo(handle, kind):
 def nvmlDeviceGetMaxClockInfo(handle, kind):
     assert kind == NVML_CLOCK_SM
     return _field(handle, "max_clock")
+
+
+def nvmlDeviceGetCurrentClocksEventReasons(handle):
+    _newer(handle)
+    return nvmlDeviceGetCurrentClocksThrottleReasons(handle)
 
 
 def nvmlDeviceGetCurrentClocksThrottleReasons(handle):

@@ -62,6 +62,11 @@ class Watched:
             watch.tick(self.folder)
         return summarise(CASE, self.run)[0]
 
+    def lines(self) -> list[dict[str, Any]]:
+        """Return what the watch wrote, sample by sample."""
+        text = (self.folder / gpu_watch.FILE).read_text(encoding="utf-8")
+        return [json.loads(line) for line in text.splitlines()]
+
 
 @pytest.fixture
 def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
@@ -102,6 +107,29 @@ def test_a_throttled_gpu_disturbs(watched: Watched, reasons: int, name: str):
     assert found.disturbed == (
         f"GPU 0 was throttled by {name} in 50% of the samples (90 °C, SM clock 1450 of 2000 MHz)"
     )
+
+
+def test_an_old_driver_is_asked_by_the_older_names(watched: Watched):
+    """V100s under R450 and R470: the module has newer functions, the driver does not."""
+    slow = gpu(old_driver=True, reasons=0x08, clock=1000)
+    found = watched.summary(gpu(old_driver=True, processes=[[4242, GIB]]), slow)
+    assert "GPU 0 was throttled by hardware slowdown" in found.disturbed
+    assert found.extras["gpu_others_memory_bytes"] == GIB
+
+
+def test_processes_that_the_driver_does_not_report_are_not_none_at_all(watched: Watched):
+    unknown = gpu()
+    del unknown[0]["processes"]
+    found = watched.summary(unknown, unknown)
+    assert "gpu_others_memory_bytes" not in found.extras
+    assert [line["others"] for line in watched.lines()] == [None, None]
+
+
+def test_a_gpu_that_falls_off_the_bus_ends_no_session(watched: Watched):
+    found = watched.summary(gpu(), gpu(clock=1500), gpu(lost=True))
+    assert found.extras["gpu_sm_clock_mhz"] == 1500
+    last = watched.lines()[-1]
+    assert (last["uuid"], last["sm_clock_mhz"], last["temperature_c"]) == (UUID, None, None)
 
 
 def test_another_process_disturbs_where_process_ids_are_ours_to_compare(
