@@ -16,7 +16,7 @@ from pytest_dlperf.core.case import (
     Case,
     Protocol,
 )
-from pytest_dlperf.launch.plan import LAUNCHERS
+from pytest_dlperf.launch.launchers import LAUNCHERS
 
 
 def _words(words: object) -> str:

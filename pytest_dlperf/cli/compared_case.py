@@ -25,7 +25,7 @@ from pytest_dlperf.flow.hosts import Hosts
 from pytest_dlperf.flow.stored import Stored
 from pytest_dlperf.launch.arms.make import Arms
 from pytest_dlperf.launch.arms.worktree import Preparation
-from pytest_dlperf.launch.plan import LAUNCHERS
+from pytest_dlperf.launch.launchers import LAUNCHERS
 from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.measure.devices import detect
 from pytest_dlperf.measure.logs import registry

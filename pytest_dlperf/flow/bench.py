@@ -20,9 +20,8 @@ from pytest_dlperf.flow.hosts import Hosts
 from pytest_dlperf.flow.stored import Stored
 from pytest_dlperf.flow.watcher import Watcher
 from pytest_dlperf.launch.arms.make import Arms
-from pytest_dlperf.launch.base import Target
-from pytest_dlperf.launch.program import brings_own_interpreter
-from pytest_dlperf.launch.programs import check_program
+from pytest_dlperf.launch.base import Target, brings_own_interpreter
+from pytest_dlperf.launch.launchers import check_program
 from pytest_dlperf.store.history.session_runs import SessionRuns
 
 if TYPE_CHECKING:

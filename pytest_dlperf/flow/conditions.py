@@ -10,7 +10,7 @@ from pytest_dlperf.core.errors import CaseError, NotRunError
 from pytest_dlperf.core.measurement import Conditions
 from pytest_dlperf.core.wire_records import ProbeAnswer, RunFacts
 from pytest_dlperf.launch.base import Target
-from pytest_dlperf.launch.plan import launcher_name
+from pytest_dlperf.launch.launchers import launcher_name
 
 
 def conditions_of(

@@ -18,9 +18,8 @@ from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.hosts import Host, hosts_of
 from pytest_dlperf.flow.target_report import TargetReport, printed_report
 from pytest_dlperf.launch.base import Target
-from pytest_dlperf.launch.plan import launcher_name
+from pytest_dlperf.launch.launchers import program_of
 from pytest_dlperf.launch.process.lease import host_lease
-from pytest_dlperf.launch.programs import PROGRAMS
 from pytest_dlperf.launch.remote.ask import ask
 from pytest_dlperf.launch.remote.keepers import Leases, keep
 from pytest_dlperf.launch.remote.transport import Transport, is_this_host
@@ -64,8 +63,7 @@ class Nodes:
         They are asked once a session. Clocks that differ give a warning.
         """
         hosts, files = self.hosts_of(case), code_of(case, target)
-        name = launcher_name(case)
-        programs = [name] if name in PROGRAMS else []
+        programs = [name] if (name := program_of(case)) else []
         check_agreement(case, hosts, self.reports(hosts, files, programs), mixed=self.pinned)
 
     def reports(

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final
 
 from pytest_dlperf.core.arm import Reported, Tree
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.hosts import Host
 from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.core.wire import RankArguments
-from pytest_dlperf.launch.program import program_command
 from pytest_dlperf.launch.remote.transport import Transport
 from pytest_dlperf.launch.remote.travelling import with_travelling
+
+#: Words of a program that stand for the interpreter of the ranks.
+_PYTHON: Final = frozenset({"python", "python3"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,25 +66,42 @@ class Target:
         return self.shared_records / workdir.name if self.shared_records else workdir
 
 
-class Launcher(Protocol):
+class Launcher(ABC):
     """Turns a case into a command. Starts nothing."""
 
+    #: What installs the program of the launcher's name; empty where there is no such program.
+    installed_by: ClassVar[str] = ""
     #: Whether it is started once, on the first of several nodes; else once on each.
-    starts_all_nodes: ClassVar[bool]
+    starts_all_nodes: ClassVar[bool] = False
     #: Name of the launcher's log folder, if it must not outlive the run; else empty.
-    private_logs: ClassVar[str]
+    private_logs: ClassVar[str] = ""
     #: Glob of single ranks' logs in the run's folder; else empty.
-    rank_logs: ClassVar[str]
+    rank_logs: ClassVar[str] = ""
     #: Variables in which the launcher gives a rank its number, its number on the node, the count.
-    place_variables: ClassVar[tuple[str, str, str]]
+    place_variables: ClassVar[tuple[str, str, str]] = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 
+    @abstractmethod
     def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
         """Return the command that runs the worker on every rank of ``case``."""
-        ...
 
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
-        """Return what the launcher needs in the environment."""
-        ...
+        """Return what the launcher needs in the environment; nothing unless it says otherwise."""
+        return {}
+
+
+def program_command(case: Case, target: Target) -> tuple[str, ...]:
+    """Return the command of a user's program; a bare ``python`` is the target's interpreter."""
+    first, *rest = case.command_line
+    return (target.python if first in _PYTHON else first, *rest)
+
+
+def brings_own_interpreter(case: Case) -> bool:
+    """Return whether ``case`` starts without a framework of this environment."""
+    return (
+        bool(case.command)
+        and case.command[0] not in _PYTHON
+        and (case.launcher == "none" or case.world_size == 1)
+    )
 
 
 def rank_command(

@@ -3,53 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
-from pytest_dlperf.core.case import NO_FRAMEWORK, Case
-from pytest_dlperf.core.errors import UsageError, lookup
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.run import LaunchPlan
+from pytest_dlperf.core.wire import MARK_VARIABLE, MarkSettings
 from pytest_dlperf.launch.arms.apply import arm_env, inherited_path
-from pytest_dlperf.launch.base import Launcher, Target, behind, join_timeout_s
-from pytest_dlperf.launch.launchers.horovodrun import HorovodrunLauncher
-from pytest_dlperf.launch.launchers.local import LocalLauncher
-from pytest_dlperf.launch.launchers.mpirun import MpirunLauncher
-from pytest_dlperf.launch.launchers.paddle_launch import PaddleLauncher
-from pytest_dlperf.launch.launchers.tf_multiworker import TfMultiworkerLauncher
-from pytest_dlperf.launch.launchers.torchrun import TorchrunLauncher
+from pytest_dlperf.launch.base import Target, behind, join_timeout_s
+from pytest_dlperf.launch.launchers import launcher_name, launcher_of
 from pytest_dlperf.launch.node_part import fill_in
 from pytest_dlperf.launch.process.orphans import RUN_VARIABLE
-from pytest_dlperf.launch.program import NoLauncher, program_env
 from pytest_dlperf.launch.remote.over_hosts import RemoteHosts, over_hosts
 from pytest_dlperf.launch.remote.travelling import environment_files, tuning
-
-#: Every built-in launcher, by the name in ``Case.launcher``.
-LAUNCHERS: Final[Mapping[str, type[Launcher]]] = {
-    "horovodrun": HorovodrunLauncher,
-    "local": LocalLauncher,
-    "mpirun": MpirunLauncher,
-    "none": NoLauncher,
-    "tf-multiworker": TfMultiworkerLauncher,
-    "torchrun": TorchrunLauncher,
-    "paddle.distributed.launch": PaddleLauncher,
-}
-#: Default launcher of each framework, for cases with the launcher ``auto``.
-DEFAULT_LAUNCHERS: Final = {
-    "torch": "torchrun",
-    "paddle": "paddle.distributed.launch",
-    "tensorflow": "horovodrun",
-    NO_FRAMEWORK: "none",
-}
-
-
-def launcher_name(case: Case) -> str:
-    """Return the launcher of ``case``: its own, or the framework's; ``local`` for one rank."""
-    if case.launcher != "auto":
-        return case.launcher
-    if case.world_size == 1:
-        return "local"
-    return lookup("framework with a launcher", case.framework, DEFAULT_LAUNCHERS)
 
 
 def _compile_caches(case: Case, workdir: Path) -> dict[str, str]:
@@ -65,14 +30,35 @@ def _compile_caches(case: Case, workdir: Path) -> dict[str, str]:
     return {n: str(folder / sub) for n, sub in caches.items() if n not in os.environ}
 
 
+def _program_env(
+    case: Case, target: Target, workdir: Path, place_variables: tuple[str, str, str]
+) -> dict[str, str]:
+    """Return the variables for marks in the program, and those of the devices it may use."""
+    if not case.command:
+        return {}
+    mark = MarkSettings(
+        records=str(target.records(workdir)),
+        iterations=case.protocol.iterations,
+        warmup=case.protocol.warmup,
+        work=case.rank_work,
+        world_size=case.world_size,
+        place=place_variables,
+        framework=case.framework,
+        unit=case.unit,
+        is_work_declared=case.work is not None,
+    )
+    found = {MARK_VARIABLE: mark.to_json()}
+    if case.layout.device == "gpu":
+        # A program that takes every GPU it sees must see those of its layout only.
+        outer = os.environ.get("CUDA_VISIBLE_DEVICES")
+        visible = outer.split(",") if outer else [str(i) for i in range(1024)]
+        found["CUDA_VISIBLE_DEVICES"] = ",".join(visible[: case.layout.devices_per_node])
+    return found
+
+
 def make_plan(case: Case, target: Target, workdir: Path) -> LaunchPlan:
-    """Return the plan of one run of ``case`` in ``workdir``; raises ``UsageError``."""
-    launcher = lookup("launcher", launcher_name(case), LAUNCHERS)()
-    if launcher_name(case) == "none" and not case.command:
-        raise UsageError(
-            f"{case.id}: launcher None is for a command that starts its ranks itself; a workload "
-            "needs a launcher"
-        )
+    """Return the plan of one run of ``case`` in ``workdir``; raise ``UsageError``."""
+    launcher = launcher_of(case)
     argv = launcher.argv(case, target, workdir)
     env = {
         "OMP_NUM_THREADS": str(target.threads_per_rank),
@@ -81,7 +67,7 @@ def make_plan(case: Case, target: Target, workdir: Path) -> LaunchPlan:
         RUN_VARIABLE: str(workdir),
         **_compile_caches(case, workdir),
         **launcher.env(case, target, workdir),
-        **program_env(case, target, workdir, launcher.place_variables),
+        **_program_env(case, target, workdir, launcher.place_variables),
         **arm_env(target),
     }
     if target.hosts:

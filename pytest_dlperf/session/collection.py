@@ -15,7 +15,7 @@ from pytest_dlperf.cases.selection import Machine, Selected, Wish, fits, select,
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import DlperfError, UsageError
 from pytest_dlperf.core.id_words import is_number, parameter_words
-from pytest_dlperf.launch.plan import LAUNCHERS
+from pytest_dlperf.launch.launchers import LAUNCHERS
 from pytest_dlperf.measure.logs import registry as log_formats
 from pytest_dlperf.session.pytest_private import is_matched
 from pytest_dlperf.session.settings import Settings

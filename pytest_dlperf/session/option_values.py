@@ -114,13 +114,17 @@ class Given:
     """What was given on the command line: each option parsed as its entry in the table says."""
 
     def __init__(self, get: Get) -> None:
+        """Raise ``UsageError`` for options that exclude each other, and values of another kind."""
         self._get = get
-        self._options = {option.name: option for option in OPTIONS}
         self._check_exclusions()
+        self._values = {option.name: self._parsed(option) for option in OPTIONS}
 
     def __call__(self, name: str) -> Any:
-        """Return the value of an option, None without one; raise ``UsageError`` for another."""
-        option, value = self._options[name], self._get(name)
+        """Return the value of an option; None where it was not given and has no default."""
+        return self._values[name]
+
+    def _parsed(self, option: Option) -> Any:
+        value = self._get(option.name)
         if value is None or option.metavar == FLAG:
             return value
         parse: Callable[[str, Option], Any] = globals()[option.parse]
@@ -129,10 +133,11 @@ class Given:
         return parse(value, option)
 
     def _check_exclusions(self) -> None:
+        shown = {option.name: option.shown for option in OPTIONS}
         for option in OPTIONS:
             for other, why in option.excludes.items():
                 if self._is_given(option.name) and self._is_given(other):
-                    both = f"{option.shown} and {self._options[other].shown}"
+                    both = f"{option.shown} and {shown[other]}"
                     raise UsageError(f"{both}: {why}")
 
     def _is_given(self, name: str) -> bool:

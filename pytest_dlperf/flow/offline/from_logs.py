@@ -25,40 +25,8 @@ from pytest_dlperf.measure.logs.extract import LogResult, extract
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from pytest_dlperf.measure.logs.path_words import Place
 from pytest_dlperf.measure.logs.problems import LOSS_LOST, MISMATCHES
-from pytest_dlperf.measure.logs.registry import SAMPLES, sniff
+from pytest_dlperf.measure.logs.registry import SAMPLES, formats, sniff
 
-#: Framework that writes a format; formats of several frameworks are left out.
-_FRAMEWORKS: Final = {
-    "deepspeed": "torch",
-    "deepspeed2021": "torch",
-    "huggingface": "torch",
-    "imagenet": "torch",
-    "lightning": "torch",
-    "megatron": "torch",
-    "mmcv-json": "torch",
-    "mmseg": "torch",
-    "ngc-mxnet": "mxnet",
-    "ngc-nvlog": "tensorflow",
-    "ngc-pytorch": "torch",
-    "ngc-pytorch-bert": "torch",
-    "ngc-tensorflow": "tensorflow",
-    "ngc-tensorflow-bert": "tensorflow",
-    "ngc-transformer": "torch",
-    "paddleclas": "paddle",
-    "paddleclas2020": "paddle",
-    "paddleclas2021": "paddle",
-    "paddlenlp-bert": "paddle",
-    "paddlenlp-trainer": "paddle",
-    "paddlenlp-transformer": "paddle",
-    "paddleseg": "paddle",
-    "paddlevideo": "paddle",
-    "plsc": "paddle",
-    "plsc2022": "paddle",
-    "tf2-timehistory": "tensorflow",
-    "torchtitan": "torch",
-    "torchvision": "torch",
-    "tsm": "torch",
-}
 #: Problems for which a log is refused: another training than the case, or a lost loss.
 _REFUSED: Final = MISMATCHES | {LOSS_LOST}
 #: Files of this package's run folders that are not training logs.
@@ -190,7 +158,8 @@ def _is_laid_out(path: Path, case: Case) -> bool:
 
 def framework_of(name: str | None) -> str | None:
     """Return the framework that writes the format ``name``; None if several do."""
-    return _FRAMEWORKS.get(name or "")
+    fmt = formats().get(name or "")
+    return None if fmt is None else fmt.framework
 
 
 def _check(case: Case, result: LogResult) -> None:

@@ -6,15 +6,17 @@ from pathlib import Path
 from typing import ClassVar
 
 from pytest_dlperf.core.case import Case
-from pytest_dlperf.launch.base import Target, program_beside, rank_command
+from pytest_dlperf.launch.base import Launcher, Target, program_beside, rank_command
 
 
-class HorovodrunLauncher:
+class HorovodrunLauncher(Launcher):
     """Starts ranks with horovodrun (https://horovod.readthedocs.io/en/stable/running.html)."""
 
+    installed_by: ClassVar = (
+        "the package horovod brings it: HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITH_GLOO=1 "
+        "pip install --no-build-isolation horovod (docs/tensorflow.md)"
+    )
     starts_all_nodes: ClassVar = True
-    private_logs: ClassVar = ""
-    rank_logs: ClassVar = ""
     place_variables: ClassVar = ("HOROVOD_RANK", "HOROVOD_LOCAL_RANK", "HOROVOD_SIZE")
 
     def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:

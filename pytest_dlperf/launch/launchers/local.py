@@ -1,4 +1,4 @@
-"""Launcher ``local``: one rank as a plain Python process."""
+"""The launchers without a program: one rank alone, and a program that starts its ranks itself."""
 
 from __future__ import annotations
 
@@ -7,16 +7,11 @@ from typing import ClassVar
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.launch.base import Target, rank_command
+from pytest_dlperf.launch.base import Launcher, Target, program_command, rank_command
 
 
-class LocalLauncher:
-    """Starts the worker itself."""
-
-    starts_all_nodes: ClassVar = False
-    private_logs: ClassVar = ""
-    rank_logs: ClassVar = ""
-    place_variables: ClassVar = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
+class LocalLauncher(Launcher):
+    """``local``: starts the one rank itself."""
 
     def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
         """Return the worker's command."""
@@ -34,3 +29,18 @@ class LocalLauncher:
         for other ranks.
         """
         return {} if case.command else {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
+
+
+class NoLauncher(Launcher):
+    """``none``: starts a program that starts its ranks itself (accelerate, deepspeed, spawn)."""
+
+    starts_all_nodes: ClassVar = True
+
+    def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
+        """Return the program's command; raise ``UsageError`` for a workload, which has none."""
+        if not case.command:
+            raise UsageError(
+                f"{case.id}: launcher None is for a command that starts its ranks itself; a "
+                "workload needs a launcher"
+            )
+        return program_command(case, target)

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.wire import MARK_VARIABLE
-from pytest_dlperf.launch.base import Target, program_beside, rank_command
+from pytest_dlperf.launch.base import Launcher, Target, program_beside, rank_command
 
 _LIBRARIES: Final = "LD_LIBRARY_PATH"
 #: What ranks on other hosts need of the plan's environment, and of the user's.
@@ -24,12 +24,14 @@ _FORWARDED: Final = (
 _MEETING: Final = ("MASTER_ADDR", "MASTER_PORT")
 
 
-class MpirunLauncher:
+class MpirunLauncher(Launcher):
     """Starts ranks with mpirun (https://horovod.readthedocs.io/en/stable/mpi.html)."""
 
+    installed_by: ClassVar = (
+        "Open MPI brings it: apt-get install openmpi-bin on Debian, and a Horovod that was "
+        "built with it"
+    )
     starts_all_nodes: ClassVar = True
-    private_logs: ClassVar = ""
-    rank_logs: ClassVar = ""
     place_variables: ClassVar = (
         "OMPI_COMM_WORLD_RANK",
         "OMPI_COMM_WORLD_LOCAL_RANK",

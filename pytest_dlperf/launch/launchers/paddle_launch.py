@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from pytest_dlperf.core.case import Case
-from pytest_dlperf.launch.base import Target, collective_timeout_s, rank_command
+from pytest_dlperf.launch.base import Launcher, Target, collective_timeout_s, rank_command
 
 
-class PaddleLauncher:
+class PaddleLauncher(Launcher):
     """Starts ranks with ``python -m paddle.distributed.launch``.
 
     Never with ``--devices``: its values are entries of CUDA_VISIBLE_DEVICES, which differ by node,
@@ -18,7 +18,6 @@ class PaddleLauncher:
     Paddle's CPU build before a rank starts.
     """
 
-    starts_all_nodes: ClassVar = False
     private_logs: ClassVar = "paddle-logs"
     rank_logs: ClassVar = "workerlog.*"
     place_variables: ClassVar = (

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.launch.base import Target, rank_command
+from pytest_dlperf.launch.base import Launcher, Target, rank_command
 
 
-class TfMultiworkerLauncher:
+class TfMultiworkerLauncher(Launcher):
     """Starts one process a rank with TF_CONFIG, on one node."""
-
-    starts_all_nodes: ClassVar = False
-    private_logs: ClassVar = ""
-    rank_logs: ClassVar = ""
-    place_variables: ClassVar = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 
     def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
         """Return the command of ``pytest_dlperf.worker.tf_multiworker``."""
@@ -33,7 +27,3 @@ class TfMultiworkerLauncher:
             "--",
             *rank_command(case, target, workdir, self.place_variables),
         )
-
-    def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
-        """Return nothing: the program sets the environment of each rank."""
-        return {}

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.launch.base import (
+    Launcher,
     Target,
     find_program,
     join_timeout_s,
@@ -15,13 +16,11 @@ from pytest_dlperf.launch.base import (
 )
 
 
-class TorchrunLauncher:
+class TorchrunLauncher(Launcher):
     """Starts ranks with torchrun (https://docs.pytorch.org/docs/stable/elastic/run.html)."""
 
-    starts_all_nodes: ClassVar = False
-    private_logs: ClassVar = ""
+    installed_by: ClassVar = "the package torch brings it: pip install 'pytest-dlperf[torch]'"
     rank_logs: ClassVar = "torchrun/*/attempt_0/*/std*.log"
-    place_variables: ClassVar = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 
     def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
         """Return the command of one node; on several, each runs the same."""
@@ -61,10 +60,6 @@ class TorchrunLauncher:
             "--no-python",
             *rank_command(case, target, workdir, self.place_variables),
         )
-
-    def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
-        """Return nothing: torchrun itself gives ranks their places."""
-        return {}
 
 
 def _torchrun(target: Target) -> tuple[str, ...]:

@@ -62,6 +62,8 @@ class Format:
     anchors: tuple[bytes, ...]
     #: Gets a plain line with an anchor; returns None if it is not a record.
     parse: Callable[[bytes], LogRecord | None]
+    #: The framework whose programs alone write it: the logs of a case of another one are refused.
+    framework: str | None = None
     #: Set if the places of a line's digits decide whether it is a record and which number is
     #: which, and never the digits themselves: then lines of one shape are read by columns.
     by_shape: bool = False

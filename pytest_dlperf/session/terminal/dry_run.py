@@ -17,7 +17,8 @@ from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.hosts import hosts_of
 from pytest_dlperf.flow.scheduled import Jobs, Planned
 from pytest_dlperf.launch.base import Target
-from pytest_dlperf.launch.plan import launcher_name, make_plan
+from pytest_dlperf.launch.launchers import launcher_name
+from pytest_dlperf.launch.plan import make_plan
 from pytest_dlperf.launch.remote.over_hosts import commands_on
 from pytest_dlperf.launch.remote.travelling import tuning_names
 from pytest_dlperf.launch.schedulers.kubernetes import PodRequest, manifest, yaml_text

@@ -27,6 +27,7 @@ FORMATS: Final = built_in(
     # 2019 it printed ``BenchmarkMetric: {'global step':100, …}`` with the end of the window alone.
     Format(
         name="tf2-timehistory",
+        framework="tensorflow",
         scope="global",
         averaging="window",
         unit="images",
@@ -41,6 +42,7 @@ FORMATS: Final = built_in(
     # batch, and ``--batch-size`` counts it. The mean in brackets is used, as there.
     Format(
         name="tsm",
+        framework="torch",
         scope="process",
         averaging="running",
         resolution=0.001,
@@ -63,6 +65,7 @@ FORMATS: Final = built_in(
     # waiting. Every process counts its own share of the batch; ``-b`` is that of the node.
     Format(
         name="imagenet",
+        framework="torch",
         scope="process",
         averaging="running",
         resolution=0.001,
@@ -85,6 +88,7 @@ FORMATS: Final = built_in(
     # not used. A test's lines begin with ``Test:``.
     Format(
         name="torchvision",
+        framework="torch",
         scope="process",
         averaging="window",
         unit="images",
@@ -104,6 +108,7 @@ FORMATS: Final = built_in(
     # with ``validate step:``.
     Format(
         name="torchtitan",
+        framework="torch",
         scope="device",
         averaging="window",
         unit="tokens",

@@ -16,6 +16,7 @@ FORMATS: Final = built_in(
     # PyTorch ResNet-50: ``image_classification/logger.py``, as in ``raport.json`` too.
     Format(
         name="ngc-pytorch",
+        framework="torch",
         scope="global",
         averaging="iteration",
         unit="images",
@@ -28,6 +29,7 @@ FORMATS: Final = built_in(
     # ``Epoch[0] Batch [20]`` of MXNet's own Speedometer is of one process, and is not read.
     Format(
         name="ngc-mxnet",
+        framework="mxnet",
         scope="global",
         averaging="window",
         unit="images",
@@ -44,6 +46,7 @@ FORMATS: Final = built_in(
     # its warm-up and are not printed.
     Format(
         name="ngc-tensorflow",
+        framework="tensorflow",
         scope="global",
         averaging="window",
         unit="images",
@@ -59,6 +62,7 @@ FORMATS: Final = built_in(
     # one line and its rate on the next; iterations that warm up are not printed.
     Format(
         name="ngc-nvlog",
+        framework="tensorflow",
         scope="global",
         averaging="window",
         unit="images",
@@ -72,6 +76,7 @@ FORMATS: Final = built_in(
     # scaler skips updates; the work is done all the same.
     Format(
         name="ngc-tensorflow-bert",
+        framework="tensorflow",
         scope="global",
         averaging="iteration",
         unit="sequences",
@@ -89,6 +94,7 @@ FORMATS: Final = built_in(
     # taken out, so no throughput is given. MLPerf's fork prints it in a dict.
     Format(
         name="ngc-pytorch-bert",
+        framework="torch",
         scope="global",
         averaging="whole",
         unit="sequences",
@@ -105,6 +111,7 @@ FORMATS: Final = built_in(
     # PyTorch Transformer (a fork of fairseq): ``train.py`` through DLLogger's text output.
     Format(
         name="ngc-transformer",
+        framework="torch",
         scope="global",
         averaging="window",
         unit="tokens",

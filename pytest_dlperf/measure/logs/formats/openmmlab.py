@@ -67,6 +67,7 @@ FORMATS: Final = built_in(
     # mmcv ``data_time`` is all since the iteration before, an evaluation too.
     Format(
         name="mmseg",
+        framework="torch",
         scope="process",
         averaging="window",
         unit="images",
@@ -79,6 +80,7 @@ FORMATS: Final = built_in(
     # ``scalars.json`` of ``mmengine/visualization`` adds ``step``, which runs on.
     Format(
         name="mmcv-json",
+        framework="torch",
         scope="process",
         averaging="window",
         unit="images",

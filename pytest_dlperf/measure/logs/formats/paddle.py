@@ -51,6 +51,7 @@ FORMATS: Final = built_in(
     # whole epoch. PLSC of 2022 prints lines of the same kind that mean something else.
     Format(
         name="paddleclas",
+        framework="paddle",
         scope="device",
         averaging="running",
         running_since=5,
@@ -75,6 +76,7 @@ FORMATS: Final = built_in(
     # PaddleClas of 2020: ``tools/static/program.py``; every step, a running mean as in 2021.
     Format(
         name="paddleclas2020",
+        framework="paddle",
         scope="device",
         averaging="running",
         unit="images",
@@ -86,6 +88,7 @@ FORMATS: Final = built_in(
     # meters are set back when step 10 of an epoch begins, later at step 5.
     Format(
         name="paddleclas2021",
+        framework="paddle",
         scope="device",
         averaging="running",
         running_since=10,
@@ -104,6 +107,7 @@ FORMATS: Final = built_in(
     # Until January 2021 it printed ``iter=5/100`` and no ``ips``.
     Format(
         name="paddleseg",
+        framework="paddle",
         scope="device",
         averaging="window",
         unit="images",
@@ -125,6 +129,7 @@ FORMATS: Final = built_in(
     # epoch`` lines are means of the whole epoch, warm-up and all.
     Format(
         name="paddlevideo",
+        framework="paddle",
         scope="device",
         averaging="iteration",
         unit="clips",
@@ -145,6 +150,7 @@ FORMATS: Final = built_in(
     # the last, but their ``tokens/s`` are of one device or of all by the version.
     Format(
         name="paddlenlp-bert",
+        framework="paddle",
         scope="device",
         averaging="window",
         unit="sequences",
@@ -165,6 +171,7 @@ FORMATS: Final = built_in(
     # the first window starts.
     Format(
         name="paddlenlp-transformer",
+        framework="paddle",
         scope="device",
         averaging="window",
         unit="tokens",
@@ -184,6 +191,7 @@ FORMATS: Final = built_in(
     # versions of 2022, and is not used.
     Format(
         name="paddlenlp-trainer",
+        framework="paddle",
         scope="process",
         averaging="window",
         unit="sequences",
@@ -196,6 +204,7 @@ FORMATS: Final = built_in(
     # the executor (not the wait for data), and every rank prints it.
     Format(
         name="plsc",
+        framework="paddle",
         scope="global",
         averaging="window",
         unit="images",
@@ -230,6 +239,7 @@ FORMATS: Final = built_in(
     # every print.
     Format(
         name="plsc2022",
+        framework="paddle",
         scope="global",
         averaging="window",
         unit="images",

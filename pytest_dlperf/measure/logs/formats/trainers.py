@@ -150,6 +150,7 @@ FORMATS: Final = built_in(
     # but the samples a second of all devices.
     Format(
         name="megatron",
+        framework="torch",
         scope="global",
         averaging="window",
         unit="sequences",
@@ -163,6 +164,7 @@ FORMATS: Final = built_in(
     # second step and is not used.
     Format(
         name="deepspeed",
+        framework="torch",
         scope="global",
         averaging="iteration",
         unit="samples",
@@ -182,6 +184,7 @@ FORMATS: Final = built_in(
     # not: without an epoch such a log counts as several runs, and has no throughput.
     Format(
         name="deepspeed2021",
+        framework="torch",
         scope="global",
         averaging="running",
         running_since=3,
@@ -200,6 +203,7 @@ FORMATS: Final = built_in(
     # Evaluation has another bar. Rates are printed once, of the whole run, warm-up and all.
     Format(
         name="huggingface",
+        framework="torch",
         scope="process",
         averaging="running",
         running_since=1,
@@ -224,6 +228,7 @@ FORMATS: Final = built_in(
     # on while validation does, so nothing of an epoch counts after that.
     Format(
         name="lightning",
+        framework="torch",
         scope="process",
         averaging="running",
         running_since=1,

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.cases.marker import expand
+from pytest_dlperf.core.case import FRAMEWORKS, Case
 from pytest_dlperf.core.errors import NotRunError
-from pytest_dlperf.launch.programs import check_program
+from pytest_dlperf.launch.base import Launcher
+from pytest_dlperf.launch.launchers import DEFAULT_LAUNCHERS, LAUNCHERS, check_program, launcher_of
 
 
 @pytest.fixture
@@ -18,11 +20,31 @@ def python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "env" / "python"
 
 
-def check(python: Path, launcher: str, layout: str = "1n2c") -> None:
+def case_of(launcher: str, layout: str = "1n2c", **keys: str) -> Case:
     [case] = expand(
-        suite="net", workload="m:build", batch_size_per_device=1, layout=layout, launcher=launcher
+        suite="net",
+        workload="m:build",
+        batch_size_per_device=1,
+        layout=layout,
+        launcher=launcher,
+        **keys,
     )
-    check_program(case, str(python))
+    return case
+
+
+def check(python: Path, launcher: str, layout: str = "1n2c") -> None:
+    check_program(case_of(launcher, layout), str(python))
+
+
+@pytest.mark.parametrize("name", LAUNCHERS)
+def test_every_name_is_a_launcher(name: str):
+    assert isinstance(launcher_of(case_of(name)), Launcher)
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_every_framework_has_one(framework: str):
+    found = launcher_of(case_of("auto", framework=framework))
+    assert type(found) is type(launcher_of(case_of(DEFAULT_LAUNCHERS[framework])))
 
 
 @pytest.mark.parametrize(

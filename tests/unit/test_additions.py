@@ -1,0 +1,163 @@
+"""What CONTRIBUTING calls one line is one: each is added to a copy, which then has it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pytest_dlperf
+
+ROOT = Path(__file__).parents[2]
+LAUNCHER = """
+from __future__ import annotations
+
+from pytest_dlperf.launch.base import Launcher, rank_command
+
+
+class AddedLauncher(Launcher):
+    installed_by = "the package added brings it: pip install added"
+
+    def argv(self, case, target, workdir):
+        command = rank_command(case, target, workdir, self.place_variables)
+        return ("added", f"--ranks={case.world_size}", *command)
+"""
+FORMAT = """
+    Format(
+        name="added",
+        scope="device",
+        averaging="window",
+        unit="images",
+        anchors=(b"added:",),
+        parse=parser(Field(rb"\\bstep="), rate=Field(rb"\\bspeed=")),
+    ),
+"""
+CASES = """
+from pytest_dlperf import expand
+
+CASES = expand(suite="added", workload=f"{__package__}.torch_train:build", layout=["1n1c", "1n2c"],
+               batch_size_per_device=2, launcher="added")
+"""
+TEST = """
+import pytest
+
+from .cases import CASES
+
+
+@pytest.mark.dlperf(cases=CASES)
+def test_added(dlperf):
+    dlperf.run()
+"""
+REFERENCE = "from dlperf_reference import options; print(options.text())"
+#: By the first cell of a row of CONTRIBUTING's table: the file that it names, and the line there.
+LINES = {
+    "a launcher": (
+        "pytest_dlperf/launch/launchers/__init__.py",
+        "LAUNCHERS: Final = {",
+        '"added": "added:AddedLauncher",',
+    ),
+    "a log format": (
+        "pytest_dlperf/measure/logs/formats/examples.py",
+        "FORMATS: Final = built_in(",
+        FORMAT,
+    ),
+    "an option": (
+        "pytest_dlperf/session/options.py",
+        "OPTIONS: Final = (",
+        'Option("added", "N", "how often it is added (1)", parse="whole", '
+        'excludes={"list": "a list adds nothing"}),',
+    ),
+}
+#: New files, in the folder that the row names.
+FILES = {
+    "a launcher": ("pytest_dlperf/launch/launchers/", {"added.py": LAUNCHER}),
+    "a suite": (
+        "perf_tests/",
+        {"added/__init__.py": "", "added/cases.py": CASES, "added/test_added.py": TEST},
+    ),
+}
+
+
+def row(thing: str) -> str:
+    """Return the row of CONTRIBUTING's table that says where ``thing`` is added."""
+    lines = (ROOT / "CONTRIBUTING.md").read_text("utf-8").splitlines()
+    [found] = (line for line in lines if line.startswith(f"| {thing} |"))
+    return found
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the package and the suites, to which one of each was added."""
+    folder = tmp_path_factory.mktemp("copy")
+    left_out = shutil.ignore_patterns("suites", "vendor")
+    shutil.copytree(Path(pytest_dlperf.__file__).parent, folder / "pytest_dlperf", ignore=left_out)
+    shutil.copytree(ROOT / "perf_tests", folder / "perf_tests")
+    for thing, (name, after, line) in LINES.items():
+        assert name in row(thing) or f"{Path(name).parent}/" in row(thing)
+        path = folder / name
+        text = path.read_text("utf-8")
+        assert text.count(f"\n{after}\n") == 1
+        path.write_text(text.replace(f"\n{after}\n", f"\n{after}\n{line}\n"), "utf-8")
+    for thing, (below, files) in FILES.items():
+        assert below in row(thing)
+        for name, text in files.items():
+            (folder / below / name).parent.mkdir(exist_ok=True)
+            (folder / below / name).write_text(text, "utf-8")
+    return folder
+
+
+def run(copy: Path, *words: str) -> tuple[int, str]:
+    """Return the exit code and the output of Python with the copy."""
+    path = os.pathsep.join([str(copy), str(ROOT / "docs")])
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=copy,
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+def perf(copy: Path, *options: str) -> tuple[int, str]:
+    """Return the exit code and the output of pytest with the copy as its plugin."""
+    return run(
+        copy, "-m", "pytest", "-p", "pytest_dlperf.plugin", "-p", "no:cacheprovider", *options
+    )
+
+
+def test_a_suite_is_collected_and_a_launcher_makes_its_command(copy: Path):
+    code, text = perf(copy, "perf_tests", "-k", "added", "--cpus=2", "--dlperf-dry-run")
+    assert code == 0
+    assert "\nadded-torch-fp32-bs2-1n2c\n" in text
+    assert (
+        f"\n  added --ranks=2 {sys.executable} -m pytest_dlperf.worker --framework=torch" in text
+    )
+
+
+def test_a_log_of_a_format_is_read(copy: Path):
+    lines = (f"added: step={step} speed=40.0\n" for step in range(150))
+    (copy / "x_gpu1_bs4.log").write_text("".join(lines), "utf-8")
+    code, text = run(copy, "-m", "pytest_dlperf.cli", "extract", "--json", "x_gpu1_bs4.log")
+    [found] = json.loads(text)["logs"]
+    assert code == 0
+    assert (found["format"], round(found["throughput"], 6)) == ("added", 40.0)
+
+
+def test_an_option_is_shown_parsed_and_checked(copy: Path):
+    assert "--dlperf-added=N      how often it is added (1)" in perf(copy, "--help")[1]
+    assert "| `--dlperf-added=N` | how often it is added (1) |" in run(copy, "-c", REFERENCE)[1]
+    # Nothing reads it, and what cannot be meant is refused all the same.
+    refused = perf(copy, "perf_tests", "--dlperf-added=0")
+    assert "--dlperf-added=0: give a whole number, 1 or more" in refused[1]
+    both = perf(copy, "perf_tests", "--dlperf-added=2", "--dlperf-list")
+    assert "--dlperf-added and --dlperf-list: a list adds nothing" in both[1]
+    assert (refused[0], both[0]) == (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.USAGE_ERROR)
