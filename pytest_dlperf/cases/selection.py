@@ -84,8 +84,10 @@ def select(declared: Sequence[Case], wish: Wish, machine: Machine) -> tuple[Sele
                 known = found.get(selected.case.id)
                 if known is None or (known.left_out and not selected.left_out):
                     found[selected.case.id] = selected
-    order = {case.family: index for index, case in reversed(list(enumerate(declared)))}
-    return tuple(sorted(found.values(), key=lambda s: (order[s.case.family], s.case.world_size)))
+    order = {case.id_without_layout: index for index, case in reversed(list(enumerate(declared)))}
+    return tuple(
+        sorted(found.values(), key=lambda s: (order[s.case.id_without_layout], s.case.world_size))
+    )
 
 
 def fits(layout: Layout, machine: Machine) -> str:
@@ -170,11 +172,11 @@ def _select_group(
     ranks = _cpu_ranks_max(group, wish, machine)
     if counts is None:
         return _declared_layouts(of_kind, group, kind, machine, ranks)
-    families = {case.family: case for case in reversed(of_kind or list(group))}
+    without_layout = {case.id_without_layout: case for case in reversed(of_kind or list(group))}
     layouts = [layout_of(count, kind, machine) for count in counts]
     return [
         _asked(replace(case, layout=layout, cpu_ranks_max=ranks), machine)
-        for case in reversed(families.values())
+        for case in reversed(without_layout.values())
         for layout in layouts
     ]
 

@@ -48,13 +48,13 @@ def declared_cases(paths: Sequence[str]) -> dict[str, float | None]:
 def marker_tolerance(case_id: str, declared: Mapping[str, float | None]) -> float | None:
     """Return the tolerance that the marker of a case gives; None where it gives none.
 
-    ``--gpus`` replaces layouts, so a layout that no marker names has the tolerance of its family.
-    Raises ``LookupError`` where no test declares the case, or those of its family differ.
+    ``--gpus`` replaces layouts, so a layout that no marker names has the tolerance of the others.
+    Raises ``LookupError`` where no test declares the case in any layout, or those that do differ.
     """
     if case_id in declared:
         return declared[case_id]
-    family = _family(case_id)
-    found = {tolerance for other, tolerance in declared.items() if _family(other) == family}
+    name = _without_layout(case_id)
+    found = {tolerance for other, tolerance in declared.items() if _without_layout(other) == name}
     if len(found) != 1:
         raise LookupError(case_id)
     return found.pop()
@@ -65,16 +65,16 @@ def without_case(
 ) -> list[StoredBaseline]:
     """Return the measured baselines whose case is not ``declared`` in any layout.
 
-    ``--gpus`` replaces layouts: a case is known by its family.
+    ``--gpus`` replaces layouts: a case is known by its id without the layout.
     """
-    families = {_family(case_id) for case_id in declared}
+    known = {_without_layout(case_id) for case_id in declared}
     return [
         entry
         for entry in entries
         if entry.baseline.source.kind == "measured"
-        and _family(entry.baseline.case_id) not in families
+        and _without_layout(entry.baseline.case_id) not in known
     ]
 
 
-def _family(case_id: str) -> str:
+def _without_layout(case_id: str) -> str:
     return case_id.rpartition("-")[0]

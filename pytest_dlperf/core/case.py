@@ -246,8 +246,8 @@ class Case:
         return tuple(placeholder.sub(fill, word) for word in self.command)
 
     @property
-    def family(self) -> str:
-        """The id without the layout: cases of one family differ by layout alone."""
+    def id_without_layout(self) -> str:
+        """What the ids of cases that differ by layout alone have in common."""
         suite = self.suite if self.size == "full" else f"{self.suite}.{self.size}"
         batch = f"bs{self.batch_size_per_device}"
         return "-".join((suite, self.framework, self.precision, batch, *self.axes))
@@ -255,7 +255,7 @@ class Case:
     @property
     def id(self) -> str:
         """Id such as ``tsm-torch-amp-bs16-1n8g`` or ``gpt.tiny-torch-bf16-bs2-seq64-1n2c``."""
-        return f"{self.family}-{self.layout}"
+        return f"{self.id_without_layout}-{self.layout}"
 
     @property
     def world_size(self) -> int:

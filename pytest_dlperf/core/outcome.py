@@ -67,7 +67,8 @@ class Outcome:
     command: str = ""
     #: Whether the test of this outcome failed, by the session's policy.
     failed: bool = False
-    #: Whether this node ran its part of a training that another node judges.
+    #: Whether this node ran its part of a training that another node judges; results files have
+    #: the name.
     share_done: bool = False
     #: What ``--update-baselines`` did: ``created``, ``appended``, ``replaced``, or empty.
     update: str = ""

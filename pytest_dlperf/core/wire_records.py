@@ -1,4 +1,4 @@
-"""Records of a rank, and the answer of a probe: the types of what they write as JSON.
+"""Records of a rank and of the GPUs, and the answer of a probe: types of what is stored as JSON.
 
 A record is a line of JSON with its ``rank`` and, as ``record``, its kind. The worker writes it and
 ``measure/records.py`` reads it; both import these types, so that mypy finds a name that only one
@@ -317,6 +317,38 @@ RecordKind = Literal[
     "start", "framework", "built", "first_step", "window", "turns", "compile", "loss", "model",
     "memory", "arithmetic", "data", "checksum", "collectives", "all_reduce", "libraries",
     "imports", "failure", "end",
+]  # fmt: skip
+
+
+class GpuRecord(TypedDict):
+    """A GPU at one moment, a line of ``gpus.jsonl``; None for what is unknown.
+
+    ``measure/gpu_watch.py`` writes it, and ``measure/disturbance.py`` reads it.
+    """
+
+    #: Before a rank uses a GPU, or while the window is measured.
+    when: Literal["before", "window"]
+    time: float
+    index: int
+    #: Such as ``GPU-8932f937-d72c-4106-c12f-20bd9faed9f6``.
+    uuid: str
+    sm_clock_mhz: int | None
+    max_sm_clock_mhz: int | None
+    temperature_c: int | None
+    #: Bits of ``nvmlClocksEventReason*``.
+    clock_reasons: int | None
+    #: Share of the last moments that any kernel ran.
+    utilisation: float | None
+    #: Processes that are not of the run: their number, their bytes, their share of the GPU's time.
+    others: int | None
+    others_memory_bytes: int | None
+    others_utilisation: float | None
+
+
+#: The numbers of a ``GpuRecord`` that a run's figures are made of.
+GpuFigure = Literal[
+    "sm_clock_mhz", "max_sm_clock_mhz", "temperature_c", "clock_reasons", "others_memory_bytes",
+    "others_utilisation",
 ]  # fmt: skip
 
 

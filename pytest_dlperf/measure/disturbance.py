@@ -7,13 +7,11 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from pytest_dlperf.core.wire_records import GpuFigure, GpuRecord
 from pytest_dlperf.measure.gpu_watch import FILE
 from pytest_dlperf.measure.records import RankRecords
-
-#: A sample of one GPU, as ``GpuWatch`` writes it.
-Line = dict[str, Any]
 
 #: Bits of ``nvmlClocksEventReason*`` that slow a GPU down from outside of the training.
 THROTTLED: Final = {
@@ -39,11 +37,12 @@ def gpu_disturbance(folder: str, device_ids: Sequence[str | None]) -> tuple[dict
     path = Path(folder) / FILE
     if not path.exists():
         return {}, ""
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    text = path.read_text(encoding="utf-8")
+    lines: list[GpuRecord] = [json.loads(line) for line in text.splitlines()]
     if None not in device_ids:
         used = {_plain(uuid) for uuid in device_ids if uuid}
         lines = [line for line in lines if _plain(line["uuid"]) in used]
-    gpus: dict[int, list[Line]] = {}
+    gpus: dict[int, list[GpuRecord]] = {}
     for line in lines:
         gpus.setdefault(line["index"], []).append(line)
     reasons = [_others(i, one) or _throttled(i, one) for i, one in sorted(gpus.items())]
@@ -54,20 +53,20 @@ def _plain(uuid: str) -> str:
     return uuid.lower().removeprefix("gpu-")
 
 
-def _known(lines: Iterable[Line], name: str) -> list[float]:
-    return [line[name] for line in lines if line[name] is not None]
+def _known(lines: Iterable[GpuRecord], name: GpuFigure) -> list[float]:
+    return [value for line in lines if (value := line[name]) is not None]
 
 
-def _window(lines: Sequence[Line]) -> list[Line]:
+def _window(lines: Sequence[GpuRecord]) -> list[GpuRecord]:
     return [line for line in lines if line["when"] == "window"]
 
 
-def _share(lines: Sequence[Line], bits: int) -> float | None:
+def _share(lines: Sequence[GpuRecord], bits: int) -> float | None:
     known = _known(_window(lines), "clock_reasons")
     return sum(bool(int(reasons) & bits) for reasons in known) / len(known) if known else None
 
 
-def _clock_share(lines: Sequence[Line]) -> float | None:
+def _clock_share(lines: Sequence[GpuRecord]) -> float | None:
     known = [
         line["sm_clock_mhz"] / line["max_sm_clock_mhz"]
         for line in _window(lines)
@@ -76,7 +75,7 @@ def _clock_share(lines: Sequence[Line]) -> float | None:
     return statistics.median(known) if known else None
 
 
-def _figures(gpus: Sequence[Sequence[Line]]) -> dict[str, float]:
+def _figures(gpus: Sequence[Sequence[GpuRecord]]) -> dict[str, float]:
     """Return the figures of the worst GPU: the lowest clocks, the highest of all else."""
     everything = [line for lines in gpus for line in lines]
     window = _window(everything)
@@ -94,7 +93,7 @@ def _figures(gpus: Sequence[Sequence[Line]]) -> dict[str, float]:
     return {name: abs(float(max(values))) for name, values in known.items() if values}
 
 
-def _others(index: int, lines: Sequence[Line]) -> str:
+def _others(index: int, lines: Sequence[GpuRecord]) -> str:
     """Return a sentence if others used the GPU; processes that only hold memory do not count."""
     window = _known(_window(lines), "others_utilisation")
     before = _known([line for line in lines if line["when"] == "before"], "others_utilisation")
@@ -106,7 +105,7 @@ def _others(index: int, lines: Sequence[Line]) -> str:
     return f"others used GPU {index} ({share:.0%} of its time, {memory / 2**30:.1f} GiB) {when}"
 
 
-def _throttled(index: int, lines: Sequence[Line]) -> str:
+def _throttled(index: int, lines: Sequence[GpuRecord]) -> str:
     share = _share(lines, sum(THROTTLED))
     if share is None or share <= _SAMPLES:
         return ""

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, Literal
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.run import LaunchPlan
+from pytest_dlperf.core.wire_records import GpuRecord
 from pytest_dlperf.measure import nvml
 from pytest_dlperf.measure.nvml import GpuSample
 from pytest_dlperf.measure.records import read_progress
@@ -48,16 +49,16 @@ class GpuWatch:
             self._write("window")
             self._next_s = time.monotonic() + _PERIOD_S
 
-    def _write(self, when: str) -> None:
+    def _write(self, when: Literal["before", "window"]) -> None:
         assert self._nvml is not None
         since_s, self._asked_s = self._asked_s, time.time()
         samples = self._nvml.sample(since_s)
-        lines = [json.dumps(self._line(when, sample)) for sample in samples]
+        lines = [json.dumps(self._record(when, sample)) for sample in samples]
         with (Path(self._workdir) / FILE).open("a", encoding="utf-8") as file:
             file.write("".join(f"{line}\n" for line in lines))
 
-    def _line(self, when: str, sample: GpuSample) -> dict[str, Any]:
-        """Return the line of a sample; the figures of others are null where they are unknown."""
+    def _record(self, when: Literal["before", "window"], sample: GpuSample) -> GpuRecord:
+        """Return the record of a sample; the figures of others are None where they are unknown."""
         held = sample.memory_by_process
         ours: set[int] = set()
         if self._knows_ours:
@@ -75,17 +76,17 @@ class GpuWatch:
             used = sum(v for pid, v in sample.utilisation_by_process.items() if pid not in ours)
         elif when == "before":
             used = sample.utilisation
-        return {
-            "when": when,
-            "time": time.time(),
-            "index": sample.index,
-            "uuid": sample.uuid,
-            "sm_clock_mhz": sample.sm_clock_mhz,
-            "max_sm_clock_mhz": sample.max_sm_clock_mhz,
-            "temperature_c": sample.temperature_c,
-            "clock_reasons": sample.clock_reasons,
-            "utilisation": sample.utilisation,
-            "others": None if others is None else len(others),
-            "others_memory_bytes": memory,
-            "others_utilisation": used,
-        }
+        return GpuRecord(
+            when=when,
+            time=time.time(),
+            index=sample.index,
+            uuid=sample.uuid,
+            sm_clock_mhz=sample.sm_clock_mhz,
+            max_sm_clock_mhz=sample.max_sm_clock_mhz,
+            temperature_c=sample.temperature_c,
+            clock_reasons=sample.clock_reasons,
+            utilisation=sample.utilisation,
+            others=None if others is None else len(others),
+            others_memory_bytes=memory,
+            others_utilisation=used,
+        )

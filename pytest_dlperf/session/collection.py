@@ -147,7 +147,7 @@ def _selected(metafunc: pytest.Metafunc, session: PerfSession) -> Sequence[Selec
     if session.logs is not None:
         return [_with_log(case, session) for case in declared]
     return [
-        replace(selected, error=unfit.get(selected.case.family, selected.error))
+        replace(selected, error=unfit.get(selected.case.id_without_layout, selected.error))
         for selected in select(declared, wish_of(session), session.machine)
     ]
 
@@ -185,9 +185,9 @@ def as_asked(declared: Sequence[Case], settings: Settings) -> tuple[list[Case], 
         try:
             case = replace(case, protocol=settings.protocol_for(case.protocol))
         except UsageError as error:
-            unfit[case.family] = str(error)
+            unfit[case.id_without_layout] = str(error)
         cases.append(case)
-    if unfit and len(unfit) == len({case.family for case in cases}):
+    if unfit and len(unfit) == len({case.id_without_layout for case in cases}):
         raise UsageError(next(iter(unfit.values())))
     return cases, unfit
 

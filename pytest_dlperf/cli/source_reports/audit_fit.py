@@ -103,11 +103,11 @@ def _rank(
 def _assignments(
     cells: Sequence[Cell], groups: Sequence[Group], rule: Rule
 ) -> Iterator[list[Found | None]]:
-    """Yield what a rule gets for the cells: of one family, where their devices tell them apart."""
+    """Yield what a rule gets for the cells: of one training, where devices tell them apart."""
     told = [cell.devices for cell in cells]
     if None not in told and len(set(told)) == len(told):
-        for family in dict.fromkeys(group.family for group in groups):
-            mine = [group for group in groups if group.family == family]
+        for training in dict.fromkeys(group.training for group in groups):
+            mine = [group for group in groups if group.training == training]
             yield [next(iter(_candidates(cell, mine, groups, rule)), None) for cell in cells]
         return
     yield _one_each(cells, groups, rule)
@@ -135,7 +135,9 @@ def _one_each(cells: Sequence[Cell], groups: Sequence[Group], rule: Rule) -> lis
 def _named_in(cell: Cell, groups: Sequence[Group]) -> Sequence[Group]:
     """Return the groups that the cell's row or column names; all where none does."""
     words = f"{cell.row} {cell.column}".lower()
-    named = [g for g in groups if (name := PurePath(g.family.name).name.lower()) and name in words]
+    named = [
+        g for g in groups if (name := PurePath(g.training.name).name.lower()) and name in words
+    ]
     return named or groups
 
 
@@ -152,7 +154,7 @@ def _candidates(
         if cell.kind != "speedup":
             yield found
             continue
-        alone = next((g for g in groups if g.family == group.family and g.devices == 1), None)
+        alone = next((g for g in groups if g.training == group.training and g.devices == 1), None)
         one = None if alone is None else alone.get(rule)
         if one is not None:
             words = f"{found.rule}, over that of one device"

@@ -46,7 +46,7 @@ class Found:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Family:
+class Training:
     """Logs that differ by devices and run alone."""
 
     name: str
@@ -56,9 +56,9 @@ class Family:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
-    """The runs of one family on as many devices, each with what every base rule gets."""
+    """The runs of one training on as many devices, each with what every base rule gets."""
 
-    family: Family
+    training: Training
     devices: int | None
     #: Number of the run, its path, its values.
     runs: tuple[tuple[str, str, Mapping[str, float]], ...]
@@ -79,9 +79,9 @@ class Group:
 
     def may_be_of(self, cell: Cell) -> bool:
         """Whether nothing around a cell speaks against it."""
-        batch = self.family.batch_size_per_device
+        batch = self.training.batch_size_per_device
         whole = None if batch is None or self.devices is None else batch * self.devices
-        precision = self.family.precision
+        precision = self.training.precision
         return (
             (cell.devices is None or self.devices is None or cell.devices == self.devices)
             and (cell.batch_size is None or batch is None or cell.batch_size in {batch, whole})
@@ -97,11 +97,11 @@ def groups_of(results: Sequence[LogResult], skip: int) -> list[Group]:
     """Return the logs that give a number, the runs of one training together."""
     folders = [PurePath(os.path.abspath(result.path)).parent for result in results]
     root = os.path.commonpath(folders) if folders else ""
-    found: defaultdict[tuple[Family, int | None], list[LogResult]] = defaultdict(list)
+    found: defaultdict[tuple[Training, int | None], list[LogResult]] = defaultdict(list)
     for result in results:
-        found[_family(result, root), result.world_size].append(result)
+        found[_training(result, root), result.world_size].append(result)
     groups = []
-    for (family, devices), logs in found.items():
+    for (training, devices), logs in found.items():
         runs = []
         for number, result in enumerate(logs, 1):
             place = Place.of(result.path)
@@ -109,17 +109,17 @@ def groups_of(results: Sequence[LogResult], skip: int) -> list[Group]:
             if values:
                 runs.append((str(place.run if place else number), result.path, values))
         if runs:
-            groups.append(Group(family=family, devices=devices, runs=tuple(runs)))
+            groups.append(Group(training=training, devices=devices, runs=tuple(runs)))
     return groups
 
 
-def _family(result: LogResult, root: str) -> Family:
+def _training(result: LogResult, root: str) -> Training:
     place = Place.of(result.path)
     if place is None:
         name = name_of(os.path.abspath(result.path), root)
     else:
         name = f"{PurePath(result.path).parent.parent}/{place.model}"
-    return Family(
+    return Training(
         name=name,
         batch_size_per_device=result.batch_size_per_device,
         precision=result.precision,

@@ -243,15 +243,15 @@ def _implausible(
     Each by the key of the larger layout. As with a measured case, only a speedup over one device
     makes the larger layout doubtful; otherwise the smaller layout may have been slow.
     """
-    families: defaultdict[str, dict[str, tuple[Place, float]]] = defaultdict(dict)
+    by_model: defaultdict[str, dict[str, tuple[Place, float]]] = defaultdict(dict)
     for key, group in groups.items():
         place = Place.of(group[0].path)
         if place is not None:
             rate = statistics.median(r.throughput for r in group if r.throughput is not None)
-            families[key.removesuffix(place.layout)][key] = (place, rate)
+            by_model[key.removesuffix(place.layout)][key] = (place, rate)
     one: defaultdict[str, list[Problem]] = defaultdict(list)
     others: defaultdict[str, list[Problem]] = defaultdict(list)
-    for layouts in families.values():
+    for layouts in by_model.values():
         for (_, (small, slow)), (key, (large, fast)) in itertools.permutations(layouts.items(), 2):
             pair = {s.layout: (s.world_size, r) for s, r in ((small, slow), (large, fast))}
             if small.world_size < large.world_size:

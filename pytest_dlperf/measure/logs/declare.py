@@ -245,6 +245,6 @@ def _step_reader(step: Step) -> Callable[[bytes], dict[str, Any] | None]:
     return read_groups
 
 
-def built_in(*family: Format) -> Mapping[str, Format]:
-    """Return the built-in formats of a family by name; their lines are read by columns."""
-    return {fmt.name: replace(fmt, by_shape=True) for fmt in family}
+def built_in(*of_module: Format) -> Mapping[str, Format]:
+    """Return the built-in formats of a module by name; their lines are read by columns."""
+    return {fmt.name: replace(fmt, by_shape=True) for fmt in of_module}

@@ -18,8 +18,8 @@ _ENOUGH = 20
 #: The unit if none is declared.
 SAMPLES: Final = "samples"
 #: Modules of ``formats/``. Where two formats read as many lines of a log, the first one has it, in
-#: the order of the families and of their tables.
-FAMILIES: Final = ("dlperf", "paddle", "nvidia", "openmmlab", "examples", "trainers")
+#: the order of the modules and of their tables.
+MODULES: Final = ("dlperf", "paddle", "nvidia", "openmmlab", "examples", "trainers")
 
 
 def sniff(block: bytes) -> Format | None:
@@ -62,8 +62,8 @@ def formats() -> Mapping[str, Format]:
     One that is broken is left out, and named once on standard error.
     """
     found: dict[str, Format] = {}
-    for family in FAMILIES:
-        found |= import_module(f"pytest_dlperf.measure.logs.formats.{family}").FORMATS
+    for name in MODULES:
+        found |= import_module(f"pytest_dlperf.measure.logs.formats.{name}").FORMATS
     declared, broken = _third_party()
     for error in broken.values():
         third_party.warn(error)

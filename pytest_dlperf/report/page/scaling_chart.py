@@ -24,21 +24,21 @@ class _Point(NamedTuple):
     before: float | None
 
 
-def family_of(outcome: Outcome) -> str:
+def curve_name(outcome: Outcome) -> str:
     """Return what the cases of one curve have in common; CPUs and GPUs are apart."""
-    return f"{outcome.case.family} {outcome.case.layout.device}"
+    return f"{outcome.case.id_without_layout} {outcome.case.layout.device}"
 
 
 def scaling_charts(outcomes: Iterable[Outcome]) -> dict[str, Drawn]:
-    """Return the curve of each family of cases of two layouts at least, by ``family_of``."""
-    families: dict[str, list[Outcome]] = {}
+    """Return the curves of cases in two layouts or more, by ``curve_name``."""
+    by_curve: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         if counts(outcome):
-            families.setdefault(family_of(outcome), []).append(outcome)
-    curves = {family: _points(found) for family, found in families.items()}
+            by_curve.setdefault(curve_name(outcome), []).append(outcome)
+    curves = {name: _points(found) for name, found in by_curve.items()}
     return {
-        family: _drawn(families[family][0], points)
-        for family, points in curves.items()
+        name: _drawn(by_curve[name][0], points)
+        for name, points in curves.items()
         if len(points) > 1
     }
 
@@ -67,14 +67,14 @@ def _drawn(outcome: Outcome, points: Sequence[_Point]) -> Drawn:
     assert outcome.measurement is not None
     unit = f"{outcome.measurement.unit}/s"
     told = (
-        f"{outcome.case.family}: throughput over devices. Dashed: {first.layout} times the number "
-        f"of devices. {last.layout} reaches "
+        f"{outcome.case.id_without_layout}: throughput over devices. Dashed: "
+        f"{first.layout} times the number of devices. {last.layout} reaches "
         f"{figures.percent(_efficiency(last, first), sign=False)} of it."
     )
     if any(point.before is not None for point in points):
         told += " Blue: now; grey: before."
     return Drawn(
-        spec=_spec(outcome.case.family, points, unit),
+        spec=_spec(outcome.case.id_without_layout, points, unit),
         caption=told,
         numbers=_numbers(points, unit),
     )
@@ -84,7 +84,7 @@ def _efficiency(point: _Point, first: _Point) -> float:
     return point.rate / point.devices / (first.rate / first.devices)
 
 
-def _spec(family: str, points: Sequence[_Point], unit: str) -> dict[str, Any]:
+def _spec(name: str, points: Sequence[_Point], unit: str) -> dict[str, Any]:
     first, last = points[0], points[-1]
     wide = last.devices >= _LOG_FROM * first.devices
     x = {
@@ -123,7 +123,7 @@ def _spec(family: str, points: Sequence[_Point], unit: str) -> dict[str, Any]:
     ]
     now = [{"devices": p.devices, "rate": p.rate, "layout": p.layout} for p in points]
     return {
-        "description": f"Throughput of {family} over the number of devices, in {unit}",
+        "description": f"Throughput of {name} over the number of devices, in {unit}",
         "height": _HEIGHT,
         "layer": [
             {

@@ -16,7 +16,7 @@ from pytest_dlperf.report.page.case_section import case_section
 from pytest_dlperf.report.page.figure import ChartBook
 from pytest_dlperf.report.page.markup import Html, facts, joined, name, paragraph, text
 from pytest_dlperf.report.page.page_shell import render_page
-from pytest_dlperf.report.page.scaling_chart import family_of, scaling_charts
+from pytest_dlperf.report.page.scaling_chart import curve_name, scaling_charts
 from pytest_dlperf.report.page.table import (
     Column,
     TableCell,
@@ -149,7 +149,7 @@ def session_page(outcomes: Sequence[Outcome], document: Document) -> str:
             outcome,
             book,
             link=links[index],
-            scaling=curves.get(family_of(outcome)),
+            scaling=curves.get(curve_name(outcome)),
             with_trace=index < _TRACES_MAX,
             is_open=len(ordered) <= _OPEN_MAX,
         )

@@ -156,7 +156,7 @@ def list_rows(items: Sequence[pytest.Item], session: PerfSession) -> list[ListRo
     by_item = {item: selected.case for item in items if (selected := selected_of(item))}
     cases = list(by_item.values())
     rows = [_list_row(item, case, session) for item, case in by_item.items()]
-    families = {case.family for case in cases}
+    without_layout = {case.id_without_layout for case in cases}
     known = {case.id for case in cases}
     entries, broken = session.store.readable()
     rows += [
@@ -172,9 +172,9 @@ def list_rows(items: Sequence[pytest.Item], session: PerfSession) -> list[ListRo
     for entry in entries:
         baseline = entry.baseline
         published = baseline.source.kind == "published"
-        # --gpus replaces layouts: a measured number belongs to a case of its family.
+        # --gpus replaces layouts: a measured number belongs to the case of any layout.
         has_case = baseline.case_id in known or (
-            not published and baseline.case_id.rpartition("-")[0] in families
+            not published and baseline.case_id.rpartition("-")[0] in without_layout
         )
         if not has_case:
             rows.append(

@@ -1,1 +1,1 @@
-"""The built-in log formats: a module for each family of programs, with one table of formats."""
+"""The built-in log formats: modules of related programs, each with one table of formats."""
