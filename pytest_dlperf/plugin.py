@@ -29,9 +29,9 @@ _MARKER, _TAKER = "dlperf-marker", "dlperf-taker"
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     """Declare our own hooks."""
-    from pytest_dlperf.session import hookspecs
+    from pytest_dlperf.session import options
 
-    pluginmanager.add_hookspecs(hookspecs)
+    pluginmanager.add_hookspecs(options)
     # Here, and not at the first perf case: wrappers of conftests must stay outside of ours.
     pluginmanager.register(_Marker(), _MARKER)
 

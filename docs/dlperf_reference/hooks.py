@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from pytest_dlperf.session import hookspecs
+from pytest_dlperf.session import options
 
 
 def specifications() -> dict[str, Any]:
     """Return the hooks that this plugin calls, by name."""
     return {
         name: value
-        for name, value in vars(hookspecs).items()
+        for name, value in vars(options).items()
         if name.startswith("pytest_") and inspect.isfunction(value)
     }
 

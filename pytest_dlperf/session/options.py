@@ -1,4 +1,7 @@
-"""The table of all options. Every pytest run imports this module, so it imports nothing."""
+"""What pytest is told of this plugin: the table of all options, the ini keys, the hook.
+
+Every pytest run imports this module, so it imports nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import pytest
+
+    from pytest_dlperf.core.outcome import Outcome
 
 #: Options without our prefix. Many conftest files declare ``--gpus`` themselves, and a second
 #: declaration would kill pytest: they are never declared, but rewritten where no other
@@ -230,6 +235,28 @@ OPTIONS: Final = (
 )
 
 
+def pytest_dlperf_outcome(outcome: Outcome) -> None:
+    """Take a finished case, for instance into a warehouse of one's own.
+
+    Called once a case, in the process that prints the summary::
+
+        def pytest_dlperf_outcome(outcome):
+            send(outcome.case.id, outcome.judgement.verdict.value)
+    """
+
+
+#: Further headings of the help, each by the option that it is above. pytest compares a new option with
+#: all others of its group, so that one group of all would take time for every pytest run.
+_HEADINGS: Final = {
+    "iterations": "training performance: runs",
+    "tolerance": "training performance: verdicts",
+    "baselines": "training performance: baselines and reports",
+    "launcher": "training performance: where ranks start",
+    "scheduler": "training performance: jobs",
+    "update-baselines": "training performance: without a value",
+}
+
+
 def flags() -> dict[str, str]:
     """Return the options without a value, with their help."""
     return {option.name: option.help for option in OPTIONS if option.metavar == FLAG}
@@ -237,10 +264,12 @@ def flags() -> dict[str, str]:
 
 def add_options(parser: pytest.Parser) -> None:
     """Declare the long options and the ini keys; the short ones are rewritten to them."""
-    group = parser.getgroup("dlperf", "training performance (pytest-dlperf)")
+    group = parser.getgroup("dlperf", "training performance (pytest-dlperf): which cases run")
     # With `dest` given, pytest does not look through all options for another of that name, which
     # was a third of what a declaration costs.
     for option in OPTIONS:
+        if option.name in _HEADINGS:
+            group = parser.getgroup(f"dlperf-{option.name}", _HEADINGS[option.name])
         keywords: dict[str, Any] = {"help": option.help, "dest": _attribute(option.name)}
         if option.metavar == FLAG:
             keywords["action"] = "store_true"

@@ -13,7 +13,7 @@ from pytest_dlperf.cases.marker import expand
 from pytest_dlperf.cli.main import main
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.verdict import KnownState, Verdict
-from pytest_dlperf.session import hookspecs
+from pytest_dlperf.session import options
 from pytest_dlperf.session.options import OPTIONS
 
 PAGES = sorted((Path(__file__).parents[2] / "docs").rglob("*.md"))
@@ -51,7 +51,7 @@ def test_marker_keys() -> None:
 
 
 def test_hooks() -> None:
-    for name in dir(hookspecs):
+    for name in dir(options):
         if name.startswith("pytest_"):
             assert f"## `{name}`" in TABLES["hooks"]()
 
