@@ -12,8 +12,9 @@ from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.report import json_, markdown, pull_request, text
+from pytest_dlperf.report import json_, markdown, pull_request
 from pytest_dlperf.report.comparison_document import compare, comparison_document
+from pytest_dlperf.report.document import to_text
 from pytest_dlperf.report.environment_section import environment_blocks
 from pytest_dlperf.report.scaling import scaling_grid
 from pytest_dlperf.store.baseline.key import PUBLISHED
@@ -21,7 +22,7 @@ from pytest_dlperf.store.baseline.store import BaselineStore
 
 #: Version of the JSON of ``--json``. 1: the first.
 _JSON_FORMAT: Final = 1
-_RENDER: Final = {"text": text.render, "md": markdown.render}
+_RENDER: Final = {"text": to_text, "md": markdown.render}
 #: The verdicts in place of the tables: the comment that ``--dlperf-md`` writes.
 _COMMENT: Final = "comment"
 _FORMATS: Final = (*_RENDER, "html", _COMMENT)

@@ -1,8 +1,11 @@
-"""A report as headings, lists and tables, before it is rendered as text, Markdown or HTML."""
+"""A report as headings, lists and tables: as text here, as Markdown and HTML elsewhere."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from pytest_dlperf.report.printable import columns, one_line, padded
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,3 +43,34 @@ class Document:
     environments: tuple[Facts, ...]
     grids: tuple[Grid, ...]
     footnotes: tuple[str, ...]
+
+
+def to_text(document: Document) -> str:
+    """Return the text of ``document``."""
+    lines = [document.title]
+    for block in document.environments:
+        lines += ["", *_facts(block)]
+    for grid in document.grids:
+        lines += ["", grid.heading, grid.remark, *_rows(grid)]
+    if document.footnotes:
+        lines += ["", *(f"[{i}] {one_line(note)}" for i, note in enumerate(document.footnotes, 1))]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _facts(block: Facts) -> list[str]:
+    width = max((columns(name) for name, _ in block.facts), default=0)
+    return [block.heading, *(f"  {padded(name, width)}  {one_line(v)}" for name, v in block.facts)]
+
+
+def _rows(grid: Grid) -> list[str]:
+    rows = [grid.headings, *([_mark(mark) for mark in row] for row in grid.rows)]
+    widths = [max(columns(row[i]) for row in rows) for i in range(len(grid.headings))]
+    return [_line(row, widths) for row in rows]
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(padded(c, w, right=True) for c, w in zip(row, widths, strict=True))
+
+
+def _mark(mark: Mark) -> str:
+    return one_line(mark.text) + "".join(f"[{number}]" for number in mark.notes)

@@ -1,4 +1,4 @@
-"""What pytest is told of this plugin: the table of all options, the ini keys, the hook.
+"""The table of all options, and what else pytest learns at its start: ini keys, our hook.
 
 Every pytest run imports this module, so it imports nothing.
 """
@@ -245,8 +245,8 @@ def pytest_dlperf_outcome(outcome: Outcome) -> None:
     """
 
 
-#: Further headings of the help, each by the option that it is above. pytest compares a new option with
-#: all others of its group, so that one group of all would take time for every pytest run.
+#: Further headings of the help, each by the option that it is above. pytest compares a new option
+#: with all others of its group, so that one group of all would take time in every pytest run.
 _HEADINGS: Final = {
     "iterations": "training performance: runs",
     "tolerance": "training performance: verdicts",

@@ -7,9 +7,9 @@ from html.parser import HTMLParser
 import pytest
 
 from pytest_dlperf.core.verdict import Verdict
-from pytest_dlperf.report import markdown, text
+from pytest_dlperf.report import markdown
 from pytest_dlperf.report.comparison_document import compare, comparison_document
-from pytest_dlperf.report.document import Document
+from pytest_dlperf.report.document import Document, to_text
 from pytest_dlperf.report.environment_section import environment_blocks
 from pytest_dlperf.report.page.session_page import comparison_section
 from tests.helpers.report_builders import case, environment, measured, published, unmeasured
@@ -77,7 +77,7 @@ def nasty() -> Document:
 
 
 def test_text_has_the_figures_in_columns(document):
-    lines = text.render(document).splitlines()
+    lines = to_text(document).splitlines()
     at = lines.index("tsm, amp: throughput")
     assert lines[at + 1].startswith("samples/s over iterations 50 to 150: median over the runs")
     headings, one, eight = lines[at + 2 : at + 5]
@@ -95,7 +95,7 @@ def test_text_has_the_figures_in_columns(document):
 
 
 def test_text_has_the_time_to_train(document):
-    lines = text.render(document).splitlines()
+    lines = to_text(document).splitlines()
     at = lines.index("tsm, amp: time to train")
     assert "validation is not in it" in lines[at + 1]
     assert lines[at + 4].split() == ["8", "1n8g", "16", "30470", "--", "21319", "22549.33[2]"]
@@ -103,7 +103,7 @@ def test_text_has_the_time_to_train(document):
 
 def test_text_of_nothing_measured_names_no_unit():
     lone = unmeasured(case("torch", "1n8g"), Verdict.NOT_RUN, "not installed")
-    lines = text.render(comparison_document((), compare([lone], []))).splitlines()
+    lines = to_text(comparison_document((), compare([lone], []))).splitlines()
     at = lines.index("tsm, amp: throughput")
     assert lines[at + 1] == "nothing was measured"
     assert "torch rate" in lines[at + 2]
@@ -115,7 +115,7 @@ def test_text_keeps_columns_under_wide_characters():
         measured(case("torch", "1n1g"), 55.0, environment=environment(image="镜像")),
         measured(case("torch", "1n8g"), 385.0, alone=55.0, environment=environment(image="镜像")),
     ]
-    lines = text.render(comparison_document((), compare(outcomes, [], "image"))).splitlines()
+    lines = to_text(comparison_document((), compare(outcomes, [], "image"))).splitlines()
     at = lines.index("tsm, torch, amp: throughput")
     # Each of the four wide characters of the headings takes two columns
     assert len(lines[at + 2]) + 4 == len(lines[at + 3]) == len(lines[at + 4])

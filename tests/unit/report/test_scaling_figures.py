@@ -7,8 +7,8 @@ from dataclasses import replace
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import RankSummary
 from pytest_dlperf.core.scaling import RankScaling, Scaling
-from pytest_dlperf.report import markdown, terminal, text
-from pytest_dlperf.report.document import Document
+from pytest_dlperf.report import markdown, terminal
+from pytest_dlperf.report.document import Document, to_text
 from pytest_dlperf.report.page.session_page import comparison_section
 from pytest_dlperf.report.scaling import scaling_grid
 from tests.helpers.report_builders import case, measured
@@ -65,7 +65,7 @@ def test_the_report_has_a_table_in_every_format() -> None:
     assert grid is not None
     assert len(grid.rows) == 1
     document = Document(title="t", environments=(), grids=(grid,), footnotes=())
-    for render in (text.render, markdown.render, comparison_section):
+    for render in (to_text, markdown.render, comparison_section):
         page = render(document)
         assert "Scaling" in page
         assert "41.0 %" in page
