@@ -144,18 +144,18 @@ MUTANTS: Final = (
         "a regression that is accepted keeps the old level",
         "_NEW_LEVEL: Final = frozenset({Verdict.IMPROVED, Verdict.REGRESSED,",
         "_NEW_LEVEL: Final = frozenset({Verdict.IMPROVED,",
-        "tests/unit/baseline/test_update.py",
+        "tests/unit/store/test_update.py",
     ),
     Mutant(
         "a regression is stored without a reason",
         "_NEED_REASON: Final = frozenset({Verdict.REGRESSED, Verdict.UNSTEADY,",
         "_NEED_REASON: Final = frozenset({Verdict.UNSTEADY,",
-        "tests/unit/baseline/test_refusal.py tests/unit/baseline/test_update.py",
+        "tests/unit/store/test_refusal.py tests/unit/store/test_update.py",
     ),
     Mutant(
         "what was made slower on purpose is stored",
         "    if measurement.inject != 0:\n        return f",
         "    if measurement.inject < 0:\n        return f",
-        "tests/unit/baseline/test_refusal.py",
+        "tests/unit/store/test_refusal.py",
     ),
 )

@@ -14,7 +14,7 @@ from pytest_dlperf.launch.schedulers.slurm_queue import (
     read_scontrol,
     read_squeue,
 )
-from tests.unit.schedulers.test_slurm_job import request
+from tests.unit.launch.test_slurm_job import request
 
 
 def fake(folder: Path, monkeypatch: pytest.MonkeyPatch, **commands: str) -> None:

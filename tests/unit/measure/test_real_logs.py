@@ -10,7 +10,7 @@ import pytest
 
 from pytest_dlperf.measure.logs.extract import extract
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
-from tests.unit.logs.test_log_columns import assert_same, both_ways
+from tests.unit.measure.test_log_columns import assert_same, both_ways
 
 ROOT = Path(__file__).parents[3]
 LOGS = Path(os.environ.get("DLPERF_SHARED", ROOT.parent / "shared")) / "logs"
