@@ -34,6 +34,8 @@ OTHERS: Final = {
     "container this is, recorded in the environment",
     "CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER": "which GPUs there are to run on; layouts take the "
     "first ones",
+    "MASTER_ADDR, MASTER_PORT": "where ranks of PyTorch meet; set for a rank alone that has none, "
+    "so that `fully_shard` can make its process group",
     "NVIDIA_TF32_OVERRIDE, TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "recorded with the flags for TF32; "
     "the first is set to 0 where Paddle would compute `fp32` in TF32, and an `error` where it "
     "contradicts the case's precision",

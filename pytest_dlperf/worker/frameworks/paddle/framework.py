@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-import numpy
 import paddle
 import paddle.distributed as dist
 
@@ -78,12 +77,11 @@ def _done(work: Callable[[], object], *, on_gpu: bool) -> Callable[[], None]:
 
 def product_error() -> float:
     """Return the relative error of one float32 product, as in ``torch/tf32.py``."""
-    random = numpy.random.default_rng(1)
-    left, right = (random.standard_normal((256, 256)).astype("float32") for _ in range(2))
     with paddle.no_grad(), paddle.amp.auto_cast(enable=False):
-        product = paddle.matmul(paddle.to_tensor(left), paddle.to_tensor(right)).numpy()
-    exact = left.astype("float64") @ right.astype("float64")
-    return float(numpy.linalg.norm(product - exact) / numpy.linalg.norm(exact))
+        left, right = (paddle.randn([256, 256], dtype="float32") for _ in range(2))
+        product = paddle.matmul(left, right).astype("float64")
+        exact = paddle.matmul(left.astype("float64"), right.astype("float64"))
+        return float((paddle.norm(product - exact) / paddle.norm(exact)).item())
 
 
 class Paddle:
