@@ -179,10 +179,25 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         from pytest_dlperf.session import collection
 
         collection.remember(session.items, _session(config))
+        _plan(session)
     elif not _is_spoken_to(config):
         for name in (_MARKER, _TAKER):
             if config.pluginmanager.has_plugin(name):
                 config.pluginmanager.unregister(name=name)
+
+
+def _plan(session: pytest.Session) -> None:
+    """Get ready for the end of a session that runs perf cases, by SIGTERM or by Ctrl-C."""
+    from pytest_dlperf.session.terminal import not_reached
+
+    config, perf = session.config, _session(session.config)
+    if perf.settings.runs_nothing or config.option.collectonly:
+        return
+    perf.planned = not_reached.planned_of(session.items)
+    if perf.planned:
+        perf.ending.install(config)
+    if hasattr(config, "workerinput"):
+        perf.to_announce = perf.planned
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -222,8 +237,11 @@ class _Marker:
         report = yield
         if _SESSION in item.config.stash:
             from pytest_dlperf.session.terminal import summary
+            from pytest_dlperf.session.terminal.not_reached import announce
 
             summary.mark_report(report, item, item.stash.get(_DLPERF, None))
+            if hasattr(report, summary.CASE):
+                announce(report, _session(item.config))
         return report
 
     @pytest.hookimpl(tryfirst=True)
@@ -241,11 +259,44 @@ class _Taker:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
+        #: What ended the session before its tests had ended, in words; empty if nothing did.
+        self._interrupted = ""
+        self._workers: list[Any] = []
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Hand an outcome to the collector."""
-        if hasattr(report, "dlperf_case"):
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodeready(self, node: Any) -> None:
+        """Remember a worker of pytest-xdist, to end it with this process."""
+        self._workers.append(node)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, Any, Any]:
+        """Hand an outcome to the collector; SIGTERM waits until everybody has the report."""
+        if not hasattr(report, "dlperf_case"):
+            return (yield)
+        # Here as well: of pytest-xdist's processes the one that prints collects nothing
+        ending = _session(self._config).ending
+        ending.install(self._config)
+        ending.hold()
+        try:
+            result = yield
             self._collector().take(report)
+        finally:
+            ending.release()
+        return result
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Remember what ended the session; hand SIGTERM on to the workers of pytest-xdist."""
+        if _SESSION not in self._config.stash:
+            return
+        if _session(self._config).ending.asked:
+            from pytest_dlperf.session import pytest_private
+
+            self._interrupted = "SIGTERM ended the session"
+            for node in self._workers:
+                pytest_private.terminate(node)
+        elif not isinstance(excinfo.value, pytest.Session.Interrupted):
+            # The other is of -x, and of errors of the collection
+            self._interrupted = "the session was interrupted"
 
     def _collector(self) -> Collector:
         if _COLLECTOR not in self._config.stash:
@@ -259,12 +310,25 @@ class _Taker:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the results; fail a session that measured nothing."""
+        if _SESSION in self._config.stash:
+            self._end_early(session)
         options = self._config.option
         tells = options.dlperf_list or options.dlperf_dry_run or options.collectonly
         reports = _session(self._config).settings.reports if _is_spoken_to(self._config) else {}
         asked = (reports or options.dlperf_from_logs) and not tells
         if asked or _COLLECTOR in self._config.stash:
             self._collector().finish(_session(self._config), session)
+
+    def _end_early(self, session: pytest.Session) -> None:
+        perf = _session(self._config)
+        perf.ending.report()
+        if perf.ending.asked:
+            from pytest_dlperf.session.ending import EXIT_CODE
+
+            session.exitstatus = EXIT_CODE
+        if self._interrupted and (perf.planned or _COLLECTOR in self._config.stash):
+            begun = {item.nodeid: item.stash.get(_DLPERF, None) for item in session.items}
+            self._collector().report_missing(perf, self._interrupted, begun)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the summary."""

@@ -54,17 +54,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="text, unless FILE ends in .md or .html; comment: the verdicts, as --dlperf-md",
     )
     formats.add_argument("--json", action="store_true", help="JSON in place of a format")
-    parser.add_argument("-o", dest="output", type=Path, metavar="FILE", help="write to FILE")
+    # One of them says where the report goes
+    places = parser.add_mutually_exclusive_group()
+    places.add_argument("-o", dest="output", type=Path, metavar="FILE", help="write to FILE")
+    places.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="write the page that --dlperf-html would have made of these sessions",
+    )
 
 
 def make_report(arguments: argparse.Namespace) -> str:
     """Return what is to be printed: the report, or nothing if it went to a file."""
+    if arguments.html and (arguments.format or arguments.json):
+        raise UsageError("--html writes a page; leave --format and --json out")
     outcomes = _outcomes(arguments.results)
     if arguments.format == _COMMENT:
         return _written(pull_request.render(outcomes), arguments.output)
     environments = environment_blocks(outcomes)
-    tables = compare(outcomes, _published(arguments.baselines), arguments.compare)
-    output: Path | None = arguments.output
+    output: Path | None = arguments.html or arguments.output
+    # A session knows no published numbers: its page has them only where they are named
+    is_of_session = arguments.html is not None and arguments.baselines is None
+    published = () if is_of_session else _published(arguments.baselines)
+    tables = compare(outcomes, published, arguments.compare)
     if arguments.json:
         values = {
             "format": _JSON_FORMAT,
@@ -73,7 +86,8 @@ def make_report(arguments: argparse.Namespace) -> str:
         }
         made = json.dumps(values, indent=1, sort_keys=True, allow_nan=False) + "\n"
     else:
-        name = arguments.format or _SUFFIXES.get(output.suffix if output else "", "text")
+        name = "html" if arguments.html else ""
+        name = name or arguments.format or _SUFFIXES.get(output.suffix if output else "", "text")
         document = comparison_document(environments, tables, scaling_grid(outcomes))
         if name == "html":
             # Only here: no other format needs what draws charts

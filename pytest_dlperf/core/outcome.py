@@ -70,6 +70,8 @@ class Outcome:
     #: Whether this node ran its part of a training that another node judges; results files have
     #: the name.
     share_done: bool = False
+    #: Whether the session ended before the case was measured, by a signal or an interrupt.
+    interrupted: bool = False
     #: What ``--update-baselines`` did: ``created``, ``appended``, ``replaced``, or empty.
     update: str = ""
     #: ISO 8601, UTC.

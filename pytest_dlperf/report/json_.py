@@ -51,7 +51,10 @@ def write_text(path: Path, text: str) -> None:
 def read(path: Path) -> tuple[Outcome, ...]:
     """Return the outcomes of a results file; raise ``UsageError`` if it cannot be read."""
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        if not text.strip():
+            raise UsageError(f"{path}: not JSON (the file is empty)")
+        values = json.loads(text)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
     except ValueError as error:

@@ -36,7 +36,12 @@ class Dlperf:
         __tracebackhide__ = True
         if self.outcome is not None:
             raise UsageError(f"{self.case.id}: dlperf.run() was called twice in one test")
-        self.outcome = outcome = self._session.run(self.case, self._item, misfit=self._misfit)
+        ending = self._session.ending
+        try:
+            self.outcome = self._session.run(self.case, self._item, misfit=self._misfit)
+        finally:
+            ending.release()
+        outcome = self.outcome
         told = f"{outcome.judgement.verdict}: {shown(outcome.judgement.reason)}"
         if outcome.failed:
             pytest.fail(told, pytrace=False)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.scheduling import OPTIONS as SCHEDULING
 from pytest_dlperf.flow.scheduled import Jobs
 from pytest_dlperf.flow.watcher import Watcher
 from pytest_dlperf.launch.remote.travelling import exported_names
+from pytest_dlperf.session.ending import Ending
 from pytest_dlperf.session.options import flags
 from pytest_dlperf.session.repeat_options import NOT_REPEATED, own_options
 from pytest_dlperf.session.settings import Settings
@@ -26,7 +25,9 @@ _NOT_FOR_JOBS: Final = NOT_REPEATED | {
 }
 
 
-def make_jobs(config: pytest.Config, settings: Settings, folder: Path, watcher: Watcher) -> Jobs:
+def make_jobs(
+    config: pytest.Config, settings: Settings, folder: Path, watcher: Watcher, ending: Ending
+) -> Jobs:
     """Return the jobs of a session, which are cancelled when pytest ends; none is submitted yet.
 
     ``folder`` is the session's.
@@ -48,8 +49,9 @@ def make_jobs(config: pytest.Config, settings: Settings, folder: Path, watcher: 
         runs_nothing=settings.runs_nothing or config.option.collectonly,
         watcher=watcher,
     )
+    # The signal first: its handler is to be there until the jobs are cancelled
+    ending.install(config)
     config.add_cleanup(lambda: _close(jobs))
-    _end_in_order_on_sigterm()
     return jobs
 
 
@@ -72,15 +74,3 @@ def _close(jobs: Jobs) -> None:
     failed = jobs.close()
     if failed:
         sys.stderr.write(f"pytest-dlperf: {failed}\n")
-
-
-def _end_in_order_on_sigterm() -> None:
-    """Let SIGTERM end pytest as Ctrl-C does: the jobs are cancelled at its end."""
-    here = threading.current_thread() is threading.main_thread()
-    if here and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _interrupt)
-
-
-def _interrupt(number: int, _frame: object) -> NoReturn:
-    # pytest's own Exit is an Exception, which whoever is interrupted may take for one of theirs.
-    raise KeyboardInterrupt(f"ended by signal {number}")

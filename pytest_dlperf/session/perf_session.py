@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,7 +21,7 @@ from pytest_dlperf.core.errors import DlperfError, UpdateRefusedError, UsageErro
 from pytest_dlperf.core.hosts import Host
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import RunSummary
-from pytest_dlperf.core.verdict import GOOD, KnownState, Verdict
+from pytest_dlperf.core.verdict import GOOD, Judgement, KnownState, Verdict
 from pytest_dlperf.flow.bench import Bench, Policy, SideBySide
 from pytest_dlperf.flow.budget import Budget
 from pytest_dlperf.flow.holding import GpuUse
@@ -39,6 +39,7 @@ from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.measure.devices import Devices, detect
 from pytest_dlperf.measure.environment import commit_of
 from pytest_dlperf.session import usage
+from pytest_dlperf.session.ending import Ending
 from pytest_dlperf.session.hosts import devices_of, hosts_of, make_nodes
 from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.session.terminal.progress import Live, Quiet
@@ -46,6 +47,9 @@ from pytest_dlperf.store.baseline import update
 from pytest_dlperf.store.baseline.store import BaselineStore
 from pytest_dlperf.store.history import certificates, run_times
 from pytest_dlperf.store.history.session_runs import SessionRuns, make_session_folder
+
+if TYPE_CHECKING:
+    from pytest_dlperf.session.terminal.not_reached import Planned
 
 
 def note(workdir: Path, outcome: Outcome, of_parent: Sequence[RunSummary]) -> None:
@@ -114,6 +118,10 @@ class PerfSession:
         self._inherited: dict[str, str] | None = None
         #: Why runs in rounds failed, by case id.
         self.failed_in_rounds: dict[str, str] = {}
+        #: The tests of those cases, and those that an xdist worker has still to announce.
+        self.planned: Sequence[Planned] = ()
+        self.to_announce: Sequence[Planned] = ()
+        self.ending = Ending()
 
     def check_usage(self, config: pytest.Config) -> None:
         """Raise ``pytest.UsageError`` for settings that cannot do what they are for."""
@@ -136,7 +144,7 @@ class PerfSession:
             return None
         from pytest_dlperf.session.jobs import make_jobs
 
-        return make_jobs(self._config, self.settings, self._folder, self.watcher)
+        return make_jobs(self._config, self.settings, self._folder, self.watcher, self.ending)
 
     @cached_property
     def store(self) -> BaselineStore:
@@ -329,9 +337,12 @@ class PerfSession:
         return [e.baseline for e in entries if e.baseline.machine_class == machine_class]
 
     def _fails(self, outcome: Outcome) -> bool:
-        judgement = outcome.judgement
         if outcome.against is not None and outcome.against.unaffected:
             return False
+        return self.fails(outcome.judgement)
+
+    def fails(self, judgement: Judgement) -> bool:
+        """Whether a test fails with this judgement, by the session's policy."""
         if self.settings.observe:
             return judgement.verdict is Verdict.ERROR
         return self.settings.gate_fails(judgement)
@@ -342,6 +353,8 @@ class PerfSession:
         if judgement.verdict is Verdict.NOT_RUN:
             # There is nothing to store, so nothing is refused: its own verdict says why
             return replace(outcome, failed=self._fails(outcome))
+        # Until the test has the outcome: what is stored is reported as well
+        self.ending.hold()
         try:
             rule = bench.rule_for(outcome.case)
             change = update.write(

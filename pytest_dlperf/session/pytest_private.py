@@ -1,7 +1,8 @@
-"""All uses of pytest's private names; a test fails when pytest moves them."""
+"""All uses of private names of pytest and pytest-xdist; a test fails when they move."""
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from typing import TYPE_CHECKING, Any, Final
 
@@ -52,3 +53,11 @@ def is_matched(item: pytest.Item, expression: str, *, without: str = "") -> bool
         return keywords.Expression.compile(expression).evaluate(matches)
     except (SyntaxError, getattr(keywords, "ParseError", SyntaxError)):  # that of pytest 8
         return False  # pytest itself reports it
+
+
+def terminate(node: Any) -> None:
+    """Send SIGTERM to a worker of pytest-xdist that is a process of this machine and lives."""
+    popen = getattr(getattr(node.gateway, "_io", None), "popen", None)
+    if popen is not None:
+        with contextlib.suppress(OSError):
+            popen.terminate()

@@ -24,11 +24,17 @@ def test_pytest_ends(scene: Scene, number: signal.Signals):
     session.send_signal(number)
     gone_s = scene.wait_until_free() - at_s
     result = scene.ended(session)
-    assert result.status != 0
-    # What was measured before is kept, and nothing is told of the rest.
-    assert list(result.outcomes) == ["before"]
+    statuses = {signal.SIGINT: 2, signal.SIGTERM: 143, signal.SIGKILL: -9}
+    assert result.status == statuses[number]
+    # What was measured before is kept, and the rest is visible where anything could be written.
+    scene.check_measured(result.outcomes["before"])
+    rest = {name: o["judgement"]["verdict"] for name, o in result.outcomes.items()}
+    del rest["before"]
+    missing = {} if number == signal.SIGKILL else {"faulty": "not-run", "fine": "not-run"}
+    assert rest == missing
+    verdict = "not-run" if missing else "none"
     assert gone_s < CANCEL_S
-    scene.row(f"pytest gets {number.name}", f"exit status {result.status}", "none", gone_s)
+    scene.row(f"pytest gets {number.name}", f"exit status {result.status}", verdict, gone_s)
     # The next session runs.
     assert json.loads((scene.path / "r.json").read_text(encoding="utf-8"))["format"] == 1
     again = scene.ended(scene.start("-k", "fine"))

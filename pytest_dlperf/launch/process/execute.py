@@ -131,7 +131,7 @@ class _Launch:
     ) -> None:
         try:
             self.ask_to_end()
-            _await_end(self._supervisor, self._workdir)
+            interrupt = _await_end(self._supervisor, self._workdir)
             if self._plan.nodes:
                 remove_settings(self._workdir)
             if self._plan.private_logs:
@@ -139,6 +139,8 @@ class _Launch:
                 absorb_logs(Path(self._plan.private_logs), self._workdir / "output.log")
         finally:
             self._temporary.cleanup()
+        if interrupt is not None:
+            raise interrupt  # it came while the launch ended, and the session is to end
 
     def run(self) -> Run:
         """Return what happened; the launch has ended."""
@@ -197,19 +199,26 @@ def _start(
         )
 
 
-def _await_end(supervisor: subprocess.Popen[bytes], workdir: Path) -> None:
-    """Wait until the supervisor, whose pipe is closed, has exited."""
+def _await_end(supervisor: subprocess.Popen[bytes], workdir: Path) -> KeyboardInterrupt | None:
+    """Wait until the supervisor, whose pipe is closed, has exited.
+
+    Returns the interrupt that came meanwhile, if one did.
+    """
+    interrupt = None
     deadline_s = time.monotonic() + GRACE_S + UNKILLABLE_S + 5
     while supervisor.poll() is None and time.monotonic() < deadline_s:
         try:
             supervisor.wait(timeout=_POLL_S)
-        except (subprocess.TimeoutExpired, KeyboardInterrupt):
-            continue  # a second Ctrl-C must not leave ranks behind
+        except subprocess.TimeoutExpired:
+            continue
+        except KeyboardInterrupt as error:
+            interrupt = error  # a second Ctrl-C must not leave ranks behind
     if supervisor.poll() != 0:
         # It was killed, or is stuck: find the processes of the launch by their environment.
         supervisor.kill()
         supervisor.wait()
         end_left_over([str(workdir)])
+    return interrupt
 
 
 def _report(supervisor: subprocess.Popen[bytes], workdir: Path) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from pytest_dlperf.session.repeat_options import own_options
 from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.session.terminal import github_actions
 from pytest_dlperf.session.terminal.github_actions import shown
+from pytest_dlperf.session.terminal.not_reached import Reached, outcome_of
 from pytest_dlperf.session.to_history import SessionHistory
 
 if TYPE_CHECKING:
@@ -107,20 +108,23 @@ def mark_report(report: pytest.TestReport, item: pytest.Item, dlperf: Dlperf | N
                 "measured"
             )
         return
-    setattr(report, ATTRIBUTE, outcome_to_json(outcome))
     # The report's own copy is what other plugins see; JUnit reads that of the teardown's report,
     # which is made of the item's.
-    properties = _properties(outcome)
-    item.user_properties += properties
-    report.user_properties += properties
+    item.user_properties += _properties(outcome)
+    put_outcome(report, outcome)
+
+
+def put_outcome(report: pytest.TestReport, outcome: Outcome) -> None:
+    """Put ``outcome`` onto the report of its test's call, with the verdict's place in JUnit."""
+    setattr(report, ATTRIBUTE, outcome_to_json(outcome))
+    report.user_properties += _properties(outcome)
     if report.passed and outcome.failed:
         report.outcome = "failed"
-        report.longrepr = (
-            f"{outcome.judgement.verdict}: {shown(outcome.judgement.reason)}\n"
-            "(the test went on after dlperf.run() had failed)"
-        )
+        report.longrepr = f"{outcome.judgement.verdict}: {shown(outcome.judgement.reason)}"
+        if not outcome.interrupted:
+            report.longrepr += "\n(the test went on after dlperf.run() had failed)"
     elif report.passed and standing(outcome) is Standing.APART:
-        path, line, _ = item.location
+        path, line, _ = report.location
         report.outcome = "skipped"
         report.longrepr = (
             str(path),
@@ -176,8 +180,10 @@ class Collector:
         self.outcomes: list[Outcome] = []
         #: Ids of the cases that were to run, whether they came to it or not.
         self.selected: set[str] = set()
+        self._reached = Reached()
         self._reports = SessionReports()
         self._not_learnt = ""
+        self._exit_code = 0
         self._no_step_summary = ""
         #: Of the tests in their files, from 1, by node id.
         self._lines: dict[str, int] = {}
@@ -185,6 +191,7 @@ class Collector:
     def take(self, report: pytest.TestReport) -> None:
         """Take what a report of a perf test says."""
         self.selected.add(getattr(report, CASE))
+        self._reached.take(report)
         values = getattr(report, ATTRIBUTE, None)
         if values is not None:
             outcome = outcome_from_json(values)
@@ -198,6 +205,27 @@ class Collector:
                 self._reports.write_so_far(
                     self._config.invocation_params.dir / path, self.outcomes
                 )
+
+    def report_missing(
+        self, session: PerfSession, why: str, begun: Mapping[str, Dlperf | None]
+    ) -> None:
+        """Report the cases that an interrupted session did not reach, ``why`` says by what.
+
+        ``begun`` are the fixtures of tests that began, by node id: one may have its outcome
+        already, and no report of it.
+        """
+        self._reached.plan(session.planned)
+        for planned in self._reached.missing(self.outcomes):
+            fixture = begun.get(planned.node_id)
+            known = None if fixture is None else fixture.outcome
+            outcome = known or outcome_of(planned, session, why)
+            for report in self._reached.reports(planned):
+                setattr(report, CASE, planned.case.id)
+                if report.when == "call":
+                    put_outcome(report, outcome)
+                else:
+                    report.user_properties += _properties(outcome)
+                self._config.hook.pytest_runtest_logreport(report=report)
 
     def _reproduce(self, outcome: Outcome) -> str:
         """Return the command, typed where this one was, that runs just this case again."""
@@ -234,6 +262,7 @@ class Collector:
         failed = self.measured_nothing or self._not_learnt
         if failed and pytest_session.exitstatus in fine:
             pytest_session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        self._exit_code = int(pytest_session.exitstatus)
 
     def _add_to_history(self, pytest_session: pytest.Session) -> None:
         added = self._history.finish()
@@ -288,7 +317,8 @@ class Collector:
         )
         if self.measured_nothing:
             remarks.append(
-                f"nothing was measured of {len(self.selected)} selected cases: exit code 1"
+                f"nothing was measured of {len(self.selected)} selected cases: exit code "
+                f"{self._exit_code}"
                 if self.selected
                 else f"no case has a log under {session.settings.from_logs}: exit code 1"
             )

@@ -13,6 +13,7 @@ from pytest_dlperf.cli import main
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report import json_
+from pytest_dlperf.report.page import session_page
 from pytest_dlperf.store.baseline.store import BaselineStore
 from tests.helpers.report_builders import case, environment, measured, published, unmeasured
 
@@ -117,6 +118,18 @@ def test_the_name_of_the_file_says_its_format(tmp_path, capsys, name, begin):
     assert "没有安装 tensorflow" in made
 
 
+def test_html_is_the_page_of_the_session_whatever_baselines_are_here(tmp_path, capsys):
+    file = results(tmp_path / "r.json", TORCH, TENSORFLOW)
+    BaselineStore(tmp_path / "baselines").write(published(case("torch", "1n8g"), 390.125))
+    assert main(["report", file, "--html=page.html"]) == 0
+    assert capsys.readouterr().out == ""
+    made = (tmp_path / "page.html").read_text(encoding="utf-8")
+    # What the session had, which the results file holds whole
+    assert made == session_page.render([TORCH, TENSORFLOW])
+    assert main(["report", file, "--html=page.html", "--baselines=baselines"]) == 0
+    assert "390.125" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
 def test_format_goes_before_the_name(tmp_path, capsys):
     file = results(tmp_path / "r.json", TORCH)
     assert main(["report", file, "--format=md"]) == 0
@@ -145,6 +158,9 @@ def test_json_has_numbers_and_nulls(tmp_path, capsys):
         (["missing.json"], "missing.json: No such file"),
         (["empty.json"], "hold no outcome"),
         (["half.json"], "half.json: not JSON"),
+        (["half.json", "--html=page.html"], "half.json: not JSON"),
+        (["nothing.json", "--html=page.html"], "nothing.json: not JSON (the file is empty)"),
+        (["torch.json", "--html=page.html", "--json"], "--html writes a page"),
         (["other.json"], "other.json: "),
         (["torch.json", "half.json", "-o", "page.html"], "half.json: not JSON"),
         (["torch.json", "--compare=colour"], "no outcome records 'colour'"),
@@ -157,6 +173,7 @@ def test_what_cannot_be_done_is_said_in_one_sentence(tmp_path, capsys, arguments
     results(tmp_path / "empty.json")
     whole = (tmp_path / "torch.json").read_text(encoding="utf-8")
     (tmp_path / "half.json").write_text(whole[: len(whole) // 2], encoding="utf-8")
+    (tmp_path / "nothing.json").write_text("", encoding="utf-8")
     (tmp_path / "other.json").write_text('{"benchmarks": []}', encoding="utf-8")
     assert main(["report", *arguments]) == 2
     assert not (tmp_path / "page.html").exists()

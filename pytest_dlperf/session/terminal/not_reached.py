@@ -1,0 +1,112 @@
+"""Cases that a session did not reach: where it is interrupted, each gets an outcome that says so.
+
+The outcome is on test reports like any other, so that JUnit, the results, the page and every other
+report have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.codec import decode, encode
+from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.verdict import Judgement, Verdict
+from pytest_dlperf.session.collection import selected_of
+
+if TYPE_CHECKING:
+    from pytest_dlperf.session.perf_session import PerfSession
+
+#: On the first report of an xdist worker: all cases that the session is to run.
+PLANNED: Final = "dlperf_planned"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """The test of a case that is to run."""
+
+    node_id: str
+    #: Of pytest: file, line from 0, name.
+    location: tuple[str, int | None, str]
+    case: Case
+
+
+def planned_of(items: Iterable[pytest.Item]) -> list[Planned]:
+    """Return the perf tests among ``items``."""
+    return [
+        Planned(node_id=item.nodeid, location=item.location, case=selected.case)
+        for item in items
+        if (selected := selected_of(item)) is not None
+    ]
+
+
+def announce(report: pytest.TestReport, session: PerfSession) -> None:
+    """Put what an xdist worker is to run onto its first report: only workers collect."""
+    planned, session.to_announce = session.to_announce, ()
+    if planned:
+        setattr(report, PLANNED, [encode(one) for one in planned])
+
+
+class Reached:
+    """How far a session came, from the reports of its tests."""
+
+    def __init__(self) -> None:
+        self._planned: dict[str, Planned] = {}
+        self._ended: set[str] = set()
+        #: The xdist node that began a test, by its node id: JUnit tells reports apart by it.
+        self._began_on: dict[str, Any] = {}
+
+    def plan(self, planned: Iterable[Planned]) -> None:
+        """Take the tests that are to run."""
+        self._planned |= {one.node_id: one for one in planned}
+
+    def take(self, report: pytest.TestReport) -> None:
+        """Take a report of a perf test."""
+        self.plan(decode(Planned, one) for one in getattr(report, PLANNED, ()))
+        self._began_on[report.nodeid] = getattr(report, "node", None)
+        if report.when == "teardown":
+            self._ended.add(report.nodeid)
+
+    def missing(self, outcomes: Iterable[Outcome]) -> list[Planned]:
+        """Return the tests that came neither to an outcome nor to their end, in their order."""
+        known = self._ended | {outcome.node_id for outcome in outcomes}
+        return [one for node_id, one in self._planned.items() if node_id not in known]
+
+    def reports(self, planned: Planned) -> Iterator[pytest.TestReport]:
+        """Yield the reports of a test that was not reached, yet without an outcome."""
+        for when in ("call", "teardown"):
+            report = pytest.TestReport(
+                nodeid=planned.node_id,
+                location=planned.location,
+                keywords={},
+                outcome="passed",
+                longrepr=None,
+                when=when,
+            )
+            node = self._began_on.get(planned.node_id)
+            if node is not None:
+                report.node = node
+            yield report
+
+
+def outcome_of(planned: Planned, session: PerfSession, why: str) -> Outcome:
+    """Return the outcome of a case that was not measured, for ``why``, by the session's policy."""
+    judgement = Judgement(
+        verdict=Verdict.NOT_RUN, reason=f"it was not measured: {why} before its end"
+    )
+    commit, dirty = session.commit
+    return Outcome(
+        case=planned.case,
+        judgement=judgement,
+        node_id=planned.node_id,
+        failed=session.fails(judgement),
+        interrupted=True,
+        time=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        commit=commit,
+        dirty=dirty,
+    )
