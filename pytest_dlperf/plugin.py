@@ -302,9 +302,7 @@ class _Taker:
         if _COLLECTOR not in self._config.stash:
             from pytest_dlperf.session.terminal.summary import Collector
 
-            self._config.stash[_COLLECTOR] = Collector(
-                self._config, _session(self._config).settings
-            )
+            self._config.stash[_COLLECTOR] = Collector(self._config, _session(self._config))
         return self._config.stash[_COLLECTOR]
 
     @pytest.hookimpl(tryfirst=True)

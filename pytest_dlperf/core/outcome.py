@@ -72,6 +72,8 @@ class Outcome:
     share_done: bool = False
     #: Whether the session ended before the case was measured, by a signal or an interrupt.
     interrupted: bool = False
+    #: The results file that it was taken from, by ``--dlperf-resume``; empty if it was measured.
+    taken_from: str = ""
     #: What ``--update-baselines`` did: ``created``, ``appended``, ``replaced``, or empty.
     update: str = ""
     #: ISO 8601, UTC.

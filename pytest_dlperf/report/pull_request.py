@@ -70,6 +70,7 @@ def _row(outcome: Outcome) -> str:
     judgement, measurement = outcome.judgement, outcome.measurement
     comparison = judgement.throughput
     known = f" ({judgement.known})" if judgement.known else ""
+    known += " (taken)" if outcome.taken_from else ""
     rate = figures.ABSENT
     if measurement is not None:
         rate = f"{figures.rate(outcome.judged_throughput)} {measurement.unit}/s"

@@ -105,6 +105,8 @@ def _cells(outcome: Outcome) -> dict[str, str]:
     verdict = str(judgement.verdict) + (f" ({outcome.update})" if outcome.update else "")
     if judgement.known is not None:
         verdict += f" [{judgement.known}]"
+    if outcome.taken_from:
+        verdict += " [taken]"
     cells = {_CASE: printable(outcome.case.id), _VERDICT: verdict}
     if measurement is None:
         return cells | dict.fromkeys(_COLUMNS, figures.ABSENT)

@@ -290,6 +290,7 @@ def _longest_without_a_certificate_first(
 def remember(items: Sequence[pytest.Item], session: PerfSession) -> None:
     """Let the session know its cases: alpha is split over them where arms are compared."""
     session.selected = [selected.case for item in items if (selected := selected_of(item))]
+    session.check_resumed()
     if session.jobs is not None:
         from pytest_dlperf.flow.scheduled import Planned
 

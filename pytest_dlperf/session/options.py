@@ -122,6 +122,18 @@ OPTIONS: Final = (
             "know that time is up; give --dlperf-runs"
         },
     ),
+    Option(
+        "resume",
+        "FILE",
+        "take what the results file of an interrupted session has finished, and measure the rest",
+        excludes={
+            "against": "what an arm is may have changed since; measure without --dlperf-resume",
+            "from-logs": "--dlperf-from-logs judges logs, and measures nothing",
+            "published": "the verdicts in the file are those against this machine's own numbers",
+            "node-rank": "the other nodes could not know which cases are left out",
+            "scheduler": "the jobs have outcomes of their own; run what is missing with -k",
+        },
+    ),
     Option("baselines", "DIR", "folder of the baselines (baselines/ at rootdir)"),
     Option("reason", "TEXT", "why a changed level is accepted", default=""),
     Option(

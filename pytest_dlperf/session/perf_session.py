@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_dlperf.cases.possible import DISTRIBUTIONS, framework_version
 from pytest_dlperf.cases.selection import Machine
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import Case
@@ -41,6 +42,7 @@ from pytest_dlperf.measure.environment import commit_of
 from pytest_dlperf.session import usage
 from pytest_dlperf.session.ending import Ending
 from pytest_dlperf.session.hosts import devices_of, hosts_of, make_nodes
+from pytest_dlperf.session.resumed import Now, Resumed, differences
 from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.session.terminal.progress import Live, Quiet
 from pytest_dlperf.store.baseline import update
@@ -106,6 +108,8 @@ class PerfSession:
         try:
             self.settings = Settings.from_config(config)
             usage.check_together(self.settings, processes=_processes(config))
+            path = self.settings.resume
+            self.resumed = None if path is None else Resumed(path)
         except UsageError as error:
             raise pytest.UsageError(f"pytest-dlperf: {error}") from error
         self._config = config
@@ -127,6 +131,16 @@ class PerfSession:
         """Raise ``pytest.UsageError`` for settings that cannot do what they are for."""
         try:
             usage.check_at_start(self.settings, processes=_processes(config))
+        except UsageError as error:
+            raise pytest.UsageError(f"pytest-dlperf: {error}") from error
+
+    def check_resumed(self) -> None:
+        """Raise ``pytest.UsageError`` if the file to go on from is of other cases."""
+        # An exception would end an xdist worker without a word
+        if self.resumed is None or hasattr(self._config, "workerinput"):
+            return
+        try:
+            self.resumed.check(self.selected)
         except UsageError as error:
             raise pytest.UsageError(f"pytest-dlperf: {error}") from error
 
@@ -271,6 +285,9 @@ class PerfSession:
 
         ``misfit`` says why it cannot run although it was asked for.
         """
+        taken = self.taken(case, item.nodeid)
+        if taken is not None:
+            return taken
         bench = self.bench
         rule = bench.policy.rule
         if not self.settings.family_given:
@@ -298,6 +315,40 @@ class PerfSession:
         if self.settings.update:
             return self._update(outcome, replace(bench, policy=replace(bench.policy, rule=rule)))
         return replace(outcome, failed=self._fails(outcome))
+
+    def taken(self, case: Case, node_id: str, *, stores: bool = True) -> Outcome | None:
+        """Return the outcome of ``case`` that an interrupted session has; None to measure it.
+
+        It is stored where this session ``stores``, and that one had not. Warns where it was
+        measured with something else than what is here now.
+        """
+        found = None if self.resumed is None else self.resumed.outcome(case)
+        if self.resumed is None or found is None:
+            return None
+        differ = "; ".join(differences(case, found, self._now(case)))
+        if differ:
+            what = f"pytest-dlperf: {case.id} is not taken from {self.resumed.path}: {differ}"
+            warnings.warn(what, pytest.PytestWarning, stacklevel=1)
+            return None
+        outcome = self.resumed.taken(found, node_id)
+        if self.settings.update and stores and not outcome.update:
+            return self._update(outcome, self.bench)
+        return outcome if outcome.update else replace(outcome, failed=self._fails(outcome))
+
+    def _now(self, case: Case) -> Now:
+        settings, (commit, dirty) = self.settings, self.commit
+        is_here = not settings.place.foreign and case.framework in DISTRIBUTIONS
+        installed = framework_version(case.framework) if is_here else None
+        return Now(
+            commit=commit,
+            dirty=dirty,
+            environment=self.bench.hosts.environment(case, {}),
+            framework_version=installed,
+            inject=self.bench.policy.injected(case),
+            real_data=settings.data is not None,
+            share_host=settings.share_host,
+            tolerance=settings.rule.tolerance if case.tolerance is None else None,
+        )
 
     def _family(self, case: Case) -> int:
         """Return how many cases alpha is split over: pairs need no stored ones."""

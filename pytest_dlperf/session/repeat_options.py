@@ -11,7 +11,7 @@ from pytest_dlperf.session.option_values import REPORTS
 
 #: Options that say what becomes of a result, not how it is reached.
 NOT_REPEATED: Final = frozenset(
-    {f"--dlperf-{name}" for name in (*REPORTS, "history", "reason", "update-baselines")}
+    {f"--dlperf-{name}" for name in (*REPORTS, "history", "resume", "reason", "update-baselines")}
 )
 
 

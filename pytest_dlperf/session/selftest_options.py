@@ -21,6 +21,7 @@ _CONTRADICTS: Final = {
     "from-logs": "it trains, and logs cannot be made slower",
     "list": "it measures, and a list runs nothing",
     "dry-run": "it measures, and a dry run runs nothing",
+    "resume": "it measures every case by itself",
     "published": "it judges against what this machine has just measured",
     "scheduler": "it measures on this machine; let a job call it",
     "node-rank": "it runs several sessions, and the other nodes could not know which",

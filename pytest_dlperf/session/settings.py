@@ -50,6 +50,8 @@ class Settings:
     #: The files to make of the outcomes, by the option that names them: ``json``, ``html`` ...
     reports: Mapping[str, Path]
     history: HistoryWish | None
+    #: Results file of an interrupted session; None without one.
+    resume: Path | None
     #: Folder of real data, as the ranks see it; None for synthetic data.
     data: str | None
     machine_class: str | None
@@ -129,6 +131,7 @@ class Settings:
             rootdir=root,
             reports=report_files(get, cwd),
             history=history_wish(get, getini, cwd=cwd, root=root, environ=environ),
+            resume=cwd / get("resume") if get("resume") else None,
             data=option_groups.data(get, cwd),
             machine_class=_machine_class(
                 environ.get("DLPERF_MACHINE_CLASS") or getini("dlperf_machine_class")

@@ -54,6 +54,8 @@ class SessionHistory:
         # Of a training of several sessions, that of its first node has the outcome
         if wish is None or outcome.share_done:
             return
+        if outcome.taken_from:
+            return  # the session that measured it has added it
         self._outcomes.append(outcome)
         if self._journal is None:
             self._address = address_of(self._settings)

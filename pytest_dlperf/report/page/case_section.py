@@ -296,5 +296,7 @@ def _facts(outcome: Outcome) -> Iterator[tuple[str, object]]:
     if outcome.commit:
         yield "commit", outcome.commit + (", with changes" if outcome.dirty else "")
     yield "measured", f"{outcome.time}, in {figures.duration(outcome.elapsed_s)}"
+    if outcome.taken_from:
+        yield "taken from", outcome.taken_from
     if outcome.folder:
         yield "records", outcome.folder

@@ -45,12 +45,14 @@ def badge(verdict: Verdict, beside: str = "") -> Html:
 
 
 def badge_of(outcome: Outcome) -> Html:
-    """Return the verdict on a case, with what was stored, known or injected."""
+    """Return the verdict on a case, with what was stored, known, injected or taken."""
     beside = f" ({outcome.update})" if outcome.update else ""
     if outcome.judgement.known is not None:
         beside += f" [{outcome.judgement.known}]"
     if outcome.measurement is not None and outcome.measurement.inject:
         beside += f" [injected {figures.percent(outcome.measurement.inject)}]"
+    if outcome.taken_from:
+        beside += " [taken]"
     return badge(outcome.judgement.verdict, beside)
 
 

@@ -80,18 +80,16 @@ class Reached:
     def reports(self, planned: Planned) -> Iterator[pytest.TestReport]:
         """Yield the reports of a test that was not reached, yet without an outcome."""
         for when in ("call", "teardown"):
-            report = pytest.TestReport(
+            node = self._began_on.get(planned.node_id)
+            yield pytest.TestReport(
                 nodeid=planned.node_id,
                 location=planned.location,
                 keywords={},
                 outcome="passed",
                 longrepr=None,
                 when=when,
+                **({} if node is None else {"node": node}),
             )
-            node = self._began_on.get(planned.node_id)
-            if node is not None:
-                report.node = node
-            yield report
 
 
 def outcome_of(planned: Planned, session: PerfSession, why: str) -> Outcome:

@@ -23,7 +23,6 @@ from pytest_dlperf.session.collection import selected_of
 from pytest_dlperf.session.fixture import Dlperf
 from pytest_dlperf.session.options import flags
 from pytest_dlperf.session.repeat_options import own_options
-from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.session.terminal import github_actions
 from pytest_dlperf.session.terminal.github_actions import shown
 from pytest_dlperf.session.terminal.not_reached import Reached, outcome_of
@@ -144,6 +143,7 @@ def _properties(outcome: Outcome) -> list[tuple[str, object]]:
         "dlperf_baseline": judgement.throughput.before,
         "dlperf_sees": judgement.throughput.sees,
         "dlperf_tolerance": judgement.throughput.tolerance,
+        "dlperf_taken_from": outcome.taken_from or None,
     }
     if judgement.throughput.interval is not None:
         low, high = judgement.throughput.interval
@@ -174,9 +174,10 @@ def status_of(report: pytest.TestReport) -> tuple[str, str, Any] | None:
 class Collector:
     """Gathers outcomes in the process that prints the summary."""
 
-    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+    def __init__(self, config: pytest.Config, session: PerfSession) -> None:
         self._config = config
-        self._history = SessionHistory(settings)
+        self._history = SessionHistory(session.settings)
+        self._resumed = session.resumed
         self.outcomes: list[Outcome] = []
         #: Ids of the cases that were to run, whether they came to it or not.
         self.selected: set[str] = set()
@@ -202,8 +203,10 @@ class Collector:
             self._history.take(outcome)
             path = self._config.option.dlperf_json
             if path is not None:
+                # It may be the very file that this session goes on from
+                others = () if self._resumed is None else self._resumed.others(self.outcomes)
                 self._reports.write_so_far(
-                    self._config.invocation_params.dir / path, self.outcomes
+                    self._config.invocation_params.dir / path, [*self.outcomes, *others]
                 )
 
     def report_missing(
@@ -218,6 +221,7 @@ class Collector:
         for planned in self._reached.missing(self.outcomes):
             fixture = begun.get(planned.node_id)
             known = None if fixture is None else fixture.outcome
+            known = known or session.taken(planned.case, planned.node_id, stores=False)
             outcome = known or outcome_of(planned, session, why)
             for report in self._reached.reports(planned):
                 setattr(report, CASE, planned.case.id)
@@ -321,6 +325,12 @@ class Collector:
                 f"{self._exit_code}"
                 if self.selected
                 else f"no case has a log under {session.settings.from_logs}: exit code 1"
+            )
+        if self._resumed is not None and verbosity >= 0:
+            taken = sum(bool(outcome.taken_from) for outcome in self.outcomes)
+            remarks.append(
+                f"{taken} of {len(self.outcomes)} cases were taken from {self._resumed.path}, and "
+                "not measured in this session"
             )
         if self._not_learnt:
             remarks.append(f"{self._not_learnt}: exit code 1")

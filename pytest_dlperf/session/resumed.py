@@ -1,0 +1,165 @@
+"""``--dlperf-resume``: outcomes of a session that was interrupted, taken in place of measuring.
+
+An outcome is taken whole or not at all. Runs of a case that had no verdict yet are measured again:
+a session's runs are to show one stretch of time, and its canaries the machine of that time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.codec import encode
+from pytest_dlperf.core.environment import Environment, short_commit
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.measurement import CUT_SHORT
+from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.verdict import Verdict
+from pytest_dlperf.report import json_
+
+#: Software that is known before a case runs, beside the framework's version.
+_SOFTWARE: Final = ("driver", "image", "kernel")
+_REFUSED: Final = "\nthe baseline was not written: "
+
+
+@dataclass(frozen=True, kw_only=True)
+class Now:
+    """What this session would measure a case with."""
+
+    commit: str
+    dirty: bool
+    environment: Environment
+    #: Of the framework that is installed here; None if it is not known before a run.
+    framework_version: str | None
+    inject: float
+    real_data: bool
+    share_host: bool
+    #: The tolerance that was given; None where it is learnt.
+    tolerance: float | None
+
+
+class Resumed:
+    """The outcomes of a results file, by case."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the file; raise ``UsageError`` if it cannot be read."""
+        self.path = path
+        try:
+            outcomes = json_.read(path)
+        except UsageError as error:
+            raise UsageError(f"--dlperf-resume: {error}") from error
+        self._outcomes: dict[str, Outcome] = {}
+        for outcome in outcomes:
+            if outcome.against is not None:
+                raise UsageError(
+                    f"--dlperf-resume={path}: {outcome.case.id} was measured against "
+                    f"{outcome.against.name}, in pairs, and what that names may be another now; "
+                    "leave --dlperf-resume out"
+                )
+            if outcome.case.id in self._outcomes:
+                raise UsageError(
+                    f"--dlperf-resume={path}: it holds {outcome.case.id} twice, so that it is not "
+                    "the file of one session"
+                )
+            self._outcomes[outcome.case.id] = outcome
+
+    def check(self, selected: Sequence[Case]) -> None:
+        """Raise ``UsageError`` if the file is of other cases than those that are selected."""
+        ids = {case.id for case in selected}
+        if self._outcomes and ids and not ids & set(self._outcomes):
+            raise UsageError(
+                f"--dlperf-resume={self.path}: none of its {len(self._outcomes)} cases is "
+                "selected here, so that it is the file of another project, precision or machine; "
+                "name the file of the session that was interrupted, or leave the option out"
+            )
+
+    def outcome(self, case: Case) -> Outcome | None:
+        """Return the final outcome of ``case``; None if it is to be measured."""
+        found = self._outcomes.get(case.id)
+        return found if found is not None and _is_final(found) else None
+
+    def taken(self, outcome: Outcome, node_id: str) -> Outcome:
+        """Return ``outcome`` as one of this session."""
+        judgement = outcome.judgement
+        # Tried again by this session, where it stores
+        reason = judgement.reason.partition(_REFUSED)[0]
+        return replace(
+            outcome,
+            judgement=replace(judgement, reason=reason),
+            node_id=node_id,
+            command="",
+            failed=False,
+            taken_from=str(self.path),
+        )
+
+    def others(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """Return what the file holds of cases that ``outcomes`` do not have."""
+        known = {outcome.case.id for outcome in outcomes}
+        return [found for case_id, found in self._outcomes.items() if case_id not in known]
+
+
+def _is_final(outcome: Outcome) -> bool:
+    """Whether nothing was left open: what was measured whole, and errors, which stay red."""
+    measurement = outcome.measurement
+    if outcome.interrupted or outcome.share_done:
+        return False
+    if measurement is None:
+        # Time that was up leaves a case without a run; a missing framework is looked for again
+        return outcome.judgement.verdict is Verdict.ERROR
+    return all(problem.code != CUT_SHORT for problem in measurement.problems)
+
+
+def differences(case: Case, outcome: Outcome, now: Now) -> Iterator[str]:
+    """Yield what is not as it was when ``outcome`` was measured, in words."""
+    was: Mapping[str, object] = encode(outcome.case)
+    for name, value in encode(case).items():
+        if was[name] != value:
+            yield f"{name} of the case: {value}, was {was[name]}"
+    if outcome.commit != now.commit:
+        yield f"commit: {_commit(now.commit)}, was {_commit(outcome.commit)}"
+    if outcome.dirty or now.dirty:
+        yield "tracked files are or were modified, so that the commit does not say what is run"
+    yield from _of_machine(case, outcome, now)
+    yield from _of_measurement(outcome, now)
+
+
+def _of_machine(case: Case, outcome: Outcome, now: Now) -> Iterator[str]:
+    was = outcome.environment
+    if was is None:
+        yield "its machine was not recorded"
+        return
+    for name in ("machine_class", "hardware"):
+        before, after = getattr(was, name), getattr(now.environment, name)
+        if before != after:
+            yield f"{name.replace('_', ' ')}: {after}, was {before}"
+    software = dict(now.environment.software)
+    if now.framework_version is not None:
+        software[case.framework] = now.framework_version
+    for name in (*_SOFTWARE, case.framework):
+        before, after = was.software.get(name), software.get(name)
+        # Not every side knows everything before a case runs, nor after an error
+        if before is not None and after is not None and before != after:
+            yield f"{name}: {after}, was {before}"
+
+
+def _of_measurement(outcome: Outcome, now: Now) -> Iterator[str]:
+    measurement = outcome.measurement
+    if measurement is None:
+        return
+    conditions = measurement.conditions
+    if measurement.inject != now.inject:
+        yield f"--dlperf-inject: {now.inject:.3g}, was {measurement.inject:.3g}"
+    if conditions.data != "own" and (conditions.data == "real") != now.real_data:
+        yield f"data: {'real' if now.real_data else 'synthetic'}, was {conditions.data}"
+    if conditions.host_sharing != now.share_host:
+        yield f"--dlperf-share-host: {now.share_host}, was {conditions.host_sharing}"
+    tolerance = outcome.judgement.throughput.tolerance
+    if None not in (tolerance, now.tolerance) and tolerance != now.tolerance:
+        yield f"tolerance: {now.tolerance:.3g}, was {tolerance:.3g}"
+
+
+def _commit(commit: str) -> str:
+    return short_commit(commit) or "none"

@@ -1,0 +1,151 @@
+"""Which outcomes of an interrupted session are taken, and what keeps one from it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_dlperf.core.case import Protocol
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.measurement import CUT_SHORT
+from pytest_dlperf.core.outcome import Against, Outcome, outcome_from_json, outcome_to_json
+from pytest_dlperf.core.run import Problem
+from pytest_dlperf.core.verdict import Verdict
+from pytest_dlperf.report import json_
+from pytest_dlperf.session.resumed import Now, Resumed, differences
+from tests.helpers.report_builders import case, environment, measured, unmeasured
+
+CASE = case()
+OUTCOME = replace(measured(CASE, 100.0), environment=environment(), commit="c" * 40)
+NOW = Now(
+    commit="c" * 40, dirty=False, environment=environment(), framework_version="2.13.0",
+    inject=0.0, real_data=False, share_host=False, tolerance=None,
+)  # fmt: skip
+
+
+def of_file(tmp_path: Path, *outcomes: Outcome) -> Resumed:
+    json_.write(tmp_path / "r.json", outcomes)
+    return Resumed(tmp_path / "r.json")
+
+
+def test_nothing_differs_also_after_json():
+    assert list(differences(CASE, outcome_from_json(outcome_to_json(OUTCOME)), NOW)) == []
+
+
+@pytest.mark.parametrize(
+    ("outcome", "now", "says"),
+    [
+        ({"commit": "f" * 40}, {}, "commit: cccccccccccc, was ffffffffffff"),
+        ({"commit": ""}, {}, "commit: cccccccccccc, was none"),
+        ({"dirty": True}, {}, "tracked files are or were modified"),
+        ({}, {"dirty": True}, "tracked files are or were modified"),
+        ({"case": replace(CASE, version=7)}, {}, f"version of the case: {CASE.version}, was 7"),
+        ({"case": replace(CASE, protocol=Protocol(runs=9))}, {}, "protocol of the case: "),
+        ({"environment": None}, {}, "its machine was not recorded"),
+        (
+            {"environment": replace(environment(), machine_class="9x-other")}, {},
+            "was 9x-other",
+        ),
+        ({"environment": environment(driver="1")}, {}, "driver: 450.80.02, was 1"),
+        ({}, {"framework_version": "2.14.0"}, "torch: 2.14.0, was 2.13.0"),
+        ({}, {"inject": 0.1}, "--dlperf-inject: 0.1, was 0"),
+        ({}, {"real_data": True}, "data: real, was synthetic"),
+        ({}, {"share_host": True}, "--dlperf-share-host: True, was False"),
+    ],
+)  # fmt: skip
+def test_what_differs_is_named(outcome: dict[str, Any], now: dict[str, Any], says: str):
+    [found] = differences(CASE, replace(OUTCOME, **outcome), replace(NOW, **now))
+    assert says in found
+
+
+def test_another_tolerance_is_another_verdict():
+    throughput = replace(OUTCOME.judgement.throughput, tolerance=0.03)
+    outcome = replace(OUTCOME, judgement=replace(OUTCOME.judgement, throughput=throughput))
+    assert list(differences(CASE, outcome, replace(NOW, tolerance=0.03))) == []
+    [found] = differences(CASE, outcome, replace(NOW, tolerance=0.2))
+    assert found == "tolerance: 0.2, was 0.03"
+
+
+def short() -> Outcome:
+    assert OUTCOME.measurement is not None
+    problems = (Problem(code=CUT_SHORT, message="m"),)
+    return replace(OUTCOME, measurement=replace(OUTCOME.measurement, problems=problems))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "is_taken"),
+    [
+        (OUTCOME, True),
+        (unmeasured(CASE, Verdict.ERROR, "boom"), True),
+        (unmeasured(CASE, Verdict.NOT_RUN, "ended", interrupted=True), False),
+        (unmeasured(CASE, Verdict.NOT_RUN, "not installed"), False),
+        (unmeasured(CASE, Verdict.INCONCLUSIVE, "no time left"), False),
+        (short(), False),
+    ],
+)
+def test_final_outcomes_are_taken(tmp_path: Path, outcome: Outcome, is_taken: bool):
+    resumed = of_file(tmp_path, outcome)
+    assert (resumed.outcome(CASE) is not None) is is_taken
+    assert resumed.outcome(case(precision="fp32")) is None
+
+
+def test_a_refused_baseline_is_said_once(tmp_path: Path):
+    reason = "so it is\nthe baseline was not written: refused"
+    outcome = replace(OUTCOME, judgement=replace(OUTCOME.judgement, reason=reason), failed=True)
+    taken = of_file(tmp_path).taken(outcome, "t.py::t")
+    assert (taken.judgement.reason, taken.failed, taken.node_id) == ("so it is", False, "t.py::t")
+    assert taken.taken_from == str(tmp_path / "r.json")
+
+
+def test_what_was_not_reached_again_stays_in_the_file(tmp_path: Path):
+    other = measured(case(precision="fp32"), 50.0)
+    resumed = of_file(tmp_path, OUTCOME, other)
+    assert [o.case.id for o in resumed.others([OUTCOME])] == [other.case.id]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "No such file"),
+        ("", "not JSON (the file is empty)"),
+        ('{"format": 1, "outco', "not JSON"),
+        ('{"format": 99, "outcomes": []}', "format 99, this version reads 1"),
+        ('{"benchmarks": []}', "not a results file"),
+        ('{"format": 1, "outcomes": [{}]}', "not an outcome"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, text: str | None, says: str):
+    if text is not None:
+        (tmp_path / "r.json").write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=r"--dlperf-resume: .*r\.json: ") as raised:
+        Resumed(tmp_path / "r.json")
+    assert says in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "says"),
+    [
+        ((OUTCOME, OUTCOME), "twice"),
+        (
+            (replace(OUTCOME, against=Against(name="HEAD", kind="ref")),),  # type: ignore[arg-type]
+            "was measured against HEAD, in pairs",
+        ),
+    ],
+)
+def test_a_file_of_no_stored_session_is_refused(
+    tmp_path: Path, outcomes: tuple[Outcome, ...], says: str
+):
+    with pytest.raises(UsageError, match=says):
+        of_file(tmp_path, *outcomes)
+
+
+def test_the_file_of_other_cases_is_refused(tmp_path: Path):
+    resumed = of_file(tmp_path, OUTCOME)
+    resumed.check([CASE, case(precision="fp32")])
+    resumed.check([])
+    of_file(tmp_path).check([CASE])
+    with pytest.raises(UsageError, match="none of its 1 cases is selected here"):
+        resumed.check([case(precision="fp32")])
