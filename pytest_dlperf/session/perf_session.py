@@ -288,6 +288,15 @@ class PerfSession:
         taken = self.taken(case, item.nodeid)
         if taken is not None:
             return taken
+        differs = self._differs(case)
+        outcome = self._measure(case, item, misfit)
+        if not differs:
+            return outcome
+        judgement = outcome.judgement
+        reason = f"{judgement.reason}\n{differs}"
+        return replace(outcome, judgement=replace(judgement, reason=reason))
+
+    def _measure(self, case: Case, item: pytest.Item, misfit: str) -> Outcome:
         bench = self.bench
         rule = bench.policy.rule
         if not self.settings.family_given:
@@ -319,21 +328,23 @@ class PerfSession:
     def taken(self, case: Case, node_id: str, *, stores: bool = True) -> Outcome | None:
         """Return the outcome of ``case`` that an interrupted session has; None to measure it.
 
-        It is stored where this session ``stores``, and that one had not. Warns where it was
-        measured with something else than what is here now.
+        It is stored where this session ``stores``, and that one had not.
         """
         found = None if self.resumed is None else self.resumed.outcome(case)
-        if self.resumed is None or found is None:
-            return None
-        differ = "; ".join(differences(case, found, self._now(case)))
-        if differ:
-            what = f"pytest-dlperf: {case.id} is not taken from {self.resumed.path}: {differ}"
-            warnings.warn(what, pytest.PytestWarning, stacklevel=1)
+        if self.resumed is None or found is None or self._differs(case):
             return None
         outcome = self.resumed.taken(found, node_id)
         if self.settings.update and stores and not outcome.update:
             return self._update(outcome, self.bench)
         return outcome if outcome.update else replace(outcome, failed=self._fails(outcome))
+
+    def _differs(self, case: Case) -> str:
+        """Return why the final outcome of ``case`` is not taken; empty if it is, or without one."""
+        found = None if self.resumed is None else self.resumed.outcome(case)
+        if self.resumed is None or found is None:
+            return ""
+        differ = "; ".join(differences(case, found, self._now(case)))
+        return differ and f"measured again, and not taken from {self.resumed.path}: {differ}"
 
     def _now(self, case: Case) -> Now:
         settings, (commit, dirty) = self.settings, self.commit

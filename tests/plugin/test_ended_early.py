@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from pytest_dlperf.cli.main import main
 from pytest_dlperf.launch.process.lease import lease_holder
 from tests.helpers.fake_suite import Suite
 from tests.helpers.processes import heed_interrupts
@@ -117,6 +119,11 @@ def check_reports(suite: Suite, why: str) -> None:
     for name in ("p.html", "c.md"):
         text = (suite.path / name).read_text(encoding="utf-8")
         assert all(case_id in text for case_id in CASES), name
+    # The page can be made of the results file at any time, the session's folder being there or not
+    shutil.rmtree(suite.path / ".dlperf")
+    page = suite.path / "q.html"
+    assert main(["report", str(suite.path / "r.json"), f"--html={page}"]) == 0
+    assert page.read_bytes() == (suite.path / "p.html").read_bytes()
     assert "2 not-run" in (suite.path / "out.txt").read_text(encoding="utf-8")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from fnmatch import fnmatch
 from typing import Any
 
 import pytest
@@ -107,9 +108,11 @@ def test_what_differs_is_said_and_measured_again(cut: Suite):
     change(cut, lambda outcome: outcome.update(commit="f" * 40))
     result = cut.run(RESUME, "--dlperf-json=n.json")
     assert launched(cut) == [FIRST, THIRD]
-    said = f"*{FIRST} is not taken from *r.json: commit: none, was ffffffffffff*"
-    result.stdout.fnmatch_lines([said])
-    assert not read(cut, "n.json")[FIRST]["taken_from"]
+    said = "measured again, and not taken from *r.json: commit: none, was ffffffffffff"
+    result.stdout.fnmatch_lines([f"*{said}"])
+    outcome = read(cut, "n.json")[FIRST]
+    assert not outcome["taken_from"]
+    assert fnmatch(outcome["judgement"]["reason"].splitlines()[-1], said)
 
 
 def test_history_has_each_measurement_once(cut: Suite):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import json
 import os
 import shlex
 import time
@@ -195,7 +196,8 @@ class Collector:
         self._reached.take(report)
         values = getattr(report, ATTRIBUTE, None)
         if values is not None:
-            outcome = outcome_from_json(values)
+            # In the order of a results file: a report made of that is the session's own
+            outcome = outcome_from_json(json.loads(json.dumps(values, sort_keys=True)))
             outcome = replace(outcome, command=self._reproduce(outcome))
             self.outcomes.append(outcome)
             self._lines[outcome.node_id] = (report.location[1] or 0) + 1
