@@ -339,7 +339,7 @@ class PerfSession:
         return outcome if outcome.update else replace(outcome, failed=self._fails(outcome))
 
     def _differs(self, case: Case) -> str:
-        """Return why the final outcome of ``case`` is not taken; empty if it is, or without one."""
+        """Return why the final outcome of ``case`` is not taken; empty if it may be."""
         found = None if self.resumed is None else self.resumed.outcome(case)
         if self.resumed is None or found is None:
             return ""
