@@ -32,6 +32,8 @@ class Verdict(str, Enum):
 GOOD: Final = frozenset({Verdict.PASSED, Verdict.IMPROVED})
 #: Fail by default.
 BAD: Final = frozenset({Verdict.REGRESSED, Verdict.ERROR})
+#: Of comparisons whose change counts; all others were refused, or impossible.
+JUDGED: Final = GOOD | {Verdict.REGRESSED, Verdict.INCONCLUSIVE}
 #: Neither: shown as a separate category, and failing under ``--dlperf-strict``.
 NOT_JUDGED: Final = frozenset(set(Verdict) - GOOD - BAD)
 
@@ -73,7 +75,7 @@ class Comparison:
     #: For pairs it is computed: the median of the other arm, times 1 + ``change``.
     now: float | None = None
     before: float | None = None
-    #: now / before - 1.
+    #: now / before - 1; shown of a refused comparison too, see ``is_judged``.
     change: float | None = None
     #: Two-sided 90 % interval of the same number.
     interval: tuple[float, float] | None = None
@@ -89,6 +91,11 @@ class Comparison:
     #: Total number of runs that would decide an open case; None where none would, or if it is not
     #: open.
     runs_needed: int | None = None
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether the change counts: of a refused comparison it is only shown."""
+        return self.change is not None and self.verdict in JUDGED
 
 
 class KnownState(str, Enum):

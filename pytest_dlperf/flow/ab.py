@@ -25,7 +25,7 @@ from pytest_dlperf.flow.lock_step import ArmFailedError, cannot_take_turns, laun
 from pytest_dlperf.flow.runner import Runner, RunWithFacts, stays_disturbed
 from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.refusals import cut_short
-from pytest_dlperf.judge.screen import more_runs
+from pytest_dlperf.judge.screen import has_looked, more_runs
 
 if TYPE_CHECKING:
     from pytest_dlperf.flow.bench import Bench, SideBySide
@@ -135,7 +135,8 @@ class _Pairs:
             )
             if self._is_cut_short(wanted):
                 words = self._runners[NOW].bench.policy.budget_text
-                return self._compared(measured, cut_short(judgement, words))
+                looked = has_looked(self._case, len(measured[NOW].runs), rule)
+                return self._compared(measured, cut_short(judgement, words, looked=looked))
             more = more_runs(self._case, judgement, len(measured[NOW].runs), rule)
             if more <= 0 or stays_disturbed(self._case, self._runs[NOW]):
                 return self._compared(measured, judgement)

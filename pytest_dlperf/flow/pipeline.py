@@ -26,7 +26,7 @@ from pytest_dlperf.flow.runner import Runner, RunWithFacts, stays_disturbed
 from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.expected import with_known
 from pytest_dlperf.judge.refusals import cut_short, marked_cut_short, never_measured
-from pytest_dlperf.judge.screen import more_runs
+from pytest_dlperf.judge.screen import has_looked, more_runs
 from pytest_dlperf.measure.exhausted import file_words
 
 if TYPE_CHECKING:
@@ -244,7 +244,8 @@ def measure_and_judge(
             measurement = marked_cut_short(measurement, budget)
         judgement = judge(case, measurement, baseline, rule)
         if is_short:
-            return measurement, cut_short(judgement, budget), runs[0][1]
+            looked = has_looked(case, len(measurement.runs), rule)
+            return measurement, cut_short(judgement, budget, looked=looked), runs[0][1]
         more = more_runs(case, judgement, len(measurement.runs), rule)
         if more <= 0 or stays_disturbed(case, runs) or runner.bench.hosts.node_part(case):
             return measurement, judgement, runs[0][1]

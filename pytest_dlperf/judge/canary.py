@@ -31,6 +31,8 @@ class Shift:
     size: float
     #: Empty where the run has one node, or where no stored session ran on it.
     node: str = ""
+    #: Standard error of ``size``.
+    noise: float = 0.0
 
     def explains(self, change: float, tolerance: float) -> bool:
         """Whether a log change is between 0 and twice this shift, give or take the tolerance."""
@@ -46,8 +48,30 @@ def moved(measurement: Measurement, stored: Sequence[Session], device: DeviceKin
     return max(shifts(measurement, stored, device), key=lambda one: abs(one.size), default=None)
 
 
-def shifts(measurement: Measurement, stored: Sequence[Session], device: DeviceKind) -> list[Shift]:
-    """Return all shifts that are beyond the canary's own noise, as ``moved`` compares them."""
+def slower_perhaps(
+    measurement: Measurement, stored: Sequence[Session], device: DeviceKind
+) -> Shift | None:
+    """Return the largest fall that may be the canary's own noise; None if there is none.
+
+    It is beyond the margin of the device. Where the case fell by as much, it is evidence all the
+    same. The metrics that vary by themselves on CPU processes are left out.
+    """
+    found = shifts(measurement, stored, device, spreads=0.0)
+    falls = [one for one in found if one.size < 0 and (device, one.name) not in _LOOSE]
+    return min(falls, key=lambda one: one.size, default=None)
+
+
+def shifts(
+    measurement: Measurement,
+    stored: Sequence[Session],
+    device: DeviceKind,
+    *,
+    spreads: float = _SPREADS,
+) -> list[Shift]:
+    """Return all shifts beyond the margin and ``spreads`` times the canary's own noise.
+
+    They are compared as in ``moved``.
+    """
     nodes = sorted({node for run in measurement.runs for node in run.canary_by_node})
     own = {
         node: [s.canary_by_node[node] for s in stored if node in s.canary_by_node]
@@ -56,10 +80,10 @@ def shifts(measurement: Measurement, stored: Sequence[Session], device: DeviceKi
     found: list[Shift] = []
     for node in (node for node in nodes if own[node]):
         now = [run.canary_by_node.get(node, {}) for run in measurement.runs]
-        found += _shifts(now, own[node], device, node if len(nodes) > 1 else "")
+        found += _shifts(now, own[node], device, node if len(nodes) > 1 else "", spreads=spreads)
     if not nodes or not all(own.values()):
         now, before = [run.canary for run in measurement.runs], [s.canary for s in stored]
-        found += _shifts(now, before, device, "")
+        found += _shifts(now, before, device, "", spreads=spreads)
     return found
 
 
@@ -68,6 +92,8 @@ def _shifts(
     before_sides: Sequence[Mapping[str, float]],
     device: DeviceKind,
     node: str,
+    *,
+    spreads: float,
 ) -> list[Shift]:
     shifts = []
     for name in sorted({name for side in now_sides for name in side}):
@@ -80,8 +106,8 @@ def _shifts(
         if len(before) >= 3:
             noise = max(noise, statistics.stdev(before))
         margin = _LOOSE.get((device, name), MARGIN[device])
-        if abs(size) > max(math.log1p(margin), _SPREADS * noise):
-            shifts.append(Shift(name=name, size=size, node=node))
+        if abs(size) > max(math.log1p(margin), spreads * noise):
+            shifts.append(Shift(name=name, size=size, node=node, noise=noise))
     return shifts
 
 

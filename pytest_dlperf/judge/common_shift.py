@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Verdict
+from pytest_dlperf.core.verdict import GOOD, JUDGED, Comparison, Judgement, Verdict
 from pytest_dlperf.judge import sentences
 
 #: With fewer cases nothing shows that they share a shift.
 _FEWEST: Final = 2
-_JUDGED: Final = GOOD | {Verdict.REGRESSED, Verdict.INCONCLUSIVE}
 
 
 def with_common_shift(judged: Judgement, so_far: Sequence[Comparison], node: str) -> Judgement:
@@ -26,7 +25,7 @@ def with_common_shift(judged: Judgement, so_far: Sequence[Comparison], node: str
     ``regressed``, so that the session still fails.
     """
     shift = common_shift(so_far)
-    if shift is None or judged.verdict in GOOD or judged.verdict not in _JUDGED:
+    if shift is None or judged.verdict in GOOD or judged.verdict not in JUDGED:
         return judged
     found, memory = judged.throughput, judged.metrics.get("peak_memory")
     if found.verdict in GOOD or (memory is not None and memory.verdict is Verdict.REGRESSED):
@@ -40,7 +39,7 @@ def with_common_shift(judged: Judgement, so_far: Sequence[Comparison], node: str
         f"case, although the canary, which ran again, has not moved; {sentences.SIDE_BY_SIDE}, "
         f"{sentences.AGAIN}"
     )
-    unknown = replace(found, change=None, interval=None, sees=None, verdict=Verdict.INCOMPARABLE)
+    unknown = replace(found, sees=None, verdict=Verdict.INCOMPARABLE)
     return Judgement(verdict=Verdict.INCOMPARABLE, reason=reason, throughput=unknown)
 
 

@@ -18,6 +18,7 @@ from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.stretch import most_different
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import sentences
+from pytest_dlperf.judge.readings import ESTIMATORS, by_estimator
 from pytest_dlperf.judge.verdict import judge as judge_by_time
 
 #: The verdicts on which estimators can disagree.
@@ -32,11 +33,11 @@ def judge(
     Raises ``CaseError`` for measured or stored rates that are not positive finite numbers.
     """
     judged = judge_by_time(case, measurement, baseline, rule)
-    if baseline is None or judged.throughput.change is None:
+    if baseline is None or not judged.throughput.is_judged:
         return judged
     found = {"work over time": judged.throughput}
-    for name in ("mean_of_rates", "median_step"):
-        sides = _by_rule(measurement, baseline, name)
+    for name in ESTIMATORS:
+        sides = by_estimator(measurement, baseline, name)
         if sides is not None:
             found[name.replace("_", " ")] = judge_by_time(case, *sides, rule).throughput
     if not _disagree(found, rule):
@@ -51,45 +52,8 @@ def judge(
         f"the change ({estimates}){_stretch(measurement)}; look at the records of the runs, and "
         "measure again"
     )
-    unsteady = replace(
-        judged.throughput, change=None, interval=None, sees=None, verdict=Verdict.UNSTEADY
-    )
+    unsteady = replace(judged.throughput, sees=None, verdict=Verdict.UNSTEADY)
     return Judgement(verdict=Verdict.UNSTEADY, reason=reason, throughput=unsteady)
-
-
-def _by_rule(
-    measurement: Measurement, baseline: Baseline, name: str
-) -> tuple[Measurement, Baseline] | None:
-    """Return both sides with their runs by another estimator; None where a side lacks it.
-
-    Without parents and memory, which the estimator does not concern.
-    """
-    stored = [session for session in baseline.level if session.runs]
-    if not all(name in run.estimates for run in measurement.runs):
-        return None
-    if not stored or not all(name in session.estimates for session in stored):
-        return None
-    rates = [run.estimates[name] for run in measurement.runs]
-    if not all(math.isfinite(rate) and rate > 0 for rate in rates):
-        return None
-    runs = tuple(
-        replace(run, throughput=rate, peak_memory_bytes=None)
-        for run, rate in zip(measurement.runs, rates, strict=True)
-    )
-    sessions = tuple(
-        replace(
-            session,
-            runs=session.estimates[name],
-            speedup=None,
-            parent_runs=(),
-            peak_memory_bytes=(),
-        )
-        for session in stored
-    )
-    return (
-        replace(measurement, runs=runs, parent_throughputs=()),
-        replace(baseline, sessions=sessions),
-    )
 
 
 def _disagree(found: dict[str, Comparison], rule: Rule) -> bool:

@@ -31,7 +31,9 @@ def _state_and_reason(
 ) -> tuple[KnownState | None, str]:
     slowdown = f"{known.issue} ({sentences.change(known.change)})"
     found = judgement.throughput
-    if judgement.verdict not in GOOD | {Verdict.REGRESSED} or found.interval is None:
+    if judgement.verdict not in GOOD | {Verdict.REGRESSED}:
+        return None, ""
+    if found.interval is None or not found.is_judged:
         return None, ""
     if found.verdict is Verdict.REGRESSED:
         if today > date.fromisoformat(known.until):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -13,11 +13,13 @@ from pytest_dlperf.core.case import Case, Protocol
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.noise import Prior
+from pytest_dlperf.core.quantity import same_unit
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.scaling import stored_scaling
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import convergence, interleaved_sentences, metrics, refusals, scaling
 from pytest_dlperf.judge.compare import comparison_of, is_certainly_slower
+from pytest_dlperf.judge.readings import by_faster_half
 from pytest_dlperf.judge.screen import spending
 from pytest_dlperf.judge.stats import family, priors
 from pytest_dlperf.judge.stats.levels import Contrast
@@ -45,11 +47,8 @@ def judge_interleaved(
     if not differs and (reason := _fault(case, now, before)):
         return _not_judged(Verdict.ERROR, reason, now)
     refused = _disturbed(now, before) or _first(refusals.unchecked, now, before) or differs
-    if refused:
+    if refused and not same_unit(now.unit, before.unit):
         return _not_judged(Verdict.INCOMPARABLE, refused, now)
-    if reason := _unsteady(now, before):
-        reason = f"{reason}; look at the records of the runs, and measure again"
-        return _not_judged(Verdict.UNSTEADY, reason, now)
     tolerance = next(
         given for given in (rule.tolerance, case.tolerance, TOLERANCE) if given is not None
     )
@@ -62,6 +61,12 @@ def judge_interleaved(
     found, evidence = pairs.compare(*rates, prior, is_throughput=True)
     others = _metrics(pairs, case, now, before, prior)
     window = others.get("whole_window")
+    if refused:
+        return _not_judged(Verdict.INCOMPARABLE, refused, now, found)
+    unsteady = _unsteady(now, before)
+    if unsteady and not _slower_by_all(pairs, case, (now, before), (found, window)):
+        reason = f"{unsteady}; look at the records of the runs, and measure again"
+        return _with_memory(_not_judged(Verdict.UNSTEADY, reason, now, found), others)
     found = replace(found, runs_needed=_needed(found, window))
     takes = interleaved_sentences.what_it_takes(found, now.runs, before.runs, case.protocol)
     judged = Judgement(
@@ -171,8 +176,16 @@ def _first(refusal: Callable[[Measurement], str], *measured: Measurement) -> str
     return next((reason for one in measured if (reason := refusal(one))), "")
 
 
-def _not_judged(verdict: Verdict, reason: str, now: Measurement) -> Judgement:
-    known = Comparison(now=now.throughput, verdict=verdict)
+def _not_judged(
+    verdict: Verdict, reason: str, now: Measurement, found: Comparison | None = None
+) -> Judgement:
+    """Return a judgement that keeps what was ``found``: the change is shown, and not judged."""
+    known = Comparison(now=now.throughput)
+    if found is not None:
+        known = replace(
+            found, sees=None, tolerance=None, runs_needed=None, p_regressed=None, p_passed=None
+        )
+    known = replace(known, verdict=verdict)
     return Judgement(verdict=verdict, reason=reason, throughput=known)
 
 
@@ -212,6 +225,36 @@ class _Pairs:
         if compared.verdict is Verdict.INCONCLUSIVE:
             needed = pairs_needed(sample, prior, self._tolerance, rule, self._last, sign=sign)
         return by_pairs(replace(compared, runs_needed=needed), before), found
+
+
+def _slower_by_all(
+    pairs: _Pairs,
+    case: Case,
+    arms: tuple[Measurement, Measurement],
+    known: Sequence[Comparison | None],
+) -> bool:
+    """Whether even the faster half of each run is slower than all of the other arm's run."""
+    now, before = arms
+    faster = by_faster_half(now) if refusals.drifts(now) or refusals.drifts(before) else now
+    if faster is None or any(
+        one is not None and one.verdict is not Verdict.REGRESSED for one in known
+    ):
+        return False
+    of_window = pairs.rule.prior or priors.PAIRS[case.layout.device]
+    by_half, _ = pairs.compare(
+        faster.throughputs, before.throughputs, of_window, is_throughput=True
+    )
+    return by_half.verdict is Verdict.REGRESSED
+
+
+def _with_memory(refused: Judgement, others: Mapping[str, Comparison]) -> Judgement:
+    """Fail a case whose peak memory certainly grew: drifting steps do not explain it."""
+    memory = others.get("peak_memory")
+    return (
+        refused
+        if memory is None
+        else _with_metrics(replace(refused, metrics={"peak_memory": memory}))
+    )
 
 
 def _metrics(

@@ -29,6 +29,7 @@ DOUBTFUL: Final = (
 LOST: Final = frozenset({"loss-not-finite"})
 #: 90 % of 64 configurations of published reports repeat within this standard deviation.
 LOG_PRIOR: Final = Prior(run_sd=0.017, session_sd=0.006)
+_ESTIMATORS: Final = ("mean_of_rates", "median_of_rates", "time_weighted")
 #: The smallest share of a change that counts as its explanation.
 _EXPLAINS: Final = 0.5
 
@@ -86,21 +87,17 @@ def judge_logs(before: LogSide, now: LogSide, rule: Rule) -> Judgement:
         (Verdict.UNSTEADY, problem_reason(before, now, refusals.UNSTEADY)),
     ):
         if reason:
-            known = Comparison(now=statistics.median(rates), verdict=verdict)
+            known = Comparison(now=statistics.median(rates))
+            if verdict is not Verdict.ERROR and same_unit(now.unit, before.unit):
+                found, _ = _compared(before.sessions, rates, rule)
+                known = replace(found, sees=None, tolerance=None, p_passed=None)
+            known = replace(known, verdict=verdict)
             return Judgement(verdict=verdict, reason=reason, throughput=known)
-    metric = Metric(
-        now=level(rates),
-        stored=tuple(level(session) for session in before.sessions),
-        prior=LOG_PRIOR,
-        planned=level(rates).share,
-    )
-    given = rule.tolerance
-    tolerance = learnt_tolerance(metric, rule, ONE_LOOK) if given is None else given
-    tolerance = tolerance if given is not None else min(tolerance, rule.tolerance_max)
-    found = compare(metric, tolerance, rule, ONE_LOOK)
+    found, tolerance = _compared(before.sessions, rates, rule)
     how = sentences.how_much(found, now.unit, before.name)
-    if disagreement := _disagreement(before, now, tolerance):
-        known = replace(found, change=None, interval=None, verdict=Verdict.UNSTEADY)
+    disagreement = _disagreement(before, now, tolerance)
+    if disagreement and not _all_slower(before, now, found, rule):
+        known = replace(found, verdict=Verdict.UNSTEADY)
         return Judgement(
             verdict=Verdict.UNSTEADY, reason=f"{disagreement}; by time, {how}", throughput=known
         )
@@ -114,6 +111,33 @@ def judge_logs(before: LogSide, now: LogSide, rule: Rule) -> Judgement:
     return Judgement(
         verdict=found.verdict or Verdict.INCONCLUSIVE, reason=reason, throughput=found
     )
+
+
+def _compared(
+    stored: Sequence[Sequence[float]], rates: Sequence[float], rule: Rule
+) -> tuple[Comparison, float]:
+    """Return the comparison of rates with those of stored sessions, and its tolerance."""
+    metric = Metric(
+        now=level(rates),
+        stored=tuple(level(session) for session in stored),
+        prior=LOG_PRIOR,
+        planned=level(rates).share,
+        # A learnt tolerance excuses nothing that is certain
+        floor=0.0 if rule.tolerance is None else None,
+    )
+    tolerance = rule.tolerance
+    if tolerance is None:
+        tolerance = min(learnt_tolerance(metric, rule, ONE_LOOK), rule.tolerance_max)
+    return compare(metric, tolerance, rule, ONE_LOOK), tolerance
+
+
+def _all_slower(before: LogSide, now: LogSide, found: Comparison, rule: Rule) -> bool:
+    """Whether the training regressed by each of the rates of its logs."""
+    verdicts = {found.verdict}
+    for name in _ESTIMATORS:
+        theirs, mine = ([run.estimates[name] for run in side.runs] for side in (before, now))
+        verdicts.add(_compared([theirs], mine, rule)[0].verdict)
+    return verdicts == {Verdict.REGRESSED}
 
 
 def differs(before: LogSide, now: LogSide) -> str:
@@ -187,7 +211,7 @@ def _disagreement(before: LogSide, now: LogSide, tolerance: float) -> str:
         return ""
     limit = margin(tolerance)
     changes = {}
-    for rule in ("mean_of_rates", "median_of_rates", "time_weighted"):
+    for rule in _ESTIMATORS:
         sides = [
             statistics.median(run.estimates[rule] for run in side.runs) for side in (before, now)
         ]

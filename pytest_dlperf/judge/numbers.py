@@ -54,11 +54,12 @@ def judge_numbers(before: Numbers, now: Numbers, rule: Rule) -> Judgement:
     found = contrast(now.levels, before.levels, prior)
     latest = now.levels[-1]
     metric = Metric(now=latest, stored=before.levels, prior=prior, planned=latest.share)
-    tolerance = rule.tolerance
+    tolerance, floor = rule.tolerance, None
     if tolerance is None:
+        floor = 0.0  # a learnt tolerance excuses nothing that is certain
         tolerance = min(learnt_tolerance(metric, rule, ONE_LOOK), rule.tolerance_max)
     compared = replace(
-        comparison_of(found, tolerance, rule, ONE_LOOK),
+        comparison_of(found, tolerance, rule, ONE_LOOK, floor=floor),
         now=_mean(now.levels),
         before=_mean(before.levels),
         provisional=len(before.sessions) == 1,

@@ -20,6 +20,8 @@ from pytest_dlperf.judge.stats.levels import quantile, run_variance
 
 #: Problem codes that make a measurement unfit to be judged.
 UNSTEADY: Final = frozenset({"implausible-speedup", "drift", "recompiled"})
+#: Those of them that leave open which part of a window is the case's own.
+_DRIFTING: Final = frozenset({"drift", "recompiled"})
 DISTURBED: Final = frozenset({"disturbed"})
 #: Problem codes that leave open whether the declared work was measured.
 UNCHECKED: Final = frozenset({"precision-unchecked", "batch-unchecked"})
@@ -59,6 +61,11 @@ def unsteady(case: Case, measurement: Measurement, rule: Rule) -> str:
     """Return why the measurement itself cannot be trusted, or nothing."""
     message = _messages(measurement, UNSTEADY) or _implausible(case, measurement, rule)
     return message and f"{message}; look at the records of the runs, and measure again"
+
+
+def drifts(measurement: Measurement) -> bool:
+    """Whether the steps of a run are not all alike, so that its parts have rates of their own."""
+    return bool(_messages(measurement, _DRIFTING))
 
 
 def machine_moved(shift: canary.Shift) -> str:
@@ -102,16 +109,20 @@ def marked_cut_short(measurement: Measurement, budget: str) -> Measurement:
     return replace(measurement, problems=(*measurement.problems, problem))
 
 
-def cut_short(judgement: Judgement, budget: str) -> Judgement:
+def cut_short(judgement: Judgement, budget: str, *, looked: bool) -> Judgement:
     """Return the judgement of a case whose further runs the budget did not allow.
 
-    A slow case that no fresh runs confirmed is ``inconclusive``. ``budget`` is its length, in
-    words.
+    ``looked``: there are as many runs as the first look needs. It has its own part of the error
+    rate, so a case that is slower by it stays ``regressed``; with fewer runs it is
+    ``inconclusive``. ``budget`` is its length, in words.
     """
     if judgement.verdict is Verdict.INCONCLUSIVE:
         return replace(judgement, reason=f"{judgement.reason}; the budget of {budget} is spent")
     if judgement.verdict is not Verdict.REGRESSED:
         return judgement
+    if looked:
+        words = f"the budget of {budget} was spent before fresh runs confirmed it"
+        return replace(judgement, reason=f"{judgement.reason}; {words}")
     reason = (
         f"it looks slow, but the budget of {budget} was spent before fresh runs confirmed it; run "
         f"it again, it runs first next time ({judgement.reason})"

@@ -80,6 +80,11 @@ def more_runs(case: Case, judgement: Judgement | None, measured: int, rule: Rule
     return max(0, protocol.runs - measured)
 
 
+def has_looked(case: Case, measured: int, rule: Rule) -> bool:
+    """Whether as many runs are measured as the first look at the case needs."""
+    return measured >= looks(case.protocol, priors.of_throughput(case, rule))[0]
+
+
 def samples_scaling(case: Case, judgement: Judgement | None, sampled: int) -> bool:
     """Whether the next run of ``case`` samples its scaling; ``sampled`` runs have done so.
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import SPEEDUP_UNKNOWN, Measurement
+from pytest_dlperf.core.quantity import same_unit
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
-from pytest_dlperf.judge import convergence, metrics, refusals, scaling, sentences
+from pytest_dlperf.judge import canary, convergence, metrics, refusals, scaling, sentences
 from pytest_dlperf.judge.canary import Shift
 from pytest_dlperf.judge.compare import compare, is_certainly_slower, learnt_tolerance
 from pytest_dlperf.judge.metrics import Metric, level
+from pytest_dlperf.judge.readings import Doubt, all_slower
 from pytest_dlperf.judge.screen import Spending, spending
 from pytest_dlperf.judge.stats import family
 from pytest_dlperf.judge.stats.levels import margin
@@ -33,7 +35,8 @@ def judge(
     if not differs and (reason := convergence.fault(case, measurement, stored)):
         return _not_judged(Verdict.ERROR, reason, measurement)
     if reason := (refusals.disturbed(measurement) or refusals.unchecked(measurement) or differs):
-        return _not_judged(Verdict.INCOMPARABLE, reason, measurement)
+        seen = _seen(case, measurement, baseline, rule) if baseline is not None else None
+        return _not_judged(Verdict.INCOMPARABLE, reason, measurement, seen)
     unsteady = refusals.unsteady(case, measurement, rule)
     if baseline is None or not stored:
         if unsteady:
@@ -61,9 +64,22 @@ def _check(measurement: Measurement, baseline: Baseline | None) -> tuple[Session
 def _not_judged(
     verdict: Verdict, reason: str, measurement: Measurement, known: Comparison | None = None
 ) -> Judgement:
+    """Return a judgement that keeps what is ``known``: the change is shown, and counts nowhere."""
     known = known or Comparison(now=measurement.throughput)
-    known = replace(known, change=None, interval=None, verdict=verdict)
-    return Judgement(verdict=verdict, reason=reason, throughput=known)
+    return Judgement(verdict=verdict, reason=reason, throughput=replace(known, verdict=verdict))
+
+
+def _seen(
+    case: Case, measurement: Measurement, baseline: Baseline, rule: Rule
+) -> Comparison | None:
+    """Return the change of a case that is not judged; None where rates cannot be compared."""
+    stored = tuple(session for session in baseline.level if session.runs)
+    if not stored or not same_unit(measurement.unit, baseline.unit):
+        return None
+    metric = metrics.throughput(case, measurement, stored, rule)
+    spent = spending(case.protocol, len(measurement.runs), metric.prior)
+    found = compare(metric, rule.tolerance_min, family.of_throughput(rule), spent)
+    return replace(found, sees=None, tolerance=None, p_regressed=None, p_passed=None)
 
 
 def _judge_against(
@@ -78,26 +94,16 @@ def _judge_against(
     metric = metrics.throughput(case, measurement, stored, rule)
     spent = spending(case.protocol, len(measurement.runs), metric.prior)
     given = _given_tolerance(case, baseline, rule)
+    if given is None:
+        # Noise alone makes a learnt tolerance: it excuses nothing that is certain.
+        metric = replace(metric, floor=0.0)
     tolerance = learnt_tolerance(metric, rule, spent) if given is None else given
     found = compare(metric, tolerance, family.of_throughput(rule), spent)
-    shift = refusals.canary_shift(case, measurement, stored)
     evidence = contrast([metric.now], metric.stored, metric.prior)
     why = scaling.why(
         measurement.runs, [session.scaling for session in stored], case.layout.device
     )
     speedup = metrics.speedup(case, measurement, stored, rule)
-    if shift is not None and shift.explains(evidence.shift, margin(tolerance)):
-        reason = refusals.machine_moved(shift)
-        refused = _not_judged(Verdict.INCOMPARABLE, reason, measurement, replace(found, sees=None))
-        if speedup is None or not refusals.only_links_slower(case, measurement, stored):
-            return refused
-        fallen = compare(speedup, _capped(speedup, rule, spent), family.of_other(rule), spent)
-        return _with_slower_links(refused, fallen, shift, why)
-    if unsteady:
-        return _not_judged(Verdict.UNSTEADY, unsteady, measurement, replace(found, sees=None))
-    if given is None and tolerance > rule.tolerance_max:
-        reason = sentences.noisy(tolerance, rule)
-        return _not_judged(Verdict.UNSTEADY, reason, measurement, found)
     others = {
         name: compare(other, _capped(other, rule, spent), family.of_other(rule), spent)
         for name, other in (
@@ -109,6 +115,25 @@ def _judge_against(
     drifted = _against_anchor(metric, baseline, given, family.of_other(rule), spent)
     if drifted is not None:
         others["anchor"] = drifted
+    shift, moved = _machine(case, measurement, stored, found, evidence.shift)
+    is_noisy = given is None and tolerance > rule.tolerance_max
+    doubt = Doubt(shift=shift if moved else None, drifts=refusals.drifts(measurement))
+    noisy = sentences.noisy(tolerance, rule) if is_noisy else ""
+    refused = _refused(measurement, found, doubt, unsteady, noisy)
+    if refused is not None and not (
+        found.verdict is Verdict.REGRESSED and all_slower(case, measurement, baseline, rule, doubt)
+    ):
+        links = moved and refusals.only_links_slower(case, measurement, stored)
+        if doubt.shift is None and not unsteady:
+            kept = {"peak_memory", "anchor"} | (set() if found.verdict in GOOD else {"speedup"})
+        else:
+            kept = {"peak_memory", "speedup"} if links else {"peak_memory"}
+        facts = {
+            name: one
+            for name, one in others.items()
+            if name in kept and one.verdict is Verdict.REGRESSED
+        }
+        return _with_facts(refused, facts, shift if links else None, why)
     reason = sentences.throughput(
         found,
         rule,
@@ -118,8 +143,10 @@ def _judge_against(
         takes=sentences.what_it_takes(found, measurement.runs, case.protocol),
     )
     if shift is not None:
-        moved = sentences.change(math.expm1(shift.size))
-        reason += f"; the machine is {moved} (canary {shift.name}), which does not explain it"
+        by = sentences.change(math.expm1(shift.size))
+        reason += f"; the machine is {by} (canary {shift.name}), which does not explain it"
+    if unsteady:
+        reason += f"; {unsteady}; it is slower by every rate all the same"
     if metric.new_node:
         reason += sentences.new_node(metric.new_node)
     judged = Judgement(
@@ -186,18 +213,58 @@ def _name(baseline: Baseline, found: Comparison) -> str:
     return "the one stored session" if found.provisional else "the baseline"
 
 
-def _with_slower_links(
-    refused: Judgement, fallen: Comparison, shift: Shift, why: str
-) -> Judgement:
-    """Fail a case whose speedup certainly fell, if nothing but the links became slower.
+def _machine(
+    case: Case,
+    measurement: Measurement,
+    stored: Sequence[Session],
+    found: Comparison,
+    change: float,
+) -> tuple[Shift | None, bool]:
+    """Return how the machine moved, and whether that may be all of the log ``change``."""
+    shift = refusals.canary_shift(case, measurement, stored)
+    if shift is not None:
+        return shift, shift.explains(change, margin(found.tolerance or 0.0))
+    if found.verdict is not Verdict.REGRESSED:
+        return None, False
+    # Too noisy to refuse every verdict, but it may be all that an alarm saw.
+    shift = canary.slower_perhaps(measurement, stored, case.layout.device)
+    return shift, shift is not None
 
-    One device was measured in the same session, and links, with the library that drives them, are
-    what speedup measures. In all other cases the judgement stays ``refused``.
+
+def _refused(
+    measurement: Measurement, found: Comparison, doubt: Doubt, unsteady: str, noisy: str
+) -> Judgement | None:
+    """Return the judgement that something else than the case forbids to judge; None if nothing."""
+    blind = replace(found, sees=None)
+    if doubt.shift is not None:
+        reason = refusals.machine_moved(doubt.shift)
+        return _not_judged(Verdict.INCOMPARABLE, reason, measurement, blind)
+    if unsteady:
+        return _not_judged(Verdict.UNSTEADY, unsteady, measurement, blind)
+    return _not_judged(Verdict.UNSTEADY, noisy, measurement, found) if noisy else None
+
+
+def _with_facts(
+    refused: Judgement, facts: Mapping[str, Comparison], links: Shift | None, why: str
+) -> Judgement:
+    """Fail a refused case for ``facts``: metrics that regressed, whatever forbids to judge it.
+
+    Neither a machine nor drifting steps make the peak memory grow, and the anchor and the speedup
+    have noise of their own. ``links`` is the shift of a machine whose links alone became slower:
+    with the library that drives them, they are what a speedup measures.
     """
-    if fallen.verdict is not Verdict.REGRESSED:
+    words = []
+    if anchor := facts.get("anchor"):
+        words.append(sentences.drifted(anchor))
+    if memory := facts.get("peak_memory"):
+        words.append(sentences.memory(memory))
+    if speedup := facts.get("speedup"):
+        words.append(sentences.speedup(speedup, why))
+    if not words:
         return refused
-    reason = f"{sentences.speedup(fallen, why)}; {refusals.links_slower(shift)}"
-    return replace(refused, verdict=Verdict.REGRESSED, reason=reason, metrics={"speedup": fallen})
+    last = f"throughput: {refused.reason}" if links is None else refusals.links_slower(links)
+    reason = "; ".join([*words, last])
+    return replace(refused, verdict=Verdict.REGRESSED, reason=reason, metrics=facts)
 
 
 def _with_metrics(

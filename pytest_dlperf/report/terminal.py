@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import Problem, RunSummary
-from pytest_dlperf.core.verdict import Verdict
+from pytest_dlperf.core.verdict import NOT_JUDGED, Verdict
 from pytest_dlperf.report import figures, scaling
 from pytest_dlperf.report.printable import columns, one_line, padded, printable
 from pytest_dlperf.report.sort_order import Standing, headline, standing, worst_first
@@ -157,11 +157,11 @@ _NAMED: Final = 10
 def render(outcomes: Sequence[Outcome], *, width: int, verbosity: int = 0) -> list[Line]:
     """Return the lines of the summary: table, sentences, how to reproduce, what is NOT JUDGED.
 
-    ``width`` is that of the terminal; ``verbosity`` is pytest's: below 0 there is one line, above
-    0 nothing is left out.
+    ``width`` is that of the terminal; ``verbosity`` is pytest's: below 0 there is one line, and
+    one for each sentence of what is not judged; above 0 nothing is left out.
     """
     if verbosity < 0:
-        return [Line(headline(outcomes))]
+        return [Line(headline(outcomes)), *_not_judged(outcomes)]
     verbose = verbosity > 0
     shown = outcomes if verbose else _shown(outcomes)
     lines = table(shown, width, verbose=verbose) if shown else []
@@ -177,6 +177,26 @@ def render(outcomes: Sequence[Outcome], *, width: int, verbosity: int = 0) -> li
             lines += [Line(""), *(Line(one_line(text)) for text in several[:most])]
             lines += _more(several, most)
     return [*lines, Line(""), Line(headline(outcomes))]
+
+
+def _not_judged(outcomes: Sequence[Outcome]) -> list[Line]:
+    """Return a line for each sentence of cases that were not judged, with the change seen."""
+    apart = [o for o in outcomes if o.judgement.verdict in NOT_JUDGED and not o.update]
+    found = by_sentence(apart)
+    lines = []
+    for (verdict, reason), told in list(found.items())[:_LISTED]:
+        ids = ", ".join(f"{o.case.id}{_seen(o)}" for o in told[:_NAMED])
+        more = f" and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
+        lines.append(Line(one_line(f"{ids}{more}: {verdict}: {reason}")))
+    return lines + _more(list(found), _LISTED)
+
+
+def _seen(outcome: Outcome) -> str:
+    """Return the change that was seen with its interval, in brackets; nothing if unknown."""
+    found = outcome.judgement.throughput
+    if found.change is None:
+        return ""
+    return f" ({figures.percent(found.change)}, 90 % interval {figures.interval(found)})"
 
 
 def never_ran(case_ids: Sequence[str], *, verbosity: int = 0) -> list[str]:

@@ -385,7 +385,7 @@ class PerfSession:
     def _shifted(self, outcome: Outcome, node: str) -> Outcome:
         with self.bench.runs.judged(node) as so_far:
             judgement = common_shift.with_common_shift(outcome.judgement, so_far, node)
-            is_judged = judgement is outcome.judgement and judgement.throughput.change is not None
+            is_judged = judgement is outcome.judgement and judgement.throughput.is_judged
             # A slowdown that is expected has another cause, and fails nothing
             if is_judged and judgement.known is not KnownState.KNOWN:
                 so_far.append(judgement.throughput)

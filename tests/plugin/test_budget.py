@@ -40,21 +40,21 @@ Budget.allows = lambda self, run_s: next(asked, False)
 
 
 @pytest.mark.parametrize(
-    ("inject", "words"),
+    ("inject", "verdict", "words"),
     [
-        ("90%", "*it looks slow, but the budget of 60 min was spent before fresh runs confirmed*"),
-        ("3%", "*the budget of 60 min is spent*"),
+        ("90%", "regressed", "*the budget of 60 min was spent before fresh runs confirmed it*"),
+        ("3%", "inconclusive", "*the budget of 60 min is spent*"),
     ],
 )
-def test_a_case_for_whose_runs_no_time_was_left_is_open(
-    suite: Suite, inject: str, words: str
+def test_a_case_for_whose_runs_no_time_was_left_is_judged_by_the_look_that_it_had(
+    suite: Suite, inject: str, verdict: str, words: str
 ) -> None:
     assert suite.run("--update-baselines", "--cpus=1").ret == 0
     suite.pytester.makeconftest(CLOCK)
     options = ["--cpus=1", "--dlperf-budget=1h", "--dlperf-tolerance=1%", "--dlperf-strict"]
     result, outcomes = suite.outcomes(*options, f"--dlperf-inject={inject}")
     assert len(outcomes[ONE]["measurement"]["runs"]) == 3
-    assert outcomes[ONE]["judgement"]["verdict"] == "inconclusive"
+    assert outcomes[ONE]["judgement"]["verdict"] == verdict
     assert result.ret == 1
     result.stdout.fnmatch_lines([words])
 
@@ -67,19 +67,20 @@ def test_a_session_cut_short_is_never_stored(suite: Suite, *, slower: bool) -> N
     suite.pytester.makeconftest(CLOCK)
     if slower:
         suite.env(FAKE_STEP_S=0.03)
+    verdict = "regressed" if slower else "inconclusive"
     options = ["--cpus=1", "--dlperf-budget=1h", "--dlperf-tolerance=1%", "--update-baselines"]
     for mode in ("gate", "observe"):
         result, outcomes = suite.outcomes(
             *options, f"--dlperf-mode={mode}", "--dlperf-reason=we know what we do"
         )
         assert outcomes[ONE]["update"] == ""
-        assert outcomes[ONE]["judgement"]["verdict"] == "inconclusive"
+        assert outcomes[ONE]["judgement"]["verdict"] == verdict
         result.stdout.fnmatch_lines(
             [
                 "*the baseline was not written*the budget of 60 min was spent before all its "
                 "runs*",
                 f"note: {ONE}: the budget of 60 min was spent before all its runs*",
-                "1 case: 1 inconclusive; 1 NOT JUDGED",
+                f"1 case: 1 {verdict}*",
             ]
         )
         result.assert_outcomes(passed=0, failed=mode == "gate")

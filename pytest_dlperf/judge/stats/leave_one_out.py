@@ -112,19 +112,21 @@ def against_level(
 
 def _compared(now: Level, stored: Sequence[Level], gated: Gated, rule: Rule) -> Comparison:
     tolerance = tolerance_of(now, stored, gated, rule)
-    if tolerance > rule.tolerance_max:
-        if gated.decides and rule.tolerance is None:
-            return Comparison(verdict=Verdict.UNSTEADY)
-        if rule.tolerance is None:
-            tolerance = rule.tolerance_max
-    return comparison_of(
+    is_noisy = rule.tolerance is None and tolerance > rule.tolerance_max
+    if is_noisy:
+        tolerance = rule.tolerance_max
+    is_learnt = gated.decides and rule.tolerance is None
+    found = comparison_of(
         contrast([now], stored, gated.prior),
         tolerance,
         family.of_throughput(rule) if gated.decides else family.of_other(rule),
         ONE_LOOK,
         sign=gated.sign,
-        floor=gated.floor,
+        floor=0.0 if is_learnt else gated.floor,  # a learnt tolerance excuses nothing certain
     )
+    if is_noisy and gated.decides and found.verdict is not Verdict.REGRESSED:
+        return Comparison(verdict=Verdict.UNSTEADY)
+    return found
 
 
 def tolerance_of(now: Level, stored: Sequence[Level], gated: Gated, rule: Rule) -> float:

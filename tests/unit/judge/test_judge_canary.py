@@ -34,7 +34,8 @@ def test_a_machine_that_slowed_with_the_case_is_incomparable() -> None:
     assert "15.0 % slower" in judged.reason
     assert "canary matmul" in judged.reason
     assert "measure again" in judged.reason
-    assert judged.throughput.change is None
+    assert judged.throughput.change == pytest.approx(-0.15, abs=0.01)
+    assert not judged.throughput.is_judged
 
 
 def test_a_machine_that_moved_forbids_a_pass_too() -> None:

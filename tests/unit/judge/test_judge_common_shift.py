@@ -67,7 +67,8 @@ def test_all_else_is_no_shared_shift(so_far: list[Comparison]):
 def test_what_follows_is_incomparable_and_names_the_shift(verdict: Verdict):
     now = with_common_shift(judged(-0.19, verdict), ALIKE, "n1")
     assert now.verdict is Verdict.INCOMPARABLE
-    assert now.throughput.change is None
+    assert now.throughput.change == pytest.approx(-0.19)
+    assert not now.throughput.is_judged
     assert now.throughput.now == 90.0
     assert "the first 2 cases of this session on n1 regressed, all 20.5 % slower" in now.reason
     assert "--dlperf-against" in now.reason

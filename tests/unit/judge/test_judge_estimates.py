@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.verdict import Rule, Verdict
@@ -41,7 +43,8 @@ def test_a_verdict_that_hangs_on_the_rule_is_unsteady_and_names_the_stretch():
     assert "median step +0.0 %, certified" in judged.reason
     assert "iterations 110 to 119 ran at" in judged.reason
     assert "took 18% of the time" in judged.reason
-    assert judged.throughput.change is None
+    assert judged.throughput.change == pytest.approx(-0.10, abs=0.001)
+    assert not judged.throughput.is_judged
 
 
 def test_it_is_unsteady_too_where_time_certifies_and_steps_regressed():

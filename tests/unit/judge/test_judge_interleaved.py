@@ -154,7 +154,8 @@ def test_either_arm_may_forbid_to_judge(side: int, problem: str, verdict: Verdic
     judged = judge_interleaved(case(), *arms, Rule())
     assert judged.verdict is verdict
     assert "it was so" in judged.reason
-    assert judged.throughput.change is None
+    assert judged.throughput.change == pytest.approx(0)
+    assert not judged.throughput.is_judged
 
 
 def test_other_conditions_are_named_unless_the_arms_differ_in_them_on_purpose():

@@ -131,8 +131,14 @@ def test_a_regressed_throughput_stays_the_reason() -> None:
     assert judged.reason.startswith("20.0 % slower")
 
 
-def test_no_metric_turns_a_refusal_into_a_verdict() -> None:
+def test_drifting_steps_do_not_explain_a_peak_memory_that_grew() -> None:
     now = measurement(around(100), memory=2 * GB, problem="drift")
     judged = judge(GPU, now, baseline(*five(GB)), RULE)
-    assert judged.verdict is Verdict.UNSTEADY
-    assert judged.metrics == {}
+    assert judged.verdict is Verdict.REGRESSED
+    assert set(judged.metrics) == {"peak_memory"}
+    assert judged.throughput.verdict is Verdict.UNSTEADY
+    assert judged.reason.startswith("peak memory grew by 100.0 %")
+    steady = judge(GPU, replace(now, runs=measurement(around(100), memory=GB).runs),
+                   baseline(*five(GB)), RULE)  # fmt: skip
+    assert steady.verdict is Verdict.UNSTEADY
+    assert steady.metrics == {}

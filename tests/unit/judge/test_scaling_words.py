@@ -182,7 +182,7 @@ def test_links_alone_that_became_slower_fail_the_speedup_and_excuse_nothing() ->
     judged = judge(gpu, now_measured(40, five(0.7), canary=capped), before, RULE)
     assert judged.verdict is Verdict.REGRESSED
     assert judged.metrics["speedup"].verdict is Verdict.REGRESSED
-    assert judged.throughput.change is None
+    assert not judged.throughput.is_judged
     assert "speedup fell by 60." in judged.reason
     assert "all-reduce 70 % of the step, was 23 %" in judged.reason
     assert "the canary's all-reduce itself is 90.0 % slower" in judged.reason

@@ -1,0 +1,140 @@
+"""Every admissible reading of a throughput: by each estimator, and with the machine taken out.
+
+A case that is slower by all of them is ``regressed``: what would leave it unjudged (a tolerance
+that noise made too large, a machine that moved, steps that drift) does not explain the change.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.run import RunSummary
+from pytest_dlperf.core.verdict import Rule
+from pytest_dlperf.judge import metrics
+from pytest_dlperf.judge.canary import Shift
+from pytest_dlperf.judge.compare import is_certainly_slower
+from pytest_dlperf.judge.screen import spending
+from pytest_dlperf.judge.stats import family
+from pytest_dlperf.judge.stats.levels import Contrast, Spread
+from pytest_dlperf.judge.stats.stored import contrast
+
+#: The rate estimators beside work over time, as runs and sessions name them.
+ESTIMATORS: Final = ("mean_of_rates", "median_step")
+#: How much a training may follow the canary: not at all, as much, or twice as much.
+_SLOPES: Final = (0.0, 1.0, 2.0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Doubt:
+    """What else may explain a change of the throughput."""
+
+    #: How the machine moved; None if it did not.
+    shift: Shift | None = None
+    #: Whether the steps of a run were not all alike.
+    drifts: bool = False
+
+
+def all_slower(
+    case: Case, measurement: Measurement, baseline: Baseline, rule: Rule, doubt: Doubt
+) -> bool:
+    """Whether every admissible reading is certainly slower, by more than ``min_effect``.
+
+    Each is judged at the error rate of an alarm of the throughput at this look. Steps that drift
+    are read by the faster half of each window as well; without their records it is not shown.
+    """
+    sides = [(measurement, baseline)]
+    for name in ESTIMATORS:
+        other = by_estimator(measurement, baseline, name)
+        sides += [] if other is None else [other]
+    if doubt.drifts:
+        faster = by_faster_half(measurement)
+        if faster is None:
+            return False
+        sides.append((faster, baseline))
+    return all(_is_slower(case, now, before, rule, doubt.shift) for now, before in sides)
+
+
+def _is_slower(
+    case: Case, now: Measurement, before: Baseline, rule: Rule, shift: Shift | None
+) -> bool:
+    stored = [session for session in before.level if session.runs]
+    metric = metrics.throughput(case, now, stored, rule)
+    spent = spending(case.protocol, len(now.runs), metric.prior)
+    found = contrast([metric.now], metric.stored, metric.prior)
+    return all(
+        is_certainly_slower(one, family.of_throughput(rule), spent) for one in _read(found, shift)
+    )
+
+
+def _read(found: Contrast, shift: Shift | None) -> Iterator[Contrast]:
+    """Yield the contrast as it is, and with the canary's shift taken out by each slope."""
+    for slope in _SLOPES if shift is not None else (0.0,):
+        size, noise = (0.0, 0.0) if shift is None else (slope * shift.size, slope * shift.noise)
+        own = found.own_alarm
+        if own is not None:
+            own = Spread(se=math.hypot(own.se, noise), df=own.df)
+        yield replace(
+            found, shift=found.shift - size, se=math.hypot(found.se, noise), own_alarm=own
+        )
+
+
+def by_estimator(
+    measurement: Measurement, baseline: Baseline, name: str
+) -> tuple[Measurement, Baseline] | None:
+    """Return both sides with their runs by another estimator; None where a side lacks it.
+
+    Without parents and memory, which the estimator does not concern.
+    """
+    stored = [session for session in baseline.level if session.runs]
+    if not all(name in run.estimates for run in measurement.runs):
+        return None
+    if not stored or not all(name in session.estimates for session in stored):
+        return None
+    rates = [run.estimates[name] for run in measurement.runs]
+    if not all(math.isfinite(rate) and rate > 0 for rate in rates):
+        return None
+    sessions = tuple(
+        replace(
+            session,
+            runs=session.estimates[name],
+            speedup=None,
+            parent_runs=(),
+            peak_memory_bytes=(),
+        )
+        for session in stored
+    )
+    return (_with_rates(measurement, rates), replace(baseline, sessions=sessions))
+
+
+def by_faster_half(measurement: Measurement) -> Measurement | None:
+    """Return the measurement with each run's rate over the faster half of its window.
+
+    None where the seconds of its iterations are not known.
+    """
+    first, end = measurement.conditions.window
+    rates = [_faster_half(run, run.step_seconds[first:end]) for run in measurement.runs]
+    known = [rate for rate in rates if rate is not None]
+    return _with_rates(measurement, known) if len(known) == len(rates) else None
+
+
+def _faster_half(run: RunSummary, seconds: Sequence[float]) -> float | None:
+    half = len(seconds) // 2
+    if not half or min(seconds) <= 0:
+        return None
+    halves = statistics.fmean(seconds[:half]), statistics.fmean(seconds[half:])
+    return run.throughput * statistics.fmean(seconds) / min(halves)
+
+
+def _with_rates(measurement: Measurement, rates: Sequence[float]) -> Measurement:
+    runs = tuple(
+        replace(run, throughput=rate, peak_memory_bytes=None)
+        for run, rate in zip(measurement.runs, rates, strict=True)
+    )
+    return replace(measurement, runs=runs, parent_throughputs=())
