@@ -30,6 +30,10 @@ class Prior:
     #: Between runs by their median iteration, which stalls hardly move; None where not known.
     median_run_sd: float | None = None
     median_run_df: float = 8.0
+    #: Log distance that a fall from one stored session must exceed where runs vary by more than
+    #: ``quiet_run_sd``, beyond chance: unchanged sessions were seen nearly as far apart. 0: none.
+    far: float = 0.0
+    quiet_run_sd: float = 0.0
     #: Whether it was learnt from enough stored sessions of this machine class.
     learnt: bool = False
 

@@ -22,7 +22,7 @@ from pytest_dlperf.judge.canary import Shift
 from pytest_dlperf.judge.compare import is_certainly_slower
 from pytest_dlperf.judge.screen import spending
 from pytest_dlperf.judge.stats import family
-from pytest_dlperf.judge.stats.levels import Contrast, Spread
+from pytest_dlperf.judge.stats.levels import Contrast, Spread, run_variance
 from pytest_dlperf.judge.stats.stored import contrast
 
 #: The rate estimators beside work over time, as runs and sessions name them.
@@ -46,7 +46,8 @@ def all_slower(
 ) -> bool:
     """Whether every admissible reading is certainly slower, by more than ``min_effect``.
 
-    Each is judged at the error rate of an alarm of the throughput at this look. Steps that drift
+    Each is judged at the error rate of an alarm of the throughput at this look, and sessions are
+    taken to vary as much as runs at least, whatever the prior says. Steps that drift
     are read by the faster half of each window as well; without their records it is not shown.
     """
     sides = [(measurement, baseline)]
@@ -67,7 +68,10 @@ def _is_slower(
     stored = [session for session in before.level if session.runs]
     metric = metrics.throughput(case, now, stored, rule)
     spent = spending(case.protocol, len(now.runs), metric.prior)
-    found = contrast([metric.now], metric.stored, metric.prior)
+    # Runs that vary show a machine whose sessions do: nothing else bounds what one of them is off.
+    runs, _ = run_variance([*metric.stored, metric.now], metric.prior)
+    prior = replace(metric.prior, session_sd=max(metric.prior.session_sd, math.sqrt(runs)))
+    found = contrast([metric.now], metric.stored, prior)
     return all(
         is_certainly_slower(one, family.of_throughput(rule), spent) for one in _read(found, shift)
     )

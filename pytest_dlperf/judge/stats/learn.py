@@ -11,10 +11,17 @@ from typing import Final
 
 from pytest_dlperf.core.baseline import Session, level_of
 from pytest_dlperf.core.noise import LearntNoise, Prior
-from pytest_dlperf.judge.stats.levels import MEDIAN_DEVIATION, median_cost, undisturbed
+from pytest_dlperf.judge.stats.levels import (
+    MEDIAN_DEVIATION,
+    is_noisier,
+    median_cost,
+    undisturbed,
+)
 
 #: Degrees of freedom of the built-in prior, against those of the stored sessions.
 _BUILT_IN_DF: Final = 2.0
+#: Up to so many degrees of freedom a large variance of sessions is not shrunk.
+_FIRST_DF: Final = 3
 #: Least and most degrees of freedom of the learnt noise, against a case's own spread.
 _LEAST_DF, _MOST_DF = 2.0, 30.0
 #: The fewest cases whose variances show how much cases differ; below, the built-in value holds.
@@ -51,6 +58,11 @@ def learn(levels: Iterable[Sequence[Session]], built_in: Prior) -> LearntNoise |
     run = _shrunk(known, built_in.run_sd)
     between = _of_sessions([s for sessions in stored for s in _by_node(sessions)], run)
     session = _shrunk(between, built_in.session_sd)
+    if between.df <= _FIRST_DF and is_noisier(
+        between.variance, between.df, built_in.session_sd**2
+    ):
+        # The first sessions of a machine: to shrink what they differ by would promise too much.
+        session = max(session, between.variance)
     df = _prior_df(runs, built_in.run_df)
     return LearntNoise(
         run_sd=_digits(math.sqrt(run)),

@@ -82,6 +82,8 @@ class Contrast:
     #: by this one too. None where ``se`` alone decides.
     own_certificate: Spread | None = None
     own_alarm: Spread | None = None
+    #: The distance that an alarm must keep at any error rate.
+    far: float = 0.0
 
     @property
     def _spread(self) -> Spread:
@@ -97,7 +99,8 @@ class Contrast:
 
     def alarm_reach(self, alpha: float) -> float:
         """Return the distance from the shift that an alarm, in either direction, must keep."""
-        return max(s.reach(alpha) for s in (self._spread, self.own_alarm) if s is not None)
+        spreads = (self._spread, self.own_alarm)
+        return max(self.far, *(s.reach(alpha) for s in spreads if s is not None))
 
     def certified(self, alpha: float) -> float:
         """Return what the true shift is certified to be above, at this error rate."""

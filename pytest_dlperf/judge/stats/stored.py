@@ -9,7 +9,7 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pytest_dlperf.core.noise import Prior
@@ -21,6 +21,7 @@ from pytest_dlperf.judge.stats.levels import (
     moderated,
     run_variance,
     squares,
+    squares_of_runs,
 )
 
 #: The smallest part of the prior's variance of sessions that stays, however quiet the runs are.
@@ -33,7 +34,22 @@ def contrast(now: Sequence[Level], stored: Sequence[Level], prior: Prior) -> Con
     """Compare sessions, mostly one, with stored ones, by the spread of the levels of sessions."""
     shift = _mean_value(now) - _mean_value(stored)
     runs, _ = run_variance(stored, prior, growing=now)
-    return _contrast(shift, now, stored, prior, _mean_share(now) * runs)
+    found = _contrast(shift, now, stored, prior, _mean_share(now) * runs)
+    return replace(found, far=_far(now, stored, prior))
+
+
+def _far(now: Sequence[Level], stored: Sequence[Level], prior: Prior) -> float:
+    """Return the distance that an alarm must keep on a machine whose noise is not known yet.
+
+    One stored session says nothing of how far sessions differ, and its runs followed each other
+    at once. Where runs vary more than those of a quiet machine, sessions are taken to differ as
+    those of the recorded virtual machine did.
+    """
+    if not prior.far or len(stored) > 1:
+        return 0.0
+    df, total = squares_of_runs([*stored, *now], prior)
+    is_noisy = df > 0 and is_noisier(total / df, df, prior.quiet_run_sd**2)
+    return prior.far if is_noisy else 0.0
 
 
 def expected_spread(share_now: float, stored: Sequence[Level], prior: Prior) -> Spread:

@@ -8,6 +8,7 @@ import pytest
 
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.noise import Prior
 from pytest_dlperf.core.verdict import Rule, Verdict
 from pytest_dlperf.judge import judge
 from pytest_dlperf.judge.interleaved import judge_interleaved
@@ -134,16 +135,15 @@ def test_a_canary_too_noisy_to_refuse_is_evidence_against_an_alarm() -> None:
     two = case("1n2c", protocol=fixed_runs(2))
     before = baseline(session([13.46, 13.35], canary={"matmul_gflop_per_s": 89.95}))
     now = canaries([11.58, 10.37], [78.0, 70.5])
-    judged = judge(two, now, before, ALONE)
+    known = replace(ALONE, prior=Prior(run_sd=0.03, session_sd=0.03, learnt=True))
+    judged = judge(two, now, before, known)
     assert judged.verdict is Verdict.INCOMPARABLE
     assert judged.throughput.change == pytest.approx(-0.181, abs=0.001)
-    # Without it the same rates alarm, and a fall far beyond the canary's does too.
+    # With a steady one the same rates alarm, and a fall far beyond the canary's does too.
     steady = canaries([11.58, 10.37], [90.0, 90.0])
-    assert judge(two, steady, baseline(session([13.46, 13.35])), ALONE).verdict is not (
-        Verdict.INCOMPARABLE
-    )
-    gross = canaries([5.8, 5.2], [78.0, 70.5])
-    assert judge(two, gross, before, ALONE).verdict is Verdict.REGRESSED
+    assert judge(two, steady, before, known).verdict is Verdict.REGRESSED
+    gross = canaries([5.1, 5.0], [78.0, 76.0])
+    assert judge(two, gross, before, known).verdict is Verdict.REGRESSED
 
 
 def test_an_anchor_is_left_for_certain_although_the_sessions_since_vary() -> None:
