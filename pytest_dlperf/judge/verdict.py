@@ -247,7 +247,7 @@ def _refused(
 def _with_facts(
     refused: Judgement, facts: Mapping[str, Comparison], links: Shift | None, why: str
 ) -> Judgement:
-    """Fail a refused case for ``facts``: metrics that regressed, whatever forbids to judge it.
+    """Fail a refused case for ``facts``: metrics that regressed all the same.
 
     Neither a machine nor drifting steps make the peak memory grow, and the anchor and the speedup
     have noise of their own. ``links`` is the shift of a machine whose links alone became slower:
