@@ -33,12 +33,13 @@ def run_rounds(cases: Sequence[InRounds], bench: Bench) -> dict[str, str]:
     Returns why a run failed, by case id. What keeps a case from running is left to its test.
     """
     failed: dict[str, str] = {}
+    failed_parents: set[str] = set()
     looks = {one: _first_look(one.case, bench) for one in cases}
     number = 1
     while looks := {one: look for one, look in looks.items() if look > number}:
         for one, look in list(looks.items()):
             try:
-                _run(one, number, look, bench)
+                _run(one, number, look, bench, failed_parents)
             except CaseError as error:
                 failed[one.case.id] = str(error).removeprefix(f"{one.case.id}: ")
                 del looks[one]
@@ -55,14 +56,17 @@ def _first_look(case: Case, bench: Bench) -> int:
         return 0  # noise that cannot be read: its test says so
 
 
-def _run(one: InRounds, number: int, look: int, bench: Bench) -> None:
-    case = one.case
+def _run(one: InRounds, number: int, look: int, bench: Bench, failed_parents: set[str]) -> None:
+    case, parent = one.case, one.case.parent()
     bench.check(case)
     with bench.hosts.lease(case, bench.watcher) as lease:
         runner = Runner(bench=bench, lease=lease, workload_folder=one.workload_folder)
         runner.check_nodes(case)
-        parent = case.parent()
-        if parent is not None:
+        if parent is not None and parent.id not in failed_parents:
             of_parent = min(look, parent.protocol.runs)
-            runner.runs(parent, min(number, of_parent), planned=of_parent)
+            try:
+                runner.runs(parent, min(number, of_parent), planned=of_parent)
+            except DlperfError:
+                # A note on the speedup, which the case's own test makes
+                failed_parents.add(parent.id)
         runner.runs(case, number, planned=look)

@@ -72,7 +72,7 @@ class Ending:
         if self._is_held:
             self._came_meanwhile = True
             return
-        # Not pytest.s own Exit, an Exception: whoever is interrupted may take it for one of theirs
+        # Not pytest's own Exit: it is an Exception, which user code may take for one of its own
         raise KeyboardInterrupt(_WHY)
 
     def _restore(self) -> None:

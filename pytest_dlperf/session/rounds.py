@@ -43,7 +43,10 @@ def measure_in_rounds(session: pytest.Session, perf: PerfSession) -> None:
     cases = [
         InRounds(selected.case, str(item.path.parent))
         for item in session.items
-        if (selected := selected_of(item)) and not selected.error and _is_bare(item, perf)
+        if (selected := selected_of(item))
+        and not selected.error
+        and _is_bare(item, perf)
+        and perf.taken(selected.case, item.nodeid, stores=False) is None
     ]
     if len(cases) > 1:
         perf.start_rounds()
@@ -55,8 +58,11 @@ def _is_bare(item: pytest.Item, perf: PerfSession) -> bool:
     if any(item.get_closest_marker(name) for name in _MAY_NOT_RUN):
         return False
     asked, others = fixtures_of(item)
-    own = perf.settings.rootdir
-    return set(asked) <= {NAME, "request"} and not any(_is_in(own, file) for file in others)
+    callspec = getattr(item, "callspec", None)
+    parameters = set(callspec.params) if callspec is not None else set()
+    if not set(asked) <= {NAME, "request", *parameters}:
+        return False
+    return not any(_is_in(perf.settings.rootdir, file) for file in others)
 
 
 def _is_in(folder: Path, file: str) -> bool:

@@ -100,3 +100,46 @@ def test_a_run_that_fails_in_its_round_is_its_tests_error_and_not_launched_again
     assert outcomes[EIGHT]["judgement"]["verdict"] == "error"
     assert outcomes[EIGHT]["judgement"]["reason"].startswith(f"{EIGHT}: rank 0: ValueError: boom")
     assert outcomes[FOUR]["judgement"]["verdict"] == "no-baseline"
+
+
+def test_a_parent_that_fails_is_launched_once_in_rounds_and_is_a_note(suite: Suite, log: Path):
+    two = "@case(4, layout='1n2c')\ndef test_two(dlperf):\n    dlperf.run()"
+    suite.write(
+        TESTS.replace('layout="1n1c", ', "").replace("speedup=None, ", "")
+        + two
+        + PLAIN.format(8).replace("@case(8)", "@case(8, layout='1n1c')")
+    )
+    suite.env(FAKE_FAIL=f"*{FOUR}*")
+    result, outcomes = suite.outcomes("--dlperf-runs=3")
+    assert result.ret == 0, result.stdout.str()
+    case_id = FOUR.replace("1n1c", "1n2c")
+    assert launches(log).count(case_id) == 3
+    assert launches(log).count(FOUR) == 2
+    problems = [p["code"] for p in outcomes[case_id]["measurement"]["problems"]]
+    assert "speedup-unknown" in problems
+
+
+def test_a_parametrized_case_goes_in_rounds(suite: Suite, log: Path):
+    suite.write(
+        TESTS
+        + """
+@pytest.mark.parametrize("seq", [16, 32])
+@case(4)
+def test_seq(dlperf, seq):
+    dlperf.run()
+"""
+    )
+    suite.outcomes("--dlperf-runs=2")
+    one, other = (f"net-torch-fp32-bs4-seq{seq}-1n1c" for seq in (16, 32))
+    assert launches(log) == [one, other, one, other]
+
+
+def test_a_case_that_is_taken_from_an_interrupted_session_is_not_run(suite: Suite, log: Path):
+    suite.outcomes("--dlperf-runs=2", "-k", "test_4")
+    (suite.path / "r.json").rename(suite.path / "old.json")
+    log.unlink()
+    suite.write(TESTS + PLAIN.format(4) + PLAIN.format(8) + PLAIN.format(16))
+    _, outcomes = suite.outcomes("--dlperf-runs=2", "--dlperf-resume=old.json")
+    sixteen = FOUR.replace("bs4", "bs16")
+    assert launches(log) == [EIGHT, sixteen, EIGHT, sixteen]
+    assert outcomes[FOUR]["taken_from"].endswith("old.json")
