@@ -61,7 +61,7 @@ def test_lists_are_axes_and_the_rest_is_as_before():
         "gpt-torch-fp32-bs8-seq128-compile-1n8g",
     ]
     assert cases[1].options == (("compile", True), ("depth", 2), ("seq", 64))
-    assert cases[1].family == "gpt-torch-fp32-bs8-seq64-compile"
+    assert cases[1].id_without_layout == "gpt-torch-fp32-bs8-seq64-compile"
 
 
 def test_two_by_two_by_two_are_eight():
