@@ -10,6 +10,7 @@ import sys
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -19,12 +20,17 @@ from pytest_dlperf.launch.process.lease import lease_holder
 from tests.helpers.fake_suite import Suite
 from tests.helpers.processes import heed_interrupts
 
+# Many sessions; .ci/run has them
+pytestmark = pytest.mark.slow
+
 #: From SIGTERM to SIGKILL, as schedulers have it.
 CANCEL_S = 10.0
 REPORTS = {
     "--dlperf-json": "r.json", "--dlperf-html": "p.html", "--dlperf-md": "c.md",
-    "--dlperf-metrics": "m.txt", "--dlperf-history": "h.sqlite", "--junitxml": "j.xml",
+    "--dlperf-metrics": "m.txt", "--junitxml": "j.xml",
 }  # fmt: skip
+if find_spec("sqlalchemy") is not None:
+    REPORTS["--dlperf-history"] = "h.sqlite"
 TESTS = """
 import pytest
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import os
+from pathlib import Path
 
 import pytest
 
@@ -49,7 +49,7 @@ ONE, TWO = "net-none-fp32-bs8-1n1c", "net-none-fp32-bs8-1n2c"
 def bare(suite: Suite) -> Suite:
     """A folder with such a program, in an environment without any framework."""
     # The suite has metadata of a torch that is not there.
-    suite.env(PYTHONPATH=os.environ["PYTHONPATH"].partition(os.pathsep)[2])
+    suite.env(PYTHONPATH=Path(__file__).parents[2])
     assert not any(map(importlib.util.find_spec, ("torch", "paddle", "tensorflow")))
     suite.write(TESTS)
     suite.write_file("program.py", PROGRAM)

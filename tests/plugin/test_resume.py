@@ -12,6 +12,9 @@ import pytest
 
 from tests.helpers.fake_suite import Suite
 
+# Many sessions; .ci/run has them
+pytestmark = pytest.mark.slow
+
 TESTS = """
 import os, signal, pytest
 
@@ -116,6 +119,7 @@ def test_what_differs_is_said_and_measured_again(cut: Suite):
 
 
 def test_history_has_each_measurement_once(cut: Suite):
+    pytest.importorskip("sqlalchemy", reason="the extra history is not installed")
     result = cut.run(RESUME, "--dlperf-history=h.sqlite")
     result.stdout.fnmatch_lines(["history: 1 outcome added to *"])
 
