@@ -14,6 +14,8 @@ from pytest_dlperf.session.pytest_private import fixtures_of
 if TYPE_CHECKING:
     from pytest_dlperf.session.perf_session import PerfSession
 
+#: Options of pytest that stop at a failure, or that run no test body.
+_ONE_BY_ONE: Final = ("maxfail", "stepwise", "setuponly")
 #: Markers of tests that may not run, or that need something first.
 _MAY_NOT_RUN: Final = ("skip", "skipif", "xfail", "usefixtures")
 
@@ -21,7 +23,7 @@ _MAY_NOT_RUN: Final = ("skip", "skipif", "xfail", "usefixtures")
 def measure_in_rounds(session: pytest.Session, perf: PerfSession) -> None:
     """Launch the first runs of the session's cases in rounds, where there are several of them.
 
-    Not where the order of cases has a meaning (``-x``, ``--maxfail``, ``--dlperf-budget``), where
+    Not where the order of cases has a meaning (``-x``, ``--stepwise``, ``--dlperf-budget``), where
     another process decides it (pytest-xdist, a scheduler, nodes started by hand), nor for pairs
     and logs. A case whose test has fixtures of the project is measured in its test alone, as they
     may prepare what it needs.
@@ -30,7 +32,7 @@ def measure_in_rounds(session: pytest.Session, perf: PerfSession) -> None:
     if (
         session.testsfailed
         or config.option.collectonly
-        or config.getvalue("maxfail")
+        or any(config.getoption(name, None) for name in _ONE_BY_ONE)
         or hasattr(config, "workerinput")
         or settings.runs_nothing
         or settings.budget_s is not None

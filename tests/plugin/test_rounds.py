@@ -49,7 +49,13 @@ def test_runs_go_in_rounds_and_each_test_measures_its_last(suite: Suite, log: Pa
 
 
 @pytest.mark.parametrize(
-    "option", ["-x", "--maxfail=2", "--dlperf-budget=1h", "--dlperf-against=OMP_NUM_THREADS=2"]
+    "option",
+    [
+        "-x",
+        "--maxfail=2",
+        "--dlperf-budget=1h",
+        "--dlperf-against=OMP_NUM_THREADS=2",
+    ],
 )
 def test_where_the_order_has_a_meaning_each_test_measures_all(
     suite: Suite, log: Path, option: str
@@ -72,6 +78,11 @@ def test_a_case_with_more_than_its_marker_is_measured_in_its_test(
     suite.write(TESTS + PLAIN.format(4) + PLAIN.format(8) + other)
     suite.outcomes("--dlperf-runs=2")
     assert launches(log) == [FOUR, EIGHT, FOUR, EIGHT, *[FOUR.replace("bs4", "bs16")] * 2]
+
+
+def test_where_no_body_is_run_nothing_is_launched(suite: Suite, log: Path):
+    suite.run("--setup-plan")
+    assert not log.exists()
 
 
 def test_a_skipped_case_is_never_launched(suite: Suite, log: Path):
