@@ -134,7 +134,7 @@ def test_a_launch_that_dies_before_its_first_turn_ends_the_other(tmp_path: Path)
 def test_the_launch_that_hangs_is_named_and_not_the_one_that_waits_for_it(
     tmp_path: Path, faults: tuple[str, str], failed: int
 ):
-    ended = run(plans(tmp_path, *faults, timeout_s=3))
+    ended = run(plans(tmp_path, *faults, timeout_s=10))
     assert ended.failed == failed
     assert living(tmp_path) == []
 
