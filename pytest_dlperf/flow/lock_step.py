@@ -33,6 +33,8 @@ def cannot_take_turns(case: Case, runner: Runner) -> str:
     """Return why the arms of ``case`` cannot be in lock-step; empty if they can."""
     if case.command:
         return "a program paces its own steps"
+    if runner.bench.policy.data is not None:
+        return "the ranks of one arm would read data ahead while they wait"
     if case.layout.nodes > 1 or runner.target(case).hosts:
         return "the arms of a case on other hosts, or on several, cannot be given turns"
     return ""

@@ -253,6 +253,11 @@ class Jobs:
                 f"{case.id}: the pytest of job {job.number} came to no outcome; it skipped the "
                 f"test, or failed before it began: {job.request.log}"
             )
+        if found[0].interrupted:
+            raise CaseError(
+                f"{case.id}: job {job.number} was ended before its case was measured (its time "
+                f"limit, a preemption, or somebody cancelled it): {job.request.log}"
+            )
         # These two are decided by this session, not by the job's
         return replace(found[0], failed=False, update="")
 

@@ -39,6 +39,8 @@ def measure_in_rounds(session: pytest.Session, perf: PerfSession) -> None:
         or settings.scheduling is not None
         or settings.against is not None
         or settings.from_logs is not None
+        # Outcomes come one by one, so that each try gets further
+        or perf.resumed is not None
         or settings.place.node_part is not None
     ):
         return

@@ -258,7 +258,11 @@ class Collector:
 
     def finish(self, session: PerfSession, pytest_session: pytest.Session) -> None:
         """Write the session's reports; fail the session if nothing at all was measured."""
-        if not self._reports.write(session.settings.reports, self.outcomes):
+        wanted = dict(session.settings.reports)
+        if self._resumed is not None and not self.outcomes:
+            # Ended before its first case: what it was to go on with stays as it is
+            wanted = {n: path for n, path in wanted.items() if path != self._resumed.path}
+        if not self._reports.write(wanted, self.outcomes):
             pytest_session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
         if github_actions.is_on(self._config) and self.outcomes:
             self._no_step_summary = github_actions.write_summary(self.outcomes)
