@@ -64,6 +64,7 @@ MEANINGS: Final = {
     "unknown-scale": "a log does not say whether its rates are of a device or of all",
     "unstable": "mean of rates, median and time-weighted rate disagree by more than a tenth",
     "turns-ended": "the process that gives the arms of a pair their turns has ended",
+    "turns-unreachable": "a rank cannot reach that process, so that launches alternate",
     "work-unknown": "nothing says how much work an iteration is, in a unit that no batch counts",
     "workload-not-found": "the module or function of the workload is not there",
     "workload-returned-nothing": "the workload's function returned no step",

@@ -27,7 +27,8 @@ RECORDS_FORMAT: Final = 1
 #: The live counter of a rank: iterations finished, and the wall-clock time of the last of them.
 PROGRESS: Final = struct.Struct("<qd")
 #: FIFO of a launch in which its ranks report to the referee of a pair in lock-step: lines of a
-#: rank and its word, ``ready`` with the seconds of a step, then ``done`` after each of its turns.
+#: rank and its word, ``built``, after its warm-up ``ready`` with the seconds of a step, then
+#: ``done`` after each turn.
 TURN_REPORTS: Final = "turns"
 #: Begins the line of a probe's output that holds its answer.
 PROBE_MARK: Final = "dlperf-probe: "

@@ -113,6 +113,9 @@ class TurnsRecord(TypedDict):
 
     #: The first iteration of each.
     first_steps: list[int]
+    #: How long the rank waited for its turns, and CPU seconds of its processes meanwhile.
+    waited_seconds: float
+    waited_cpu_seconds: float
 
 
 class GraphCounts(TypedDict, total=False):

@@ -21,7 +21,12 @@ from pytest_dlperf.core.run import Problem, RunSummary
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.flow.ab_imports import TwoTrees
-from pytest_dlperf.flow.lock_step import ArmFailedError, cannot_take_turns, launch_in_turns
+from pytest_dlperf.flow.lock_step import (
+    ArmFailedError,
+    DoNotFitError,
+    cannot_take_turns,
+    launch_in_turns,
+)
 from pytest_dlperf.flow.runner import Runner, RunWithFacts, stays_disturbed
 from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.refusals import cut_short
@@ -152,7 +157,7 @@ class _Pairs:
             if stays_disturbed(self._case, runs) or not self._has_time():
                 break
             scaling = self._runners[NOW].samples_scaling(self._case, runs, judgement)
-            if unaffected := self._launch_pair(len(runs) + 1, wanted, scaling=scaling):
+            if unaffected := self._launch_pair(wanted, scaling=scaling):
                 return unaffected
         return ""
 
@@ -167,12 +172,20 @@ class _Pairs:
         is_open = counting < wanted and not stays_disturbed(self._case, self._runs[NOW])
         return is_open and not self._has_time()
 
-    def _launch_pair(self, number: int, wanted: int, *, scaling: bool) -> str:
-        pair = None
-        if not self._alternates:
-            pair = self._in_lock_step(number, wanted, scaling=scaling)
-        if pair is None:
-            pair = self._one_after_the_other(number, wanted, scaling=scaling)
+    def _launch_pair(self, wanted: int, *, scaling: bool) -> str:
+        try:
+            pair = self._pair(wanted, scaling=scaling)
+        except DoNotFitError as error:
+            if self._runners[NOW].bench.policy.pairs == LOCK_STEP:
+                raise CaseError(f"{self._case.id}: --dlperf-pairs={LOCK_STEP}: {error}") from error
+            self._alternates = str(error)
+            self._runners[NOW].bench.watcher.notice(self._case, f"launches alternate: {error}")
+            # Pairs of one kind are compared
+            self._order.clear()
+            for runs in self._runs.values():
+                runs.clear()
+            pair = self._pair(wanted, scaling=scaling)
+        number = len(self._runs[NOW]) + 1
         both_facts = pair[NOW][1], pair[BEFORE][1]
         self._trees.check(self._case, *both_facts)
         if number == 1 and (unaffected := self._trees.unaffected(self._case, *both_facts)):
@@ -189,13 +202,11 @@ class _Pairs:
             self._runs[side].append((run, facts))
         return ""
 
-    def _in_lock_step(
-        self, number: int, wanted: int, *, scaling: bool
-    ) -> dict[str, RunWithFacts] | None:
-        """Launch both arms at once; return None if they do not fit, so that launches alternate.
-
-        They may not where the GPUs hold one arm only.
-        """
+    def _pair(self, wanted: int, *, scaling: bool) -> dict[str, RunWithFacts]:
+        """Launch both arms: in lock-step, unless launches alternate."""
+        number = len(self._runs[NOW]) + 1
+        if self._alternates:
+            return self._one_after_the_other(number, wanted, scaling=scaling)
         watcher = self._runners[NOW].bench.watcher
         watcher.run_starts(self._case, 2 * number - 1, 2 * wanted)
         try:
@@ -203,14 +214,8 @@ class _Pairs:
                 self._case, self._runners, number, session=self._session, scaling=scaling
             )
         except ArmFailedError as error:
-            is_asked = self._runners[NOW].bench.policy.pairs == LOCK_STEP
-            if number > 1 or error.timed_out or is_asked:
-                with self._naming(error.side):
-                    raise
-            cause = str(error).removeprefix(f"{self._case.id}: ").partition("\n")[0]
-            self._alternates = f"both arms at once failed ({cause.rstrip('.')})"
-            watcher.notice(self._case, f"launches alternate: {self._alternates}")
-            return None
+            with self._naming(error.side):
+                raise
         self._order.append("both")
         watcher.run_ended(self._case, pair[BEFORE][0])
         watcher.run_starts(self._case, 2 * number, 2 * wanted)

@@ -11,22 +11,33 @@ from typing import Final
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.run import Run
+from pytest_dlperf.core.wire_records import TurnsRecord
 from pytest_dlperf.flow.runner import Launched, Runner, RunWithFacts, launch_again
 from pytest_dlperf.launch.process.execute import execute_in_turns
-from pytest_dlperf.launch.process.referee import Window
+from pytest_dlperf.launch.process.referee import NoTurnsError, Window
+from pytest_dlperf.measure.exhausted import is_for_room
 from pytest_dlperf.measure.gpu_watch import GpuWatch
+from pytest_dlperf.measure.records import read_records
 
 #: Each arm waits while the other one computes.
 _LONGER: Final = 2
+#: CPU seconds a second of waiting above which ranks do work while they wait: loaders that read
+#: ahead would hide that they became slower. Of ranks that wait idle it is about 0.01.
+_READS_AHEAD: Final = 0.25
+#: Fewer CPU seconds than this are those of reading the counters, in the shortest windows.
+_OF_COUNTERS_S: Final = 0.1
 
 
 class ArmFailedError(CaseError):
-    """The run of one arm failed; ``side`` says which, ``timed_out`` whether it was too slow."""
+    """The run of one arm failed; ``side`` says which."""
 
-    def __init__(self, error: CaseError, side: str, *, timed_out: bool) -> None:
+    def __init__(self, error: CaseError, side: str) -> None:
         super().__init__(str(error))
         self.side = side
-        self.timed_out = timed_out
+
+
+class DoNotFitError(Exception):
+    """Both arms at once are not possible, and the message says why; one after the other may be."""
 
 
 def cannot_take_turns(case: Case, runner: Runner) -> str:
@@ -46,15 +57,15 @@ def launch_in_turns(
     """Launch run ``number`` of both arms at once, and return their runs by side.
 
     With ``scaling`` they sample facts about scaling, after both windows and one after the other.
-    The time of the pair is shared by its runs. Raises ``ArmFailedError`` if one of them failed;
-    the other one is then ended.
+    The time of the pair is shared by its runs. Raises ``ArmFailedError`` if one of them failed,
+    and the other one is then ended; ``DoNotFitError`` if one had no room, or did not wait idle.
     """
-    sides = list(runners)
+    order = random.Random(f"{case.id} {session} {number}")
+    sides = order.sample(list(runners), len(runners))
     first = runners[sides[0]]
     window = Window(
         ranks=case.world_size, iterations=case.protocol.iterations - case.protocol.warmup
     )
-    order = random.Random(f"{case.id} {session} {number}")
     runs: dict[str, Run] = {}
     failed = sides[0]
 
@@ -80,19 +91,48 @@ def launch_in_turns(
         failed = sides[ended.failed or 0]
         return runs[failed]
 
-    launched = launch_again(
-        case,
-        launch,
-        is_allowed=lambda: first.has_time([]),
-        report=lambda what: first.bench.watcher.notice(case, what),
-    )
+    try:
+        launched = launch_again(
+            case,
+            launch,
+            is_allowed=lambda: first.has_time([]),
+            report=lambda what: first.bench.watcher.notice(case, what),
+        )
+    except NoTurnsError as error:
+        raise DoNotFitError(str(error)) from error
     found: dict[str, RunWithFacts] = {}
     for side in sorted(sides, key=lambda side: side != failed):  # its error is the cause
         alone = Launched(run=runs[side], failed=(), is_given_up=False)
         try:
-            found[side] = runners[side].read(case, launched if side == failed else alone)
-            if not found[side][0].turns:
-                raise CaseError(f"{case.id}: its ranks took no turns; see {runs[side].log}")
+            found[side] = _read(case, runners[side], launched if side == failed else alone)
         except CaseError as error:
-            raise ArmFailedError(error, side, timed_out=runs[side].timed_out) from error
+            raise ArmFailedError(error, side) from error
     return found
+
+
+def _read(case: Case, runner: Runner, launched: Launched) -> RunWithFacts:
+    """Return what a run of a pair measured; raise ``CaseError``, or ``DoNotFitError``."""
+    records = read_records(Path(launched.run.plan.records))
+    try:
+        run, facts = runner.read(case, launched)
+    except CaseError as error:
+        codes = {rank.by_kind["failure"]["code"] for rank in records if rank.wrote("failure")}
+        has_no_room = is_for_room(str(error)) or launched.run.oom_kills
+        if (has_no_room and not launched.run.timed_out) or "turns-unreachable" in codes:
+            cause = str(error).removeprefix(f"{case.id}: ").partition("\n")[0].rstrip(".")
+            raise DoNotFitError(f"both arms at once failed ({cause})") from error
+        raise
+    if not run.turns:
+        raise CaseError(f"{case.id}: its ranks took no turns; see {launched.run.log}")
+    if any(_reads_ahead(rank.by_kind["turns"]) for rank in records):
+        raise DoNotFitError(
+            "the processes of a rank work while it waits, as loaders that read ahead do, or Horovod"
+        )
+    # Of a training that waited for its turn to warm up, it says nothing
+    return replace(run, time_to_first_step_s=None), facts
+
+
+def _reads_ahead(turns: TurnsRecord) -> bool:
+    return turns["waited_cpu_seconds"] > max(
+        _OF_COUNTERS_S, _READS_AHEAD * turns["waited_seconds"]
+    )

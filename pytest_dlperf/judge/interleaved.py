@@ -294,22 +294,32 @@ def _in_turns(
 ) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
     """Return the rates of runs in lock-step; None where a pair of runs took no turns.
 
-    Those of ``before`` are by the median iteration. Those of ``now`` differ from them by the
-    ratio of median iterations, of which the median over the pairs of turns is taken: the turns
-    of a pair follow each other, so that both met the same neighbours.
+    Those of ``before`` are by the median iteration. Those of ``now`` differ from them by the ratio
+    of median iterations, of which the median over the pairs of turns is taken, as the turns of a
+    pair follow each other and met the same neighbours; and by the ratio of the work of an
+    iteration. A last turn of less than half the length of the others is left out.
     """
-    theirs = _medians(before)
+    mine_by_median, theirs = _medians(now), _medians(before)
     mine = []
-    for run, other, rate in zip(now, before, theirs, strict=False):
+    for run, other, of_run, rate in zip(now, before, mine_by_median, theirs, strict=False):
         if not run.turns or run.turns != other.turns:
             return None
-        ratios = [
-            statistics.median(other.step_seconds[slice(*turn)])
-            / statistics.median(run.step_seconds[slice(*turn)])
-            for turn in pairwise((*run.turns, len(run.step_seconds)))
-        ]
-        mine.append(rate * statistics.median(ratios))
+        turns = [slice(*ends) for ends in pairwise((*run.turns, len(run.step_seconds)))]
+        if len(turns) > 1 and 2 * _length(turns[-1]) < _length(turns[0]):
+            turns.pop()
+        ratios = [_median_s(other, turn) / _median_s(run, turn) for turn in turns]
+        window = slice(run.turns[0], None)
+        work = of_run * _median_s(run, window) / (rate * _median_s(other, window))
+        mine.append(rate * work * statistics.median(ratios))
     return (tuple(mine), theirs) if mine else None
+
+
+def _length(turn: slice) -> int:
+    return int(turn.stop - turn.start)
+
+
+def _median_s(run: RunSummary, iterations: slice) -> float:
+    return statistics.median(run.step_seconds[iterations])
 
 
 def _cpu_seconds(case: Case, runs: Sequence[RunSummary]) -> tuple[float, ...]:

@@ -23,6 +23,15 @@ _HOST_MEMORY: Final = re.compile(
 _DISK: Final = re.compile(r"No space left on device|Disk quota exceeded|File too large")
 #: Below this a file system counts as full: a run's records need more.
 _FULL_BYTES: Final = 2**16
+#: The driver's words where only one process may use a GPU, and one does.
+_DEVICE_BUSY: Final = re.compile(
+    r"CUDA-capable device\(s\) is/are busy|CUDA_ERROR_DEVICE_UNAVAILABLE"
+)
+
+
+def is_for_room(message: str) -> bool:
+    """Return whether ``message`` is that of a training that does not fit beside another one."""
+    return is_for_memory(message) or bool(_DEVICE_BUSY.search(message))
 
 
 def is_for_memory(message: str) -> bool:

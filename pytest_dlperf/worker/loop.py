@@ -17,7 +17,6 @@ from pytest_dlperf.core.wire_records import (
     LossRecord,
     MomentRecord,
     SpanRecord,
-    TurnsRecord,
 )
 from pytest_dlperf.worker import compiling, host
 from pytest_dlperf.worker.failure import WorkerFailure
@@ -134,11 +133,9 @@ def run_loop(
     No synchronisation is added between the measured iterations of a turn: on a GPU the laps are
     events, read after the last of them. Raises ``WorkerFailure`` if a step returns no number.
     """
-    losses: list[Any] = []
-    waits_s: list[float | None] = []
-    works: list[float] = []
     keep, waited = framework.keep_loss, framework.job.feed.take_wait
-    done = _Done(losses, waits_s, works)
+    done = _Done([], [], [])
+    turns.await_warm_up()
     warm = _warm_up(framework, step, done, window, records, progress)
     delay = _injected_delay(framework, window, warm)
     framework.reset_peak_memory()
@@ -152,12 +149,12 @@ def run_loop(
         timer.start()
         for index in turn:
             started_s = time.perf_counter()
-            losses.append(keep(step()))
+            done.losses.append(keep(step()))
             if delay is not None:
                 delay(time.perf_counter() - started_s)
             timer.lap()
-            waits_s.append(waited())
-            works.append(job_work(framework.job, window))
+            done.waits_s.append(waited())
+            done.works.append(job_work(framework.job, window))
             progress.update(index + 1)
         framework.synchronise()
         parts.append(host.window(before, host.sample(), inject=window.inject))
@@ -165,12 +162,12 @@ def run_loop(
     window_record = host.together(parts)
     window_record["time"] = time.time()
     records.write(window=window_record)
-    if turns.first_steps:
-        records.write(turns=TurnsRecord(first_steps=turns.first_steps))
+    if (found := turns.record()) is not None:
+        records.write(turns=found)
     records.write(
         compile=compiling.compile_record(compiled, compiling.sample(), compiling.graphs())
     )
-    values = [framework.loss_value(loss) for loss in losses]
+    values = [framework.loss_value(loss) for loss in done.losses]
     records.write(loss=LossRecord(values=[v if math.isfinite(v) else str(v) for v in values]))
     return values
 

@@ -1,4 +1,4 @@
-"""The turns of a rank: the measured window in one piece, or in turns with the other arm of a pair.
+"""The turns of a rank: warm-up and window in one piece, or in turns with the other arm of a pair.
 
 In lock-step both arms live at once, and one computes while the other waits. A rank that waits
 reads from a FIFO, so it uses no CPU. ``launch/process/referee.py`` is the other end. Standard
@@ -12,49 +12,86 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pytest_dlperf.core.wire import TURN_REPORTS, rank_file
+from pytest_dlperf.core.wire_records import TurnsRecord
+from pytest_dlperf.worker import host
 from pytest_dlperf.worker.failure import WorkerFailure
 
 
 class Turns:
-    """The measured window in one turn."""
+    """The warm-up and the measured window in one piece."""
 
-    def __init__(self) -> None:
-        #: The first iteration of each turn; empty for a window in one piece.
-        self.first_steps: list[int] = []
+    def await_warm_up(self) -> None:
+        """Wait until this rank may warm up."""
 
     def of(self, window: range, *, typical_s: float) -> Iterator[range]:
         """Yield the iterations of each turn, when it begins; a step takes ``typical_s`` or so."""
         yield window
 
+    def record(self) -> TurnsRecord | None:
+        """Return the record of the turns; None for a window in one piece."""
+        return None
+
 
 class InTurns(Turns):
-    """The measured window in turns of a few iterations, each when the referee allows it.
+    """The warm-up, then the measured window in turns of a few iterations, as the referee allows.
 
-    The last one is followed by a wait until the other arm has had its last one as well, so that
-    what a rank does after the window does not disturb it.
+    The last turn is followed by a wait until the other arm has had its last one as well, so that
+    what a rank does after the window does not disturb it. Raises ``WorkerFailure`` if the referee
+    cannot be reached, as from a container with a kernel of its own, or is gone.
     """
 
     def __init__(self, folder: Path, rank: int) -> None:
-        super().__init__()
         self._rank = rank
-        # The referee holds the other end of both before the launch starts.
-        self._turn = os.open(folder / rank_file(rank, "turn"), os.O_RDONLY)
-        self._reports = os.open(folder / TURN_REPORTS, os.O_WRONLY)
+        self._first_steps: list[int] = []
+        self._waited_s = self._waited_cpu_s = 0.0
+        try:
+            self._turn = os.open(folder / rank_file(rank, "turn"), os.O_RDONLY | os.O_NONBLOCK)
+            # It has a reader from before the launch, unless that is below another kernel
+            self._reports = os.open(folder / TURN_REPORTS, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            raise WorkerFailure(
+                "turns-unreachable",
+                f"the process that gives both arms their turns cannot be reached through {folder}:"
+                f" {error.strerror}",
+            ) from error
+        os.set_blocking(self._turn, True)
+
+    def await_warm_up(self) -> None:
+        """Wait until this rank may warm up: alone, so that what it chooses by time is its own."""
+        self._report("built")
+        self._await()
 
     def of(self, window: range, *, typical_s: float) -> Iterator[range]:
-        """Yield the iterations of each turn; raise ``WorkerFailure`` if the referee is gone."""
-        self._report(f"ready {typical_s:g}")
-        first = window.start
+        """Yield the iterations of each turn, when it begins."""
+        first, words = window.start, f"ready {typical_s:g}"
         while first < window.stop:
-            end = min(window.stop, first + max(1, self._await()))
-            self.first_steps.append(first)
+            end = min(window.stop, first + max(1, self._await_idle(words)))
+            self._first_steps.append(first)
             yield range(first, end)
-            first = end
-            self._report("done")
+            first, words = end, "done"
+        self._report(words)
         self._await()
+
+    def record(self) -> TurnsRecord:
+        """Return the first iteration of each turn, and what this rank used while it waited."""
+        return TurnsRecord(
+            first_steps=self._first_steps,
+            waited_seconds=self._waited_s,
+            waited_cpu_seconds=self._waited_cpu_s,
+        )
 
     def _report(self, words: str) -> None:
         os.write(self._reports, f"{self._rank} {words}\n".encode())
+
+    def _await_idle(self, words: str) -> int:
+        """Report, and wait for the next turn; count what this rank's processes do meanwhile."""
+        begin = host.sample()
+        self._report(words)
+        iterations = self._await()
+        end = host.sample()
+        self._waited_s += end.wall_s - begin.wall_s
+        self._waited_cpu_s += end.own_cpu_s - begin.own_cpu_s
+        return iterations
 
     def _await(self) -> int:
         """Wait for the next turn; return the number of its iterations."""

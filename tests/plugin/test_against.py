@@ -111,6 +111,32 @@ def test_launches_alternate_where_both_arms_do_not_fit(repository: Suite):
     assert "CUDA out of memory" in note["message"]
 
 
+def test_arms_alternate_where_a_rank_works_while_it_waits(repository: Suite):
+    """In a later pair as well, and the pairs before it do not count."""
+    commit(repository, 0.012)
+    repository.env(FAKE_READS_AHEAD="*/run3")
+    result, outcomes = repository.outcomes("-k", "1n1c", "--dlperf-against=HEAD~1")
+    assert result.ret == 1, result.stdout.str()
+    outcome = outcomes[ONE]
+    assert outcome["judgement"]["verdict"] == "regressed"
+    assert set(outcome["against"]["order"]) == {"now", "before"}
+    assert all(run["turns"] == [] for run in outcome["measurement"]["runs"])
+    [note] = [p for p in outcome["measurement"]["problems"] if p["code"] == "alternating"]
+    assert "work while it waits" in note["message"]
+    asked = ("-k", "1n1c", "--dlperf-against=HEAD~1", "--dlperf-pairs=lock-step")
+    _, outcomes = repository.outcomes(*asked)
+    assert outcomes[ONE]["judgement"]["verdict"] == "error"
+
+
+def test_a_training_that_fails_in_lock_step_is_an_error_and_not_launched_again(repository: Suite):
+    launches = repository.path / "launches"
+    repository.env(FAKE_FAIL="*/run1", FAKE_ERROR="ValueError: the loss is nan", FAKE_LOG=launches)
+    _, outcomes = repository.outcomes("-k", "1n1c", "--dlperf-against=HEAD")
+    assert outcomes[ONE]["judgement"]["verdict"] == "error"
+    assert "the loss is nan" in outcomes[ONE]["judgement"]["reason"]
+    assert len(launches.read_text(encoding="utf-8").splitlines()) == 2
+
+
 def test_arms_that_do_not_fit_are_an_error_where_lock_step_was_asked_for(repository: Suite):
     repository.env(FAKE_ALONE=repository.path / "gpu")
     result, outcomes = repository.outcomes(

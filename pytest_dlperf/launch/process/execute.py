@@ -12,7 +12,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, NamedTuple
 
 from pytest_dlperf.core.run import NODES, LaunchPlan, Run
@@ -42,7 +41,7 @@ def execute(
     ``on_tick`` is called four times a second with the folder of the records. An exception, such
     as Ctrl-C, ends the launch before it propagates. The launch's temporary files are removed.
     """
-    with _Launch(plan, lease) as launch:
+    with contextlib.closing(_Launch(plan, lease)) as launch:
         while not launch.has_ended(_POLL_S):
             if on_tick is not None:
                 on_tick(Path(plan.records))
@@ -69,11 +68,15 @@ def execute_in_turns(
     """Run two plans at the same time, with their windows in turns; else as ``execute``.
 
     If one of them ends before its last turn, the other one is ended as well. ``order`` draws which
-    launch is first in each pair of turns; ``on_tick`` is called with the records of either.
+    launch is first in each pair of turns; ``on_tick`` is called with the records of either. Raises
+    ``NoTurnsError`` where their folders cannot hold FIFOs.
     """
     with contextlib.ExitStack() as stack:
-        referee = stack.enter_context(Referee([Path(p.records) for p in plans], window, order))
-        launches = [stack.enter_context(_Launch(plan, lease)) for plan in plans]
+        folders = [Path(plan.records) for plan in plans]
+        referee = stack.enter_context(contextlib.closing(Referee(folders, window, order)))
+        launches = [
+            stack.enter_context(contextlib.closing(_Launch(plan, lease))) for plan in plans
+        ]
         for launch in launches:
             # Both at once, also after an exception, rather than one after the other.
             stack.callback(launch.ask_to_end)
@@ -95,7 +98,7 @@ def execute_in_turns(
 
 
 class _Launch:
-    """A launch under its supervisor: a context manager, which ends it and what it left."""
+    """A launch under its supervisor; ``close`` ends it and what it left."""
 
     def __init__(self, plan: LaunchPlan, lease: int | None) -> None:
         self._plan = plan
@@ -106,9 +109,6 @@ class _Launch:
         self._started_at_s, self._begin_s = time.time(), time.monotonic()
         self._elapsed_s = 0.0
         self._supervisor = _start(plan, self._workdir, lease, self._temporary.name)
-
-    def __enter__(self) -> _Launch:
-        return self
 
     def has_ended(self, wait_s: float) -> bool:
         """Return whether the launch has ended, after ``wait_s`` at most."""
@@ -123,12 +123,8 @@ class _Launch:
         assert self._supervisor.stdin is not None
         self._supervisor.stdin.close()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """End the launch, wait for that, and remove its temporary files."""
         try:
             self.ask_to_end()
             interrupt = _await_end(self._supervisor, self._workdir)

@@ -11,12 +11,12 @@ import math
 import os
 import random
 import select
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Final, NamedTuple
 
+from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.wire import TURN_REPORTS, rank_file
 
 #: Length of a turn that is aimed at.
@@ -42,6 +42,10 @@ def iterations_of_a_turn(window: Window, step_s: float) -> int:
     return max(1, min(window.iterations, max(_FEWEST_ITERATIONS, min(by_time, by_count))))
 
 
+class NoTurnsError(DlperfError):
+    """The folder of a run cannot hold the FIFOs of its ranks."""
+
+
 @dataclass
 class _Side:
     """One launch, as the referee sees it."""
@@ -52,7 +56,9 @@ class _Side:
     turns: list[int] = field(default_factory=list)
     reports: int = -1
     text: bytes = b""
-    #: Seconds of a step by rank, of the ranks that are ready.
+    #: Ranks that have built their training.
+    built: set[int] = field(default_factory=set)
+    #: Seconds of a step by rank, of the ranks that have warmed up.
     ready_s: dict[int, float] = field(default_factory=dict)
     #: Ranks that have yet to finish the turn of their launch.
     in_turn: set[int] = field(default_factory=set)
@@ -60,9 +66,10 @@ class _Side:
 
 
 class Referee:
-    """Gives two launches their turns: pairs of turns, in each of which a random one is first.
+    """Gives two launches their turns: each warms up alone, then come pairs of turns.
 
-    It is a context manager, and makes the FIFOs in ``folders``, which are those of the records.
+    In each pair a random launch is first. It makes the FIFOs in ``folders``, which are those of
+    the records, and ``close`` removes them. Raises ``NoTurnsError`` where that cannot be done.
     """
 
     def __init__(self, folders: Sequence[Path], window: Window, order: random.Random) -> None:
@@ -72,25 +79,24 @@ class Referee:
         self._length = 0
         #: Launches whose turns are next, the next one last.
         self._next: list[int] = []
+        try:
+            for side in self._sides:
+                self._open(side)
+        except OSError as error:
+            self.close()
+            raise NoTurnsError(f"no FIFO can be made in {folders[0]}: {error.strerror}") from error
 
-    def __enter__(self) -> Referee:
-        for side in self._sides:
-            side.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for path in self._paths(side):
-                path.unlink(missing_ok=True)
-                os.mkfifo(path, 0o600)
+    def _open(self, side: _Side) -> None:
+        side.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in self._paths(side):
+            path.unlink(missing_ok=True)
+            os.mkfifo(path, 0o600)
             # For both ways, so that neither side waits for the other to open it.
-            *side.turns, side.reports = [
-                os.open(path, os.O_RDWR | os.O_NONBLOCK) for path in self._paths(side)
-            ]
-        return self
+            side.turns.append(os.open(path, os.O_RDWR | os.O_NONBLOCK))
+        side.reports = side.turns.pop()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Remove the FIFOs."""
         for side in self._sides:
             for descriptor in (*side.turns, side.reports):
                 if descriptor >= 0:
@@ -98,7 +104,7 @@ class Referee:
             for path in self._paths(side):
                 path.unlink(missing_ok=True)
 
-    def _paths(self, side: _Side) -> Iterable[Path]:
+    def _paths(self, side: _Side) -> list[Path]:
         names = [rank_file(rank, "turn") for rank in range(self._window.ranks)]
         return [side.folder / name for name in (*names, TURN_REPORTS)]
 
@@ -111,25 +117,28 @@ class Referee:
                 *lines, side.text = side.text.split(b"\n")
                 for line in lines:
                     _take(side, line.decode().split())
-        if all(len(side.ready_s) == self._window.ranks for side in self._sides):
+        is_built = all(len(side.built) == self._window.ranks for side in self._sides)
+        if is_built and not any(side.in_turn for side in self._sides):
             self._give()
 
     def _give(self) -> None:
-        """Begin the next turn, if none is under way."""
-        if any(side.in_turn for side in self._sides):
-            return
-        if not self._length:
-            step_s = max(max(side.ready_s.values()) for side in self._sides)
-            self._length = iterations_of_a_turn(self._window, step_s)
+        """Begin the next turn; none is under way."""
         if not self._next and any(side.left for side in self._sides):
             self._next = self._random.sample(range(len(self._sides)), len(self._sides))
-        if self._next:
-            side = self._sides[self._next.pop()]
-            side.in_turn = set(range(self._window.ranks))
-            side.left -= min(side.left, self._length)
-            _write(side, self._length)
-        elif not any(side.is_released for side in self._sides):
-            self.release(0)
+        if not self._next:
+            if not any(side.is_released for side in self._sides):
+                self.release(0)
+            return
+        side = self._sides[self._next.pop()]
+        side.in_turn = set(range(self._window.ranks))
+        if not side.ready_s:
+            _write(side, 0)  # its warm-up
+            return
+        if not self._length:
+            step_s = max(max(one.ready_s.values()) for one in self._sides)
+            self._length = iterations_of_a_turn(self._window, step_s)
+        side.left -= min(side.left, self._length)
+        _write(side, self._length)
 
     def release(self, index: int) -> None:
         """Let a launch go on to its end, after its last turn."""
@@ -146,17 +155,19 @@ class Referee:
     def awaited(self) -> int:
         """Return the launch that the other one waits for."""
         for index, side in enumerate(self._sides):
-            if side.in_turn or len(side.ready_s) < self._window.ranks:
+            if side.in_turn or len(side.built) < self._window.ranks:
                 return index
         return next((i for i, side in enumerate(self._sides) if side.is_released), 0)
 
 
 def _take(side: _Side, words: list[str]) -> None:
     rank, word = int(words[0]), words[1]
+    if word == "built":
+        side.built.add(rank)
+        return
     if word == "ready":
         side.ready_s[rank] = float(words[2])
-    else:
-        side.in_turn.discard(rank)
+    side.in_turn.discard(rank)
 
 
 def _write(side: _Side, iterations: int) -> None:

@@ -117,6 +117,31 @@ def test_pairs_of_turns_vary_less_than_medians_of_whole_windows():
     assert statistics.pstdev(apart) > 2 * statistics.pstdev(in_turns)
 
 
+def test_iterations_in_lock_step_count_by_the_work_they_do():
+    now, before = in_lock_step(0.0, 1)
+    doubled = [
+        replace(one, estimates={"median_step": 2 * one.estimates["median_step"]})
+        for one in now.runs
+    ]
+    judged = judge_interleaved(case(), replace(now, runs=tuple(doubled)), before, Rule())
+    assert judged.throughput.change == pytest.approx(1, abs=0.01)
+
+
+def test_a_last_turn_that_was_cut_short_is_no_pair_of_turns():
+    arms = []
+    for of_last_s in (0.05, 0.01):
+        steps_s = (*[0.01] * 149, of_last_s)
+        one = replace(
+            run(100.0),
+            estimates={"median_step": 100.0},
+            step_seconds=steps_s,
+            turns=(50, 149),
+        )
+        arms.append(replace(measurement([1.0] * 5), runs=(one,) * 5))
+    judged = judge_interleaved(case(), arms[0], arms[1], Rule())
+    assert judged.throughput.change == 0
+
+
 def test_the_tolerance_is_the_command_lines_then_the_cases():
     now, before = pairs(0.0)
     for rule, declared, used in ((0.2, 0.1, 0.2), (None, 0.1, 0.1)):

@@ -33,6 +33,7 @@ def train(rank):
     turns = InTurns(folder, rank)
     if fault == "build" and rank:
         os._exit(3)
+    turns.await_warm_up()
     for number, turn in enumerate(turns.of(range(5, 25), typical_s=0.01)):
         begin = time.monotonic()
         time.sleep(0.002 * len(turn))
