@@ -320,7 +320,28 @@ RecordKind = Literal[
 ]  # fmt: skip
 
 
-class GpuRecord(TypedDict):
+class _Lost(TypedDict, total=False):
+    #: The driver's words where the GPU does not answer any more: it fell off the bus.
+    lost: str
+
+
+class GpuFigures(_Lost):
+    """What the driver says of a GPU, or of a MIG slice; None for what it does not report."""
+
+    #: Of the board, as the driver counts; slices have that of their board.
+    index: int
+    #: Such as ``GPU-8932f937-d72c-4106-c12f-20bd9faed9f6``, or ``MIG-...`` of a slice.
+    uuid: str
+    sm_clock_mhz: int | None
+    max_sm_clock_mhz: int | None
+    temperature_c: int | None
+    #: Bits of ``nvmlClocksEventReason*``.
+    clock_reasons: int | None
+    #: Share of the last moments that any kernel ran, of any process.
+    utilisation: float | None
+
+
+class GpuRecord(GpuFigures):
     """A GPU at one moment, a line of ``gpus.jsonl``; None for what is unknown.
 
     ``measure/gpu_watch.py`` writes it, and ``measure/disturbance.py`` reads it.
@@ -329,16 +350,6 @@ class GpuRecord(TypedDict):
     #: Before a rank uses a GPU, or while the window is measured.
     when: Literal["before", "window"]
     time: float
-    index: int
-    #: Such as ``GPU-8932f937-d72c-4106-c12f-20bd9faed9f6``.
-    uuid: str
-    sm_clock_mhz: int | None
-    max_sm_clock_mhz: int | None
-    temperature_c: int | None
-    #: Bits of ``nvmlClocksEventReason*``.
-    clock_reasons: int | None
-    #: Share of the last moments that any kernel ran.
-    utilisation: float | None
     #: Processes that are not of the run: their number, their bytes, their share of the GPU's time.
     others: int | None
     others_memory_bytes: int | None

@@ -24,6 +24,7 @@ from pytest_dlperf.flow.watcher import Watcher
 from pytest_dlperf.launch.process.lease import host_lease
 from pytest_dlperf.measure import nvml
 from pytest_dlperf.measure.nvml import GpuProcesses, counts_our_processes
+from pytest_dlperf.measure.visible_gpus import gpus_of
 
 _POLL_S: Final = 2.0
 #: The driver shows a process that has ended for a moment, such as the ranks of the case before.
@@ -151,6 +152,8 @@ class GpuUse:
             return driver
         if any(_OWN_NUMBERS.search(word) for word in self.prefix):
             return "the prefix chooses GPUs itself"
+        if driver.lost:
+            return "; ".join(f"GPU {i} does not answer: {why}" for i, why in driver.lost.items())
         gpus = driver.processes()
         numbers = gpus_of(case.layout.devices_per_node, gpus, self.names, os.environ)
         if isinstance(numbers, str):
@@ -163,37 +166,6 @@ class GpuUse:
             for pid in gpu.memory_by_process.keys() - ours:
                 found.setdefault(pid, []).append(gpu)
         return found
-
-
-def gpus_of(
-    count: int, gpus: Sequence[GpuProcesses], names: Sequence[str], environ: Mapping[str, str]
-) -> list[int] | str:
-    """Return the numbers of the first ``count`` GPUs that ranks see, or why they are not known.
-
-    As CUDA reads CUDA_VISIBLE_DEVICES: entries after the first that names no GPU do not count.
-    """
-    value = environ.get("CUDA_VISIBLE_DEVICES")
-    entries = [str(gpu.index) for gpu in gpus] if value is None else value.split(",")
-    found: list[int] = []
-    by_number = False
-    for entry in (entry.strip() for entry in entries[:count]):
-        if entry.startswith("MIG-"):
-            return f"CUDA_VISIBLE_DEVICES={value} names partitions (MIG)"
-        if entry.isdigit() and int(entry) < len(gpus):
-            found.append(int(entry))
-            by_number = True
-            continue
-        named = [g.index for g in gpus if entry.startswith("GPU-") and g.uuid.startswith(entry)]
-        if len(named) != 1:
-            break
-        found += named
-    is_sorted = environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
-    if by_number and len(set(names)) > 1 and not is_sorted and len(found) < len(gpus):
-        return (
-            "this host has GPUs of several models, and CUDA numbers the fastest first; set "
-            "CUDA_DEVICE_ORDER=PCI_BUS_ID"
-        )
-    return found
 
 
 def _describe(others: Mapping[int, list[GpuProcesses]]) -> str:

@@ -75,18 +75,12 @@ class GpuWatch:
         if self._knows_ours and sample.utilisation_by_process is not None:
             used = sum(v for pid, v in sample.utilisation_by_process.items() if pid not in ours)
         elif when == "before":
-            used = sample.utilisation
-        return GpuRecord(
-            when=when,
-            time=time.time(),
-            index=sample.index,
-            uuid=sample.uuid,
-            sm_clock_mhz=sample.sm_clock_mhz,
-            max_sm_clock_mhz=sample.max_sm_clock_mhz,
-            temperature_c=sample.temperature_c,
-            clock_reasons=sample.clock_reasons,
-            utilisation=sample.utilisation,
-            others=None if others is None else len(others),
-            others_memory_bytes=memory,
-            others_utilisation=used,
-        )
+            used = sample.figures["utilisation"]
+        return {
+            **sample.figures,
+            "when": when,
+            "time": time.time(),
+            "others": None if others is None else len(others),
+            "others_memory_bytes": memory,
+            "others_utilisation": used,
+        }

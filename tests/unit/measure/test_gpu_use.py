@@ -14,9 +14,10 @@ import pytest
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.flow import holding
-from pytest_dlperf.flow.holding import GpuUse, gpus_of
+from pytest_dlperf.flow.holding import GpuUse
 from pytest_dlperf.measure import nvml
 from pytest_dlperf.measure.nvml import GpuProcesses
+from pytest_dlperf.measure.visible_gpus import gpus_of
 from tests.helpers.record_files import case
 
 FAKES = Path(__file__).parents[2] / "fakes" / "nvml"
