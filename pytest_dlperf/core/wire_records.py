@@ -320,12 +320,14 @@ RecordKind = Literal[
 ]  # fmt: skip
 
 
-class _Lost(TypedDict, total=False):
+class _SomeGpus(TypedDict, total=False):
     #: The driver's words where the GPU does not answer any more: it fell off the bus.
     lost: str
+    #: Whether ranks see it, by the variables of their environment; left out if that is unknown.
+    chosen: bool
 
 
-class GpuFigures(_Lost):
+class GpuFigures(_SomeGpus):
     """What the driver says of a GPU, or of a MIG slice; None for what it does not report."""
 
     #: Of the board, as the driver counts; slices have that of their board.

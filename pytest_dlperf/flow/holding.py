@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,15 +23,13 @@ from pytest_dlperf.flow.watcher import Watcher
 from pytest_dlperf.launch.process.lease import host_lease
 from pytest_dlperf.measure import nvml
 from pytest_dlperf.measure.nvml import GpuProcesses, counts_our_processes
-from pytest_dlperf.measure.visible_gpus import gpus_of
+from pytest_dlperf.measure.visible_gpus import chooses_itself, gpus_of
 
 _POLL_S: Final = 2.0
 #: The driver shows a process that has ended for a moment, such as the ranks of the case before.
 _SETTLE_S: Final = 3.0
 #: Between two messages about the processes that are waited for.
 _AGAIN_S: Final = 600.0
-#: Matches a word of a prefix that gives a container some GPUs, which are then renumbered.
-_OWN_NUMBERS: Final = re.compile(r"VISIBLE_DEVICES=|device=|^--gpus=?[\"']?\d")
 
 
 @contextlib.contextmanager
@@ -150,7 +147,7 @@ class GpuUse:
         driver = nvml.open_nvml()
         if isinstance(driver, str):
             return driver
-        if any(_OWN_NUMBERS.search(word) for word in self.prefix):
+        if chooses_itself(self.prefix):
             return "the prefix chooses GPUs itself"
         if driver.lost:
             return "; ".join(f"GPU {i} does not answer: {why}" for i, why in driver.lost.items())

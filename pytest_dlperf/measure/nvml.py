@@ -143,6 +143,10 @@ class Nvml:
             for unit in self._units
         ]
 
+    def names(self) -> list[str]:
+        """Return the models of the boards."""
+        return [self._name(board.handle) for board in self._boards]
+
     def facts(self) -> list[GpuFacts]:
         """Return what every GPU is, and how it is set now."""
         handles = [board.handle for board in self._boards]
@@ -162,7 +166,6 @@ class Nvml:
 
     def _facts(self, board: _Unit, following: Any) -> GpuFacts:
         nvml, handle = self._module, board.handle
-        name = _text(self._of("nvmlDeviceGetName", handle) or "unknown GPU")
         memory = self._of("nvmlDeviceGetMemoryInfo", handle)
         capability = self._of("nvmlDeviceGetCudaComputeCapability", handle)
         pci = self._of("nvmlDeviceGetPciInfo", handle)
@@ -176,7 +179,7 @@ class Nvml:
         if len(self._boards) > 1:
             level = self._of("nvmlDeviceGetTopologyCommonAncestor", handle, following)
         return GpuFacts(
-            name=name,
+            name=self._name(handle),
             uuid=board.uuid,
             driver=_text(self._of("nvmlSystemGetDriverVersion") or "unknown"),
             memory_mib=0 if memory is None else memory.total // 2**20,
@@ -184,7 +187,7 @@ class Nvml:
             pci_device=None if pci is None else f"{pci.pciDeviceId >> 16:04x}",
             mig=None if mig is None else bool(mig[0]),
             slices=tuple(
-                GpuSlice(uuid=s.uuid, name=_text(self._of("nvmlDeviceGetName", s.handle) or name))
+                GpuSlice(uuid=s.uuid, name=self._name(s.handle))
                 for s in self._units
                 if s.board is handle and s.handle is not handle
             ),
@@ -196,6 +199,9 @@ class Nvml:
             nvlinks=self._nvlinks(handle),
             path_to_next=_PATHS.get(level) if level is not None else None,
         )
+
+    def _name(self, handle: Any) -> str:
+        return _text(self._of("nvmlDeviceGetName", handle) or "unknown GPU")
 
     def _nvlinks(self, handle: Any) -> int | None:
         states = [self._of("nvmlDeviceGetNvLinkState", handle, link) for link in range(_NVLINKS)]

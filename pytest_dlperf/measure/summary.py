@@ -151,7 +151,7 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
     rates = [done / step for done, step in zip(work, measured, strict=True)]
     waits = [span.data_wait_seconds for span in _window(case, slowest.spans)]
     waited = None if None in waits else sum(w for w in waits if w is not None) / seconds
-    shares, reason = disturbance(records)
+    shares, reason = disturbance(records, on_gpus=case.layout.device == "gpu")
     device_ids = [rank.by_kind["framework"]["device_id"] for rank in records]
     gpu_figures, gpu_reason = gpu_disturbance(run.plan.workdir, device_ids)
     rate = sum(work) / seconds

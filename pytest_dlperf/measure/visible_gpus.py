@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Protocol
+
+#: Matches a word of a prefix that gives a container some GPUs, which are then renumbered.
+_OWN_NUMBERS: Final = re.compile(r"VISIBLE_DEVICES=|device=|^--gpus=?[\"']?\d")
 
 
 class Named(Protocol):
@@ -18,6 +22,11 @@ class Named(Protocol):
     def uuid(self) -> str:
         """Return ``GPU-...``, or ``MIG-...`` for a slice."""
         ...
+
+
+def chooses_itself(words: Iterable[str]) -> bool:
+    """Return whether the words of a prefix give the ranks other GPUs than the environment says."""
+    return any(_OWN_NUMBERS.search(word) for word in words)
 
 
 def gpus_of(

@@ -61,6 +61,7 @@ def test_gpus_that_cannot_be_told():
 def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("FAKE_NVML", str(tmp_path / "nvml.json"))
     monkeypatch.syspath_prepend(str(FAKES))
+    sys.modules.pop("pynvml", None)
     monkeypatch.setattr(holding, "_SETTLE_S", 0.0)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     nvml.open_nvml.cache_clear()
