@@ -55,7 +55,7 @@ def test_the_worst_node_decides_and_is_named(
 
 
 @pytest.mark.parametrize(
-    ("others_s", "cpu", "gpu"), [(4.5, "", ""), (12.0, "others", ""), (24.0, "others", "others")]
+    ("others_s", "cpu", "gpu"), [(4.5, False, False), (12.0, True, False), (24.0, True, True)]
 )
 def test_a_run_on_gpus_feels_others_only_on_cores_that_it_could_need(
     others_s: float, cpu: bool, gpu: bool
