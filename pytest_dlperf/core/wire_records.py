@@ -106,6 +106,10 @@ class WindowRecord(_AnyWindow, total=False):
 
     #: Its end; marks leave it out.
     time: float
+    #: Iterations at whose end the device was still busy with the one before.
+    steps_ahead: int
+    #: Whether a step returned its loss as a number, or in the host's memory.
+    host_losses: bool
 
 
 class TurnsRecord(TypedDict):

@@ -15,6 +15,7 @@ from pytest_dlperf.core.wire import RECORDS_FORMAT
 from pytest_dlperf.core.wire_records import Checksum, ImportsRecord, RunFacts
 from pytest_dlperf.measure.disturbance import disturbance, gpu_disturbance, others_alone
 from pytest_dlperf.measure.failure import failure_of
+from pytest_dlperf.measure.host_and_device import clocks_disagree, host_waits
 from pytest_dlperf.measure.records import RankRecords, read_records
 from pytest_dlperf.measure.steadiness import drift
 
@@ -181,6 +182,8 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
         problems=(
             *drift(measured, first, rate, case.unit or "samples", case.layout.device),
             *recompiled(records),
+            *clocks_disagree(case.protocol.window, records),
+            *host_waits(case.protocol.window, records),
             *_ending(run),
             *_data_bound(waited),
             *_without_nccl(case, records),
