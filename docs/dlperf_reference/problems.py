@@ -15,6 +15,8 @@ MEANINGS: Final = {
     "batch-mismatch": "the model was fed another batch than the declared one",
     "batch-size-mismatch": "a log tells of another batch size than its path or its declaration",
     "batch-unchecked": "nobody could see which batch the model was given",
+    "clocks-disagree": "the steps by the GPU's events do not add up to the window by the host's "
+    "clock",
     "collectives-unknown": "the share of collectives in a step could not be measured",
     "cut-short": "`--dlperf-budget` ended the case before its verdict stood",
     "data-bound": "waiting for data took more than a tenth of the time",
@@ -39,6 +41,7 @@ MEANINGS: Final = {
     "exception": "a rank or a marked program failed; the message is its exception",
     "framework-too-new": "TensorFlow brings a Keras whose variables Horovod cannot average",
     "framework-unchecked": "the case names no framework, so what needs one is not checked",
+    "host-waits": "the host did not run ahead of the GPU, which waits for the next step",
     "horovod-unusable": "Horovod cannot be used with this TensorFlow",
     "implausible-speedup": "more devices are faster than their number allows",
     "imports-unknown": "nothing shows that the two arms of a pair ran different code",

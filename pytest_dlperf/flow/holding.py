@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,14 +23,13 @@ from pytest_dlperf.flow.watcher import Watcher
 from pytest_dlperf.launch.process.lease import host_lease
 from pytest_dlperf.measure import nvml
 from pytest_dlperf.measure.nvml import GpuProcesses, counts_our_processes
+from pytest_dlperf.measure.visible_gpus import chooses_itself, gpus_of
 
 _POLL_S: Final = 2.0
 #: The driver shows a process that has ended for a moment, such as the ranks of the case before.
 _SETTLE_S: Final = 3.0
 #: Between two messages about the processes that are waited for.
 _AGAIN_S: Final = 600.0
-#: Matches a word of a prefix that gives a container some GPUs, which are then renumbered.
-_OWN_NUMBERS: Final = re.compile(r"VISIBLE_DEVICES=|device=|^--gpus=?[\"']?\d")
 
 
 @contextlib.contextmanager
@@ -149,8 +147,10 @@ class GpuUse:
         driver = nvml.open_nvml()
         if isinstance(driver, str):
             return driver
-        if any(_OWN_NUMBERS.search(word) for word in self.prefix):
+        if chooses_itself(self.prefix):
             return "the prefix chooses GPUs itself"
+        if driver.lost:
+            return "; ".join(f"GPU {i} does not answer: {why}" for i, why in driver.lost.items())
         gpus = driver.processes()
         numbers = gpus_of(case.layout.devices_per_node, gpus, self.names, os.environ)
         if isinstance(numbers, str):
@@ -163,37 +163,6 @@ class GpuUse:
             for pid in gpu.memory_by_process.keys() - ours:
                 found.setdefault(pid, []).append(gpu)
         return found
-
-
-def gpus_of(
-    count: int, gpus: Sequence[GpuProcesses], names: Sequence[str], environ: Mapping[str, str]
-) -> list[int] | str:
-    """Return the numbers of the first ``count`` GPUs that ranks see, or why they are not known.
-
-    As CUDA reads CUDA_VISIBLE_DEVICES: entries after the first that names no GPU do not count.
-    """
-    value = environ.get("CUDA_VISIBLE_DEVICES")
-    entries = [str(gpu.index) for gpu in gpus] if value is None else value.split(",")
-    found: list[int] = []
-    by_number = False
-    for entry in (entry.strip() for entry in entries[:count]):
-        if entry.startswith("MIG-"):
-            return f"CUDA_VISIBLE_DEVICES={value} names partitions (MIG)"
-        if entry.isdigit() and int(entry) < len(gpus):
-            found.append(int(entry))
-            by_number = True
-            continue
-        named = [g.index for g in gpus if entry.startswith("GPU-") and g.uuid.startswith(entry)]
-        if len(named) != 1:
-            break
-        found += named
-    is_sorted = environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
-    if by_number and len(set(names)) > 1 and not is_sorted and len(found) < len(gpus):
-        return (
-            "this host has GPUs of several models, and CUDA numbers the fastest first; set "
-            "CUDA_DEVICE_ORDER=PCI_BUS_ID"
-        )
-    return found
 
 
 def _describe(others: Mapping[int, list[GpuProcesses]]) -> str:

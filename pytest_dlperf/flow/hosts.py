@@ -87,7 +87,10 @@ class Hosts:
 
     def machine_class(self, case: Case) -> str:
         """Return the class whose baselines count for ``case``."""
-        return self.pinned_machine_class or self.devices.machine_class(case.layout.device)
+        layout = case.layout
+        return self.pinned_machine_class or self.devices.machine_class(
+            layout.device, layout.devices_per_node
+        )
 
     def node_part(self, case: Case) -> NodePart | None:
         """Return this node's part of ``case``; None if the case runs on this host alone."""
@@ -146,13 +149,22 @@ class Hosts:
 
     def environment(self, case: Case, facts: RunFacts) -> Environment:
         """Return the environment of ``case``, from its ranks' facts and from a probe, if any."""
-        environment = collect(
-            self.devices, case.layout.device, facts, pinned=self.pinned_machine_class
+        layout = case.layout
+        environment = replace(
+            collect(self.devices, layout.device, facts, pinned=self.pinned_machine_class),
+            machine_class=self.machine_class(case),
+            hardware=self._hardware(case, facts),
         )
         if not self.place.foreign:
             return environment
         probed = self.probes.known(case.framework)
         return with_target(environment, probed, prefix=self.place.prefix_text)
+
+    def _hardware(self, case: Case, facts: RunFacts) -> str:
+        ran_on = facts.get("framework", {}).get("device_name")
+        return self.devices.hardware(
+            case.layout.device, case.layout.devices_per_node, ran_on=ran_on
+        )
 
     def conditions(self, case: Case, facts: RunFacts, target: Target) -> Conditions:
         """Return the conditions of runs of ``case`` whose ranks reported ``facts``."""
@@ -160,7 +172,7 @@ class Hosts:
             case,
             facts,
             target,
-            hardware=self.devices.machine_class(case.layout.device),
+            hardware=self._hardware(case, facts),
             host_sharing=self.share_host,
         )
 

@@ -126,7 +126,7 @@ def _read(case: Case, runner: Runner, launched: Launched) -> RunWithFacts:
         raise CaseError(f"{case.id}: its ranks took no turns; see {launched.run.log}")
     if any(_reads_ahead(rank.by_kind["turns"]) for rank in records):
         raise DoNotFitError(
-            "the processes of a rank work while it waits, as loaders that read ahead do, or Horovod"
+            "the processes of a rank work while it waits, as loaders that read ahead do"
         )
     # Of a training that waited for its turn to warm up, it says nothing
     return replace(run, time_to_first_step_s=None), facts

@@ -252,7 +252,8 @@ def too_small(host: Host, devices: Devices, kind: str, needed: int) -> str:
 
 def _other_hardware(first: str, name: str, reports: Mapping[str, TargetReport], case: Case) -> str:
     own, other = (
-        reports[host].devices.machine_class(case.layout.device) for host in (first, name)
+        reports[host].devices.machine_class(case.layout.device, case.layout.devices_per_node)
+        for host in (first, name)
     )
     if own == other:
         return ""

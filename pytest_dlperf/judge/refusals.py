@@ -19,7 +19,7 @@ from pytest_dlperf.judge.stats import priors
 from pytest_dlperf.judge.stats.levels import quantile, run_variance
 
 #: Problem codes that make a measurement unfit to be judged.
-UNSTEADY: Final = frozenset({"implausible-speedup", "drift", "recompiled"})
+UNSTEADY: Final = frozenset({"implausible-speedup", "drift", "recompiled", "clocks-disagree"})
 #: Those of them that leave open which part of a window is the case's own.
 _DRIFTING: Final = frozenset({"drift", "recompiled"})
 DISTURBED: Final = frozenset({"disturbed"})

@@ -7,11 +7,16 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-_QUERY: Final = "name,memory.total,driver_version,compute_cap"
+from pytest_dlperf.measure.nvml import GpuFacts, GpuProcesses, Nvml, open_nvml
+from pytest_dlperf.measure.visible_gpus import gpus_of
+
+_QUERY: Final = "name,memory.total,driver_version"
+_CAPABILITY: Final = "compute_cap"
+_PCI: Final = Path("/sys/bus/pci/devices")
 _NVIDIA: Final = "0x10de"
 _CPU_INFO: Final = Path("/proc/cpuinfo")
 #: Linux names of the bfloat16 instructions of x86 and Arm.
@@ -29,6 +34,20 @@ class Gpu:
     driver: str
     #: CUDA compute capability; None if the driver does not report it.
     compute_capability: float | None
+    #: GPUs of this model on the bus of the host; a container may see fewer. 0 if unknown.
+    on_bus: int = 0
+    #: What nvidia-ml-py says of it; None without it.
+    facts: GpuFacts | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SeenGpu:
+    """A GPU, or a MIG slice, as ranks see it."""
+
+    #: Its place, or that of its board, in ``Devices.gpus``.
+    number: int
+    #: Such as ``a100-sxm4-40gb-mig-1g-5gb``.
+    slug: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,16 +67,55 @@ class Devices:
     #: Whether the CPU has instructions for bfloat16; None if that is not known.
     cpu_has_bf16: bool | None = None
 
-    def machine_class(self, device: str) -> str:
-        """Return the slug of the hardware, such as ``8x-v100-sxm2-32gb``."""
-        if device == "gpu":
-            counts = Counter(_gpu_slug(gpu) for gpu in self.gpus)
-            return "+".join(f"{n}x-{slug}" for slug, n in sorted(counts.items())) or "0x-gpu"
-        return f"{self.cores}x-{_cpu_slug(self.cpu_name)}"
+    #: The GPUs that ranks see, in their order; empty if nobody knows which those are.
+    seen: tuple[SeenGpu, ...] = ()
+
+    def machine_class(self, device: str, count: int | None = None) -> str:
+        """Return the slug of the hardware, such as ``8x-v100-sxm2-32gb``.
+
+        Of GPUs, the models of the first ``count`` that ranks see (None: of all), each with the
+        number of them that the host has, visible or not.
+        """
+        if device == "cpu":
+            return f"{self.cores}x-{_cpu_slug(self.cpu_name)}"
+        return self._class_of(sorted({gpu.slug for gpu in self._used(count)}))
+
+    def hardware(self, device: str, count: int, *, ran_on: str | None) -> str:
+        """Return the machine class of the devices that ran, and their power limit.
+
+        ``ran_on`` is the name of a rank's GPU as its framework has it; it counts where it is
+        another one than the environment's variables say. A limit on power that is not the
+        model's own is another machine: ``8x-h100-80gb-hbm3-at-500w``.
+        """
+        if device == "cpu":
+            return self.machine_class(device)
+        used = self._used(count)
+        slugs = {gpu.slug for gpu in used}
+        if ran_on is not None:
+            named = [gpu for gpu in used if _is_named(gpu.slug, ran_on)]
+            if count == 1 or not named:
+                used = named or [gpu for gpu in self._all() if _is_named(gpu.slug, ran_on)]
+                slugs = {gpu.slug for gpu in used} or {_slug(_plain_name(ran_on))}
+        facts = [self.gpus[gpu.number].facts for gpu in used or self._all()]
+        limits = {limit for one in facts if (limit := _lowered(one)) is not None}
+        return self._class_of(sorted(slugs)) + "".join(f"-at-{w:.0f}w" for w in sorted(limits))
+
+    def _used(self, count: int | None) -> list[SeenGpu]:
+        return list(self.seen[:count]) or self._all()
+
+    def _all(self) -> list[SeenGpu]:
+        return [SeenGpu(number=i, slug=_gpu_slug(gpu)) for i, gpu in enumerate(self.gpus)]
+
+    def _class_of(self, slugs: list[str]) -> str:
+        boards = Counter(_gpu_slug(gpu) for gpu in self.gpus)
+        for gpu in self.gpus:
+            boards[_gpu_slug(gpu)] = max(boards[_gpu_slug(gpu)], gpu.on_bus)
+        numbers = {slug: boards[slug] or boards[_board(slug, boards)] or 1 for slug in slugs}
+        return "+".join(f"{numbers[slug]}x-{slug}" for slug in slugs) or "0x-gpu"
 
 
 def detect() -> Devices:
-    """Return this host's devices; runs ``nvidia-smi`` where there is one."""
+    """Return this host's devices; runs ``nvidia-smi`` where there is one, else asks NVML."""
     gpus, problem = _nvidia()
     cpu_name, cpu_has_bf16 = _cpu()
     return Devices(
@@ -68,7 +126,47 @@ def detect() -> Devices:
         visible_cores=visible_cores(),
         cpu_name=cpu_name,
         cpu_has_bf16=cpu_has_bf16,
+        seen=_seen(gpus),
     )
+
+
+def _lowered(facts: GpuFacts | None) -> float | None:
+    """Return the limit on a GPU's power in watts where it is not the model's own."""
+    if facts is None or facts.power_limit_w is None or facts.power_default_w is None:
+        return None
+    return None if facts.power_limit_w == facts.power_default_w else facts.power_limit_w
+
+
+def _board(slug: str, boards: Counter[str]) -> str:
+    """Return the slug of the board of a slice; empty if there is none."""
+    return next((board for board in boards if slug.startswith(f"{board}-mig-")), "")
+
+
+def _is_named(slug: str, name: str) -> bool:
+    """Return whether a slug is that of a GPU's name: with the memory, where the name lacks it."""
+    return re.fullmatch(re.escape(_slug(_plain_name(name))) + r"(-\d+gb)?", slug) is not None
+
+
+def _seen(gpus: tuple[Gpu, ...]) -> tuple[SeenGpu, ...]:
+    """Return the GPUs that ranks see; empty if that is unknown."""
+    # CUDA numbers the fastest first, whatever the driver does.
+    numbers = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")
+    is_sorted = os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
+    if len({gpu.name for gpu in gpus}) > 1 and not is_sorted and any(map(str.isdigit, numbers)):
+        return ()
+    units = [
+        GpuProcesses(index=i, uuid=gpu.facts.uuid if gpu.facts else "", memory_by_process=None)
+        for i, gpu in enumerate(gpus)
+    ]
+    slugs = [_gpu_slug(gpu) for gpu in gpus]
+    for i, gpu in enumerate(gpus):
+        for one in gpu.facts.slices if gpu.facts else ():
+            units.append(GpuProcesses(index=i, uuid=one.uuid, memory_by_process=None))
+            slugs.append(_slug(_plain_name(one.name)))
+    found = gpus_of(len(gpus) + len(units), units, [gpu.name for gpu in gpus], os.environ)
+    if isinstance(found, str):
+        return ()
+    return tuple(SeenGpu(number=units[place].index, slug=slugs[place]) for place in found)
 
 
 def visible_cores() -> int:
@@ -82,27 +180,86 @@ def _nvidia() -> tuple[tuple[Gpu, ...], str]:
     binary = shutil.which("nvidia-smi")
     if binary is None:
         present = _nvidia_present()
+        driver = open_nvml() if present else ""
+        if isinstance(driver, Nvml) and (facts := driver.facts()):
+            return tuple(_of_driver(one) for one in facts), ""
         return (), (
-            f"{present}, but there is no nvidia-smi: no driver is installed" if present else ""
+            f"{present}, but there is no nvidia-smi, and NVML does not answer: no driver is "
+            f"installed, or this container lacks its part (driver capability utility); {driver}"
+            if present
+            else ""
         )
+    printed = _ask_smi(binary, f"{_QUERY},{_CAPABILITY}")
+    if _CAPABILITY in printed.problem:  # drivers before R510 do not know it
+        printed = _ask_smi(binary, _QUERY)
+        printed = printed._replace(lines=[f"{line}, [N/A]" for line in printed.lines])
+    if printed.problem:
+        return (), printed.problem
+    try:
+        gpus = tuple(_gpu(line) for line in printed.lines)
+    except ValueError:
+        return (), f"nvidia-smi printed a line that cannot be read: {printed.lines[0][:200]!r}"
+    return _with_facts(gpus), ""
+
+
+class _Printed(NamedTuple):
+    lines: list[str]
+    #: Why there are none.
+    problem: str = ""
+
+
+def _ask_smi(binary: str, query: str) -> _Printed:
     try:
         done = subprocess.run(
-            [binary, f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"],
+            [binary, f"--query-gpu={query}", "--format=csv,noheader,nounits"],
             capture_output=True,
             text=True,
             timeout=30,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return (), f"nvidia-smi does not answer: {error}"
+        return _Printed([], f"nvidia-smi does not answer: {error}")
     if done.returncode != 0:
         said = (done.stdout + done.stderr).strip().splitlines()
         said_first = said[0] if said else "no output"
-        return (), f"nvidia-smi ended with exit code {done.returncode}: {said_first}"
-    try:
-        return tuple(_gpu(line) for line in done.stdout.splitlines() if line.strip()), ""
-    except ValueError:
-        return (), f"nvidia-smi printed a line that cannot be read: {done.stdout[:200]!r}"
+        return _Printed([], f"nvidia-smi ended with exit code {done.returncode}: {said_first}")
+    return _Printed([line for line in done.stdout.splitlines() if line.strip()])
+
+
+def _with_facts(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    """Return the GPUs with what nvidia-ml-py says of them, where it says it of these."""
+    driver = open_nvml() if gpus else ""
+    facts = driver.facts() if isinstance(driver, Nvml) else []
+    if [one.name for one in facts] != [gpu.name for gpu in gpus]:
+        return gpus
+    return tuple(
+        replace(gpu, facts=one, on_bus=_on_bus(one.pci_device))
+        for gpu, one in zip(gpus, facts, strict=True)
+    )
+
+
+def _of_driver(facts: GpuFacts) -> Gpu:
+    return Gpu(
+        name=facts.name,
+        memory_mib=facts.memory_mib,
+        driver=facts.driver,
+        compute_capability=facts.compute_capability,
+        on_bus=_on_bus(facts.pci_device),
+        facts=facts,
+    )
+
+
+def _on_bus(pci_device: str | None) -> int:
+    """Return how many NVIDIA devices with this number the host has; containers see its bus too."""
+    found = 0
+    for device in _PCI.glob("*"):
+        try:
+            vendor = (device / "vendor").read_text(encoding="ascii").strip()
+            number = (device / "device").read_text(encoding="ascii").strip()
+        except OSError:
+            continue  # it was removed while we looked
+        found += vendor == _NVIDIA and number.removeprefix("0x") == pci_device
+    return found
 
 
 def _gpu(line: str) -> Gpu:
@@ -118,7 +275,7 @@ def _gpu(line: str) -> Gpu:
 def _nvidia_present() -> str:
     """Return a phrase that names NVIDIA devices on the bus; empty if there are none."""
     found = []
-    for device in Path("/sys/bus/pci/devices").glob("*"):
+    for device in _PCI.glob("*"):
         try:
             vendor = (device / "vendor").read_text(encoding="ascii").strip()
             kind = (device / "class").read_text(encoding="ascii").strip()
@@ -149,10 +306,14 @@ def _visible(count: int) -> int:
 
 
 def _gpu_slug(gpu: Gpu) -> str:
-    name = re.sub(r"\b(nvidia|tesla|geforce|quadro)\b", " ", gpu.name.lower())
+    name = _plain_name(gpu.name)
     if not re.search(r"\d+\s*gb", name) and gpu.memory_mib:
         name += f" {round(gpu.memory_mib / 1024)}gb"
     return _slug(name)
+
+
+def _plain_name(name: str) -> str:
+    return re.sub(r"\b(nvidia|tesla|geforce|quadro)\b", " ", name.lower())
 
 
 def _cpu_slug(name: str) -> str:

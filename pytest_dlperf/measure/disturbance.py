@@ -32,25 +32,48 @@ def gpu_disturbance(folder: str, device_ids: Sequence[str | None]) -> tuple[dict
     """Return figures of the GPUs that the run in ``folder`` used, and why it does not count.
 
     Empty if there are no samples. ``device_ids`` are the UUIDs that ranks reported, with or
-    without ``GPU-``; where one is unknown, all GPUs of the node count.
+    without ``GPU-``; where one is unknown, those count that the ranks' environment names, and all
+    GPUs of the node where nobody knows that either.
     """
     path = Path(folder) / FILE
     if not path.exists():
         return {}, ""
     text = path.read_text(encoding="utf-8")
     lines: list[GpuRecord] = [json.loads(line) for line in text.splitlines()]
-    if None not in device_ids:
-        used = {_plain(uuid) for uuid in device_ids if uuid}
-        lines = [line for line in lines if _plain(line["uuid"]) in used]
-    gpus: dict[int, list[GpuRecord]] = {}
-    for line in lines:
-        gpus.setdefault(line["index"], []).append(line)
-    reasons = [_others(i, one) or _throttled(i, one) for i, one in sorted(gpus.items())]
+    gpus: dict[tuple[int, str], list[GpuRecord]] = {}
+    for line in _of_ranks(lines, device_ids):
+        gpus.setdefault((line["index"], line["uuid"]), []).append(line)
+    reasons = [
+        _lost(i, one) or _others(i, one) or _throttled(i, one)
+        for (i, _), one in sorted(gpus.items())
+    ]
     return _figures(list(gpus.values())), next(filter(None, reasons), "")
 
 
+def _of_ranks(lines: list[GpuRecord], device_ids: Sequence[str | None]) -> list[GpuRecord]:
+    """Return the lines of the GPUs that ranks used, as far as that is known."""
+    used = {_plain(uuid) for uuid in device_ids if uuid}
+    reported = [line for line in lines if _plain(line["uuid"]) in used]
+    if reported and None not in device_ids:
+        return reported
+    if all("chosen" in line for line in lines):
+        return [line for line in lines if line["chosen"]]
+    return lines
+
+
 def _plain(uuid: str) -> str:
-    return uuid.lower().removeprefix("gpu-")
+    return uuid.lower().removeprefix("gpu-").removeprefix("mig-")
+
+
+def _lost(index: int, lines: Sequence[GpuRecord]) -> str:
+    """Return a sentence if the GPU stopped to answer its driver."""
+    words = next((line["lost"] for line in lines if "lost" in line), None)
+    if words is None:
+        return ""
+    return (
+        f"GPU {index} does not answer its driver any more ({words}); dmesg has the cause (Xid), "
+        "and a restart of the machine brings it back"
+    )
 
 
 def _known(lines: Iterable[GpuRecord], name: GpuFigure) -> list[float]:
@@ -124,6 +147,10 @@ def _throttled(index: int, lines: Sequence[GpuRecord]) -> str:
 #: Others' share of the host's CPU seconds above which a run does not count. Of 50 recorded
 #: runs of 8 s on 2 cores, each of the five that others had hit lost more than 1 CPU s (6 %).
 _SHARE: Final = 0.06
+#: Of the cores that a run on GPUs leaves idle, the share that others may have: its ranks do not
+#: wait for them. Half, since two logical cores are often one. On a machine with few idle cores the
+#: bound above counts.
+_SPARE: Final = 0.5
 #: Time that the hypervisor gave to other guests is lost to all ranks at once, in stretches.
 _STEAL: Final = 0.03
 #: The kernel counts in ticks of 10 ms; less than this may be rounding.
@@ -142,13 +169,17 @@ class _Window(NamedTuple):
     stolen_s: float
 
 
-def disturbance(records: Sequence[RankRecords]) -> tuple[dict[str, float], str]:
+def disturbance(
+    records: Sequence[RankRecords], *, on_gpus: bool = False
+) -> tuple[dict[str, float], str]:
     """Return the shares of the worst node's CPU seconds, and a sentence if one is too large.
 
     ``others``: the share of all processes outside the run, with stolen time; ``steal``: the
     share that the hypervisor took away (proc(5), ``/proc/stat``). Empty, without a sentence,
     where the system does not report it. The worst node is a disturbed one if there is any, and
-    the farthest beyond a bound. The order of nodes and ranks does not matter.
+    the farthest beyond a bound. The order of nodes and ranks does not matter. A run ``on_gpus``
+    feels others only where they use cores that it could need: on 192 cores, 12 busy ones slow
+    nothing.
     """
     machines: dict[str, list[RankRecords]] = {}
     for rank in records:
@@ -161,7 +192,7 @@ def disturbance(records: Sequence[RankRecords]) -> tuple[dict[str, float], str]:
         if len(windows) < len(ranks):
             continue
         node = " and ".join(sorted({window.node for window in windows}))
-        shares, sentence = _of_node(node, windows)
+        shares, sentence = _of_node(node, windows, on_gpus=on_gpus)
         beyond = max(shares["others"] / _SHARE, shares["steal"] / _STEAL)
         found.append((bool(sentence), beyond, node, shares, sentence))
     if not found:
@@ -199,7 +230,9 @@ def _host_window(records: RankRecords) -> _Window | None:
     )
 
 
-def _of_node(node: str, windows: Sequence[_Window]) -> tuple[dict[str, float], str]:
+def _of_node(
+    node: str, windows: Sequence[_Window], *, on_gpus: bool
+) -> tuple[dict[str, float], str]:
     # Of ranks that took equally long, the one that saw most
     longest = max(windows, key=lambda one: (one.seconds, one.busy_s + one.stolen_s, one.stolen_s))
     launchers_s: dict[str, float] = {}
@@ -210,6 +243,9 @@ def _of_node(node: str, windows: Sequence[_Window]) -> tuple[dict[str, float], s
     stolen_s = longest.stolen_s
     others_s = max(0.0, longest.busy_s - own_s) + stolen_s
     had_s = longest.seconds * longest.cores
+    bound = _SHARE
+    if on_gpus:
+        bound = max(bound, _SPARE * (1 - own_s / had_s))
     shares = {"others": others_s / had_s, "steal": stolen_s / had_s}
     during = f"while the {longest.seconds:.1f} s were measured"
     if shares["steal"] > _STEAL and stolen_s > _LEAST_S:
@@ -217,7 +253,7 @@ def _of_node(node: str, windows: Sequence[_Window]) -> tuple[dict[str, float], s
             f"the hypervisor gave {stolen_s:.1f} CPU s of {node} ({shares['steal']:.0%} of it) to "
             f"other guests {during}"
         )
-    if shares["others"] > _SHARE and others_s > _LEAST_S:
+    if shares["others"] > bound and others_s > _LEAST_S:
         return shares, (
             f"others used {others_s:.1f} CPU s of {node} ({shares['others']:.0%} of it) {during}"
         )

@@ -14,7 +14,7 @@ from typing import Final
 from pytest_dlperf.core.environment import Environment
 from pytest_dlperf.core.wire_records import ProbeAnswer, RunFacts
 from pytest_dlperf.measure.devices import Devices
-from pytest_dlperf.measure.nvml import INSTALL, nvml_version
+from pytest_dlperf.measure.nvml import INSTALL, GpuFacts, nvml_version
 
 
 def with_target(environment: Environment, probed: ProbeAnswer, *, prefix: str) -> Environment:
@@ -121,6 +121,7 @@ def collect(devices: Devices, device: str, facts: RunFacts, *, pinned: str | Non
         "gpu": ", ".join(sorted({gpu.name for gpu in devices.gpus}))
         + (f" * {len(devices.gpus)}" if devices.gpus else ""),
         "container": container_kind(os.environ),
+        **(_gpu_settings(devices) if device == "gpu" else {}),
     }
     return Environment(
         machine_class=pinned or hardware,
@@ -129,6 +130,42 @@ def collect(devices: Devices, device: str, facts: RunFacts, *, pinned: str | Non
         software=_known(software),
         machine={key: value for key, value in machine.items() if value},
     )
+
+
+def _gpu_settings(devices: Devices) -> dict[str, str]:
+    """Return how the GPUs are set that ranks see; what no GPU reports is absent."""
+    numbers = dict.fromkeys(gpu.number for gpu in devices.seen) or range(len(devices.gpus))
+    gpus = [facts for i in numbers if (facts := devices.gpus[i].facts) is not None]
+    words: dict[str, list[str | None]] = {
+        "gpu power limit": [_power(gpu) for gpu in gpus],
+        "gpu clocks set": [_clock(gpu.set_clock_mhz) for gpu in gpus],
+        "gpu ecc": [_on(gpu.ecc) for gpu in gpus],
+        "gpu mig": [_on(gpu.mig) for gpu in gpus],
+        "gpu persistence": [_on(gpu.persistence) for gpu in gpus],
+        "gpu nvlinks": [None if gpu.nvlinks is None else str(gpu.nvlinks) for gpu in gpus],
+        "gpu path to the next": [gpu.path_to_next for gpu in gpus],
+        "gpu slices": [", ".join(one.name for one in gpu.slices) or None for gpu in gpus],
+    }
+    return {
+        name: " / ".join(dict.fromkeys(word for word in each if word))
+        for name, each in words.items()
+    }
+
+
+def _power(gpu: GpuFacts) -> str | None:
+    if gpu.power_limit_w is None:
+        return None
+    default = gpu.power_default_w
+    own = "" if default is None or default == gpu.power_limit_w else f" (default {default:.0f} W)"
+    return f"{gpu.power_limit_w:.0f} W{own}"
+
+
+def _clock(mhz: int | None) -> str | None:
+    return None if mhz is None else f"{mhz} MHz"
+
+
+def _on(value: bool | None) -> str | None:  # of a GPU's mode
+    return None if value is None else "on" if value else "off"
 
 
 def _tf32(facts: RunFacts) -> str | None:

@@ -6,6 +6,7 @@ The samples are in ``gpus.jsonl`` of the run's folder: one line for each GPU and
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Final, Literal
@@ -14,8 +15,9 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.run import LaunchPlan
 from pytest_dlperf.core.wire_records import GpuRecord
 from pytest_dlperf.measure import nvml
-from pytest_dlperf.measure.nvml import GpuSample
+from pytest_dlperf.measure.nvml import GpuSample, Nvml
 from pytest_dlperf.measure.records import read_progress
+from pytest_dlperf.measure.visible_gpus import chooses_itself, gpus_of
 
 FILE: Final = "gpus.jsonl"
 _PERIOD_S: Final = 1.0
@@ -31,6 +33,7 @@ class GpuWatch:
         self._protocol = case.protocol
         self._workdir = plan.workdir
         self._ours = [folder for folder in (plan.workdir, other_arm) if folder]
+        self._chosen = None if self._nvml is None else _chosen(case, plan, self._nvml)
         self._knows_ours = nvml.counts_our_processes()
         # The driver's figures contain the run before for as long as this.
         self._next_s = time.monotonic() + _PERIOD_S
@@ -75,18 +78,25 @@ class GpuWatch:
         if self._knows_ours and sample.utilisation_by_process is not None:
             used = sum(v for pid, v in sample.utilisation_by_process.items() if pid not in ours)
         elif when == "before":
-            used = sample.utilisation
-        return GpuRecord(
-            when=when,
-            time=time.time(),
-            index=sample.index,
-            uuid=sample.uuid,
-            sm_clock_mhz=sample.sm_clock_mhz,
-            max_sm_clock_mhz=sample.max_sm_clock_mhz,
-            temperature_c=sample.temperature_c,
-            clock_reasons=sample.clock_reasons,
-            utilisation=sample.utilisation,
-            others=None if others is None else len(others),
-            others_memory_bytes=memory,
-            others_utilisation=used,
-        )
+            used = sample.figures["utilisation"]
+        record: GpuRecord = {
+            **sample.figures,
+            "when": when,
+            "time": time.time(),
+            "others": None if others is None else len(others),
+            "others_memory_bytes": memory,
+            "others_utilisation": used,
+        }
+        if self._chosen is not None:
+            record["chosen"] = record["uuid"] in self._chosen
+        return record
+
+
+def _chosen(case: Case, plan: LaunchPlan, driver: Nvml) -> set[str] | None:
+    """Return the UUIDs of the GPUs that ranks see on this node; None if nobody knows them."""
+    if chooses_itself(plan.argv) or driver.lost:
+        return None
+    gpus = driver.processes()
+    environ = {**os.environ, **plan.env}
+    found = gpus_of(case.layout.devices_per_node, gpus, driver.names(), environ)
+    return None if isinstance(found, str) else {gpus[place].uuid for place in found}

@@ -11,35 +11,34 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_dlperf.core.wire_records import GpuFigures
+
 #: The kernel's number of the first pid namespace (PROC_PID_INIT_INO): the driver counts there.
 _FIRST_PID_NAMESPACE: Final = 0xEFFFFFFC
-#: The module has the newer names whatever the driver has: before R510, and before R535, only the
-#: older ones answer.
+#: The module has the newer names, even if the driver does not: before R510, and before R535, only
+#: the older ones answer. The name without a version is for modules that have no others: newer
+#: ones raise an error of Python's for it where the driver is older than they are.
 _PROCESSES: Final = (
-    "nvmlDeviceGetComputeRunningProcesses",
+    "nvmlDeviceGetComputeRunningProcesses_v3",
     "nvmlDeviceGetComputeRunningProcesses_v2",
+    "nvmlDeviceGetComputeRunningProcesses",
 )
 _REASONS: Final = (
     "nvmlDeviceGetCurrentClocksEventReasons",
     "nvmlDeviceGetCurrentClocksThrottleReasons",
 )
+#: The most links that a GPU has (NVML_NVLINK_MAX_LINKS).
+_NVLINKS: Final = 18
+#: Of ``nvmlGpuTopologyLevel_t``, in the words of ``nvidia-smi topo -m``.
+_PATHS: Final = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 INSTALL: Final = "pip install 'pytest-dlperf[gpu]'"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuSample:
-    """One GPU at one moment; None for values that the driver does not report."""
+    """One GPU, or one MIG slice, at one moment."""
 
-    index: int
-    #: Such as ``GPU-8932f937-d72c-4106-c12f-20bd9faed9f6``.
-    uuid: str
-    sm_clock_mhz: int | None
-    max_sm_clock_mhz: int | None
-    temperature_c: int | None
-    #: Bits of ``nvmlClocksEventReason*``.
-    clock_reasons: int | None
-    #: Share of the last moments that any kernel ran, of any process.
-    utilisation: float | None
+    figures: GpuFigures
     #: Bytes held by each process; None where the driver does not report them.
     memory_by_process: dict[int, int | None] | None
     #: The largest share of the multiprocessors' time that each process had lately; None where
@@ -57,54 +56,184 @@ class GpuProcesses:
     memory_by_process: dict[int, int | None] | None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GpuSlice:
+    """A partition (MIG) of a GPU."""
+
+    #: Such as ``MIG-6ba0...``.
+    uuid: str
+    #: Such as ``NVIDIA A100-SXM4-40GB MIG 1g.5gb``.
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GpuFacts:
+    """What a GPU is, and how it is set; None for what the driver does not report."""
+
+    name: str
+    uuid: str
+    driver: str
+    memory_mib: int
+    compute_capability: float | None
+    #: Four hexadecimal digits, as in ``/sys/bus/pci/devices/*/device``.
+    pci_device: str | None
+    #: Whether the board is partitioned, and its partitions.
+    mig: bool | None
+    slices: tuple[GpuSlice, ...]
+    power_limit_w: float | None
+    power_default_w: float | None
+    ecc: bool | None
+    persistence: bool | None
+    #: The clock that somebody set for applications, where it is not the default.
+    set_clock_mhz: int | None
+    #: Links by NVLink that are up.
+    nvlinks: int | None
+    #: How far the next GPU is, as ``nvidia-smi topo -m`` says it: PIX, PXB, PHB, NODE, SYS.
+    path_to_next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A board or a slice: the handles that answer for it."""
+
+    index: int
+    uuid: str
+    handle: Any
+    #: Clocks, temperature and reasons are those of the board.
+    board: Any
+
+
 class Nvml:
-    """The GPUs of this host, asked one by one. Never resets, never sets anything."""
+    """The GPUs of this host, asked one by one. Never resets, never sets anything.
+
+    A GPU that does not answer from the start, as it fell off the bus, is in ``lost``.
+    """
 
     def __init__(self, module: Any) -> None:
         self._module = module
-        self._handles = [
-            module.nvmlDeviceGetHandleByIndex(i) for i in range(module.nvmlDeviceGetCount())
-        ]
-        # Now: a GPU that falls off the bus later answers nothing, and has its name still.
-        self._uuids = [self._uuid(handle) for handle in self._handles]
+        #: What newer modules raise where the driver is older; it is no ``NVMLError``.
+        self._mismatch: type[Exception] = getattr(
+            module, "NVMLLibraryMismatchError", module.NVMLError
+        )
+        self._boards: list[_Unit] = []
+        #: Why GPUs do not answer, by the driver's number.
+        self.lost: dict[int, str] = {}
+        for index in range(module.nvmlDeviceGetCount()):
+            # Now: a GPU that falls off the bus later answers nothing, and has its name still.
+            try:
+                handle = module.nvmlDeviceGetHandleByIndex(index)
+                uuid = _text(module.nvmlDeviceGetUUID(handle))
+            except module.NVMLError as error:
+                self.lost[index] = str(error)
+            else:
+                self._boards.append(_Unit(index, uuid, handle, handle))
+        self._units = [*self._boards, *(s for board in self._boards for s in self._slices(board))]
 
     def sample(self, since_s: float) -> list[GpuSample]:
         """Return every GPU now; what processes used is counted from ``since_s`` of the epoch."""
         since_us = int(since_s * 1e6)
-        return [self._one(i, handle, since_us) for i, handle in enumerate(self._handles)]
+        return [self._one(unit, since_us) for unit in self._units]
 
     def processes(self) -> list[GpuProcesses]:
-        """Return the processes that compute on every GPU now."""
+        """Return the processes that compute on every GPU now, then on every slice."""
         return [
             GpuProcesses(
-                index=index, uuid=self._uuids[index], memory_by_process=self._memory(handle)
+                index=unit.index, uuid=unit.uuid, memory_by_process=self._memory(unit.handle)
             )
-            for index, handle in enumerate(self._handles)
+            for unit in self._units
         ]
+
+    def names(self) -> list[str]:
+        """Return the models of the boards."""
+        return [self._name(board.handle) for board in self._boards]
+
+    def facts(self) -> list[GpuFacts]:
+        """Return what every GPU is, and how it is set now."""
+        handles = [board.handle for board in self._boards]
+        nexts = [*handles[1:], *handles[:1]]
+        return [self._facts(*pair) for pair in zip(self._boards, nexts, strict=True)]
+
+    def _slices(self, board: _Unit) -> list[_Unit]:
+        nvml, found = self._module, []
+        if not (self._of("nvmlDeviceGetMigMode", board.handle) or [0])[0]:
+            return []
+        for index in range(self._of("nvmlDeviceGetMaxMigDeviceCount", board.handle) or 0):
+            handle = self._of("nvmlDeviceGetMigDeviceHandleByIndex", board.handle, index)
+            uuid = None if handle is None else self._ask(nvml.nvmlDeviceGetUUID, handle)
+            if uuid is not None:
+                found.append(_Unit(board.index, _text(uuid), handle, board.handle))
+        return found
+
+    def _facts(self, board: _Unit, following: Any) -> GpuFacts:
+        nvml, handle = self._module, board.handle
+        memory = self._of("nvmlDeviceGetMemoryInfo", handle)
+        capability = self._of("nvmlDeviceGetCudaComputeCapability", handle)
+        pci = self._of("nvmlDeviceGetPciInfo", handle)
+        mig, ecc = (self._of(f"nvmlDeviceGet{what}Mode", handle) for what in ("Mig", "Ecc"))
+        persistence = self._of("nvmlDeviceGetPersistenceMode", handle)
+        clock, default = (
+            self._of(f"nvmlDeviceGet{which}ApplicationsClock", handle, nvml.NVML_CLOCK_SM)
+            for which in ("", "Default")
+        )
+        level = None
+        if len(self._boards) > 1:
+            level = self._of("nvmlDeviceGetTopologyCommonAncestor", handle, following)
+        return GpuFacts(
+            name=self._name(handle),
+            uuid=board.uuid,
+            driver=_text(self._of("nvmlSystemGetDriverVersion") or "unknown"),
+            memory_mib=0 if memory is None else memory.total // 2**20,
+            compute_capability=None if capability is None else _version(*capability),
+            pci_device=None if pci is None else f"{pci.pciDeviceId >> 16:04x}",
+            mig=None if mig is None else bool(mig[0]),
+            slices=tuple(
+                GpuSlice(uuid=s.uuid, name=self._name(s.handle))
+                for s in self._units
+                if s.board is handle and s.handle is not handle
+            ),
+            power_limit_w=_watts(self._of("nvmlDeviceGetEnforcedPowerLimit", handle)),
+            power_default_w=_watts(self._of("nvmlDeviceGetPowerManagementDefaultLimit", handle)),
+            ecc=None if ecc is None else bool(ecc[0]),
+            persistence=None if persistence is None else bool(persistence),
+            set_clock_mhz=clock if clock != default else None,
+            nvlinks=self._nvlinks(handle),
+            path_to_next=_PATHS.get(level) if level is not None else None,
+        )
+
+    def _name(self, handle: Any) -> str:
+        return _text(self._of("nvmlDeviceGetName", handle) or "unknown GPU")
+
+    def _nvlinks(self, handle: Any) -> int | None:
+        states = [self._of("nvmlDeviceGetNvLinkState", handle, link) for link in range(_NVLINKS)]
+        known = [state for state in states if state is not None]
+        return sum(known) if known else None
 
     def _memory(self, handle: Any) -> dict[int, int | None] | None:
         running = self._first_of(_PROCESSES, handle, empty=[])
         return None if running is None else {p.pid: p.usedGpuMemory for p in running}
 
-    def _uuid(self, handle: Any) -> str:
-        uuid = self._module.nvmlDeviceGetUUID(handle)
-        return uuid.decode() if isinstance(uuid, bytes) else str(uuid)
-
-    def _one(self, index: int, handle: Any, since_us: int) -> GpuSample:
-        nvml = self._module
-        used = self._ask(nvml.nvmlDeviceGetUtilizationRates, handle)
-        return GpuSample(
-            index=index,
-            uuid=self._uuids[index],
-            sm_clock_mhz=self._ask(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM),
-            max_sm_clock_mhz=self._ask(nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM),
+    def _one(self, unit: _Unit, since_us: int) -> GpuSample:
+        nvml, board = self._module, unit.board
+        used = self._ask(nvml.nvmlDeviceGetUtilizationRates, unit.handle)
+        figures = GpuFigures(
+            index=unit.index,
+            uuid=unit.uuid,
+            sm_clock_mhz=self._ask(nvml.nvmlDeviceGetClockInfo, board, nvml.NVML_CLOCK_SM),
+            max_sm_clock_mhz=self._ask(nvml.nvmlDeviceGetMaxClockInfo, board, nvml.NVML_CLOCK_SM),
             temperature_c=self._ask(
-                nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU
+                nvml.nvmlDeviceGetTemperature, board, nvml.NVML_TEMPERATURE_GPU
             ),
-            clock_reasons=self._first_of(_REASONS, handle),
+            clock_reasons=self._first_of(_REASONS, board),
             utilisation=None if used is None else used.gpu / 100,
-            memory_by_process=self._memory(handle),
-            utilisation_by_process=self._by_process(handle, since_us),
+        )
+        try:
+            nvml.nvmlDeviceGetUUID(board)
+        except nvml.NVMLError as error:  # it answered at the start
+            figures["lost"] = str(error)
+        return GpuSample(
+            figures=figures,
+            memory_by_process=self._memory(unit.handle),
+            utilisation_by_process=self._by_process(unit.handle, since_us),
         )
 
     def _by_process(self, handle: Any, since_us: int) -> dict[int, float] | None:
@@ -116,6 +245,11 @@ class Nvml:
         for one in samples:
             found[one.pid] = max(found.get(one.pid, 0.0), one.smUtil / 100)
         return found
+
+    def _of(self, name: str, *arguments: Any) -> Any:
+        """Return an answer; None where the module, this GPU or its driver has none."""
+        function = getattr(self._module, name, None)
+        return None if function is None else self._ask(function, *arguments)
 
     def _first_of(self, names: tuple[str, ...], handle: Any, empty: Any = None) -> Any:
         """Return the answer of the first function that both module and driver have."""
@@ -129,6 +263,8 @@ class Nvml:
                 if error.value == self._module.NVML_ERROR_FUNCTION_NOT_FOUND:
                     continue
                 return empty if error.value == self._module.NVML_ERROR_NOT_FOUND else None
+            except self._mismatch:
+                continue
         return None
 
     def _ask(self, function: Callable[..., Any], *arguments: Any, empty: Any = None) -> Any:
@@ -154,6 +290,18 @@ def open_nvml() -> Nvml | str:
         return Nvml(module)
     except module.NVMLError as error:
         return f"nvidia-ml-py cannot ask the driver: {error}"
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _version(major: int, minor: int) -> float:
+    return float(f"{major}.{minor}")
+
+
+def _watts(milliwatts: int | None) -> float | None:
+    return None if milliwatts is None else milliwatts / 1000
 
 
 def nvml_version() -> str | None:

@@ -21,10 +21,11 @@ _THREAD: Final = re.compile(r"(?:Current thread|Thread) (0x[0-9a-f]+)")
 _CALL: Final = re.compile(r'  File "(.*)", line (\d+) in (.+)')
 _CRASH: Final = re.compile(r"Fatal Python error: (.+)")
 #: Files of frameworks in which a rank waits for the others. The all-reduce of a wrapped model is
-#: waited for within the backward pass, which the stack of Python does not look into.
+#: waited for within the backward pass, which the stack of Python does not look into. Who waits for
+#: its own GPU waits for a collective there, or for its own work: the iteration says which.
 _WAITS: Final = re.compile(
-    r"torch/(?:distributed|autograd|nn/parallel)/|horovod/"
-    r"|paddle/(?:distributed|fluid/distributed)/|paddle/(?:base|fluid)/dygraph/"
+    r"torch/(?:distributed|autograd|nn/parallel|cuda|amp)/|horovod/"
+    r"|paddle/(?:distributed|fluid/distributed|device)/|paddle/(?:base|fluid)/dygraph/"
     r"|tensorflow/python/(?:distribute|eager)/"
 )
 #: Below these a file is a library's, not the user's.

@@ -15,6 +15,7 @@ from pytest_dlperf.core.wire import RECORDS_FORMAT
 from pytest_dlperf.core.wire_records import Checksum, ImportsRecord, RunFacts
 from pytest_dlperf.measure.disturbance import disturbance, gpu_disturbance, others_alone
 from pytest_dlperf.measure.failure import failure_of
+from pytest_dlperf.measure.host_and_device import clocks_disagree, host_waits
 from pytest_dlperf.measure.records import RankRecords, read_records
 from pytest_dlperf.measure.steadiness import drift
 
@@ -151,7 +152,7 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
     rates = [done / step for done, step in zip(work, measured, strict=True)]
     waits = [span.data_wait_seconds for span in _window(case, slowest.spans)]
     waited = None if None in waits else sum(w for w in waits if w is not None) / seconds
-    shares, reason = disturbance(records)
+    shares, reason = disturbance(records, on_gpus=case.layout.device == "gpu")
     device_ids = [rank.by_kind["framework"]["device_id"] for rank in records]
     gpu_figures, gpu_reason = gpu_disturbance(run.plan.workdir, device_ids)
     rate = sum(work) / seconds
@@ -181,6 +182,8 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
         problems=(
             *drift(measured, first, rate, case.unit or "samples", case.layout.device),
             *recompiled(records),
+            *clocks_disagree(case.protocol.window, records),
+            *host_waits(case.protocol.window, records),
             *_ending(run),
             *_data_bound(waited),
             *_without_nccl(case, records),

@@ -313,7 +313,9 @@ def _vanished(case: Case, session: PerfSession) -> bool:
         return False
     if case.layout.device == "cpu" or not fits(case.layout, session.machine):
         return False
-    machine_class = session.settings.machine_class or session.devices.machine_class("gpu")
+    machine_class = session.settings.machine_class or session.devices.machine_class(
+        "gpu", case.layout.devices_per_node
+    )
     try:
         return session.store.find(machine_class, case.suite, case.id) is not None
     except DlperfError:

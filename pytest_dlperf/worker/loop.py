@@ -141,6 +141,11 @@ def run_loop(
     framework.reset_peak_memory()
     timer = framework.timer()
     parts = []
+    ahead = 0
+
+    def finished(laps: int) -> None:
+        progress.update(window.warmup + laps)
+
     compiled = compiling.sample()
     for turn in turns.of(range(window.warmup, window.iterations), typical_s=_typical_s(warm)):
         framework.synchronise()
@@ -155,12 +160,18 @@ def run_loop(
             timer.lap()
             done.waits_s.append(waited())
             done.works.append(job_work(framework.job, window))
-            progress.update(index + 1)
+            # What the device did: the host may have queued all steps long before.
+            laps = timer.done()
+            finished(laps)
+            ahead += window.warmup + laps < index
+        timer.finish(finished)
         framework.synchronise()
         parts.append(host.window(before, host.sample(), inject=window.inject))
     _write_spans(records, [*warm, *timer.read()], done)
     window_record = host.together(parts)
     window_record["time"] = time.time()
+    window_record["steps_ahead"] = ahead
+    window_record["host_losses"] = any(isinstance(loss, float) for loss in done.losses)
     records.write(window=window_record)
     if (found := turns.record()) is not None:
         records.write(turns=found)
@@ -191,14 +202,16 @@ def _warm_up(
         timer.lap()
         done.waits_s.append(framework.job.feed.take_wait())
         done.works.append(job_work(framework.job, window))
-        progress.update(index + 1)
+        progress.update(timer.done())
         if index == 0:
+            timer.finish(progress.update)
             framework.synchronise()
             records.write(first_step=MomentRecord(time=time.time()))
             # After the first step, so that the time to it is the workload's own; the
             # warm-up that follows restores caches and memory before anything is measured.
             write_canary(framework, records, when="before")
             timer.start()
+    timer.finish(progress.update)
     framework.synchronise()
     return timer.read()
 

@@ -7,8 +7,9 @@ import os
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from pytest_dlperf.core.wire import MARK_VARIABLE, MarkSettings
 from pytest_dlperf.core.wire_records import (
@@ -22,12 +23,20 @@ from pytest_dlperf.core.wire_records import (
 )
 from pytest_dlperf.worker import compiling, host, stack
 from pytest_dlperf.worker.frameworks import on_cpu
+from pytest_dlperf.worker.frameworks.base import EventTimer, Timer
 from pytest_dlperf.worker.imports import imported
 from pytest_dlperf.worker.records import ProgressCounter, RecordWriter, write_conflict
 
 
 class Device(Protocol):
     """A device, as the marks use it."""
+
+    #: The clock that times laps: ``device events`` or ``host clock``.
+    timing: str
+
+    def timer(self) -> Timer:
+        """Return a new timer, on events where the device has some that tell time."""
+        ...
 
     def synchronise(self) -> None:
         """Wait until all work given to it is done."""
@@ -43,6 +52,11 @@ class Device(Protocol):
 
 
 class _Cpu:
+    timing = on_cpu.HOST_CLOCK
+
+    def timer(self) -> Timer:
+        return on_cpu.CpuTimer()
+
     def synchronise(self) -> None:
         pass
 
@@ -56,8 +70,31 @@ class _Cpu:
 class _Cuda:
     """A GPU by ``torch.cuda`` or ``paddle.device.cuda``."""
 
-    def __init__(self, cuda: Any) -> None:
-        self._cuda = cuda
+    def __init__(self, cuda: Any, event: Callable[[], Any]) -> None:
+        """``event`` makes an event that tells time."""
+        self._cuda, self._event = cuda, event
+        self.timing = on_cpu.DEVICE_EVENTS if self._events_tell_time() else on_cpu.HOST_CLOCK
+
+    def _events_tell_time(self) -> bool:
+        """Return whether the time between two events can be read: in Paddle 2.6 it is 0."""
+        begin = self._recorded()
+        self._cuda.synchronize()
+        end = self._recorded()
+        self._cuda.synchronize()
+        try:
+            return bool(begin.elapsed_time(end) > 0)
+        except (AttributeError, TypeError):
+            return False
+
+    def _recorded(self) -> Any:
+        event = self._event()
+        event.record()
+        return event
+
+    def timer(self) -> Timer:
+        if self.timing == on_cpu.HOST_CLOCK:
+            return on_cpu.WaitingTimer(self.synchronise)
+        return EventTimer(self._recorded, self.synchronise)
 
     def synchronise(self) -> None:
         self._cuda.synchronize()
@@ -74,6 +111,12 @@ class _Cuda:
 
 
 class _TensorflowGpus:
+    timing = on_cpu.HOST_CLOCK
+
+    def timer(self) -> Timer:
+        # As in a workload: TensorFlow shows no events of its streams.
+        return on_cpu.WaitingTimer(self.synchronise)
+
     def __init__(self, tf: Any, names: list[str]) -> None:
         self._tf = tf
         self._names = names
@@ -114,12 +157,16 @@ def device_of(framework: str) -> Device:
 
 def _torch(torch: Any) -> Device | None:
     in_use = torch.cuda.is_available() and torch.cuda.is_initialized()
-    return _Cuda(torch.cuda) if in_use else None
+    if not in_use:
+        return None
+    return _Cuda(torch.cuda, lambda: torch.cuda.Event(enable_timing=True))
 
 
 def _paddle(paddle: Any) -> Device | None:
     in_use = paddle.device.get_device().startswith("gpu")
-    return _Cuda(paddle.device.cuda) if in_use else None
+    if not in_use:
+        return None
+    return _Cuda(paddle.device.cuda, lambda: paddle.device.Event(enable_timing=True))
 
 
 def _tensorflow(tf: Any) -> Device | None:
@@ -137,18 +184,12 @@ _LIBRARIES: Final = (
 _FRAMEWORKS: Final = ("torch", "paddle", "tensorflow")
 
 
-class _Lap(NamedTuple):
-    seconds: float
-    cpu_seconds: float
-    wait_seconds: float
-    work: float
-
-
 class Marks:
     """The marked iterations of this rank, timed like those of a workload.
 
     A step lasts from the end of the step before to its own end, so that it contains the wait for
-    data. The device is waited for at the edges of the measured window, never within. Raises
+    data. The device is waited for at the edges of the measured window, never within: on a GPU the
+    laps are events. Where those tell no time, each step is waited for. Raises
     ``FileExistsError`` if another process marks as this rank.
     """
 
@@ -162,12 +203,15 @@ class Marks:
         self._progress.update(0)
         stack.watch(folder, rank)
         stack.watch_crashes()
-        self._laps: list[_Lap] = []
+        self._timer: Timer = on_cpu.CpuTimer()
+        #: Wall and CPU seconds of the laps of timers that were read.
+        self._times: list[tuple[float, float]] = []
+        self._waits_s: list[float] = []
+        self._works: list[float] = []
         self._losses: list[Any] = []
         self._before: host.HostSample | None = None
         self._compiled = compiling.sample()
         self._ended_s = self._entered_s = time.perf_counter()
-        self._cpu_s = time.process_time()
         self._work = 0.0
         self._is_over = False
         # The files belong to this process; a forked child opens its own, see ``mark.step``.
@@ -221,9 +265,10 @@ class Marks:
 
     def __enter__(self) -> Marks:
         self._entered_s = time.perf_counter()
-        if not self._laps:
+        if not self._works:
             # The time before the first step went into building the program, not into waiting.
-            self._ended_s, self._cpu_s = self._entered_s, time.process_time()
+            self._ended_s = self._entered_s
+            self._timer.start()
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
@@ -232,30 +277,39 @@ class Marks:
         if error is not None:
             self._write_failure(error)
             return
-        done = len(self._laps) + 1
-        at_edge = done in {1, self._settings.warmup, self._settings.iterations}
-        if at_edge:
+        done = len(self._works) + 1
+        if done == 1:
+            # The program has its device by now; the first lap is one of the host's clock.
             self._device().synchronise()
-        now_s, cpu_s = time.perf_counter(), time.process_time()
-        self._laps.append(
-            _Lap(now_s - self._ended_s, cpu_s - self._cpu_s, self._entered_s - self._ended_s,
-                 self._work)
-        )  # fmt: skip
-        self._ended_s, self._cpu_s = now_s, cpu_s
-        self._progress.update(done)
-        if at_edge:
+        self._timer.lap()
+        self._waits_s.append(self._entered_s - self._ended_s)
+        self._works.append(self._work)
+        self._ended_s = time.perf_counter()
+        self._finished(self._timer.done())
+        if done in {1, self._settings.warmup, self._settings.iterations}:
             self._at_edge(done)
 
+    def _finished(self, laps: int) -> None:
+        """Report what the device did: the host may have queued more."""
+        self._progress.update(len(self._times) + laps)
+
     def _at_edge(self, done: int) -> None:
+        self._timer.finish(self._finished)
+        device = self._device()
+        device.synchronise()
+        self._times += self._timer.read()
         if done == 1:
             self._records.write(first_step=MomentRecord(time=time.time()))
+        if done == self._settings.iterations:
+            self._finish(device)
+            return
+        self._timer = device.timer()
         if done == self._settings.warmup:
-            self._device().reset_peak_memory()
+            device.reset_peak_memory()
             self._before, self._compiled = host.sample(), compiling.sample()
-            # The next step begins after this bookkeeping.
-            self._ended_s, self._cpu_s = time.perf_counter(), time.process_time()
-        elif done == self._settings.iterations:
-            self._finish()
+        # The next step begins after this bookkeeping.
+        self._timer.start()
+        self._ended_s = time.perf_counter()
 
     def _write_failure(self, error: BaseException) -> None:
         self._records.write(
@@ -280,20 +334,21 @@ class Marks:
         self._is_over = True
         self._records.close()
 
-    def _finish(self) -> None:
+    def _finish(self, device: Device) -> None:
         before, after = self._before, host.sample()
         assert before is not None
         write = self._records.write
+        timed = enumerate(zip(self._times, self._waits_s, self._works, strict=True))
         self._records.write_spans(
             SpanRecord(
                 first_step=index,
                 last_step=index,
-                seconds=lap.seconds,
-                work=lap.work,
-                cpu_seconds=lap.cpu_seconds,
-                data_wait_seconds=lap.wait_seconds,
+                seconds=seconds,
+                work=work,
+                cpu_seconds=cpu_seconds,
+                data_wait_seconds=wait_s,
             )
-            for index, lap in enumerate(self._laps)
+            for index, ((seconds, cpu_seconds), wait_s, work) in timed
         )
         write(window=host.window(before, after, inject=0.0))
         write(
@@ -303,9 +358,9 @@ class Marks:
         )
         losses = [float(loss) for loss in self._losses]
         write(loss=LossRecord(values=[v if math.isfinite(v) else str(v) for v in losses]))
-        write(framework=_framework(self._settings.framework))
+        write(framework=_framework(self._settings.framework, device))
         write(libraries=LibrariesRecord(imported=[n for n in _LIBRARIES if n in sys.modules]))
-        write(memory=self._device().peak_memory())
+        write(memory=device.peak_memory())
         if (found := imported()) is not None:
             write(imports=found)
         write(end=MomentRecord(time=time.time()))
@@ -324,7 +379,7 @@ def _place(variables: tuple[str, str, str]) -> tuple[int, int, int]:
     return 0, 0, 1
 
 
-def _framework(of_case: str) -> FrameworkRecord:
+def _framework(of_case: str, device: Device) -> FrameworkRecord:
     """Return which framework the program has imported, the case's before others.
 
     ``program`` if none is known.
@@ -333,8 +388,29 @@ def _framework(of_case: str) -> FrameworkRecord:
         module = sys.modules.get(name)
         if module is not None:
             version = getattr(module, "__version__", None)
-            return FrameworkRecord(framework=name, framework_version=version, device_id=None)
+            found = FrameworkRecord(framework=name, framework_version=version, device_id=None)
+            if not isinstance(device, _Cpu):
+                found["timing"] = device.timing
+                if name == "torch" and module.cuda.is_initialized():
+                    found.update(_of_cuda(module))
+            return found
     return FrameworkRecord(framework="program", framework_version=None, device_id=None)
+
+
+def _of_cuda(torch: Any) -> FrameworkRecord:
+    """Return what PyTorch says of its libraries and of the GPU that the program uses."""
+    nccl = torch.cuda.nccl.version() if torch.distributed.is_nccl_available() else None
+    uuid = getattr(torch.cuda.get_device_properties(None), "uuid", None)
+    return FrameworkRecord(
+        framework="torch",
+        framework_version=torch.__version__,
+        cuda=torch.version.cuda,
+        rocm=torch.version.hip,
+        cudnn=torch.backends.cudnn.version(),
+        nccl=".".join(map(str, nccl)) if nccl else None,
+        device_name=torch.cuda.get_device_name(None),
+        device_id=None if uuid is None else str(uuid),
+    )
 
 
 def _kept(loss: Any) -> Any:

@@ -95,7 +95,9 @@ def _estimate(cases: Sequence[Case], session: PerfSession) -> str:
     known = run_times.read(settings.workdir)
 
     def machine_class(case: Case) -> str:
-        return settings.machine_class or session.devices.machine_class(case.layout.device)
+        return settings.machine_class or session.devices.machine_class(
+            case.layout.device, case.layout.devices_per_node
+        )
 
     def rule_for(case: Case) -> Rule:
         try:

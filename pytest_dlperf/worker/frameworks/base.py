@@ -34,6 +34,14 @@ class Timer(Protocol):
         """End the lap, and begin the next."""
         ...
 
+    def done(self) -> int:
+        """Return how many laps the device has finished; waits for nothing."""
+        ...
+
+    def finish(self, each: Callable[[int], None]) -> None:
+        """Wait for every lap in turn; ``each`` is given how many are finished."""
+        ...
+
     def read(self) -> list[tuple[float, float]]:
         """Return wall and CPU seconds of every lap; waits for the device."""
         ...
@@ -46,6 +54,7 @@ class EventTimer:
         """``record`` puts an event into the stream and returns it, ``wait`` waits for the GPU."""
         self._record, self._wait = record, wait
         self._laps: list[tuple[Any, Any, float]] = []
+        self._done = 0
 
     def start(self) -> None:
         """Begin a lap here."""
@@ -56,6 +65,20 @@ class EventTimer:
         event, cpu_s = self._record(), time.process_time()
         self._laps.append((self._event, event, cpu_s - self._cpu_s))
         self._event, self._cpu_s = event, cpu_s
+
+    def done(self) -> int:
+        """Return how many laps the GPU has finished: the host may be far ahead of it."""
+        while self._done < len(self._laps) and self._laps[self._done][1].query():
+            self._done += 1
+        return self._done
+
+    def finish(self, each: Callable[[int], None]) -> None:
+        """Wait for every lap in turn."""
+        for _, end, _ in self._laps[self._done :]:
+            end.synchronize()
+            self._done += 1
+            each(self._done)
+        self._wait()
 
     def read(self) -> list[tuple[float, float]]:
         """Return wall and CPU seconds of every lap; waits for the GPU."""

@@ -81,6 +81,13 @@ class CpuTimer:
         self._laps.append((wall_s - self._wall_s, cpu_s - self._cpu_s))
         self._wall_s, self._cpu_s = wall_s, cpu_s
 
+    def done(self) -> int:
+        """Return the number of laps: each ended with its work."""
+        return len(self._laps)
+
+    def finish(self, each: Callable[[int], None]) -> None:
+        """Wait for nothing."""
+
     def read(self) -> list[tuple[float, float]]:
         """Return wall and CPU seconds of every lap."""
         return self._laps

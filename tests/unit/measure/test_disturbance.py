@@ -52,3 +52,17 @@ def test_the_worst_node_decides_and_is_named(
         assert bool(sentence) is bool(words)
         assert (found["others"], found["steal"]) == pytest.approx(shares)
         assert (found, sentence) == disturbance(ranks)
+
+
+@pytest.mark.parametrize(
+    ("others_s", "cpu", "gpu"), [(4.5, False, False), (12.0, True, False), (24.0, True, True)]
+)
+def test_a_run_on_gpus_feels_others_only_on_cores_that_it_could_need(
+    others_s: float, cpu: bool, gpu: bool
+) -> None:
+    """It leaves 4 of 8 cores idle; half of those are for others."""
+    ranks = [rank("a", others_s=others_s)]
+    assert bool(disturbance(ranks)[1]) is cpu
+    shares, sentence = disturbance(ranks, on_gpus=True)
+    assert bool(sentence) is gpu
+    assert shares["others"] == pytest.approx(others_s / 80)  # it is recorded all the same

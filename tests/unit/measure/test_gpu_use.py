@@ -14,9 +14,10 @@ import pytest
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.flow import holding
-from pytest_dlperf.flow.holding import GpuUse, gpus_of
+from pytest_dlperf.flow.holding import GpuUse
 from pytest_dlperf.measure import nvml
 from pytest_dlperf.measure.nvml import GpuProcesses
+from pytest_dlperf.measure.visible_gpus import gpus_of
 from tests.helpers.record_files import case
 
 FAKES = Path(__file__).parents[2] / "fakes" / "nvml"
@@ -60,6 +61,7 @@ def test_gpus_that_cannot_be_told():
 def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("FAKE_NVML", str(tmp_path / "nvml.json"))
     monkeypatch.syspath_prepend(str(FAKES))
+    sys.modules.pop("pynvml", None)
     monkeypatch.setattr(holding, "_SETTLE_S", 0.0)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     nvml.open_nvml.cache_clear()

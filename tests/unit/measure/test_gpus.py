@@ -41,6 +41,7 @@ class Watched:
         self.folder = folder / "run1"
         monkeypatch.setenv("FAKE_NVML", str(self.told))
         monkeypatch.syspath_prepend(str(FAKES))
+        sys.modules.pop("pynvml", None)
         monkeypatch.setattr(gpu_watch, "_PERIOD_S", 0.0)
         self.run: Run = write(self.folder, [self.records(UUID.removeprefix("GPU-").upper())])
 
@@ -125,11 +126,12 @@ def test_processes_that_the_driver_does_not_report_are_not_none_at_all(watched: 
     assert [line["others"] for line in watched.lines()] == [None, None]
 
 
-def test_a_gpu_that_falls_off_the_bus_ends_no_session(watched: Watched):
+def test_a_gpu_that_falls_off_the_bus_is_a_sentence(watched: Watched):
     found = watched.summary(gpu(), gpu(clock=1500), gpu(lost=True))
     assert found.extras["gpu_sm_clock_mhz"] == 1500
     last = watched.lines()[-1]
     assert (last["uuid"], last["sm_clock_mhz"], last["temperature_c"]) == (UUID, None, None)
+    assert found.disturbed.startswith("GPU 0 does not answer its driver any more (GPU is lost)")
 
 
 def test_another_process_disturbs_where_process_ids_are_ours_to_compare(
@@ -175,9 +177,35 @@ def test_only_gpus_of_the_ranks_count(watched: Watched):
     found = watched.summary([QUIET | {"used": 0}, other], [QUIET, other])
     assert found.disturbed == ""
     assert found.extras["gpu_sm_clock_mhz"] == 1900
-    # Unless a rank does not tell which it has.
+
+
+@pytest.mark.parametrize(
+    ("visible", "disturbed"),
+    [(None, False), ("GPU-other", True), ("1", True), ("0,1", False), ("MIG-7", True)],
+)
+def test_where_a_rank_names_no_gpu_those_of_its_environment_count(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch, visible: str | None, disturbed: bool
+):
+    """TensorFlow and marked programs: others on GPUs of other people disturb nothing.
+
+    ``MIG-7`` is a partition that the driver does not name: then all GPUs of the node count.
+    """
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     watched.run = write(watched.folder, [watched.records(None)])
-    assert summarise(CASE, watched.run)[0].extras["gpu_throttled_share"] == 1
+    other = {**QUIET, "uuid": "GPU-other", "reasons": 0x40, "clock": 100}
+    found = watched.summary([QUIET | {"used": 0}, other], [QUIET, other])
+    assert bool(found.disturbed) is disturbed
+    assert found.extras["gpu_throttled_share"] == disturbed
+
+
+def test_a_rank_on_a_slice_has_the_samples_of_its_slice(watched: Watched):
+    watched.run = write(watched.folder, [watched.records("6ba0")])
+    slices = [QUIET | {"uuid": "MIG-6ba0", "clock": 1000}, QUIET | {"uuid": "MIG-7cb1"}]
+    found = watched.summary([QUIET, *slices], [QUIET, *slices])
+    assert found.extras["gpu_sm_clock_mhz"] == 1000
 
 
 def test_what_a_driver_does_not_tell_is_unknown(watched: Watched):
@@ -236,6 +264,7 @@ def test_a_driver_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch):
     nvml.open_nvml.cache_clear()
     monkeypatch.delenv("FAKE_NVML", raising=False)
     monkeypatch.syspath_prepend(str(FAKES))
+    sys.modules.pop("pynvml", None)
     assert nvml.open_nvml() == "nvidia-ml-py cannot ask the driver: Driver Not Loaded"
     nvml.open_nvml.cache_clear()
     sys.modules.pop("pynvml", None)

@@ -64,6 +64,15 @@ def test_who_stands_elsewhere_is_named_not_who_waits(tmp_path: Path):
     assert "it waited for the others in f (/env" in text
 
 
+@pytest.mark.parametrize("file", ["cuda/__init__.py", "cuda/streams.py", "amp/grad_scaler.py"])
+def test_who_waits_for_its_gpu_waits_for_the_others(tmp_path: Path, file: str):
+    """A collective over NCCL hangs on the GPU; the host waits for it, or for the loss scaler."""
+    ended = run(tmp_path, [4, 4])
+    stack(tmp_path, 0, [f"{TORCH}/{file}", "/home/me/model.py"])
+    stack(tmp_path, 1, STANDS)
+    assert "rank 1 stopped at iteration 4 of 20, without a word: it was in f" in said(ended)
+
+
 def test_a_rank_that_waits_is_behind_one_that_is_gone(tmp_path: Path):
     ended = run(tmp_path, [3, 4], alive=frozenset({10}))
     stack(tmp_path, 0, WAITS)

@@ -135,7 +135,8 @@ class Torch:
 
     def facts(self) -> FrameworkRecord:
         """Return versions, device and arithmetic defaults."""
-        nccl = torch.cuda.nccl.version() if self._on_gpu else None
+        # A build without NCCL, as Jetson's, raises.
+        nccl = torch.cuda.nccl.version() if self._on_gpu and dist.is_nccl_available() else None
         return {
             "framework": "torch",
             "framework_version": torch.__version__,

@@ -1,0 +1,60 @@
+"""What the host did in the window against what its GPU did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_dlperf.judge.refusals import UNSTEADY
+from pytest_dlperf.measure.summary import summarise
+from tests.helpers.record_files import case, changed, rank_records, write
+
+CASE = case("1n1g")
+PROBLEMS = {"clocks-disagree", "host-waits"}
+
+
+def problems(folder: Path, *, timing: str = "device events", **window: Any) -> dict[str, str]:
+    """Return the problems of ten measured steps of 0.1 s."""
+    records = changed(rank_records(0, world_size=1), "framework", timing=timing)
+    run = write(folder, [changed(records, "window", **window)])
+    return {p.code: p.message for p in summarise(CASE, run)[0].problems if p.code in PROBLEMS}
+
+
+@pytest.mark.parametrize("seconds", [0.97, 1.0, 1.03])
+def test_clocks_that_agree(tmp_path: Path, seconds: float):
+    assert problems(tmp_path, seconds=seconds) == {}
+
+
+@pytest.mark.parametrize("seconds", [0.9, 1.1])
+def test_clocks_that_disagree_are_no_measurement(tmp_path: Path, seconds: float):
+    found = problems(tmp_path, seconds=seconds)
+    assert (
+        f"events say that the window took 1 s of rank 0, the host's clock says {seconds}"
+        in (found["clocks-disagree"])
+    )
+    assert set(found) <= UNSTEADY
+
+
+def test_laps_of_the_hosts_clock_are_not_compared(tmp_path: Path):
+    assert problems(tmp_path, timing="host clock", seconds=1.5, steps_ahead=0) == {}
+
+
+def test_a_host_that_runs_ahead(tmp_path: Path):
+    assert problems(tmp_path, steps_ahead=9, host_losses=False) == {}
+    # Marks say nothing of it.
+    assert problems(tmp_path) == {}
+
+
+def test_a_step_that_returns_a_number_is_said(tmp_path: Path):
+    """A16: it was accepted without a word."""
+    words = problems(tmp_path, steps_ahead=0, host_losses=True)["host-waits"]
+    assert "ran ahead of its GPU in 0 of 10 steps" in words
+    assert "step() returns its loss as a number" in words
+
+
+def test_a_step_that_waits_within_is_said(tmp_path: Path):
+    """A15: a loss scaler whose optimizer is not fused."""
+    words = problems(tmp_path, steps_ahead=0, host_losses=False)["host-waits"]
+    assert ".item(), a loss scaler" in words

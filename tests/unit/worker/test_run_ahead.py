@@ -1,0 +1,209 @@
+"""The host runs ahead of a GPU: laps, progress and watch follow what the device did."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pytest_dlperf.core.wire import PROGRESS, MarkSettings
+from pytest_dlperf.worker import host, loop, marks
+from pytest_dlperf.worker.frameworks import on_cpu
+from pytest_dlperf.worker.loop import Window, run_loop
+from pytest_dlperf.worker.records import ProgressCounter, RecordWriter
+from pytest_dlperf.worker.turns import Turns
+from tests.helpers.simulated_gpu import (
+    HostTimedFramework,
+    SimulatedFramework,
+    SimulatedGpu,
+    cuda_of,
+)
+
+WINDOW = Window(iterations=30, warmup=10, batch_size_per_device=4, uncounted_unit="", inject=0.0)
+#: A step of five kernels that the host launches in a twentieth of the device's time.
+STEP_S = 0.010
+
+
+def records(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in (folder / "rank00000.jsonl").read_text().splitlines():
+        values = json.loads(line)
+        found.setdefault(values["record"], []).append(values)
+    return found
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> SimulatedGpu:
+    gpu = SimulatedGpu()
+    gpu.timed_by(monkeypatch, loop, marks, host, on_cpu)
+    return gpu
+
+
+def step_of(gpu: SimulatedGpu, loss: Any = None) -> Any:
+    def step() -> Any:
+        for _ in range(5):
+            gpu.kernel(STEP_S / 5, launch_s=1e-4)
+        return SimpleNamespace(value=1.0) if loss is None else loss()
+
+    return step
+
+
+def trained(folder: Path, framework: SimulatedFramework, step: Any) -> dict[str, Any]:
+    writer = RecordWriter(folder, 0)
+    try:
+        run_loop(framework, step, WINDOW, writer, ProgressCounter(folder, 0), Turns())  # type: ignore[arg-type]
+    finally:
+        writer.close()
+    return records(folder)
+
+
+def finished(folder: Path) -> int:
+    return int(PROGRESS.unpack((folder / "rank00000.progress").read_bytes())[0])
+
+
+def test_laps_are_the_devices(tmp_path: Path, gpu: SimulatedGpu):
+    found = trained(tmp_path, SimulatedFramework(gpu), step_of(gpu))
+    assert [s["seconds"] for s in found["span"]][11:] == pytest.approx([STEP_S] * 19, rel=1e-3)
+
+
+def test_events_and_the_hosts_clock_agree_over_the_window(tmp_path: Path, gpu: SimulatedGpu):
+    found = trained(tmp_path, SimulatedFramework(gpu), step_of(gpu))
+    laps_s = sum(s["seconds"] for s in found["span"][10:])
+    assert found["window"][0]["seconds"] == pytest.approx(laps_s, rel=5e-3)
+
+
+def test_progress_is_what_the_device_did(tmp_path: Path, gpu: SimulatedGpu):
+    """A11: the host had queued all 30 iterations while the device did the 12th."""
+    seen: list[tuple[int, int]] = []
+    issued = 0
+    inner = step_of(gpu)
+
+    def step() -> Any:
+        nonlocal issued
+        issued += 1
+        return inner()
+
+    def look() -> None:
+        if (tmp_path / "rank00000.progress").exists():
+            seen.append((issued, finished(tmp_path)))
+
+    gpu.on_pass = look
+    trained(tmp_path, SimulatedFramework(gpu), step)
+    # While the host waited for the window's last iterations, the device was in their midst.
+    at_the_end = [done for count, done in seen if count == 30]
+    assert min(at_the_end) < 15
+    assert sorted(set(at_the_end)) == list(range(min(at_the_end), 31))
+    assert all(done <= count for count, done in seen)
+    assert finished(tmp_path) == 30
+
+
+def test_a_hang_of_the_device_shows_the_iteration_that_it_was_in(
+    tmp_path: Path, gpu: SimulatedGpu
+):
+    """The 20th iteration hangs there; the host queues on, and waits."""
+    count = 0
+    inner = step_of(gpu)
+
+    def step() -> Any:
+        nonlocal count
+        count += 1
+        if count == 20:
+            gpu.kernel(1e9)
+        return inner()
+
+    class HungError(Exception):
+        pass
+
+    def wait_until(moment_s: float) -> None:
+        if moment_s - gpu.now_s > 1e6:
+            raise HungError
+        gpu.now_s = max(gpu.now_s, moment_s)
+
+    gpu.wait_until = wait_until  # type: ignore[method-assign]
+    with pytest.raises(HungError):
+        trained(tmp_path, SimulatedFramework(gpu), step)
+    assert count == 30
+    assert finished(tmp_path) == 19
+
+
+def test_steps_that_run_ahead_are_counted(tmp_path: Path, gpu: SimulatedGpu):
+    [window] = trained(tmp_path, SimulatedFramework(gpu), step_of(gpu))["window"]
+    assert window["steps_ahead"] == 19  # the first has none before it
+    assert window["host_losses"] is False
+
+
+def test_a_step_that_waits_for_its_loss_never_runs_ahead(tmp_path: Path, gpu: SimulatedGpu):
+    def loss() -> float:
+        gpu.synchronize()
+        return 1.0
+
+    [window] = trained(tmp_path, SimulatedFramework(gpu), step_of(gpu, loss))["window"]
+    assert (window["steps_ahead"], window["host_losses"]) == (0, True)
+
+
+def test_without_events_each_lap_is_waited_for(tmp_path: Path, gpu: SimulatedGpu):
+    found = trained(tmp_path, HostTimedFramework(gpu), step_of(gpu))
+    assert [s["seconds"] for s in found["span"]][11:] == pytest.approx(
+        [STEP_S + 1e-4] * 19, rel=1e-3
+    )
+    assert found["window"][0]["steps_ahead"] == 0
+
+
+def marked(
+    folder: Path, gpu: SimulatedGpu, monkeypatch: pytest.MonkeyPatch, **torch: Any
+) -> dict[str, Any]:
+    module = ModuleType("torch")
+    module.__dict__.update(
+        __version__="9.1",
+        cuda=cuda_of(gpu),
+        version=SimpleNamespace(cuda="12.4", hip=None),
+        backends=SimpleNamespace(cudnn=SimpleNamespace(version=lambda: 90100)),
+        distributed=SimpleNamespace(is_available=lambda: False, is_nccl_available=lambda: True),
+        **torch,
+    )
+    monkeypatch.setitem(sys.modules, "torch", module)
+    settings = MarkSettings(
+        records=str(folder), iterations=30, warmup=10, work=4, world_size=1,
+        place=("RANK", "LOCAL_RANK", "WORLD_SIZE"), framework="torch",
+    )  # fmt: skip
+    program = marks.Marks(settings)
+    step = step_of(gpu)
+    for _ in range(30):
+        with program.step(None):
+            step()
+    return records(folder)
+
+
+def test_marks_on_a_gpu_are_timed_by_events(
+    tmp_path: Path, gpu: SimulatedGpu, monkeypatch: pytest.MonkeyPatch
+):
+    """A10: single laps were times of launches, and the last one held the rest of the window."""
+    found = marked(tmp_path, gpu, monkeypatch)
+    assert [s["seconds"] for s in found["span"]][11:] == pytest.approx([STEP_S] * 19, rel=1e-3)
+    laps_s = sum(s["seconds"] for s in found["span"][10:])
+    assert found["window"][0]["seconds"] == pytest.approx(laps_s, rel=5e-3)
+    assert finished(tmp_path) == 30
+
+
+def test_marks_on_a_gpu_name_its_libraries_and_the_clock(
+    tmp_path: Path, gpu: SimulatedGpu, monkeypatch: pytest.MonkeyPatch
+):
+    [framework] = marked(tmp_path, gpu, monkeypatch)["framework"]
+    assert framework["timing"] == "device events"
+    assert framework["device_id"] == "8932f937"
+    assert (framework["cuda"], framework["cudnn"], framework["nccl"]) == ("12.4", 90100, "2.21.5")
+    assert framework["device_name"] == "NVIDIA H100 80GB HBM3"
+
+
+def test_marks_where_events_tell_no_time_wait_for_each_step(
+    tmp_path: Path, gpu: SimulatedGpu, monkeypatch: pytest.MonkeyPatch
+):
+    """As in Paddle 2.6."""
+    monkeypatch.setattr("tests.helpers.simulated_gpu.Event.elapsed_time", lambda begin, end: 0)
+    found = marked(tmp_path, gpu, monkeypatch)
+    assert found["framework"][0]["timing"] == "host clock"
+    assert min(s["seconds"] for s in found["span"][10:]) >= STEP_S
