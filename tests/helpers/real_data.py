@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+from tests.helpers.suites import train_suites
 
 
 def train(
@@ -18,20 +16,10 @@ def train(
 
     ``precision``: of the cases, in words of ``-k``.
     """
-    results = tmp_path / "r.json"
-    command = [
-        sys.executable, "-m", "pytest", "perf_tests", "-p", "no:cacheprovider",
-        "-k", f"({precision}) and {which}", "-p", "tests.helpers.no_repeats",
-        "--dlperf-runs=1", "--dlperf-max-runs=1", "--dlperf-iterations=12",
-        "--dlperf-warmup=4", f"--dlperf-data={data}", f"--dlperf-json={results}",
-        f"--dlperf-workdir={tmp_path / 'work'}", f"--dlperf-baselines={tmp_path / 'baselines'}",
-        *(arguments or ["--cpus=1,2"]),
-    ]  # fmt: skip
-    done = subprocess.run(
-        command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=1500
-    )
-    assert results.exists(), done.stdout + done.stderr
-    outcomes: list[dict[str, Any]] = json.loads(results.read_text(encoding="utf-8"))["outcomes"]
+    _, outcomes = train_suites(
+        tmp_path, f"({precision}) and {which}", "--dlperf-iterations=12", "--dlperf-warmup=4",
+        f"--dlperf-data={data}", *(arguments or ["--cpus=1,2"]),
+    )  # fmt: skip
     return outcomes
 
 

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.helpers.losses import assert_losses_fell
+from tests.helpers.suites import train_suites
 
 pytestmark = pytest.mark.paddle
-ROOT = Path(__file__).parents[2]
 SUITES = ("arcface", "deeplabv3p", "resnet50", "tsm")
 
 
-def test_every_suite_trains_at_tiny_size(tmp_path):
-    results = tmp_path / "r.json"
-    command = [
-        sys.executable, "-m", "pytest", "perf_tests", "-p", "no:cacheprovider", "-k", "paddle",
-        "-p", "tests.helpers.no_repeats", "--cpus=1,2", "--dlperf-runs=1", "--dlperf-max-runs=1",
-        f"--dlperf-json={results}",
-        f"--dlperf-workdir={tmp_path / 'work'}", f"--dlperf-baselines={tmp_path / 'baselines'}",
-    ]  # fmt: skip
-    done = subprocess.run(
-        command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=900
-    )
+def test_every_suite_trains_at_tiny_size(tmp_path: Path):
+    done, outcomes = train_suites(tmp_path, "paddle", "--cpus=1,2")
     assert done.returncode == 0, done.stdout
-    outcomes = json.loads(results.read_text(encoding="utf-8"))["outcomes"]
     found = {(o["case"]["suite"], o["measurement"]["conditions"]["world_size"]) for o in outcomes}
     assert found == {(suite, ranks) for suite in SUITES for ranks in (1, 2)}
     for outcome in outcomes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
 from itertools import pairwise
 
@@ -254,9 +255,19 @@ def test_the_users_own_folders_are_left_alone(suite: Suite):
 
 
 def test_only_the_last_ten_sessions_are_kept(suite: Suite):
-    for _ in range(12):
-        suite.run("--dlperf-runs=1", "-k", ONE)
-    assert len(list((suite.path / ".dlperf").glob("*/.dlperf-session"))) == 10
+    work = suite.path / ".dlperf"
+    suite.run("--dlperf-runs=1", "-k", ONE)
+    [first] = [mark.parent for mark in work.glob("*/.dlperf-session")]
+    for age in range(1, 11):
+        mark = shutil.copytree(first, work / f"older{age}") / ".dlperf-session"
+        os.utime(mark, (mark.stat().st_atime, mark.stat().st_mtime - age))
+    (work / "mine").mkdir()
+    suite.run("--dlperf-runs=1", "-k", ONE)
+    kept = {mark.parent.name for mark in work.glob("*/.dlperf-session")}
+    assert len(kept) == 10
+    assert kept > {first.name, *(f"older{age}" for age in range(1, 9))}
+    assert not any((work / f"older{age}").exists() for age in (9, 10))
+    assert (work / "mine").is_dir()
 
 
 def test_a_shared_host_measures_a_parent_once(suite: Suite):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.helpers.suites import train_suites
+
 pytestmark = pytest.mark.tensorflow
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
@@ -21,20 +19,11 @@ ROOT = Path(__file__).parents[2]
         pytest.param("bf16", "bfloat16", marks=pytest.mark.nightly),
     ],
 )
-def test_resnet50_trains_at_tiny_size(tmp_path, precision: str, dtype: str):
-    results = tmp_path / "r.json"
-    command = [
-        sys.executable, "-m", "pytest", "perf_tests", "-p", "no:cacheprovider",
-        "-p", "tests.helpers.no_repeats", "-k", f"resnet50 and tensorflow and {precision}",
-        "--cpus=1,2", "--dlperf-runs=1", "--dlperf-max-runs=1",
-        f"--dlperf-json={results}", f"--dlperf-workdir={tmp_path / 'work'}",
-        f"--dlperf-baselines={tmp_path / 'baselines'}",
-    ]  # fmt: skip
-    done = subprocess.run(
-        command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=900
+def test_resnet50_trains_at_tiny_size(tmp_path: Path, precision: str, dtype: str):
+    done, outcomes = train_suites(
+        tmp_path, f"resnet50 and tensorflow and {precision}", "--cpus=1,2"
     )
     assert done.returncode == 0, done.stdout
-    outcomes = json.loads(results.read_text(encoding="utf-8"))["outcomes"]
     found = {
         (o["case"]["precision"], o["measurement"]["conditions"]["world_size"]) for o in outcomes
     }

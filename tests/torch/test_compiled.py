@@ -80,13 +80,13 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> tuple[OneSession, Path]
     return run_together(path, tests, workloads=HERE, environment=environment), counts
 
 
-def bare_counts(form: str, folder: Path) -> list[list[list[int]]]:
-    """Return the graphs of each iteration of the training without pytest-dlperf."""
-    command = [sys.executable, str(HERE / "counted.py"), form, str(ITERATIONS)]
-    environment = {**os.environ, "DLPERF_COUNTS": str(folder)}
-    subprocess.run(command, env=environment, check=True)
-    found: list[list[list[int]]] = json.loads((folder / f"{form}.json").read_text())
-    return found
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[list[int]]]]:
+    """The graphs of each iteration of each form's training without pytest-dlperf."""
+    folder = tmp_path_factory.mktemp("bare")
+    command = [sys.executable, str(HERE / "counted.py"), str(ITERATIONS), *FORMS]
+    subprocess.run(command, env={**os.environ, "DLPERF_COUNTS": str(folder)}, check=True)
+    return {form: json.loads((folder / f"{form}.json").read_text()) for form in FORMS}
 
 
 def runs_of(iterations: list[list[list[int]]]) -> list[tuple[int, int]]:
@@ -98,14 +98,14 @@ def runs_of(iterations: list[list[list[int]]]) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_window_measures_the_graphs_that_the_training_has_by_itself(
-    counted: tuple[OneSession, Path], tmp_path: Path, form: str
+    counted: tuple[OneSession, Path], bare: dict[str, list[list[list[int]]]], form: str
 ):
     session, folder = counted
     outcome = session[form].outcome
     assert outcome["judgement"]["verdict"] != "error", outcome["judgement"]["reason"]
     iterations = json.loads((folder / f"{form}.json").read_text())
     measured = runs_of(iterations)
-    assert measured == runs_of(bare_counts(form, tmp_path))
+    assert measured == runs_of(bare[form])
     assert all(runs == ITERATIONS - WARMUP for _, runs in measured)
     operators = [count for count, _ in iterations[-1]]
     [run] = outcome["measurement"]["runs"] or outcome["measurement"]["disturbed_runs"]

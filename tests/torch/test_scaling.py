@@ -34,9 +34,10 @@ def slow(tmp_path_factory: pytest.TempPathFactory) -> OneSession:
     """One whose last rank is slow.
 
     From three runs on: of two ranks, two runs say nothing unless they agree to a few percent. With
-    a fixed number of runs the first three sample what scaling is made of.
+    a fixed number of runs the first three sample what scaling is made of. Sleep is most of a step:
+    that of rank 0 then hardly varies where others use the machine.
     """
-    options = {"base_s": 0.01, "slow_s": 0.05}
+    options = {"base_s": 0.03, "slow_s": 0.12}
     return run_together(
         tmp_path_factory.mktemp("slow"),
         {"slow": {**CASE, "options": options}},
@@ -94,8 +95,8 @@ def test_a_rank_that_is_slow_by_itself_is_named(slow: OneSession):
         own = {rank.rank: rank.own_seconds for rank in run.scaling.ranks}
         # It sleeps, which no machine makes shorter; rank 0 waits for it within its collectives.
         assert own[1] is not None
-        assert own[1] >= 0.06
-        assert run.scaling.ranks[0].step_seconds >= 0.06
+        assert own[1] >= 0.15
+        assert run.scaling.ranks[0].step_seconds >= 0.15
     node = runs[0].ranks[1].node
     words = why(runs, [], "cpu")
     assert f"rank 1 on {node} is " in words

@@ -5,17 +5,14 @@ In float32 here; in bfloat16 they train on real data in test_real_data.py.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.helpers.losses import assert_losses_fell
+from tests.helpers.suites import train_suites
 
 pytestmark = pytest.mark.torch
-ROOT = Path(__file__).parents[2]
 SUITES = ("arcface", "deeplabv3p", "resnet50", "tsm")
 DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
 
@@ -29,18 +26,8 @@ DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
     ],
 )
 def test_every_suite_trains_at_tiny_size(tmp_path: Path, precision: str):
-    results = tmp_path / "r.json"
-    command = [
-        sys.executable, "-m", "pytest", "perf_tests", "-p", "no:cacheprovider",
-        "-k", f"torch and {precision}", "-p", "tests.helpers.no_repeats",
-        "--cpus=1,2", "--dlperf-runs=1", "--dlperf-max-runs=1", f"--dlperf-json={results}",
-        f"--dlperf-workdir={tmp_path / 'work'}", f"--dlperf-baselines={tmp_path / 'baselines'}",
-    ]  # fmt: skip
-    done = subprocess.run(
-        command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=1500
-    )
+    done, outcomes = train_suites(tmp_path, f"torch and {precision}", "--cpus=1,2")
     assert done.returncode == 0, done.stdout
-    outcomes = json.loads(results.read_text(encoding="utf-8"))["outcomes"]
     found = {
         (o["case"]["suite"], o["case"]["precision"], o["measurement"]["conditions"]["world_size"])
         for o in outcomes
