@@ -23,6 +23,7 @@ from pytest_dlperf.core.wire_records import (
 from pytest_dlperf.worker import compiling, host, stack
 from pytest_dlperf.worker.frameworks import on_cpu
 from pytest_dlperf.worker.imports import imported
+from pytest_dlperf.worker.metrics import MetricBook
 from pytest_dlperf.worker.records import ProgressCounter, RecordWriter, write_conflict
 
 
@@ -164,6 +165,7 @@ class Marks:
         stack.watch_crashes()
         self._laps: list[_Lap] = []
         self._losses: list[Any] = []
+        self._book = MetricBook()
         self._before: host.HostSample | None = None
         self._compiled = compiling.sample()
         self._ended_s = self._entered_s = time.perf_counter()
@@ -219,6 +221,16 @@ class Marks:
         if not self._is_over:
             self._losses.append(_kept(value))
 
+    def metric(self, name: str, value: Any, better: str, unit: str) -> None:
+        """Keep a metric; a conflict is recorded as the case's failure, and raised."""
+        if self._is_over:
+            return
+        try:
+            self._book.add(name, value, better, unit)
+        except (ValueError, TypeError) as error:
+            self._write_failure(error)
+            raise
+
     def __enter__(self) -> Marks:
         self._entered_s = time.perf_counter()
         if not self._laps:
@@ -251,6 +263,7 @@ class Marks:
             self._records.write(first_step=MomentRecord(time=time.time()))
         if done == self._settings.warmup:
             self._device().reset_peak_memory()
+            self._book.start_window()
             self._before, self._compiled = host.sample(), compiling.sample()
             # The next step begins after this bookkeeping.
             self._ended_s, self._cpu_s = time.perf_counter(), time.process_time()
@@ -301,6 +314,9 @@ class Marks:
                 self._compiled, compiling.sample(), compiling.graphs()
             )
         )
+        reported = self._book.record()
+        if reported["values"]:
+            write(metrics=reported)
         losses = [float(loss) for loss in self._losses]
         write(loss=LossRecord(values=[v if math.isfinite(v) else str(v) for v in losses]))
         write(framework=_framework(self._settings.framework))

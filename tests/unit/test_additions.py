@@ -66,6 +66,11 @@ LINES = {
         "FORMATS: Final = built_in(",
         FORMAT,
     ),
+    "a gated metric": (
+        "pytest_dlperf/core/metrics.py",
+        "METRICS: Final[Mapping[str, Metric]] = {",
+        '"added": Metric(words="added", value=lambda run, _: max(run.step_seconds), unit="s"),',
+    ),
     "an option": (
         "pytest_dlperf/session/options.py",
         "OPTIONS: Final = (",
