@@ -71,7 +71,9 @@ def _gate(name: str, given: Any) -> Gate:
     if given == COUNT:
         return Gate(name=name, is_count=True)
     if isinstance(given, bool) or not isinstance(given, str | int | float):
-        raise UsageError(f'metric {name}: {given!r} is no tolerance; give "10%", "count" or None')
+        raise UsageError(
+            f'metric {name}: {given!r} is not a tolerance; give "10%", "count" or None'
+        )
     share = parse_share(given, what=f"metric {name}")
     if share >= 1:
         raise UsageError(f"metric {name}: tolerance {share:.0%} must be below 100 %")
