@@ -44,6 +44,8 @@ MEANINGS: Final = {
     "`pytest_dlperf.pattern(...)` ([logs](../logs.md))",
     "loss": "`falls`: the loss must fall over a run; `finite`: it must only be a finite number",
     "max_runs": "at most this many runs to confirm a verdict",
+    "metrics": "metrics that fail the case as well: names, or a mapping of names to tolerances "
+    '(`"10%"`, `"count"`, `None`) ([metrics](../metrics.md))',
     "options": "a mapping of names to texts and numbers, for the workload (`job.options`), or for "
     "words of a command (`{name}`); another value is another condition, and a list is an axis "
     "([below](#axes-of-your-own))",

@@ -12,6 +12,7 @@ from pytest_dlperf.core.errors import UsageError, lookup
 from pytest_dlperf.core.expected import Known
 from pytest_dlperf.core.id_words import is_number, option_word
 from pytest_dlperf.core.layout import Layout
+from pytest_dlperf.core.metric import gates_of
 from pytest_dlperf.core.quantity import parse_share
 
 #: Keys that may be lists; the rest of a case is the same in all of them.
@@ -95,6 +96,8 @@ def _read(values: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if values.get("tolerance") is not None:
         found["tolerance"] = parse_share(values["tolerance"], what="tolerance")
+    if values.get("metrics") is not None:
+        found["metrics"] = gates_of(values["metrics"])
     if values.get("known") is not None:
         found["known"] = Known.parse(values["known"])
     if "command" in values:

@@ -8,6 +8,7 @@ from typing import Final
 
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.measurement import Conditions
+from pytest_dlperf.core.metric import StoredFigures
 from pytest_dlperf.core.scaling import StoredScaling
 
 #: Reasons of sessions that observe mode stores and gate mode would have refused.
@@ -42,6 +43,8 @@ class Session:
     #: The rates of the same runs by other estimators, see ``RunSummary.estimates``; empty where
     #: they are unknown.
     estimates: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    #: Metrics beside the rate, one value a run; those that all runs have.
+    metrics: Mapping[str, StoredFigures] = field(default_factory=dict)
     #: Medians over the runs.
     canary: Mapping[str, float] = field(default_factory=dict)
     #: The same by node; empty where it is unknown.

@@ -11,6 +11,7 @@ from pytest_dlperf.core.expected import Known
 from pytest_dlperf.core.id_words import ID_WORDS
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.log_pattern import LogPattern
+from pytest_dlperf.core.metric import Gate
 from pytest_dlperf.core.quantity import counts_batch
 
 FRAMEWORKS: Final = ("torch", "paddle", "tensorflow")
@@ -131,6 +132,8 @@ class Case:
     #: The divisor of the throughput of several devices: that of the same case on one device, or on
     #: this layout, which is then measured in the same session; None: no speedup is measured.
     speedup: str | None = ONE_DEVICE
+    #: Metrics that fail the case as well.
+    metrics: tuple[Gate, ...] = ()
     version: int = 1
     #: Ranks of the largest CPU layout declared or asked for: each rank gets cores // this.
     cpu_ranks_max: int = 1

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pytest_dlperf.core.hosts import Reach
+from pytest_dlperf.core.metric import Figure
 from pytest_dlperf.core.scaling import Scaling
 
 
@@ -163,6 +164,8 @@ class RunSummary:
     folder: str = ""
     #: Figures that only some runs have: those of torch.compile, steal time, clocks of GPUs.
     extras: Mapping[str, float] = field(default_factory=dict)
+    #: A program's own metrics, the worst of its ranks, and built-in ones that the case gates.
+    metrics: Mapping[str, Figure] = field(default_factory=dict)
     #: The canary of each node, the slowest of its ranks.
     canary_by_node: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     #: None for one rank, and where nothing was sampled after the window.

@@ -145,6 +145,21 @@ class CompileRecord(GraphCounts):
     seconds_in_window: float
 
 
+class MetricValue(TypedDict):
+    """A metric of a program's own: the mean of its calls."""
+
+    value: float
+    calls: int
+    unit: str
+    better: str
+
+
+class MetricsRecord(TypedDict):
+    """What a program reported beside its losses, by name."""
+
+    values: dict[str, MetricValue]
+
+
 class LossRecord(TypedDict):
     """The loss of every iteration; one that is not finite as text."""
 
@@ -300,6 +315,7 @@ class RecordsByKind(TypedDict, total=False):
     turns: TurnsRecord
     compile: CompileRecord
     loss: LossRecord
+    metrics: MetricsRecord
     model: ModelRecord
     memory: MemoryRecord
     arithmetic: ArithmeticRecord
@@ -321,8 +337,8 @@ class WrittenRecords(RecordsByKind, total=False):
 
 #: The kinds of ``RecordsByKind``.
 RecordKind = Literal[
-    "start", "framework", "built", "first_step", "window", "turns", "compile", "loss", "model",
-    "memory", "arithmetic", "data", "checksum", "collectives", "all_reduce", "libraries",
+    "start", "framework", "built", "first_step", "window", "turns", "compile", "loss", "metrics",
+    "model", "memory", "arithmetic", "data", "checksum", "collectives", "all_reduce", "libraries",
     "imports", "failure", "end",
 ]  # fmt: skip
 

@@ -12,12 +12,20 @@ from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.case import Case, Protocol
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.metrics import gate_of
 from pytest_dlperf.core.noise import Prior
 from pytest_dlperf.core.quantity import same_unit
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.scaling import stored_scaling
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
-from pytest_dlperf.judge import convergence, interleaved_sentences, metrics, refusals, scaling
+from pytest_dlperf.judge import (
+    convergence,
+    gates,
+    interleaved_sentences,
+    metrics,
+    refusals,
+    scaling,
+)
 from pytest_dlperf.judge.compare import comparison_of, is_certainly_slower
 from pytest_dlperf.judge.readings import by_faster_half
 from pytest_dlperf.judge.screen import spending
@@ -43,6 +51,8 @@ def judge_interleaved(
     runs without a pair.
     """
     _check(now, before)
+    for arm in (now, before):
+        gates.check(case, arm, ())
     differs = _differences(now, before, varied)
     if not differs and (reason := _fault(case, now, before)):
         return _not_judged(Verdict.ERROR, reason, now)
@@ -55,7 +65,7 @@ def judge_interleaved(
     prior = priors.of_pairs(case, rule)
     # Looks are planned as in ``more_runs``.
     looks = priors.of_throughput(case, rule)
-    pairs = _Pairs(tolerance, rule, case.protocol, looks, len(now.runs))
+    pairs = _Pairs(tolerance, rule, case.protocol, looks, len(now.runs), asked=len(case.metrics))
     by_median = _in_turns(now.runs, before.runs) or (_medians(now.runs), _medians(before.runs))
     rates = by_median if all(by_median) else (now.throughputs, before.throughputs)
     found, evidence = pairs.compare(*rates, prior, is_throughput=True)
@@ -86,6 +96,7 @@ def judge_interleaved(
         metrics=others,
     )
     judged = _with_why(_with_metrics(judged), case, now, before)
+    judged = gates.with_gates(judged, case, now, _asked(pairs, case, now, before))
     if judged.verdict in GOOD and window is not None and window.verdict is Verdict.INCONCLUSIVE:
         words = interleaved_sentences.window_is_open(window, takes)
         reason = f"{words}; the median iteration: {judged.reason}"
@@ -193,11 +204,19 @@ class _Pairs:
     """Compares values in pairs, all metrics by the same margins."""
 
     def __init__(
-        self, tolerance: float, rule: Rule, protocol: Protocol, prior: Prior, count: int
+        self,
+        tolerance: float,
+        rule: Rule,
+        protocol: Protocol,
+        prior: Prior,
+        count: int,
+        *,
+        asked: int = 0,
     ) -> None:
         self._tolerance = tolerance
         self.rule = rule
         self.throughput_rule = family.of_throughput(rule)
+        self._asked = asked
         #: The error rates of this look, and those of the last look if more pairs followed.
         self.spent = spending(protocol, count, prior)
         more = max(protocol.max_runs, protocol.runs + 1, count + 1)
@@ -212,18 +231,20 @@ class _Pairs:
         sign: int = 1,
         floor: float | None = None,
         is_throughput: bool = False,
+        tolerance: float | None = None,
     ) -> tuple[Comparison, Contrast]:
         """Return the comparison of values in the order of pairs, and the contrast behind it."""
-        rule = self.throughput_rule if is_throughput else family.of_other(self.rule)
+        rule = self.throughput_rule if is_throughput else family.of_other(self.rule, self._asked)
         sample = pairs_of(
             [sign * math.log(value) for value in now],
             [sign * math.log(value) for value in before],
         )
         found = contrast_of(sample, prior)
-        compared = comparison_of(found, self._tolerance, rule, self.spent, sign=sign, floor=floor)
+        allowed = self._tolerance if tolerance is None else tolerance
+        compared = comparison_of(found, allowed, rule, self.spent, sign=sign, floor=floor)
         needed = None
         if compared.verdict is Verdict.INCONCLUSIVE:
-            needed = pairs_needed(sample, prior, self._tolerance, rule, self._last, sign=sign)
+            needed = pairs_needed(sample, prior, allowed, rule, self._last, sign=sign)
         return by_pairs(replace(compared, runs_needed=needed), before), found
 
 
@@ -277,6 +298,25 @@ def _metrics(
         found["peak_memory"], _ = pairs.compare(
             mine, theirs, priors.MEMORY[device], sign=-1, floor=metrics.MEMORY_FLOOR
         )
+    return found
+
+
+def _asked(
+    pairs: _Pairs, case: Case, now: Measurement, before: Measurement
+) -> dict[str, Comparison]:
+    """Return the metrics that the marker gates, where every run of both arms has them."""
+    found: dict[str, Comparison] = {}
+    for gate in map(gate_of, case.metrics):
+        mine, theirs = (gates.figures(gate, arm) for arm in (now, before))
+        if not mine or not theirs:
+            continue
+        values = [one.value for one in mine], [one.value for one in theirs]
+        if gate.is_count:
+            found[gate.name] = gates.count(*values, mine[0])
+            continue
+        prior = priors.of_figure(mine[0].unit, case.layout.device)
+        sign = 1 if mine[0].better == "higher" else -1
+        found[gate.name], _ = pairs.compare(*values, prior, sign=sign, tolerance=gate.tolerance)
     return found
 
 

@@ -12,7 +12,7 @@ from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import SPEEDUP_UNKNOWN, Measurement
 from pytest_dlperf.core.quantity import same_unit
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
-from pytest_dlperf.judge import canary, convergence, metrics, refusals, scaling, sentences
+from pytest_dlperf.judge import canary, convergence, gates, metrics, refusals, scaling, sentences
 from pytest_dlperf.judge.canary import Shift
 from pytest_dlperf.judge.compare import compare, is_certainly_slower, learnt_tolerance
 from pytest_dlperf.judge.metrics import Metric, level
@@ -31,6 +31,7 @@ def judge(
     Raises ``CaseError`` for measured or stored rates that are not positive finite numbers.
     """
     stored = _check(measurement, baseline)
+    gates.check(case, measurement, stored)
     differs = refusals.differs(measurement, baseline) if baseline is not None and stored else ""
     if not differs and (reason := convergence.fault(case, measurement, stored)):
         return _not_judged(Verdict.ERROR, reason, measurement)
@@ -104,17 +105,19 @@ def _judge_against(
         measurement.runs, [session.scaling for session in stored], case.layout.device
     )
     speedup = metrics.speedup(case, measurement, stored, rule)
+    other_rule = family.of_other(rule, len(case.metrics))
     others = {
-        name: compare(other, _capped(other, rule, spent), family.of_other(rule), spent)
+        name: compare(other, _capped(other, rule, spent), other_rule, spent)
         for name, other in (
             ("speedup", speedup),
             ("peak_memory", metrics.peak_memory(case, measurement, stored)),
         )
         if other is not None
     }
-    drifted = _against_anchor(metric, baseline, given, family.of_other(rule), spent)
+    drifted = _against_anchor(metric, baseline, given, other_rule, spent)
     if drifted is not None:
         others["anchor"] = drifted
+    asked = gates.compared(case, measurement, stored, rule, spent)
     shift, moved = _machine(case, measurement, stored, found, evidence.shift)
     is_noisy = given is None and tolerance > rule.tolerance_max
     doubt = Doubt(shift=shift if moved else None, drifts=refusals.drifts(measurement))
@@ -133,7 +136,14 @@ def _judge_against(
             for name, one in others.items()
             if name in kept and one.verdict is Verdict.REGRESSED
         }
-        return _with_facts(refused, facts, shift if links else None, why)
+        failed = _with_facts(refused, facts, shift if links else None, why)
+        fixed = gates.apart_from_speed(case, measurement)
+        certain = {
+            name: one
+            for name, one in asked.items()
+            if name in fixed and one.verdict is Verdict.REGRESSED
+        }
+        return gates.with_gates(failed, case, measurement, certain, is_refused=True)
     reason = sentences.throughput(
         found,
         rule,
@@ -158,7 +168,8 @@ def _judge_against(
     if speedup is None:
         judged = replace(judged, reason=judged.reason + _unjudged_speedup(measurement, stored))
     parent = metrics.parent(case, measurement, stored, rule)
-    return _with_metrics(judged, parent, why, measurement.reference_words)
+    judged = _with_metrics(judged, parent, why, measurement.reference_words)
+    return gates.with_gates(judged, case, measurement, asked)
 
 
 def _unjudged_speedup(measurement: Measurement, stored: Sequence[Session]) -> str:

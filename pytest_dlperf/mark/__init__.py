@@ -54,6 +54,48 @@ def step(work: float | None = None, *, samples: float | None = None) -> Step:
     such as a callback: it is taken for the batch size. Time between two steps counts as waiting
     for data.
     """
+    marks = _marks()
+    return marks.step(work, samples) if marks else _NOTHING
+
+
+def metric(name: str, value: Any, *, better: str, unit: str = "") -> None:
+    """Report a metric of this rank's training, such as ``metric("drops", 3, better="lower")``.
+
+    The mean of its calls in the measured window counts; across ranks, the worst. Call it within a
+    step. A tensor of a GPU is read after the window. Raises ``ValueError`` where the name was
+    used with another unit or direction before.
+    """
+    marks = _marks()
+    if marks:
+        marks.metric(name, value, better, unit)
+
+
+class phase:  # a context, as step is
+    """The context of a phase, such as ``checkpoint``; its seconds are ``checkpoint_seconds``.
+
+    The device is not waited for.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._began_s = 0.0
+
+    def __enter__(self) -> phase:
+        from time import perf_counter
+
+        self._began_s = perf_counter()
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        from time import perf_counter
+
+        if error is None:
+            seconds = perf_counter() - self._began_s
+            metric(f"{self._name}_seconds", seconds, better="lower", unit="s")
+
+
+def _marks() -> Any:
+    """Return what marks this rank; false outside a case."""
     if not _FOUND:
         from os import environ
 
@@ -66,5 +108,4 @@ def step(work: float | None = None, *, samples: float | None = None) -> Step:
             _FOUND["marks"] = Marks.of_environment()
             # A forked child that marks may be another rank, and opens its own files.
             register_at_fork(after_in_child=_FOUND.clear)
-    marks = _FOUND["marks"]
-    return marks.step(work, samples) if marks else _NOTHING
+    return _FOUND["marks"]

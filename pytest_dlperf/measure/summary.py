@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.metric import Figure
+from pytest_dlperf.core.metrics import METRICS, TAKEN, built_in
 from pytest_dlperf.core.run import Problem, RankSummary, Run, RunSummary, Span
 from pytest_dlperf.core.scaling import RankScaling, Scaling
 from pytest_dlperf.core.wire import RECORDS_FORMAT
@@ -193,14 +196,49 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
         elapsed_s=run.elapsed_s,
         log=run.log,
         folder=run.plan.workdir,
-        extras={**steal, **gpu_figures, **compile_extras(records)},
+        extras={**steal, **gpu_figures, **compile_extras(records), **_reserved(records)},
+        metrics=own_metrics(case, records),
         scaling=scaling_of(records),
     )
+    asked = built_in(case.metrics, summary, case.protocol.window)
+    summary = replace(summary, metrics={**summary.metrics, **asked})
     facts = _facts(records)
     amounts = {span.work for span in _window(case, records[0].spans)}
     if len(amounts) == 1:
         facts["work"] = amounts.pop()
     return summary, facts
+
+
+def own_metrics(case: Case, records: Sequence[RankRecords]) -> dict[str, Figure]:
+    """Return the metrics that ranks reported, each of its worst rank.
+
+    Raises ``CaseError`` where two ranks give one name another unit or direction, and for a name
+    that a metric of pytest-dlperf has.
+    """
+    found: dict[str, tuple[int, Figure]] = {}
+    for rank in records:
+        for name, one in rank.by_kind.get("metrics", {"values": {}})["values"].items():
+            if name in METRICS or name in TAKEN:
+                raise CaseError(f"{case.id}: metric {name} is a built-in name; give yours another")
+            better: Literal["lower", "higher"] = "higher" if one["better"] == "higher" else "lower"
+            mine = Figure(value=one["value"], unit=one["unit"], better=better)
+            first, worst = found.setdefault(name, (rank.rank, mine))
+            if (worst.unit, worst.better) != (mine.unit, mine.better):
+                raise CaseError(
+                    f"{case.id}: metric {name} has unit {worst.unit!r}, better {worst.better!r} "
+                    f"on rank {first}, and unit {mine.unit!r}, better {mine.better!r} on rank "
+                    f"{rank.rank}; give it one meaning on all ranks"
+                )
+            is_worse = mine.value > worst.value if better == "lower" else mine.value < worst.value
+            found[name] = (first, mine if is_worse else worst)
+    return {name: figure for name, (_, figure) in found.items()}
+
+
+def _reserved(records: Sequence[RankRecords]) -> dict[str, float]:
+    """Return the reserved memory of the largest rank; nothing where a rank does not know it."""
+    known = [rank.by_kind["memory"].get("reserved_bytes") for rank in records]
+    amounts = [float(one) for one in known if one is not None]
+    return {"reserved_bytes": max(amounts)} if len(amounts) == len(records) else {}
 
 
 def _turns(records: Sequence[RankRecords]) -> tuple[int, ...]:

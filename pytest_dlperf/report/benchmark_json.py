@@ -79,6 +79,20 @@ def _benchmark(outcome: Outcome, seconds: Sequence[float]) -> dict[str, Any]:
     }
 
 
+def _metrics(measurement: Measurement) -> dict[str, Any]:
+    """Return the median of each metric that all runs have, with its unit."""
+    names = sorted(set.intersection(*(set(run.metrics) for run in measurement.runs)))
+    found = {}
+    for name in names:
+        runs = [run.metrics[name] for run in measurement.runs]
+        found[name] = {
+            "value": statistics.median(one.value for one in runs),
+            "unit": runs[0].unit,
+            "better": runs[0].better,
+        }
+    return {"metrics": found} if found else {}
+
+
 def _figures(outcome: Outcome, measurement: Measurement) -> dict[str, Any]:
     judgement = outcome.judgement
     return {
@@ -92,6 +106,7 @@ def _figures(outcome: Outcome, measurement: Measurement) -> dict[str, Any]:
         "change": judgement.throughput.change,
         "sees": judgement.throughput.sees,
         "machine_class": outcome.environment.machine_class if outcome.environment else None,
+        **_metrics(measurement),
     }
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
 from typing import Final
 
+from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.quantity import amount
 from pytest_dlperf.core.verdict import Comparison
 
 #: What stands where nothing was measured.
@@ -48,6 +51,18 @@ def interval(comparison: Comparison) -> str:
 def memory(size_bytes: float | None) -> str:
     """Return bytes as ``512 MiB``."""
     return ABSENT if size_bytes is None else f"{size_bytes / 2**20:.0f} MiB"
+
+
+def metrics(measurement: Measurement) -> dict[str, str]:
+    """Return the median of each metric that all runs have, with its unit, by name."""
+    runs = measurement.runs
+    names = sorted(set.intersection(*(set(run.metrics) for run in runs))) if runs else []
+    found = {}
+    for name in names:
+        value = statistics.median(run.metrics[name].value for run in runs)
+        unit = runs[0].metrics[name].unit
+        found[name] = memory(value) if unit == "bytes" else f"{amount(value)} {unit}".rstrip()
+    return found
 
 
 def counted(number: int, noun: str) -> str:

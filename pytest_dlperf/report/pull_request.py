@@ -11,7 +11,7 @@ from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.markdown import block, inline, row
 from pytest_dlperf.report.sort_order import Standing, headline, standing, worst_first
-from pytest_dlperf.report.terminal import by_sentence
+from pytest_dlperf.report.terminal import by_sentence, metrics_line
 
 #: GitHub refuses a comment of more than 65,536 characters; a character has a byte or more.
 COMMENT_BYTES: Final = 65_000
@@ -43,6 +43,13 @@ def summary(outcomes: Sequence[Outcome], *, limit_bytes: int) -> str:
         kept = room if not passed else round(room * (1 - _FOR_PASSED))
         text += _table(others, kept // 2)
         text += _sentences(others, kept - kept // 2)
+    metrics = [
+        f"- {inline(one.case.id)}: {inline(line)}"
+        for one in ordered
+        if (line := metrics_line(one))
+    ]
+    if metrics:
+        text += _within(["#### Metrics", ""], metrics, "cases", (limit_bytes - _size(text)) // 2)
     if passed:
         text += _details(passed, limit_bytes - _size(text))
     return text

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from pytest_dlperf.core.metrics import words_of
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import Problem, RunSummary
 from pytest_dlperf.core.verdict import NOT_JUDGED, Verdict
@@ -172,11 +173,26 @@ def render(outcomes: Sequence[Outcome], *, width: int, verbosity: int = 0) -> li
     notes = [f"note: {o.case.id}: {p.message}" for o in outcomes for p in _problems(o)]
     published = [o for o in outcomes if o.published and o.measurement is not None]
     told = [f"published: {o.case.id}: {_published(o)}" for o in published]
-    for several in (notes, scaling.terminal_lines(outcomes), told):
+    measured = [f"metrics: {o.case.id}: {line}" for o in outcomes if (line := metrics_line(o))]
+    for several in (notes, measured, scaling.terminal_lines(outcomes), told):
         if several:
             lines += [Line(""), *(Line(one_line(text)) for text in several[:most])]
             lines += _more(several, most)
     return [*lines, Line(""), Line(headline(outcomes))]
+
+
+def metrics_line(outcome: Outcome) -> str:
+    """Return the metrics of a case, with the change of those that are gated; empty for none."""
+    if outcome.measurement is None:
+        return ""
+    words = []
+    for name, value in figures.metrics(outcome.measurement).items():
+        found = outcome.judgement.metrics.get(name)
+        change = ""
+        if found is not None and found.verdict is not None:
+            change = f" ({figures.percent(found.change)}, {found.verdict})"
+        words.append(f"{words_of(name)} {value}{change}")
+    return ", ".join(words)
 
 
 def _not_judged(outcomes: Sequence[Outcome]) -> list[Line]:

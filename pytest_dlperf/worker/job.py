@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pytest_dlperf.worker.feed import Feed
+from pytest_dlperf.worker.metrics import MetricBook
 
 #: The workload option for the number of processes or threads that read data for a rank.
 DATA_WORKERS_OPTION: Final = "data_workers"
@@ -42,6 +43,7 @@ class Job(abc.ABC):
     feed: Feed = field(default_factory=Feed)
     #: Work of this rank in an iteration, in the case's unit; None until ``work`` says it.
     iteration_work: float | None = None
+    book: MetricBook = field(default_factory=MetricBook)
 
     def work(self, amount: float) -> None:
         """Say how much this rank does in an iteration, in the case's unit.
@@ -58,6 +60,18 @@ class Job(abc.ABC):
         if not (math.isfinite(amount) and amount > 0):
             raise ValueError(f"job.work({amount!r}): give a finite number above 0")
         self.iteration_work = float(amount)
+
+    def metric(self, name: str, value: Any, *, better: str, unit: str = "") -> None:
+        """Report a metric of this rank: the mean of its calls in the measured window counts.
+
+        ``better`` is ``lower`` or ``higher``. A tensor of a GPU is read after the window. Raises
+        ``ValueError`` where the name was used with another unit or direction before.
+        """
+        self.book.add(name, value, better, unit)
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Return the context of a phase, such as ``checkpoint``: ``checkpoint_seconds``."""
+        return self.book.phase(name)
 
     @property
     def data_workers(self) -> int:

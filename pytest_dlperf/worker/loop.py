@@ -139,6 +139,7 @@ def run_loop(
     warm = _warm_up(framework, step, done, window, records, progress)
     delay = _injected_delay(framework, window, warm)
     framework.reset_peak_memory()
+    framework.job.book.start_window()
     timer = framework.timer()
     parts = []
     ahead = 0
@@ -178,6 +179,9 @@ def run_loop(
     records.write(
         compile=compiling.compile_record(compiled, compiling.sample(), compiling.graphs())
     )
+    reported = framework.job.book.record()
+    if reported["values"]:
+        records.write(metrics=reported)
     values = [framework.loss_value(loss) for loss in done.losses]
     records.write(loss=LossRecord(values=[v if math.isfinite(v) else str(v) for v in values]))
     return values

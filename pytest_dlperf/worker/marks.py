@@ -25,6 +25,7 @@ from pytest_dlperf.worker import compiling, host, stack
 from pytest_dlperf.worker.frameworks import on_cpu
 from pytest_dlperf.worker.frameworks.base import EventTimer, Timer
 from pytest_dlperf.worker.imports import imported
+from pytest_dlperf.worker.metrics import MetricBook
 from pytest_dlperf.worker.records import ProgressCounter, RecordWriter, write_conflict
 
 
@@ -209,6 +210,7 @@ class Marks:
         self._waits_s: list[float] = []
         self._works: list[float] = []
         self._losses: list[Any] = []
+        self._book = MetricBook()
         self._before: host.HostSample | None = None
         self._compiled = compiling.sample()
         self._ended_s = self._entered_s = time.perf_counter()
@@ -263,6 +265,16 @@ class Marks:
         if not self._is_over:
             self._losses.append(_kept(value))
 
+    def metric(self, name: str, value: Any, better: str, unit: str) -> None:
+        """Keep a metric; a conflict is recorded as the case's failure, and raised."""
+        if self._is_over:
+            return
+        try:
+            self._book.add(name, value, better, unit)
+        except (ValueError, TypeError) as error:
+            self._write_failure(error)
+            raise
+
     def __enter__(self) -> Marks:
         self._entered_s = time.perf_counter()
         if not self._works:
@@ -306,6 +318,7 @@ class Marks:
         self._timer = device.timer()
         if done == self._settings.warmup:
             device.reset_peak_memory()
+            self._book.start_window()
             self._before, self._compiled = host.sample(), compiling.sample()
         # The next step begins after this bookkeeping.
         self._timer.start()
@@ -356,6 +369,9 @@ class Marks:
                 self._compiled, compiling.sample(), compiling.graphs()
             )
         )
+        reported = self._book.record()
+        if reported["values"]:
+            write(metrics=reported)
         losses = [float(loss) for loss in self._losses]
         write(loss=LossRecord(values=[v if math.isfinite(v) else str(v) for v in losses]))
         write(framework=_framework(self._settings.framework, device))

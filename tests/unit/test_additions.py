@@ -66,6 +66,11 @@ LINES = {
         "FORMATS: Final = built_in(",
         FORMAT,
     ),
+    "a gated metric": (
+        "pytest_dlperf/core/metrics.py",
+        "METRICS: Final[Mapping[str, Metric]] = {",
+        '"added": Metric(words="added", value=lambda run, _: max(run.step_seconds), unit="s"),',
+    ),
     "an option": (
         "pytest_dlperf/session/options.py",
         "OPTIONS: Final = (",
@@ -163,3 +168,17 @@ def test_an_option_is_shown_parsed_and_checked(copy: Path):
     both = perf(copy, "perf_tests", "--dlperf-added=2", "--dlperf-list")
     assert "--dlperf-added and --dlperf-list: a list adds nothing" in both[1]
     assert (refused[0], both[0]) == (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.USAGE_ERROR)
+
+
+def test_a_metric_is_read_from_a_run_where_the_marker_gates_it(copy: Path):
+    read = (
+        "from pytest_dlperf.core.metric import gates_of\n"
+        "from pytest_dlperf.core.metrics import built_in\n"
+        "from tests.helpers.judge_builders import run\n"
+        "from dataclasses import replace\n"
+        "one = replace(run(1.0), step_seconds=(1.0, 7.5))\n"
+        "print(built_in(gates_of(['added']), one, (0, 2)))"
+    )
+    shutil.copytree(ROOT / "tests" / "helpers", copy / "tests" / "helpers")
+    code, text = run(copy, "-c", read)
+    assert (code, text) == (0, "{'added': Figure(value=7.5, unit='s', better='lower')}\n")

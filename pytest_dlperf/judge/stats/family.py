@@ -36,6 +36,9 @@ def of_throughput(rule: Rule) -> Rule:
     return replace(rule, alarm_share=_THROUGHPUT)
 
 
-def of_other(rule: Rule) -> Rule:
-    """Return the rule for another gated metric of a case."""
-    return replace(rule, alarm_share=(1 - _THROUGHPUT) / _OTHERS)
+def of_other(rule: Rule, asked: int = 0) -> Rule:
+    """Return the rule for another gated metric of a case; ``asked``: those of its marker.
+
+    All of a case together spend its error rate at most (Bonferroni).
+    """
+    return replace(rule, alarm_share=(1 - _THROUGHPUT) / (_OTHERS + asked))

@@ -37,6 +37,18 @@ MEMORY: Final[Mapping[DeviceKind, Prior]] = {
 }
 
 
+#: For metrics that a marker gates: weak and wide, as times of a start differ more than rates.
+FIGURES: Final[Mapping[DeviceKind, Prior]] = {
+    "cpu": Prior(run_sd=0.05, session_sd=0.05),
+    "gpu": Prior(run_sd=0.03, session_sd=0.03),
+}
+
+
+def of_figure(unit: str, device: DeviceKind) -> Prior:
+    """Return the prior of a metric in ``unit``; bytes vary as peak memory does."""
+    return MEMORY[device] if unit == "bytes" else FIGURES[device]
+
+
 #: Changes of unchanged training, median against median, between sessions five minutes apart,
 #: recorded on a two-core virtual machine: tiny TSM, two runs a session. Others' CPU share was
 #: below 0.4 %, and no time was stolen. The runs of those sessions varied by 6 and 10 %.

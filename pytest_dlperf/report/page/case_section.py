@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from pytest_dlperf.core.baseline import level_of
+from pytest_dlperf.core.metrics import words_of
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import Comparison
@@ -175,16 +176,21 @@ def _comparisons(outcome: Outcome) -> Html:
         ),
         Column(heading="verdict"),
     ]
-    rows = [_comparison(metric, comparison) for metric, comparison in known.items()]
+    runs = outcome.measurement.runs if outcome.measurement else ()
+    units = {name: one.unit for name, one in (runs[0].metrics if runs else {}).items()}
+    rows = [
+        _comparison(metric, comparison, units.get(metric, ""))
+        for metric, comparison in known.items()
+    ]
     return table("What was compared", columns, rows)
 
 
-def _comparison(metric: str, comparison: Comparison) -> TableRow:
-    of_memory = metric == "peak_memory"
+def _comparison(metric: str, comparison: Comparison, unit: str) -> TableRow:
+    of_memory = metric == "peak_memory" or unit == "bytes"
     shown = figures.memory if of_memory else figures.rate
     return TableRow(
         cells=(
-            cell(_METRICS.get(metric, metric)),
+            cell(_METRICS.get(metric, words_of(metric)) + (f", {unit}" if unit == "s" else "")),
             number(shown(comparison.now), comparison.now),
             number(shown(comparison.before), comparison.before),
             number(figures.percent(comparison.change), comparison.change),
@@ -280,6 +286,7 @@ def _facts(outcome: Outcome) -> Iterator[tuple[str, object]]:
             of = "" if measurement.reference is None else f" over {measurement.reference}"
             yield "speedup", f"{measurement.speedup:.2f}{of}, efficiency {efficiency}"
         yield "peak memory", figures.memory(measurement.peak_memory_bytes)
+        yield from ((words_of(n), text) for n, text in figures.metrics(measurement).items())
     if scaled := scaling_figures(outcome):
         yield "collectives of a step", scaled.collectives
         yield "slowest rank", scaled.slowest_rank

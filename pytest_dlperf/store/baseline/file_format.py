@@ -100,6 +100,10 @@ def _session(session: Session, where: str, *, published: bool) -> Iterator[str]:
     for node, canary in session.canary_by_node.items():
         yield from _positive(canary.items(), f"{where}.canary_by_node.{node}")
     yield from _estimates(session, where)
+    for name, found in session.metrics.items():
+        if len(found.runs) != len(session.runs):
+            field = f"{where}.metrics.{name}.runs"
+            yield f"{field}: {len(found.runs)} values for {len(session.runs)} runs"
     if session.speedup is not None and not _is_positive(session.speedup):
         yield f"{where}.speedup: {session.speedup} is no speedup; it must be above 0"
     yield from _scaling(session, where)

@@ -9,6 +9,7 @@ from typing import Final
 
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.errors import UpdateRefusedError
+from pytest_dlperf.core.metric import StoredFigures
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.scaling import stored_scaling
@@ -35,6 +36,7 @@ def session_of(outcome: Outcome, *, reason: str) -> Session:
         reference=measurement.reference,
         peak_memory_bytes=() if None in memory else _digits(m for m in memory if m is not None),
         estimates=_estimates(measurement.runs),
+        metrics=_metrics(measurement.runs),
         canary=_medians([run.canary for run in measurement.runs]),
         canary_by_node=_canary_by_node(measurement.runs),
         scaling=stored_scaling(measurement.runs, outcome.case.layout.device),
@@ -52,6 +54,19 @@ def _estimates(runs: Sequence[RunSummary]) -> dict[str, tuple[float, ...]]:
     names = sorted(set.intersection(*(set(run.estimates) for run in runs)))
     found = {name: _digits(run.estimates[name] for run in runs) for name in names}
     return {n: rates for n, rates in found.items() if all(0 < r < math.inf for r in rates)}
+
+
+def _metrics(runs: Sequence[RunSummary]) -> dict[str, StoredFigures]:
+    """Return the metrics that all runs have."""
+    names = sorted(set.intersection(*(set(run.metrics) for run in runs)))
+    return {
+        name: StoredFigures(
+            runs=_digits(run.metrics[name].value for run in runs),
+            unit=runs[0].metrics[name].unit,
+            better=runs[0].metrics[name].better,
+        )
+        for name in names
+    }
 
 
 def _canary_by_node(runs: Sequence[RunSummary]) -> dict[str, dict[str, float]]:

@@ -1,0 +1,108 @@
+"""The table of built-in metrics: a new one is an entry here.
+
+A metric reads one figure of a run's summary. A case is gated on those that its marker names; a
+program's own metrics, by ``mark.metric`` and ``job.metric``, are gated by the same key.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.metric import Better, Figure, Gate
+from pytest_dlperf.core.run import RunSummary
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Metric:
+    """A metric: how it is called, read and compared."""
+
+    #: What it is, in a sentence.
+    words: str
+    #: Of a run, and the first and end iteration of its window; None where the run lacks it.
+    value: Callable[[RunSummary, tuple[int, int]], float | None]
+    #: Empty for a count.
+    unit: str = ""
+    better: Better = "lower"
+    #: Share up to which a change for the worse passes, unless the marker says another; None:
+    #: learnt.
+    tolerance: float | None = None
+    #: Whether it is a count, of which one more fails, and one run is enough.
+    is_count: bool = False
+    #: Where it is known.
+    needs: str = "a run with records of its ranks"
+
+
+def _extra(name: str) -> Callable[[RunSummary, tuple[int, int]], float | None]:
+    return lambda run, _window: run.extras.get(name)
+
+
+def _p95(run: RunSummary, window: tuple[int, int]) -> float | None:
+    """Return the seconds of the slowest rank's iteration at 95 % (nearest rank)."""
+    steps = sorted(run.step_seconds[slice(*window)])
+    return steps[math.ceil(0.95 * len(steps)) - 1] if steps else None
+
+
+METRICS: Final[Mapping[str, Metric]] = {
+    "compile_seconds": Metric(
+        words="compile time", value=_extra("compile_seconds"), unit="s", needs="torch.compile"
+    ),
+    "graph_breaks": Metric(
+        words="graph breaks", value=_extra("graph_breaks"), is_count=True, needs="torch.compile"
+    ),
+    "recompiles": Metric(
+        words="recompilations", value=_extra("recompiles"), is_count=True, needs="torch.compile"
+    ),
+    "reserved_memory": Metric(
+        words="reserved memory", value=_extra("reserved_bytes"), unit="bytes", needs="a GPU"
+    ),
+    "step_p95": Metric(words="95th percentile of the steps", value=_p95, unit="s"),
+    "time_to_first_step": Metric(
+        words="time to the first step",
+        value=lambda run, _window: run.time_to_first_step_s,
+        unit="s",
+    ),
+}
+#: Names of what every case is compared by; no metric may have one of them.
+TAKEN: Final = frozenset(
+    {"throughput", "speedup", "peak_memory", "anchor", "whole_window", "cpu_seconds"}
+)
+
+
+def words_of(name: str) -> str:
+    """Return what people read for a metric: a user's own has its name."""
+    return METRICS[name].words if name in METRICS else name
+
+
+def gate_of(gate: Gate) -> Gate:
+    """Return ``gate`` with what the metric itself says where the marker says nothing."""
+    known = METRICS.get(gate.name)
+    if gate.is_count is not None:
+        return gate
+    return Gate(
+        name=gate.name,
+        tolerance=None if known is None else known.tolerance,
+        is_count=known is not None and known.is_count,
+    )
+
+
+def built_in(
+    gates: tuple[Gate, ...], run: RunSummary, window: tuple[int, int]
+) -> dict[str, Figure]:
+    """Return the built-in metrics of a run that a case is gated on, where the run has them.
+
+    Raises ``CaseError`` for a value that is not finite.
+    """
+    found = {}
+    for name in (gate.name for gate in gates if gate.name in METRICS):
+        metric = METRICS[name]
+        value = metric.value(run, window)
+        if value is None:
+            continue
+        if not math.isfinite(value):
+            raise CaseError(f"metric {name}: {value} is not a finite number")
+        found[name] = Figure(value=value, unit=metric.unit, better=metric.better)
+    return found

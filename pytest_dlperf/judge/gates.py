@@ -1,0 +1,214 @@
+"""The metrics that a case asks to be gated on: its own, and built-in ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from pytest_dlperf.core.baseline import Session
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.metric import Figure, Gate
+from pytest_dlperf.core.metrics import METRICS, gate_of, words_of
+from pytest_dlperf.core.quantity import amount
+from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
+from pytest_dlperf.judge import sentences
+from pytest_dlperf.judge.compare import compare, learnt_tolerance
+from pytest_dlperf.judge.metrics import Metric, level
+from pytest_dlperf.judge.screen import Spending
+from pytest_dlperf.judge.stats import family, priors
+from pytest_dlperf.judge.stats.levels import median_cost
+
+#: Units whose figures depend neither on the speed of the machine nor on steps that drift.
+_FIXED: Final = frozenset({"bytes"})
+
+
+def check(case: Case, measurement: Measurement, stored: Sequence[Session]) -> None:
+    """Raise ``CaseError`` where a gated metric is missing, or has another meaning than before.
+
+    A built-in metric that neither side has may be missing: that layout or program lacks it.
+    """
+    for gate in case.metrics:
+        now = figures(gate, measurement)
+        before = [one.metrics[gate.name] for one in stored if gate.name in one.metrics]
+        if not now and (before or gate.name not in METRICS):
+            was = ", and stored sessions have it" if before else ""
+            raise CaseError(
+                f"{case.id}: metric {gate.name} is gated, and not every run has it{was}; "
+                f"{_remedy(gate)}"
+            )
+        meanings = {(one.unit, one.better) for one in now}
+        meanings |= {(one.unit, one.better) for one in before}
+        if len(meanings) > 1:
+            words = " and ".join(f"unit {unit!r}, better {better!r}" for unit, better in meanings)
+            raise CaseError(
+                f"{case.id}: metric {gate.name} has more than one meaning among its runs and the "
+                f"stored sessions ({words}); give the new one another name"
+            )
+        values = [one.value for one in now] + [value for one in before for value in one.runs]
+        if not gate_of(gate).is_count and any(value <= 0 for value in values):
+            raise CaseError(
+                f"{case.id}: metric {gate.name} has a value of {min(values):g}, and changes are "
+                'compared as shares of values above 0; gate it as a count ("count")'
+            )
+
+
+def figures(gate: Gate, measurement: Measurement) -> list[Figure]:
+    """Return the metric of each run; nothing where a run lacks it."""
+    found = [run.metrics[gate.name] for run in measurement.runs if gate.name in run.metrics]
+    return found if len(found) == len(measurement.runs) else []
+
+
+def _remedy(gate: Gate) -> str:
+    if gate.name in METRICS:
+        return f"it needs {METRICS[gate.name].needs}"
+    known = ", ".join(sorted(METRICS))
+    return (
+        "report it with mark.metric or job.metric until the window ends, or look at its name "
+        f"(built in: {known})"
+    )
+
+
+def compared(
+    case: Case, measurement: Measurement, stored: Sequence[Session], rule: Rule, spent: Spending
+) -> dict[str, Comparison]:
+    """Return the comparison of each gated metric that both sides have."""
+    found = {}
+    for gate in case.metrics:
+        now = figures(gate, measurement)
+        before = [one.metrics[gate.name].runs for one in stored if gate.name in one.metrics]
+        if not now or not before:
+            continue
+        values = [one.value for one in now]
+        whole = gate_of(gate)
+        if whole.is_count:
+            flat = [value for runs in before for value in runs]
+            found[gate.name] = count(values, flat, now[0])
+            continue
+        sign = 1 if now[0].better == "higher" else -1
+        metric = Metric(
+            now=level(values, sign=sign),
+            stored=tuple(level(runs, sign=sign) for runs in before),
+            prior=priors.of_figure(now[0].unit, case.layout.device),
+            planned=median_cost(case.protocol.runs) / case.protocol.runs,
+            sign=sign,
+            # Noise alone makes a learnt tolerance: it excuses nothing that is certain.
+            floor=0.0 if whole.tolerance is None else None,
+        )
+        tolerance = whole.tolerance
+        if tolerance is None:
+            tolerance = min(learnt_tolerance(metric, rule, spent), rule.tolerance_max)
+        part = family.of_other(rule, len(case.metrics))
+        found[gate.name] = compare(metric, tolerance, part, spent)
+    return found
+
+
+def count(now: Sequence[float], before: Sequence[float], figure: Figure) -> Comparison:
+    """Return the comparison of counts: the worst run now, and the worst of the stored ones."""
+    worst = max if figure.better == "lower" else min
+    mine, theirs = worst(now), worst(before)
+    worse = mine > theirs if figure.better == "lower" else mine < theirs
+    verdict = Verdict.PASSED if mine == theirs else Verdict.IMPROVED
+    return Comparison(
+        now=mine,
+        before=theirs,
+        change=mine / theirs - 1 if theirs else None,
+        tolerance=0.0,
+        verdict=Verdict.REGRESSED if worse else verdict,
+    )
+
+
+def apart_from_speed(case: Case, measurement: Measurement) -> frozenset[str]:
+    """Return the gated metrics that count although the machine moved or steps drift."""
+    return frozenset(
+        gate.name
+        for gate in case.metrics
+        if gate_of(gate).is_count or any(one.unit in _FIXED for one in figures(gate, measurement))
+    )
+
+
+def sentence(case: Case, name: str, found: Comparison, unit: str) -> str:
+    """Return by how much a metric got worse, or why it is open."""
+    gate = gate_of(next(one for one in case.metrics if one.name == name))
+    sides = f"{shown(found.before, unit)} to {shown(found.now, unit)}"
+    words = words_of(name)
+    if gate.is_count:
+        return (
+            f"{words}: {sides}, and any change for the worse fails; find what changed, or "
+            f"{sentences.ACCEPT_LEVEL}"
+        )
+    low, high = found.interval or (0.0, 0.0)
+    change = (
+        f"{words} changed by {sentences.signed(found.change or 0.0)} ({sides}; 90 % interval "
+        f"{sentences.signed(low)} to {sentences.signed(high)})"
+    )
+    tolerance = sentences.percent(found.tolerance or 0.0)
+    if found.verdict is Verdict.REGRESSED:
+        return f"{change}, certainly for the worse; find what changed, or {sentences.ACCEPT_LEVEL}"
+    return (
+        f"{change}: neither certainly within its tolerance of {tolerance} nor certainly worse; "
+        "store more sessions with --update-baselines, or allow more in metrics of the marker"
+    )
+
+
+def shown(value: float | None, unit: str) -> str:
+    """Return a figure with its unit; bytes as MiB."""
+    if value is None:
+        return "--"
+    if unit == "bytes":
+        return f"{amount(value / 2**20)} MiB"
+    return f"{amount(value)} {unit}".rstrip()
+
+
+def with_gates(
+    judged: Judgement,
+    case: Case,
+    measurement: Measurement,
+    found: Mapping[str, Comparison],
+    *,
+    is_refused: bool = False,
+) -> Judgement:
+    """Fail a case for a gated metric that is certainly worse, and open it for one that is open.
+
+    And say which gated metrics could not be judged.
+    """
+    if not case.metrics:
+        return judged
+    units = {name: one.unit for name, one in measurement.runs[0].metrics.items()}
+    judged = replace(judged, metrics={**judged.metrics, **found})
+    worse, undecided = (
+        "; ".join(
+            sentence(case, name, one, units.get(name, ""))
+            for name, one in found.items()
+            if one.verdict is verdict
+        )
+        for verdict in (Verdict.REGRESSED, Verdict.INCONCLUSIVE)
+    )
+    if worse and judged.verdict is Verdict.REGRESSED:
+        judged = replace(judged, reason=f"{judged.reason}; {worse}")
+    elif worse:
+        reason = f"{worse}; throughput: {judged.reason}"
+        judged = replace(judged, verdict=Verdict.REGRESSED, reason=reason)
+    elif undecided and judged.verdict in GOOD:
+        reason = f"{undecided}; throughput: {judged.reason}"
+        judged = replace(judged, verdict=Verdict.INCONCLUSIVE, reason=reason)
+    elif undecided:
+        judged = replace(judged, reason=f"{judged.reason}; {undecided}")
+    if is_refused:
+        return judged
+    return replace(judged, reason=judged.reason + _missing(case, measurement, found))
+
+
+def _missing(case: Case, measurement: Measurement, found: Mapping[str, Comparison]) -> str:
+    """Return which gated metrics were not compared, and why."""
+    words = ""
+    for gate in case.metrics:
+        if gate.name in found:
+            continue
+        why = "no stored session has it: store one with --update-baselines"
+        if not figures(gate, measurement):
+            why = f"this run has none: it needs {METRICS[gate.name].needs}"
+        words += f"; {words_of(gate.name)} is not judged, as {why}"
+    return words

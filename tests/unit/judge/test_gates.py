@@ -1,0 +1,146 @@
+"""Metrics that a marker gates: certain growth fails, counts fail from one run, alpha is shared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.metric import Figure, StoredFigures, gates_of
+from pytest_dlperf.core.verdict import Rule, Verdict
+from pytest_dlperf.judge import judge
+from pytest_dlperf.judge.interleaved import judge_interleaved
+from pytest_dlperf.judge.stats import family
+from tests.helpers.judge_builders import around, baseline, case, measurement, session
+
+RULE = Rule(family=24)
+
+
+def measured(name: str, values: list[float], unit: str = "s", **fields: str) -> Measurement:
+    found = measurement(around(100, runs=len(values)), **fields)
+    runs = (
+        replace(run, metrics={name: Figure(value=value, unit=unit)})
+        for run, value in zip(found.runs, values, strict=True)
+    )
+    return replace(found, runs=tuple(runs))
+
+
+def stored(name: str, values: list[float], unit: str = "s") -> Baseline:
+    figures = StoredFigures(runs=tuple(values), unit=unit)
+    levels = (99.5, 99.8, 100, 100.2, 100.5)
+    return baseline(*(replace(session(around(v)), metrics={name: figures}) for v in levels))
+
+
+def test_a_compile_that_takes_20_per_cent_longer_fails_with_the_throughput_certified() -> None:
+    subject = case("1n8g", metrics=gates_of({"compile_seconds": "10%"}))
+    now = measured("compile_seconds", around(12))
+    judged = judge(subject, now, stored("compile_seconds", around(10)), RULE)
+    assert judged.verdict is Verdict.REGRESSED
+    assert judged.throughput.verdict is Verdict.PASSED
+    assert judged.reason.startswith("compile time changed by +20.0 % (10 s to 12 s;")
+    same = measured("compile_seconds", around(10))
+    assert judge(subject, same, stored("compile_seconds", around(10)), RULE).verdict is (
+        Verdict.PASSED
+    )
+
+
+@pytest.mark.parametrize("problem", ["", "drift"])
+@pytest.mark.parametrize(("now", "verdict"), [(3, Verdict.PASSED), (4, Verdict.REGRESSED)])
+def test_one_more_graph_break_fails_from_one_run(now: int, verdict: Verdict, problem: str) -> None:
+    subject = case("1n8g", metrics=gates_of(["graph_breaks"]))
+    found = measured("graph_breaks", [now], unit="", problem=problem)
+    judged = judge(subject, found, stored("graph_breaks", [3, 2, 3, 3, 3], unit=""), RULE)
+    if verdict is Verdict.REGRESSED:
+        assert judged.verdict is verdict
+        assert judged.reason.startswith("graph breaks: 3 to 4, and any change for the worse")
+    else:
+        assert judged.verdict is not Verdict.REGRESSED
+        assert problem or judged.metrics["graph_breaks"].verdict is verdict
+
+
+def test_a_metric_that_is_open_leaves_a_case_open() -> None:
+    subject = case("1n8g", metrics=gates_of({"step_p95": "1%"}))
+    judged = judge(subject, measured("step_p95", around(1)), stored("step_p95", around(1)), RULE)
+    assert judged.verdict is Verdict.INCONCLUSIVE
+    assert "neither certainly within its tolerance of 1.0 %" in judged.reason
+
+
+def test_a_metric_that_only_this_session_has_is_said_not_to_be_judged() -> None:
+    subject = case("1n8g", metrics=gates_of(["compile_seconds"]))
+    judged = judge(subject, measured("compile_seconds", [1.0] * 5), stored("other", [1.0]), RULE)
+    assert "compile time is not judged, as no stored session has it" in judged.reason
+    assert "compile_seconds" not in judged.metrics
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "values", "says"),
+    [
+        ("other", "s", [1.0], "metric load is gated, and not every run has it"),
+        ("load", "ms", [1.0], "more than one meaning"),
+        ("load", "s", [0.0], "has a value of 0"),
+    ],
+)
+def test_a_metric_that_cannot_be_compared_is_an_error(
+    name: str, unit: str, values: list[float], says: str
+) -> None:
+    subject = case("1n8g", metrics=gates_of(["load"]))
+    with pytest.raises(CaseError, match=says):
+        judge(subject, measured(name, values, unit), stored("load", [1.0]), RULE)
+
+
+def test_pairs_are_gated_on_the_same_metrics() -> None:
+    subject = case("1n8g", metrics=gates_of({"graph_breaks": None}))
+    now, before = (measured("graph_breaks", [n] * 5, unit="") for n in (1, 0))
+    assert judge_interleaved(subject, now, before, RULE).verdict is Verdict.REGRESSED
+    assert judge_interleaved(subject, before, now, RULE).verdict is not Verdict.REGRESSED
+
+
+def test_the_parts_of_a_case_spend_its_error_rate_at_most() -> None:
+    for asked in (0, 4):
+        parts = [family.of_other(RULE, asked).alarm_share] * (3 + asked)
+        assert family.of_throughput(RULE).alarm_share + sum(parts) == pytest.approx(1)
+
+
+def test_suites_of_unchanged_cases_with_four_metrics_alarm_as_rarely() -> None:
+    """24 cases with four metrics each, at alpha 5 %: of 100 suites at most 11 may alarm.
+
+    That is the 99.5 % point of a binomial count at 5 %. Noise: 3 % a session, 3 % a run.
+    """
+    names = ("compile_seconds", "time_to_first_step", "step_p95", "load")
+    subject = case("1n8g", metrics=gates_of(dict.fromkeys(names, "20%")))
+    rng = np.random.default_rng(5)
+
+    def runs() -> list[float]:
+        return [float(v) for v in np.exp(rng.normal(0, 0.03) + rng.normal(0, 0.03, 5))]
+
+    alarmed = 0
+    for _ in range(100):
+        found = set()
+        for _ in range(24):
+            before = baseline(
+                *(
+                    replace(
+                        session(around(100)),
+                        metrics={n: StoredFigures(runs=tuple(runs()), unit="s") for n in names},
+                    )
+                    for _ in range(5)
+                )
+            )
+            now = measurement(around(100))
+            values = {name: runs() for name in names}
+            figures = (
+                {name: Figure(value=values[name][i], unit="s") for name in names} for i in range(5)
+            )
+            now = replace(
+                now,
+                runs=tuple(
+                    replace(run, metrics=one) for run, one in zip(now.runs, figures, strict=True)
+                ),
+            )
+            found.add(judge(subject, now, before, RULE).verdict)
+        alarmed += Verdict.REGRESSED in found
+    assert alarmed <= 11

@@ -1,0 +1,55 @@
+"""Metrics of a run: the worst rank counts, and what ranks may not disagree about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_dlperf.core.codec import decode, encode
+from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.metric import Figure, gates_of
+from pytest_dlperf.core.run import RunSummary
+from pytest_dlperf.measure.summary import summarise
+from tests.helpers.record_files import case, rank_records, write
+
+
+def of_rank(rank: int, name: str, value: float, **meaning: str) -> list[dict[str, Any]]:
+    one = {"value": value, "calls": 1, "unit": "", "better": "lower", **meaning}
+    record = {"rank": rank, "record": "metrics", "values": {name: one}}
+    return [*rank_records(rank), record]
+
+
+@pytest.mark.parametrize(("better", "worst"), [("lower", 3.0), ("higher", 1.0)])
+def test_the_worst_rank_counts(tmp_path: Path, better: str, worst: float) -> None:
+    ranks = [of_rank(rank, "load", 1.0 + 2 * rank, better=better) for rank in range(2)]
+    found, _ = summarise(case(), write(tmp_path, ranks))
+    assert found.metrics["load"] == Figure(value=worst, better="lower" if worst == 3 else "higher")
+    assert decode(RunSummary, encode(found)).metrics == found.metrics
+
+
+def test_ranks_may_not_disagree_about_the_unit(tmp_path: Path) -> None:
+    ranks = [of_rank(0, "load", 1.0), of_rank(1, "load", 1.0, unit="s")]
+    with pytest.raises(CaseError, match="on rank 0, and unit 's', better 'lower' on rank 1"):
+        summarise(case(), write(tmp_path, ranks))
+
+
+def test_a_built_in_name_is_refused(tmp_path: Path) -> None:
+    ranks = [of_rank(rank, "peak_memory", 1.0) for rank in range(2)]
+    with pytest.raises(CaseError, match="metric peak_memory is a built-in name"):
+        summarise(case(), write(tmp_path, ranks))
+
+
+def test_built_in_metrics_are_those_that_the_case_gates(tmp_path: Path) -> None:
+    run = write(tmp_path, [rank_records(rank) for rank in range(2)])
+    assert summarise(case(), run)[0].metrics == {}
+    asked = case(metrics={"step_p95": "5%", "time_to_first_step": None, "graph_breaks": "count"})
+    found = summarise(asked, run)[0].metrics
+    assert found == {
+        "step_p95": Figure(value=0.1, unit="s"),
+        "time_to_first_step": Figure(value=2.5, unit="s"),
+    }
+    assert asked.metrics == gates_of(
+        {"step_p95": 0.05, "time_to_first_step": None, "graph_breaks": "count"}
+    )
