@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import BudgetSpentError, CaseError, DlperfError, NotRunError
+from pytest_dlperf.core.explanation import Explanation
 from pytest_dlperf.core.measurement import SPEEDUP_UNKNOWN, Measurement
 from pytest_dlperf.core.outcome import Against, Outcome
 from pytest_dlperf.core.place import NodePart
@@ -59,6 +60,7 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
         judgement=judgement,
         measurement=measured.measurement,
         against=measured.against,
+        explanation=measured.explanation,
         environment=bench.hosts.environment(case, measured.facts),
         baseline_sessions=mode.baseline.sessions if mode.baseline else (),
         published=published,
@@ -106,6 +108,8 @@ class Measured:
     facts: RunFacts = field(default_factory=RunFacts)
     #: The other arm, with what it measured; None without an A/B.
     against: Against | None = None
+    #: Why it got slower; None where nothing was profiled.
+    explanation: Explanation | None = None
     #: Whether this node ran its part of a case that another node judges.
     share_done: bool = False
 
@@ -172,6 +176,7 @@ class ByPairs(Mode):
             judgement=pairs.judgement,
             facts=pairs.facts,
             against=pairs.against,
+            explanation=pairs.explanation,
         )
 
 

@@ -224,6 +224,7 @@ class PerfSession:
             inject=settings.inject,
             budget=budget,
             pairs=settings.pairs,
+            explain=settings.explain,
             data=settings.data,
             frameworks_asked=settings.frameworks or (),
             runs_nothing=settings.runs_nothing,
