@@ -169,5 +169,10 @@ def _why_none(run: Run, limit_s: float, failures: Sequence[Mapping[str, object] 
     if run.timed_out:
         return f"it was ended after {limit_s:.0f} s; see {run.log}"
     messages = [str(failure["message"]) for failure in failures if failure]
-    cause = messages[0].partition("\n")[0] if messages else run.end or f"exit {run.exit_code}"
+    if messages:
+        cause = messages[0].partition("\n")[0]
+    elif run.exit_code == 0:
+        cause = "not every rank wrote one"
+    else:
+        cause = f"exit code {run.exit_code}" if run.exit_code is not None else run.end
     return f"{cause}; see {run.log}"

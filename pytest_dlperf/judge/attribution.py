@@ -34,6 +34,7 @@ _OPERATORS: Final = 20
 _CLAUSES: Final = 3
 #: The part in which the others wait for a rank; named as ``worker/step_parts.py`` does.
 _COMMUNICATION: Final = "exposed communication"
+_COMPUTE: Final = "compute"
 _NEITHER: Final = (0.0, 0.0)
 
 
@@ -54,13 +55,14 @@ def attribute(
             rank=rank,
             after_ms=whole_after,
             parts=tuple(_only_now(after, part) for part in parts),
-            operators=_operators([], now, rank, _Limits(0, 0)),
+            operators=_operators([], now, rank, _Limits(0, 0, 0)),
             sentence=_now_words(after, parts, whole_after),
         )
     whole_before = _mean_of(earlier, lambda one: sum(one.values()))
     difference = whole_after - whole_before
-    limits = _Limits(whole_before, difference)
     steps = [[sum(one.values()) for one in profiles] for profiles in (earlier, after)]
+    work = [[one.get(_COMPUTE, 0.0) for one in profiles] for profiles in (earlier, after)]
+    limits = _Limits(whole_before, difference, max(map(_relative_spread, (*steps, *work))))
     spread = max(max(values) - min(values) for values in steps) / whole_before
     agrees = _agrees(difference / whole_before, spread, judged)
     whole = difference if agrees else None
@@ -114,18 +116,31 @@ def _mean_of(
 
 
 class _Limits:
-    """Says which differences are beyond the spread of equal profiles."""
+    """Says which differences are beyond the spread of equal profiles.
 
-    def __init__(self, step_ms: float, difference_ms: float) -> None:
+    ``relative_spread`` is that of the step or of its computation, whichever is larger, as a share:
+    two profiles say little of how much one row varies, and no row is steadier than the machine.
+    """
+
+    def __init__(self, step_ms: float, difference_ms: float, relative_spread: float) -> None:
+        self._relative_spread = relative_spread
         self._least_ms = max(_OF_STEP * step_ms, _OF_DIFFERENCE * abs(difference_ms))
 
     def is_beyond(self, before: Sequence[float], now: Sequence[float]) -> bool:
         """Return whether means differ by more than equal profiles do; never for one of an arm."""
         if min(len(before), len(now)) < 2:
             return False
+        means = statistics.fmean(before), statistics.fmean(now)
         spread = max(max(values) - min(values) for values in (before, now))
-        difference = abs(statistics.fmean(now) - statistics.fmean(before))
+        spread = max(spread, self._relative_spread * statistics.fmean(means))
+        difference = abs(means[1] - means[0])
         return difference > max(self._least_ms, _SPREADS * spread)
+
+
+def _relative_spread(values: Sequence[float]) -> float:
+    """Return how much ``values`` differ, as a share of their mean; 0 for none."""
+    mean = statistics.fmean(values)
+    return (max(values) - min(values)) / mean if mean > 0 else 0.0
 
 
 def _change(

@@ -192,7 +192,7 @@ def operators_of(
             row = _add(rows, (path, shown, part), event.device_us if on_gpu else own_us)
             if not on_gpu and stack and (caller := _caller(stack)) is not None:
                 caller[1] -= own_us
-            if event.sequence >= 0 and _OF_BACKWARD not in path:
+            if event.sequence >= 0 and _OF_BACKWARD.strip() not in path:
                 path_of_sequence[event.sequence] = path
         stack.append(_Open(end_us=event.end_us, path=path, row=row))
     found = [
@@ -211,13 +211,13 @@ _OF_BACKWARD: Final = " (backward)"
 def _path(event: TraceEvent, outer: str, path_of_sequence: dict[int, str]) -> str:
     """Return the path of what ``event`` calls, and of itself where it is an operator."""
     if event.name.startswith(MODULE):
-        return event.name[len(MODULE) :] + (_OF_BACKWARD if _OF_BACKWARD in outer else "")
+        return event.name[len(MODULE) :] + (_OF_BACKWARD if _OF_BACKWARD.strip() in outer else "")
     if event.name.startswith(_OPTIMIZER):
         return "optimizer"
     if event.name.startswith(_DATA):
         return "data"
     if event.name.startswith(_BACKWARD):
-        return path_of_sequence.get(event.sequence, "") + _OF_BACKWARD
+        return (path_of_sequence.get(event.sequence, "") + _OF_BACKWARD).strip()
     return outer
 
 

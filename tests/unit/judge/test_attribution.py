@@ -82,6 +82,14 @@ def test_a_case_that_became_faster_agrees_with_shorter_steps():
     assert again.agrees is False
 
 
+def test_no_row_is_steadier_than_the_machine():
+    # The two profiles of an arm have the operator alike by chance; their steps differ by a third
+    before = [one_rank({"compute": 60}, mm=(1, 18)), one_rank({"compute": 84}, mm=(1, 18))]
+    now = [one_rank({"compute": 85}, mm=(1, 26)), one_rank({"compute": 86}, mm=(1, 26))]
+    found = attribute(before, now, Comparison(change=-0.15, interval=(-0.2, -0.1)))
+    assert found.operators == ()
+
+
 def test_one_profile_of_an_arm_names_nothing():
     found = attribute([one_rank({"compute": 70})], [one_rank({"compute": 100})], SLOWER)
     assert found.agrees
