@@ -22,7 +22,7 @@ from pytest_dlperf.core.run import Problem, RunSummary
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.flow.ab_imports import TwoTrees
-from pytest_dlperf.flow.explain import REGRESSED, Judged, explain_pair, explained, is_wanted
+from pytest_dlperf.flow.explain import REGRESSED, Judged, explain, explained, is_wanted
 from pytest_dlperf.flow.lock_step import ArmFailedError, cannot_take_turns, launch_in_turns
 from pytest_dlperf.flow.runner import Runner, RunWithFacts, stays_disturbed
 from pytest_dlperf.judge.interleaved import judge_interleaved
@@ -90,7 +90,7 @@ def compare_arms(case: Case, bench: Bench, *, workload_folder: str, misfit: str 
         judged = Judged(measurement=compared.measurement, judgement=compared.judgement)
         if compared.against.unaffected or not is_wanted(bench.policy, judged, default=REGRESSED):
             return compared
-        found = explain_pair(case, runners, (BEFORE, NOW, NOW, BEFORE), judged)
+        found = explain(case, runners, (BEFORE, NOW, NOW, BEFORE), judged)
         judgement = explained(compared.judgement, found)
         return replace(compared, judgement=judgement, explanation=found)
 

@@ -58,14 +58,14 @@ def is_wanted(policy: Policy, judged: Judged, *, default: str) -> bool:
     return when == ALWAYS or (when == REGRESSED and is_slower)
 
 
-def explain_pair(
+def explain(
     case: Case, runners: Mapping[str, Runner], order: Sequence[str], judged: Judged
 ) -> Explanation:
-    """Profile both arms of ``case``, each side of ``order`` in turn, and return what changed.
+    """Profile the sides of ``order`` in turn, and return what changed between them.
 
-    ``order`` begins with the side of before: before, now, now, before.
+    The second of ``order`` is the side of now: before, now, now, before; or now alone, twice.
     """
-    before, now = order[0], order[1]
+    now = order[1]
     found: dict[str, list[Profile]] = {side: [] for side in runners}
     runner = runners[now]
     if why := _cannot(case, runner, judged, launches=len(order)):
@@ -86,10 +86,11 @@ def explain_pair(
         note = note or launched.note
         if launched.trace:
             traces.setdefault(side, launched.trace)
-    if not found[now] or not found[before]:
-        return Explanation(note=f"the cause is not known: {note}" if note else "")
+    if not all(found.values()):
+        return Explanation(note=f"the cause is not known: {note}")
+    before = [profile for side in found if side != now for profile in found[side]]
     try:
-        explanation = attribute(found[before], found[now], judged.judgement.throughput)
+        explanation = attribute(before, found[now], judged.judgement.throughput)
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         # Records of a worker of another version, in another interpreter's tree
         return Explanation(note=f"the profiles cannot be read: {type(error).__name__}: {error}")

@@ -22,6 +22,7 @@ from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.flow.ab import compare_arms, unmeasured
+from pytest_dlperf.flow.explain import NEVER, Judged, explain, explained, is_wanted
 from pytest_dlperf.flow.offline.from_logs import LogFolder, judge_by_logs
 from pytest_dlperf.flow.runner import Runner, RunWithFacts, stays_disturbed
 from pytest_dlperf.judge.estimates import judge
@@ -202,6 +203,15 @@ class ByStoredSessions(Mode):
                     self.known = Measured(
                         measurement=measurement, judgement=judgement, facts=facts
                     )
+                    judged = Judged(measurement=measurement, judgement=judgement)
+                    if part is None and is_wanted(bench.policy, judged, default=NEVER):
+                        # Nothing of before can be launched, so that only now is profiled
+                        found = explain(case, {"now": runner}, ("now", "now"), judged)
+                        self.known = replace(
+                            self.known,
+                            judgement=explained(judgement, found),
+                            explanation=found,
+                        )
                 else:
                     runner.run_node_part(case, part)
                     judgement = _left_to_node_0(case, part)

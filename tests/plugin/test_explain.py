@@ -76,3 +76,21 @@ def test_an_injected_slowdown_is_not_profiled(suite: Suite):
     _, outcomes = suite.outcomes(*AGAINST, "--dlperf-inject=50%")
     assert "--dlperf-inject" in outcomes[ID]["explanation"]["note"]
     assert launches(suite) == []
+
+
+def test_against_stored_baselines_only_now_is_profiled_and_only_if_asked(suite: Suite):
+    suite.env(FAKE_STEP_S="0.01", FAKE_PROFILE="0.8")
+    arguments = ("--cpus=2", "--dlperf-runs=3", "-k", "1n2c")
+    suite.run(*arguments, "--update-baselines")
+    suite.env(FAKE_STEP_S="0.02")
+    _, outcomes = suite.outcomes(*arguments)
+    assert (outcomes[ID]["judgement"]["verdict"], outcomes[ID]["explanation"]) == (
+        "regressed",
+        None,
+    )
+    _, outcomes = suite.outcomes(*arguments, "--dlperf-explain=regressed")
+    found = outcomes[ID]["explanation"]
+    assert outcomes[ID]["judgement"]["verdict"] == "regressed"
+    assert (found["before_ms"], found["agrees"]) == (None, None)
+    assert "no profile of before is there to compare with" in outcomes[ID]["judgement"]["reason"]
+    assert launches(suite) == ["explain1", "explain2"]
