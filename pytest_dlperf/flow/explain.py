@@ -17,13 +17,15 @@ from pytest_dlperf.core.explanation import Explanation
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.run import Run
 from pytest_dlperf.core.verdict import Judgement, Verdict
+from pytest_dlperf.core.wire_records import ProfileRecord
 from pytest_dlperf.flow.runner import Runner
-from pytest_dlperf.judge.attribution import Profile, attribute
+from pytest_dlperf.judge.attribution import Profile, attribute, critical_rank, kept_record
 from pytest_dlperf.launch.plan import make_plan
 from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.launch.remote.package_copy import copy_package
 from pytest_dlperf.measure.exhausted import file_words
 from pytest_dlperf.measure.records import read_records
+from pytest_dlperf.store.baseline import profile_file
 
 if TYPE_CHECKING:
     from pytest_dlperf.flow.bench import Policy
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 REGRESSED: Final = "regressed"
 ALWAYS: Final = "always"
 NEVER: Final = "never"
+#: File in the folder of a case with what may be stored beside its baseline.
+PROFILE: Final = "profile.json"
+_NOW: Final = "now"
 #: Frameworks whose steps can be profiled.
 _PROFILED: Final = frozenset({"torch"})
 #: A launch may take this many times the longest judged one, and this many seconds more.
@@ -59,11 +64,17 @@ def is_wanted(policy: Policy, judged: Judged, *, default: str) -> bool:
 
 
 def explain(
-    case: Case, runners: Mapping[str, Runner], order: Sequence[str], judged: Judged
+    case: Case,
+    runners: Mapping[str, Runner],
+    order: Sequence[str],
+    judged: Judged,
+    *,
+    stored: Sequence[ProfileRecord] = (),
 ) -> Explanation:
     """Profile the sides of ``order`` in turn, and return what changed between them.
 
-    The second of ``order`` is the side of now: before, now, now, before; or now alone, twice.
+    The second of ``order`` is the side of now: before, now, now, before; or now alone, twice, with
+    ``stored`` profiles of the critical rank of before.
     """
     now = order[1]
     found: dict[str, list[Profile]] = {side: [] for side in runners}
@@ -90,11 +101,29 @@ def explain(
         return Explanation(note=f"the cause is not known: {note}")
     before = [profile for side in found if side != now for profile in found[side]]
     try:
+        rank = critical_rank(found[now])
+        before += [{rank: record} for record in stored]
         explanation = attribute(before, found[now], judged.judgement.throughput)
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         # Records of a worker of another version, in another interpreter's tree
         return Explanation(note=f"the profiles cannot be read: {type(error).__name__}: {error}")
+    if len(found) == 1:
+        kept = [kept_record(profile[rank]) for profile in found[now]]
+        try:
+            (runner.bench.folder / case.id / PROFILE).write_bytes(profile_file.to_bytes(kept))
+        except OSError as error:
+            note = f"the profile cannot be stored: {file_words(error, runner.bench.folder)}"
     return replace(explanation, note=note, traces=tuple(traces.values()))
+
+
+def explain_stored(
+    case: Case, runner: Runner, judged: Judged, profiles: Sequence[ProfileRecord]
+) -> Explanation:
+    """Profile now alone, and compare with stored ``profiles`` of before, if there are any.
+
+    What was profiled is left in the folder of the case, to be stored with its baseline.
+    """
+    return explain(case, {_NOW: runner}, (_NOW, _NOW), judged, stored=profiles)
 
 
 def explained(judgement: Judgement, explanation: Explanation) -> Judgement:

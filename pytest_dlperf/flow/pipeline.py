@@ -22,7 +22,13 @@ from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.flow.ab import compare_arms, unmeasured
-from pytest_dlperf.flow.explain import NEVER, Judged, explain, explained, is_wanted
+from pytest_dlperf.flow.explain import (
+    REGRESSED,
+    Judged,
+    explain_stored,
+    explained,
+    is_wanted,
+)
 from pytest_dlperf.flow.offline.from_logs import LogFolder, judge_by_logs
 from pytest_dlperf.flow.runner import Runner, RunWithFacts, stays_disturbed
 from pytest_dlperf.judge.estimates import judge
@@ -203,20 +209,29 @@ class ByStoredSessions(Mode):
                     self.known = Measured(
                         measurement=measurement, judgement=judgement, facts=facts
                     )
-                    judged = Judged(measurement=measurement, judgement=judgement)
-                    if part is None and is_wanted(bench.policy, judged, default=NEVER):
-                        # Nothing of before can be launched, so that only now is profiled
-                        found = explain(case, {"now": runner}, ("now", "now"), judged)
-                        self.known = replace(
-                            self.known,
-                            judgement=explained(judgement, found),
-                            explanation=found,
-                        )
+                    if part is None:
+                        self.known = self._explained(case, runner, self.known)
                 else:
                     runner.run_node_part(case, part)
                     judgement = _left_to_node_0(case, part)
                     self.known = Measured(measurement=None, judgement=judgement, share_done=True)
         return self.known
+
+    def _explained(self, case: Case, runner: Runner, known: Measured) -> Measured:
+        """Return ``known`` with its cause, by a stored profile of before, where that is wanted."""
+        bench, measurement, judgement = self._bench, known.measurement, known.judgement
+        assert measurement is not None
+        judged = Judged(measurement=measurement, judgement=judgement)
+        if not is_wanted(bench.policy, judged, default=REGRESSED):
+            return known
+        try:
+            profiles = bench.stored.profiles(case, bench.hosts.machine_class(case))
+            if not profiles and bench.policy.explain is None:
+                return known
+            found = explain_stored(case, runner, judged, profiles)
+        except DlperfError as error:
+            found = Explanation(note=str(error))
+        return replace(known, judgement=explained(judgement, found), explanation=found)
 
 
 def _left_to_node_0(case: Case, part: NodePart) -> Judgement:

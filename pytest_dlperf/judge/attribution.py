@@ -32,6 +32,8 @@ _TRIMMED: Final = 5
 #: Operators that are shown, and parts in the sentence.
 _OPERATORS: Final = 20
 _CLAUSES: Final = 3
+#: Operators of a stored profile.
+_STORED_OPERATORS: Final = 60
 #: The part in which the others wait for a rank; named as ``worker/step_parts.py`` does.
 _COMMUNICATION: Final = "exposed communication"
 _COMPUTE: Final = "compute"
@@ -76,7 +78,9 @@ def attribute(
         agrees=agrees,
         parts=tuple(changes),
         operators=operators,
-        sentence=_words(changes, operators, difference, agrees=agrees),
+        sentence=_words(changes, operators, difference)
+        if agrees
+        else _contradiction(operators, difference, spread * whole_before),
     )
 
 
@@ -101,6 +105,13 @@ def _parts(profile: Profile, rank: int) -> dict[str, float]:
         for part, seconds in window["parts"].items():
             found[part] = found.get(part, 0.0) + seconds * 1000 / steps
     return found
+
+
+def kept_record(record: ProfileRecord) -> ProfileRecord:
+    """Return what is stored of a profile: its windows, and the operators with the most time."""
+    return ProfileRecord(
+        windows=record["windows"], operators=record["operators"][:_STORED_OPERATORS]
+    )
 
 
 def kept_windows(windows: Sequence[ProfiledWindow]) -> list[ProfiledWindow]:
@@ -253,18 +264,26 @@ def _order(change: OperatorChange) -> tuple[bool, bool, float]:
     return not is_new, not change.named, -ms
 
 
-def _words(
-    parts: Sequence[PartChange],
-    operators: Sequence[OperatorChange],
-    difference_ms: float,
-    *,
-    agrees: bool,
+def _contradiction(
+    operators: Sequence[OperatorChange], difference_ms: float, spread_ms: float
 ) -> str:
-    if not agrees:
-        return (
-            f"the profile does not show it: its steps take {_ms(abs(difference_ms))} ms "
-            f"{'more' if difference_ms > 0 else 'less'}"
-        )
+    """Return that the profiles do not show the judged change, and what is certain all the same."""
+    added = [one for one in operators if one.named and (one.is_added or one.is_removed)]
+    certain = "".join(
+        f"; {one.operator} was {'added' if one.is_added else 'removed'} "
+        f"({_ms(max(one.before_ms or 0, one.after_ms))} ms)"
+        for one in added[:_CLAUSES]
+    )
+    return (
+        f"the profile does not show it: its steps take {_ms(abs(difference_ms))} ms "
+        f"{'more' if difference_ms > 0 else 'less'}, and equal profiles differ by "
+        f"{_ms(spread_ms)} ms{certain}"
+    )
+
+
+def _words(
+    parts: Sequence[PartChange], operators: Sequence[OperatorChange], difference_ms: float
+) -> str:
     named = [part for part in parts if part.named and part.difference_ms]
     way = "more" if difference_ms > 0 else "less"
     if not named:

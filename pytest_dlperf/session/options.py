@@ -209,9 +209,9 @@ OPTIONS: Final = (
     Option(
         "explain",
         "regressed|always|never",
-        "profile the steps of both sides in four further launches, to say what became slower: "
-        "after a regression, always, or never (with --dlperf-against after a regression, else "
-        "never)",
+        "profile steps in further launches, to say what became slower: after a regression, "
+        "always, or never (after a regression where before is known: with --dlperf-against, or "
+        "by a stored profile)",
         parse="choice",
         excludes={
             "from-logs": "--dlperf-from-logs judges logs, and a profile needs launches",

@@ -94,3 +94,25 @@ def test_against_stored_baselines_only_now_is_profiled_and_only_if_asked(suite: 
     assert (found["before_ms"], found["agrees"]) == (None, None)
     assert "no profile of before is there to compare with" in outcomes[ID]["judgement"]["reason"]
     assert launches(suite) == ["explain1", "explain2"]
+
+
+def test_a_profile_stored_with_the_baseline_explains_a_later_regression(suite: Suite):
+    suite.env(FAKE_STEP_S="0.01", FAKE_PROFILE="0.8")
+    arguments = ("--cpus=2", "--dlperf-runs=3", "-k", "1n2c")
+    suite.run(*arguments, "--update-baselines", "--dlperf-explain=always")
+    (file,) = suite.path.glob(f"baselines/*/net/{ID}.profile.json")
+    suite.env(FAKE_STEP_S="0.02", FAKE_PROFILE="0.4")
+    _, outcomes = suite.outcomes(*arguments)
+    found = outcomes[ID]["explanation"]
+    assert outcomes[ID]["judgement"]["verdict"] == "regressed"
+    assert found["agrees"] is True
+    assert found["parts"][0]["part"] == "Python and launches"
+    assert found["parts"][0]["named"] is True
+
+    file.write_text("{}")
+    _, outcomes = suite.outcomes(*arguments)
+    assert outcomes[ID]["judgement"]["verdict"] == "regressed"
+    assert f"{ID}.profile.json: not a profile" in outcomes[ID]["explanation"]["note"]
+
+    suite.run(*arguments, "--update-baselines", "--dlperf-reason=meant", "--dlperf-explain=never")
+    assert not file.exists(), "it is of the level before"

@@ -72,6 +72,18 @@ def test_a_profile_that_contradicts_the_verdict_is_no_story(after: float):
     assert {part.share for part in found.parts} == {None}
 
 
+def test_an_added_operator_is_said_although_the_steps_contradict():
+    # Communication was shorter by chance, by more than the operator takes
+    parts = {"compute": 20.0, "exposed communication": 90.0}
+    before = [one_rank(parts), one_rank({**parts, "exposed communication": 60.0})]
+    now = [one_rank({"compute": 45.0, "exposed communication": 40.0}, mm=(1, 25))] * 2
+    found = attribute(before, now, SLOWER)
+    assert found.sentence == (
+        "the profile does not show it: its steps take 10 ms less, and equal profiles differ by "
+        "30 ms; aten::mm was added (25 ms)"
+    )
+
+
 def test_a_case_that_became_faster_agrees_with_shorter_steps():
     before = [one_rank({"compute": 100}), one_rank({"compute": 100})]
     now = [one_rank({"compute": 80}), one_rank({"compute": 80})]
