@@ -16,6 +16,7 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.codec import DecodeError, decode, encode
 from pytest_dlperf.core.environment import Environment
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.explanation import Explanation
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.verdict import Judgement
 
@@ -57,6 +58,8 @@ class Outcome:
     #: The other arm of an interleaved A/B; None where stored sessions were judged against.
     against: Against | None = None
     environment: Environment | None = None
+    #: Why it got slower, by profiles; None where none were taken.
+    explanation: Explanation | None = None
     #: The baseline's sessions at the time, so that a report needs no baseline file.
     baseline_sessions: tuple[Session, ...] = ()
     #: The published number of the same case, and its source, where there is one.

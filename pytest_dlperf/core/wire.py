@@ -98,6 +98,8 @@ class RankArguments:
     inject: float = 0.0
     #: Whether the measured window is run in turns with the other arm of a pair.
     turns: bool = False
+    #: Whether the rank profiles steps after the measured window, to explain a change of speed.
+    profile: bool = False
 
     def flags(self) -> tuple[str, ...]:
         """Return the arguments as words of a command; those at their default are left out."""

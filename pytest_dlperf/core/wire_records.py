@@ -267,6 +267,40 @@ class AllReduceRecord(TypedDict):
     time: float
 
 
+class ProfiledWindow(TypedDict):
+    """Some profiled steps of a rank, and the disjoint parts that they consist of."""
+
+    steps: int
+    #: Of all its steps; the parts add up to it.
+    seconds: float
+    #: By the names in ``worker/step_parts.py``.
+    parts: dict[str, float]
+
+
+class ProfiledOperator(TypedDict):
+    """An operator at one place of the model: its calls, and its own seconds, a step."""
+
+    path: str
+    name: str
+    part: str
+    calls: float
+    seconds: float
+
+
+class ProfileRecord(TypedDict, total=False):
+    """What a profile of a few steps after the window showed; or a problem."""
+
+    #: Why there is none; then nothing else is in the record.
+    problem: str
+    windows: list[ProfiledWindow]
+    #: Those with the most time first.
+    operators: list[ProfiledOperator]
+    #: Name of the file with the trace, in the folder of the run; not written for all ranks.
+    trace: str
+    #: Why there is no trace, or there are fewer steps.
+    note: str
+
+
 class LibrariesRecord(TypedDict):
     """The libraries that train, or hold numbers, which a user's program had imported."""
 
@@ -323,6 +357,7 @@ class RecordsByKind(TypedDict, total=False):
     checksum: ChecksumRecord
     collectives: CollectivesRecord
     all_reduce: AllReduceRecord
+    profile: ProfileRecord
     libraries: LibrariesRecord
     imports: ImportsRecord
     failure: FailureRecord
@@ -338,8 +373,8 @@ class WrittenRecords(RecordsByKind, total=False):
 #: The kinds of ``RecordsByKind``.
 RecordKind = Literal[
     "start", "framework", "built", "first_step", "window", "turns", "compile", "loss", "metrics",
-    "model", "memory", "arithmetic", "data", "checksum", "collectives", "all_reduce", "libraries",
-    "imports", "failure", "end",
+    "model", "memory", "arithmetic", "data", "checksum", "collectives", "all_reduce", "profile",
+    "libraries", "imports", "failure", "end",
 ]  # fmt: skip
 
 

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Final
 from pytest_dlperf.core.arm import ReadyArm, Reported
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import BudgetSpentError, CaseError, DlperfError
+from pytest_dlperf.core.explanation import Explanation
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.outcome import Against
 from pytest_dlperf.core.run import Problem, RunSummary
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.flow.ab_imports import TwoTrees
+from pytest_dlperf.flow.explain import REGRESSED, Judged, explain, explained, is_wanted
 from pytest_dlperf.flow.lock_step import (
     ArmFailedError,
     DoNotFitError,
@@ -58,6 +60,7 @@ class Compared:
     #: What the ranks of the first run reported.
     facts: RunFacts
     against: Against
+    explanation: Explanation | None = None
 
 
 def compare_arms(case: Case, bench: Bench, *, workload_folder: str, misfit: str = "") -> Compared:
@@ -88,7 +91,13 @@ def compare_arms(case: Case, bench: Bench, *, workload_folder: str, misfit: str 
         }
         with _naming_arm(case, arms[BEFORE]):
             runners[BEFORE].bench.check(case)
-        return _Pairs(case, arms, runners, trees).compare()
+        compared = _Pairs(case, arms, runners, trees).compare()
+        judged = Judged(measurement=compared.measurement, judgement=compared.judgement)
+        if compared.against.unaffected or not is_wanted(bench.policy, judged, default=REGRESSED):
+            return compared
+        found = explain(case, runners, (BEFORE, NOW, NOW, BEFORE), judged)
+        judgement = explained(compared.judgement, found)
+        return replace(compared, judgement=judgement, explanation=found)
 
 
 class _Pairs:

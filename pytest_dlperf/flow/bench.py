@@ -126,6 +126,8 @@ class Policy:
     budget: Budget | None = None
     #: How pairs are measured: ``lock-step``, ``alternating``; empty for lock-step where it fits.
     pairs: str = ""
+    #: When steps are profiled: ``regressed``, ``always``, ``never``; None if nothing was said.
+    explain: str | None = None
     #: Folder of real data, as the ranks see it; None for synthetic data.
     data: str | None = None
     #: Frameworks asked for by name: their absence is an error.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import BudgetSpentError, CaseError, DlperfError, NotRunError
+from pytest_dlperf.core.explanation import Explanation
 from pytest_dlperf.core.measurement import SPEEDUP_UNKNOWN, Measurement
 from pytest_dlperf.core.outcome import Against, Outcome
 from pytest_dlperf.core.place import NodePart
@@ -21,6 +22,13 @@ from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.flow.ab import compare_arms, unmeasured
+from pytest_dlperf.flow.explain import (
+    REGRESSED,
+    Judged,
+    explain_stored,
+    explained,
+    is_wanted,
+)
 from pytest_dlperf.flow.offline.from_logs import LogFolder, judge_by_logs
 from pytest_dlperf.flow.runner import Runner, RunWithFacts, stays_disturbed
 from pytest_dlperf.judge.estimates import judge
@@ -59,6 +67,7 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
         judgement=judgement,
         measurement=measured.measurement,
         against=measured.against,
+        explanation=measured.explanation,
         environment=bench.hosts.environment(case, measured.facts),
         baseline_sessions=mode.baseline.sessions if mode.baseline else (),
         published=published,
@@ -106,6 +115,8 @@ class Measured:
     facts: RunFacts = field(default_factory=RunFacts)
     #: The other arm, with what it measured; None without an A/B.
     against: Against | None = None
+    #: Why it got slower; None where nothing was profiled.
+    explanation: Explanation | None = None
     #: Whether this node ran its part of a case that another node judges.
     share_done: bool = False
 
@@ -172,6 +183,7 @@ class ByPairs(Mode):
             judgement=pairs.judgement,
             facts=pairs.facts,
             against=pairs.against,
+            explanation=pairs.explanation,
         )
 
 
@@ -197,11 +209,29 @@ class ByStoredSessions(Mode):
                     self.known = Measured(
                         measurement=measurement, judgement=judgement, facts=facts
                     )
+                    if part is None:
+                        self.known = self._explained(case, runner, self.known)
                 else:
                     runner.run_node_part(case, part)
                     judgement = _left_to_node_0(case, part)
                     self.known = Measured(measurement=None, judgement=judgement, share_done=True)
         return self.known
+
+    def _explained(self, case: Case, runner: Runner, known: Measured) -> Measured:
+        """Return ``known`` with its cause, by a stored profile of before, where that is wanted."""
+        bench, measurement, judgement = self._bench, known.measurement, known.judgement
+        assert measurement is not None
+        judged = Judged(measurement=measurement, judgement=judgement)
+        if not is_wanted(bench.policy, judged, default=REGRESSED):
+            return known
+        try:
+            profiles = bench.stored.profiles(case, bench.hosts.machine_class(case))
+            if not profiles and bench.policy.explain is None:
+                return known
+            found = explain_stored(case, runner, judged, profiles)
+        except DlperfError as error:
+            found = Explanation(note=str(error))
+        return replace(known, judgement=explained(judgement, found), explanation=found)
 
 
 def _left_to_node_0(case: Case, part: NodePart) -> Judgement:

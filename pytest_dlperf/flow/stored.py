@@ -9,6 +9,7 @@ from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.noise import Prior
+from pytest_dlperf.core.wire_records import ProfileRecord
 from pytest_dlperf.store.baseline.store import BaselineStore
 
 
@@ -29,6 +30,13 @@ class Stored:
             return self.store.find(machine_class, case.suite, case.id)
         found = self.store.published(case.id, case.suite, case.workload)
         return next((b for b in found if b.machine_class == machine_class), None)
+
+    def profiles(self, case: Case, machine_class: str) -> list[ProfileRecord]:
+        """Return the profiles beside the baseline of ``case``; none if none are stored.
+
+        Raises ``BaselineError`` for a file that cannot be used.
+        """
+        return [] if self.published else self.store.profiles(machine_class, case.suite, case.id)
 
     def of_any_machine(self, case: Case) -> Baseline | None:
         """Return the only baseline of ``case``: logs do not say which machine wrote them.

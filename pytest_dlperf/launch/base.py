@@ -36,6 +36,8 @@ class Target:
     scaling: bool = True
     #: Whether its runs take turns with those of the other arm.
     turns: bool = False
+    #: Whether its ranks profile steps after the window: such a run is never judged.
+    profile: bool = False
     #: Folder of real data; as the ranks see it.
     data: str | None = None
     #: Put before the launcher's command; behind it there may be other files and programs.
@@ -134,6 +136,7 @@ def rank_command(
         scaling=target.scaling and case.world_size > 1,
         inject=target.inject,
         turns=target.turns,
+        profile=target.profile,
     )
     return with_travelling(
         target, workdir, (target.python, "-m", "pytest_dlperf.worker", *arguments.flags())

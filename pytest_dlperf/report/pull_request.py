@@ -9,6 +9,7 @@ from typing import Final
 from pytest_dlperf.core.environment import short_commit
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.report import figures
+from pytest_dlperf.report.explanation import headings, part_row
 from pytest_dlperf.report.markdown import block, inline, row
 from pytest_dlperf.report.sort_order import Standing, headline, standing, worst_first
 from pytest_dlperf.report.terminal import by_sentence, metrics_line
@@ -19,6 +20,8 @@ COMMENT_BYTES: Final = 65_000
 _FOR_PASSED: Final = 0.25
 #: Cases named for one sentence.
 _NAMED: Final = 10
+#: Parts of a step in the table of a cause.
+_PARTS: Final = 5
 _HEADINGS: Final = ("case", "verdict", "change", "90 % interval", "rate", "baseline", "sees")
 _SIGNS: Final = {Standing.FAILED: "❌", Standing.APART: "⚠️", Standing.PASSED: "✅"}
 
@@ -100,8 +103,20 @@ def _sentences(outcomes: Sequence[Outcome], room: int) -> str:
         ids = ", ".join(inline(outcome.case.id) for outcome in cases[:_NAMED])
         first, *rest = reason.splitlines() or [""]
         text = f"**{ids}{more}: {verdict}.** {inline(first)}\n"
-        told.append(f"{text}\n{block(chr(10).join(rest))}\n" if rest else text)
+        text = f"{text}\n{block(chr(10).join(rest))}\n" if rest else text
+        told.append(text + "".join(_parts(outcome) for outcome in cases[:_NAMED]))
     return _within([], told, "sentences", room)
+
+
+def _parts(outcome: Outcome) -> str:
+    """Return the parts of a step that changed most, as a table; empty without a profile."""
+    found = outcome.explanation
+    if found is None or found.before_ms is None:
+        return ""
+    rows = [part_row(change) for change in found.parts[:_PARTS]]
+    lines = [row(headings("part")), row(["---", *["--:"] * 4])]
+    lines += [row(inline(cell) for cell in cells) for cells in rows]
+    return "\n" + "\n".join(lines) + "\n"
 
 
 def _details(passed: Sequence[Outcome], room: int) -> str:

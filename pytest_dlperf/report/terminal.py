@@ -11,7 +11,7 @@ from pytest_dlperf.core.metrics import words_of
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import Problem, RunSummary
 from pytest_dlperf.core.verdict import NOT_JUDGED, Verdict
-from pytest_dlperf.report import figures, scaling
+from pytest_dlperf.report import explanation, figures, scaling
 from pytest_dlperf.report.printable import columns, one_line, padded, printable
 from pytest_dlperf.report.sort_order import Standing, headline, standing, worst_first
 
@@ -169,6 +169,7 @@ def render(outcomes: Sequence[Outcome], *, width: int, verbosity: int = 0) -> li
     if len(shown) < len(outcomes):
         lines.append(Line(_left_out(outcomes, shown)))
     lines += _sentences(shown, _of(_NAMED, verbose=verbose))
+    lines += [Line(text) for text in explanation.terminal_lines(shown, verbose=verbose)]
     most = _of(_LISTED, verbose=verbose)
     notes = [f"note: {o.case.id}: {p.message}" for o in outcomes for p in _problems(o)]
     published = [o for o in outcomes if o.published and o.measurement is not None]

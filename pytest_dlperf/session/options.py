@@ -207,6 +207,19 @@ OPTIONS: Final = (
         parse="choice",
     ),
     Option(
+        "explain",
+        "regressed|always|never",
+        "profile steps in further launches, to say what became slower: after a regression, "
+        "always, or never (after a regression where before is known: with --dlperf-against, or "
+        "by a stored profile)",
+        parse="choice",
+        excludes={
+            "from-logs": "--dlperf-from-logs judges logs, and a profile needs launches",
+            "node-rank": "all nodes must launch equally often, and only one of them knows the "
+            "verdict",
+        },
+    ),
+    Option(
         "busy-gpus",
         "wait|refuse|ignore",
         "other processes on the GPUs of a case: wait for them, up to its timeout (where they "

@@ -25,6 +25,7 @@ from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import GOOD, Judgement, KnownState, Verdict
 from pytest_dlperf.flow.bench import Bench, Policy, SideBySide
 from pytest_dlperf.flow.budget import Budget
+from pytest_dlperf.flow.explain import ALWAYS, PROFILE
 from pytest_dlperf.flow.holding import GpuUse
 from pytest_dlperf.flow.hosts import Hosts, machine_of
 from pytest_dlperf.flow.nodes import Nodes
@@ -224,6 +225,7 @@ class PerfSession:
             inject=settings.inject,
             budget=budget,
             pairs=settings.pairs,
+            explain=settings.explain,
             data=settings.data,
             frameworks_asked=settings.frameworks or (),
             runs_nothing=settings.runs_nothing,
@@ -426,6 +428,7 @@ class PerfSession:
                 judge_again=lambda found, baseline: judge_again(found, baseline, rule),
                 observe=self.settings.observe,
             )
+            self._keep_profile(outcome, change.what)
         except DlperfError as error:
             reason = f"{judgement.reason}\nthe baseline was not written: {error}"
             is_refusal = isinstance(error, UpdateRefusedError)
@@ -435,6 +438,17 @@ class PerfSession:
         if judgement.verdict is Verdict.NO_BASELINE:
             judgement, reason = replace(judgement, verdict=Verdict.PASSED), change.text
         return replace(outcome, judgement=replace(judgement, reason=reason), update=change.what)
+
+    def _keep_profile(self, outcome: Outcome, what: str) -> None:
+        """Store the profile of ``outcome`` beside its baseline; remove one of another level."""
+        file = Path(outcome.folder) / PROFILE
+        environment, found = outcome.environment, outcome.explanation
+        is_new = found is not None and bool(found.parts) and file.exists()
+        if environment is None or not (is_new or what == "replaced"):
+            return
+        case = outcome.case
+        content = file.read_bytes() if is_new and self.settings.explain == ALWAYS else None
+        self.store.keep_profiles(environment.machine_class, case.suite, case.id, content)
 
 
 def _inherited() -> dict[str, str]:

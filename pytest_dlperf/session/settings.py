@@ -81,6 +81,8 @@ class Settings:
     busy_gpus: str | None
     #: How pairs are measured; empty for lock-step where it fits.
     pairs: str
+    #: When steps are profiled to explain a verdict; None if nothing was said.
+    explain: str | None
     #: What runs the cases as jobs; None where this session runs them.
     scheduling: Scheduling | None
 
@@ -152,6 +154,7 @@ class Settings:
             arm_links=tuple(getini("dlperf_arm_link")),
             busy_gpus=given("busy-gpus"),
             pairs=option_groups.pairs(given, get),
+            explain=given("explain"),
             scheduling=Scheduling.parse(get),
         )
 

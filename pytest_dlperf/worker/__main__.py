@@ -76,6 +76,8 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     records.write(checksum=ChecksumRecord(value=framework.checksum()))
     if arguments.scaling:
         write_scaling(framework, step, records, arguments.folder)
+    if arguments.profile:
+        records.write(profile=framework.profile(step, arguments.folder))
     framework.job.feed.close()
     framework.barrier()  # the canary is of all ranks at once
     write_canary(framework, records, when="after")

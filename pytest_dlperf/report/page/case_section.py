@@ -12,6 +12,7 @@ from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import Comparison
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.page.attention import command_of
+from pytest_dlperf.report.page.explanation_section import explanation_section
 from pytest_dlperf.report.page.figure import ChartBook, Drawn
 from pytest_dlperf.report.page.markup import Html, code, facts, joined, name, paragraph, text
 from pytest_dlperf.report.page.ranks_chart import memory_chart, skew_chart
@@ -130,6 +131,7 @@ def case_section(
         command_of([outcome]) if outcome.failed else Html(""),
         *(paragraph(f"note: {one}", kind="quiet") for one in _problems(outcome)),
         _comparisons(outcome),
+        explanation_section(outcome.explanation),
         '<div class="charts">',
         book.place(f"runs-{index}", "Runs", runs_chart(outcome)),
     ]

@@ -16,6 +16,8 @@ PUBLISHED: Final = "published"
 _NAME = re.compile(r"\w[\w.+-]*")
 _PUBLISHED_END: Final = f".{PUBLISHED}.json"
 _MEASURED_END: Final = ".json"
+#: Ends the name of the profile beside a baseline.
+PROFILE_END: Final = ".profile.json"
 
 
 def is_name(text: str) -> bool:

@@ -1,7 +1,7 @@
 """The folder of baselines: ``<machine class>/<suite>/<case id>.json``.
 
 Published numbers lie beside the measured ones, in ``<case id>.published.json``; no update
-writes those, and nothing removes them.
+writes those, and nothing removes them. Profiles are in ``<case id>.profile.json``.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.codec import DecodeError
 from pytest_dlperf.core.errors import BaselineError
 from pytest_dlperf.core.noise import MachineNoise
-from pytest_dlperf.store.baseline import file_format, noise_file
-from pytest_dlperf.store.baseline.key import PUBLISHED, Key, is_name
+from pytest_dlperf.core.wire_records import ProfileRecord
+from pytest_dlperf.store.baseline import file_format, noise_file, profile_file
+from pytest_dlperf.store.baseline.key import PROFILE_END, PUBLISHED, Key, is_name
 from pytest_dlperf.store.baseline.replace_file import locked, remove_file, replace_file
 
 #: The suites that a wheel holds, and the published numbers beside them.
@@ -118,11 +119,27 @@ class BaselineStore:
                 _replace(path, key, after)
         return after
 
+    def profiles(self, machine_class: str, suite: str, case_id: str) -> list[ProfileRecord]:
+        """Return the profiles that are stored beside the baseline of a case; none if none are."""
+        key = Key(machine_class=machine_class, suite=suite, case_id=case_id)
+        return profile_file.read(self.root, key)
+
+    def keep_profiles(
+        self, machine_class: str, suite: str, case_id: str, content: bytes | None
+    ) -> None:
+        """Store ``content`` as the profiles of a case; None removes what is stored."""
+        key = Key(machine_class=machine_class, suite=suite, case_id=case_id)
+        if content is None:
+            profile_file.remove(self.root, key)
+        else:
+            profile_file.write(self.root, key, content)
+
     def delete(self, machine_class: str, suite: str, case_id: str) -> Path:
         """Remove the measured baseline of a case, if it is there; return its path."""
         path = Key(machine_class=machine_class, suite=suite, case_id=case_id).path(self.root)
         with locked(path):
             remove_file(path)
+        self.keep_profiles(machine_class, suite, case_id, None)
         return path
 
 
@@ -178,7 +195,11 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _files(folder: Path) -> list[Path]:
-    return [path for path in _children(folder) if path.suffix == ".json" and path.is_file()]
+    return [
+        path
+        for path in _children(folder)
+        if path.suffix == ".json" and not path.name.endswith(PROFILE_END) and path.is_file()
+    ]
 
 
 def _children(folder: Path) -> list[Path]:

@@ -18,6 +18,7 @@ from pytest_dlperf.core.wire_records import (
     FrameworkRecord,
     MemoryRecord,
     ModelRecord,
+    ProfileRecord,
 )
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.job import Job
@@ -184,6 +185,13 @@ class Framework(Protocol):
         """Return the time of collectives in a few more steps; for several ranks only.
 
         ``folder`` is that of the run. Afterwards the parameters mean nothing.
+        """
+        ...
+
+    def profile(self, step: Callable[[], Any], folder: Path) -> ProfileRecord:
+        """Return what the framework's profiler shows of a few more steps, or why nothing.
+
+        ``folder`` is that of the run. All ranks call it at the same time.
         """
         ...
 

@@ -38,7 +38,7 @@ def test_without_options_a_setting_is_what_is_declared(tmp_path: Path):
         expected = False if name in flags else DEFAULTS[name]
         assert values[name.replace("-", "_")] == expected, name
     for name in ("gpus", "cpus", "size", "frameworks", "budget_s", "data", "machine_class",
-                 "from_logs", "against", "busy_gpus", "scheduling"):  # fmt: skip
+                 "from_logs", "against", "busy_gpus", "explain", "scheduling"):  # fmt: skip
         assert values[name] is None, name
     assert settings.inject == tuple(DEFAULTS["inject"])
     assert settings.observe is (DEFAULTS["mode"] == "observe")
@@ -108,6 +108,7 @@ GIVEN: dict[str, tuple[str, Any]] = {
 }  # fmt: skip
 #: Options that say nothing without another one.
 TOGETHER: dict[str, tuple[tuple[str, ...], Any]] = {
+    "explain": (("--dlperf-explain=always",), lambda s: s.explain == "always"),
     "pairs": (
         ("--dlperf-pairs=alternating", "--dlperf-against=main"),
         lambda s: s.pairs == "alternating",
@@ -207,6 +208,7 @@ SLURM = "--dlperf-scheduler=slurm"
         ("--dlperf-rendezvous=etcd", "known are static, c10d"),
         ("--dlperf-env=A=b", "give names alone"),
         ("--dlperf-pairs=lock-step", "--dlperf-pairs=lock-step is about the pairs of"),
+        ("--dlperf-explain=yes", "--dlperf-explain=yes: known are regressed, always, never"),
         ("--dlperf-pairs=both", "--dlperf-pairs=both: known are lock-step, alternating"),
         ("--dlperf-busy-gpus=kill", "--dlperf-busy-gpus=kill: known are wait, refuse, ignore"),
         ("--dlperf-html=r --dlperf-md=./r", "--dlperf-html and --dlperf-md name one file"),

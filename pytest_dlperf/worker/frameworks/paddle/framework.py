@@ -19,6 +19,7 @@ from pytest_dlperf.core.wire_records import (
     FrameworkRecord,
     MemoryRecord,
     ModelRecord,
+    ProfileRecord,
 )
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
@@ -222,6 +223,10 @@ class Paddle:
     def sample_collectives(self, step: Callable[[], Any], folder: Path) -> CollectivesRecord:
         """Return what steps take with and without averaging."""
         return collectives.sample(self, step, [*self.job.wrapped, *self._shapes.layers])
+
+    def profile(self, step: Callable[[], Any], folder: Path) -> ProfileRecord:
+        """Return why there is none."""
+        return ProfileRecord(problem="steps of Paddle cannot be profiled yet")
 
     def reset_peak_memory(self) -> None:
         """Begin to look for the GPU's peak, from Paddle 3 on; a process's own cannot be reset."""

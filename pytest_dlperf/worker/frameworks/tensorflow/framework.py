@@ -17,6 +17,7 @@ from pytest_dlperf.core.wire_records import (
     FrameworkRecord,
     MemoryRecord,
     ModelRecord,
+    ProfileRecord,
 )
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
@@ -222,6 +223,10 @@ class Tensorflow:
     def sample_collectives(self, step: Callable[[], Any], folder: Path) -> CollectivesRecord:
         """Return the seconds of collectives in a few steps, from Horovod's timeline."""
         return collectives.sample(self, step, self._ranks, folder)
+
+    def profile(self, step: Callable[[], Any], folder: Path) -> ProfileRecord:
+        """Return why there is none."""
+        return ProfileRecord(problem="steps of TensorFlow cannot be profiled yet")
 
     def reset_peak_memory(self) -> None:
         """Begin to look for the GPU's peak; a process's own cannot be reset."""

@@ -20,6 +20,7 @@ from pytest_dlperf.core.wire_records import (
     FrameworkRecord,
     MemoryRecord,
     ModelRecord,
+    ProfileRecord,
 )
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
@@ -239,6 +240,13 @@ class Torch:
     def sample_collectives(self, step: Callable[[], Any], folder: Path) -> CollectivesRecord:
         """Return what steps take with and without averaging."""
         return collectives.sample(self, step, [*self.job.wrapped, *self._watch.shapes.layers])
+
+    def profile(self, step: Callable[[], Any], folder: Path) -> ProfileRecord:
+        """Return what torch.profiler shows of a few more steps."""
+        # Nothing of it is loaded in a run that is judged
+        from pytest_dlperf.worker.frameworks.torch.profile import profile
+
+        return profile(self, step, [*self.job.modules, *self._watch.shapes.layers], folder)
 
     def reset_peak_memory(self) -> None:
         """Begin to look for the GPU's peak; a process's own cannot be reset."""

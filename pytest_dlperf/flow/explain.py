@@ -1,0 +1,208 @@
+"""Explain launches: after the verdict, steps of both arms are profiled, to say what changed.
+
+They are never judged or stored. Whatever goes wrong with them is a note beside the verdict.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.errors import DlperfError
+from pytest_dlperf.core.explanation import Explanation
+from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.run import Run
+from pytest_dlperf.core.verdict import Judgement, Verdict
+from pytest_dlperf.core.wire_records import ProfileRecord
+from pytest_dlperf.flow.runner import Runner
+from pytest_dlperf.judge.attribution import Profile, attribute, critical_rank, kept_record
+from pytest_dlperf.launch.plan import make_plan
+from pytest_dlperf.launch.process.execute import execute
+from pytest_dlperf.launch.remote.package_copy import copy_package
+from pytest_dlperf.measure.exhausted import file_words
+from pytest_dlperf.measure.records import read_records
+from pytest_dlperf.store.baseline import profile_file
+
+if TYPE_CHECKING:
+    from pytest_dlperf.flow.bench import Policy
+
+#: When steps are profiled (``--dlperf-explain``).
+REGRESSED: Final = "regressed"
+ALWAYS: Final = "always"
+NEVER: Final = "never"
+#: File in the folder of a case with what may be stored beside its baseline.
+PROFILE: Final = "profile.json"
+_NOW: Final = "now"
+#: Frameworks whose steps can be profiled.
+_PROFILED: Final = frozenset({"torch"})
+#: A launch may take this many times the longest judged one, and this many seconds more.
+_LONGER: Final = 2
+_MORE_S: Final = 60.0
+
+
+class ProfileError(DlperfError):
+    """A launch that was to be profiled has no profile; the message says why."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judged:
+    """What is to be explained."""
+
+    measurement: Measurement
+    judgement: Judgement
+
+
+def is_wanted(policy: Policy, judged: Judged, *, default: str) -> bool:
+    """Return whether launches are to explain the verdict; ``default`` where nothing was said."""
+    when = policy.explain or default
+    is_slower = judged.judgement.verdict is Verdict.REGRESSED
+    return when == ALWAYS or (when == REGRESSED and is_slower)
+
+
+def explain(
+    case: Case,
+    runners: Mapping[str, Runner],
+    order: Sequence[str],
+    judged: Judged,
+    *,
+    stored: Sequence[ProfileRecord] = (),
+) -> Explanation:
+    """Profile the sides of ``order`` in turn, and return what changed between them.
+
+    The second of ``order`` is the side of now: before, now, now, before; or now alone, twice, with
+    ``stored`` profiles of the critical rank of before.
+    """
+    now = order[1]
+    found: dict[str, list[Profile]] = {side: [] for side in runners}
+    runner = runners[now]
+    if why := _cannot(case, runner, judged, launches=len(order)):
+        return Explanation(note=why)
+    runner.bench.watcher.notice(
+        case, f"explains the verdict: {len(order)} more launches with a profile, not judged"
+    )
+    note = ""
+    traces: dict[str, str] = {}
+    for number, side in enumerate(order, start=1):
+        try:
+            launched = _profiled(case, runners[side], number, judged)
+        except (DlperfError, OSError) as error:
+            words = file_words(error, runner.bench.folder) if isinstance(error, OSError) else error
+            note = f"profile {number} of {len(order)} failed ({words})"
+            break
+        found[side].append(launched.profile)
+        note = note or launched.note
+        if launched.trace:
+            traces.setdefault(side, launched.trace)
+    if not all(found.values()):
+        return Explanation(note=f"the cause is not known: {note}")
+    before = [profile for side in found if side != now for profile in found[side]]
+    try:
+        rank = critical_rank(found[now])
+        before += [{rank: record} for record in stored]
+        explanation = attribute(before, found[now], judged.judgement.throughput)
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        # Records of a worker of another version, in another interpreter's tree
+        return Explanation(note=f"the profiles cannot be read: {type(error).__name__}: {error}")
+    if len(found) == 1:
+        kept = [kept_record(profile[rank]) for profile in found[now]]
+        try:
+            (runner.bench.folder / case.id / PROFILE).write_bytes(profile_file.to_bytes(kept))
+        except OSError as error:
+            note = f"the profile cannot be stored: {file_words(error, runner.bench.folder)}"
+    return replace(explanation, note=note, traces=tuple(traces.values()))
+
+
+def explain_stored(
+    case: Case, runner: Runner, judged: Judged, profiles: Sequence[ProfileRecord]
+) -> Explanation:
+    """Profile now alone, and compare with stored ``profiles`` of before, if there are any.
+
+    What was profiled is left in the folder of the case, to be stored with its baseline.
+    """
+    return explain(case, {_NOW: runner}, (_NOW, _NOW), judged, stored=profiles)
+
+
+def explained(judgement: Judgement, explanation: Explanation) -> Judgement:
+    """Return ``judgement`` with the sentence of its explanation; nothing else of it changes."""
+    if not explanation.sentence:
+        return judgement
+    first, newline, rest = judgement.reason.partition("\n")
+    return replace(judgement, reason=f"{first}; {explanation.sentence}{newline}{rest}")
+
+
+def _cannot(case: Case, runner: Runner, judged: Judged, *, launches: int) -> str:
+    """Return why steps of ``case`` are not profiled; empty if they can be."""
+    if case.command:
+        return "the cause is not known: a program of its own cannot be profiled yet"
+    if case.framework not in _PROFILED:
+        return f"the cause is not known: steps of {case.framework} cannot be profiled yet"
+    if judged.measurement.inject:
+        return "the slowdown is --dlperf-inject, so nothing was profiled"
+    budget = runner.bench.policy.budget
+    if budget is not None and not budget.allows(launches * _longest_s(judged)):
+        return (
+            f"the cause is not known: {launches} more launches would not end within the budget "
+            f"of {budget.text}"
+        )
+    return ""
+
+
+def _longest_s(judged: Judged) -> float:
+    return max((run.elapsed_s for run in judged.measurement.runs), default=0.0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Profiled:
+    profile: Profile
+    note: str
+    trace: str
+
+
+def _profiled(case: Case, runner: Runner, number: int, judged: Judged) -> _Profiled:
+    """Launch ``case`` once with a profile; raise ``DlperfError`` if there is none."""
+    bench = runner.bench
+    workdir = bench.folder / case.id / f"explain{number}"
+    shutil.rmtree(workdir, ignore_errors=True)
+    runner.check_nodes(case)
+    if bench.hosts.copies_package:
+        copy_package(bench.hosts.package_folder)
+    target = replace(runner.target(case), scaling=False, turns=False, profile=True)
+    plan = make_plan(case, target, workdir)
+    limit_s = min(plan.timeout_s, _LONGER * _longest_s(judged) + _MORE_S)
+    run = execute(
+        replace(plan, timeout_s=limit_s),
+        lease=runner.lease,
+        on_tick=lambda folder: bench.watcher.tick(case, folder),
+    )
+    records = read_records(Path(plan.records))
+    profiles = {one.rank: one.by_kind["profile"] for one in records if one.wrote("profile")}
+    problems = [found["problem"] for found in profiles.values() if "problem" in found]
+    if problems:
+        raise ProfileError(problems[0])
+    if len(profiles) < case.world_size:
+        raise ProfileError(_why_none(run, limit_s, [r.by_kind.get("failure") for r in records]))
+    notes = [found["note"] for found in profiles.values() if found.get("note")]
+    traces = [found["trace"] for found in profiles.values() if found.get("trace")]
+    return _Profiled(
+        profile=profiles,
+        note=notes[0] if notes else "",
+        trace=str(Path(plan.records) / traces[0]) if traces else "",
+    )
+
+
+def _why_none(run: Run, limit_s: float, failures: Sequence[Mapping[str, object] | None]) -> str:
+    """Return why a rank has no profile."""
+    if run.timed_out:
+        return f"it was ended after {limit_s:.0f} s; see {run.log}"
+    messages = [str(failure["message"]) for failure in failures if failure]
+    if messages:
+        cause = messages[0].partition("\n")[0]
+    elif run.exit_code == 0:
+        cause = "not every rank wrote one"
+    else:
+        cause = f"exit code {run.exit_code}" if run.exit_code is not None else run.end
+    return f"{cause}; see {run.log}"

@@ -1,0 +1,328 @@
+"""Say which parts of a step, and which operators, a change of the speed comes from.
+
+A profile is what the ranks of one launch recorded of a few steps. The parts of a step are disjoint
+and add up to it, so the differences of the parts add up to that of the step. Two profiles of each
+arm show how much equal profiles differ; only what differs by more is named.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from pytest_dlperf.core.explanation import Explanation, OperatorChange, PartChange
+from pytest_dlperf.core.verdict import Comparison
+from pytest_dlperf.core.wire_records import ProfiledOperator, ProfiledWindow, ProfileRecord
+
+#: What the ranks of one launch recorded, by rank.
+Profile = Mapping[int, ProfileRecord]
+
+#: A difference is named beyond this many times the difference of two equal profiles, ...
+_SPREADS: Final = 2.0
+#: ... and beyond these shares of the step before, and of its difference.
+_OF_STEP: Final = 0.01
+_OF_DIFFERENCE: Final = 0.05
+#: The profiles agree with the verdict between these multiples of the ends of its interval:
+#: a profiled step is slower than a measured one, which is not profiled.
+_LEAST: Final = 0.5
+_MOST: Final = 2.0
+#: Windows of which the shortest and the longest are left out.
+_TRIMMED: Final = 5
+#: Operators that are shown, and parts in the sentence.
+_OPERATORS: Final = 20
+_CLAUSES: Final = 3
+#: Operators of a stored profile.
+_STORED_OPERATORS: Final = 60
+#: The part in which the others wait for a rank; named as ``worker/step_parts.py`` does.
+_COMMUNICATION: Final = "exposed communication"
+_COMPUTE: Final = "compute"
+_NEITHER: Final = (0.0, 0.0)
+
+
+def attribute(
+    before: Sequence[Profile], now: Sequence[Profile], judged: Comparison
+) -> Explanation:
+    """Return what profiles of the two arms show of the change that was judged.
+
+    Without any of before, the parts of now alone. ``now`` has one or more.
+    """
+    rank = critical_rank(now)
+    after = [_parts(profile, rank) for profile in now]
+    earlier = [_parts(profile, rank) for profile in before if rank in profile]
+    parts = sorted({part for one in (*after, *earlier) for part in one})
+    whole_after = _mean_of(after, lambda one: sum(one.values()))
+    if not earlier:
+        return Explanation(
+            rank=rank,
+            after_ms=whole_after,
+            parts=tuple(_only_now(after, part) for part in parts),
+            operators=_operators([], now, rank, _Limits(0, 0, 0)),
+            sentence=_now_words(after, parts, whole_after),
+        )
+    whole_before = _mean_of(earlier, lambda one: sum(one.values()))
+    difference = whole_after - whole_before
+    steps = [[sum(one.values()) for one in profiles] for profiles in (earlier, after)]
+    work = [[one.get(_COMPUTE, 0.0) for one in profiles] for profiles in (earlier, after)]
+    limits = _Limits(whole_before, difference, max(map(_relative_spread, (*steps, *work))))
+    spread = max(max(values) - min(values) for values in steps) / whole_before
+    agrees = _agrees(difference / whole_before, spread, judged)
+    whole = difference if agrees else None
+    changes = [_change(part, earlier, after, limits, whole) for part in parts]
+    changes.sort(key=lambda change: -abs(change.difference_ms or 0))
+    operators = _operators(before, now, rank, limits)
+    return Explanation(
+        rank=rank,
+        before_ms=whole_before,
+        after_ms=whole_after,
+        agrees=agrees,
+        parts=tuple(changes),
+        operators=operators,
+        sentence=_words(changes, operators, difference)
+        if agrees
+        else _contradiction(operators, difference, spread * whole_before),
+    )
+
+
+def critical_rank(profiles: Sequence[Profile]) -> int:
+    """Return the rank with the least exposed communication: the others wait for it."""
+    ranks = sorted(set.intersection(*(set(profile) for profile in profiles)))
+    return min(
+        ranks,
+        key=lambda rank: _mean_of(
+            [_parts(profile, rank) for profile in profiles],
+            lambda one: one.get(_COMMUNICATION, 0.0),
+        ),
+    )
+
+
+def _parts(profile: Profile, rank: int) -> dict[str, float]:
+    """Return the milliseconds of each part in one step of ``rank``."""
+    windows = kept_windows(profile[rank]["windows"])
+    steps = sum(window["steps"] for window in windows)
+    found: dict[str, float] = {}
+    for window in windows:
+        for part, seconds in window["parts"].items():
+            found[part] = found.get(part, 0.0) + seconds * 1000 / steps
+    return found
+
+
+def kept_record(record: ProfileRecord) -> ProfileRecord:
+    """Return what is stored of a profile: its windows, and the operators with the most time."""
+    return ProfileRecord(
+        windows=record["windows"], operators=record["operators"][:_STORED_OPERATORS]
+    )
+
+
+def kept_windows(windows: Sequence[ProfiledWindow]) -> list[ProfiledWindow]:
+    """Return ``windows`` without the shortest and the longest, where they are five or more."""
+    found = sorted(windows, key=lambda window: window["seconds"] / window["steps"])
+    return found[1:-1] if len(found) >= _TRIMMED else found
+
+
+def _mean_of(
+    profiles: Sequence[dict[str, float]], value: Callable[[dict[str, float]], float]
+) -> float:
+    return statistics.fmean(value(one) for one in profiles)
+
+
+class _Limits:
+    """Says which differences are beyond the spread of equal profiles.
+
+    ``relative_spread`` is that of the step or of its computation, whichever is larger, as a share:
+    two profiles say little of how much one row varies, and no row is steadier than the machine.
+    """
+
+    def __init__(self, step_ms: float, difference_ms: float, relative_spread: float) -> None:
+        self._relative_spread = relative_spread
+        self._least_ms = max(_OF_STEP * step_ms, _OF_DIFFERENCE * abs(difference_ms))
+
+    def is_beyond(self, before: Sequence[float], now: Sequence[float]) -> bool:
+        """Return whether means differ by more than equal profiles do; never for one of an arm."""
+        if min(len(before), len(now)) < 2:
+            return False
+        means = statistics.fmean(before), statistics.fmean(now)
+        spread = max(max(values) - min(values) for values in (before, now))
+        spread = max(spread, self._relative_spread * statistics.fmean(means))
+        difference = abs(means[1] - means[0])
+        return difference > max(self._least_ms, _SPREADS * spread)
+
+
+def _relative_spread(values: Sequence[float]) -> float:
+    """Return how much ``values`` differ, as a share of their mean; 0 for none."""
+    mean = statistics.fmean(values)
+    return (max(values) - min(values)) / mean if mean > 0 else 0.0
+
+
+def _change(
+    part: str,
+    before: Sequence[dict[str, float]],
+    now: Sequence[dict[str, float]],
+    limits: _Limits,
+    whole_ms: float | None,
+) -> PartChange:
+    """Return how ``part`` changed; ``whole_ms`` is the step's change, None for no shares."""
+    olds, news = ([one.get(part, 0.0) for one in several] for several in (before, now))
+    before_ms, after_ms = statistics.fmean(olds), statistics.fmean(news)
+    difference = after_ms - before_ms
+    return PartChange(
+        part=part,
+        before_ms=before_ms,
+        after_ms=after_ms,
+        difference_ms=difference,
+        share=difference / whole_ms if whole_ms else None,
+        named=limits.is_beyond(olds, news),
+    )
+
+
+def _only_now(now: Sequence[dict[str, float]], part: str) -> PartChange:
+    return PartChange(
+        part=part,
+        before_ms=None,
+        after_ms=_mean_of(now, lambda one: one.get(part, 0.0)),
+        difference_ms=None,
+        share=None,
+        named=False,
+    )
+
+
+def _agrees(slower: float, spread: float, judged: Comparison) -> bool:
+    """Return whether steps that are longer by ``slower``, a share, show the judged change.
+
+    ``spread`` is how much equal profiles differ, as a share of the step before.
+    """
+    if judged.change is None:
+        return True
+    low, high = judged.interval or (judged.change, judged.change)
+    # Of throughput, where the lower end is the larger slowdown
+    most, least = 1 / (1 + low) - 1, 1 / (1 + high) - 1
+    if judged.change < 0:
+        return slower > 0 and _LEAST * least - spread <= slower <= _MOST * most + spread
+    return _MOST * least - spread <= slower <= _LEAST * most + spread
+
+
+def _operators(
+    before: Sequence[Profile], now: Sequence[Profile], rank: int, limits: _Limits
+) -> tuple[OperatorChange, ...]:
+    """Return the operators that changed; without any of before, those with the most time."""
+    olds = [_rows(profile, rank) for profile in before if rank in profile]
+    news = [_rows(profile, rank) for profile in now]
+    changes = []
+    for key in sorted({key for rows in (*olds, *news) for key in rows}):
+        path, name, part = key
+        earlier, later = ([_row(rows.get(key)) for rows in s] for s in (olds, news))
+        after_calls, after_ms = _means(later)
+        before_calls, before_ms = _means(earlier) if earlier else (None, None)
+        changes.append(
+            OperatorChange(
+                path=path,
+                operator=name,
+                part=part,
+                before_calls=before_calls,
+                after_calls=after_calls,
+                before_ms=before_ms,
+                after_ms=after_ms,
+                difference_ms=None if before_ms is None else after_ms - before_ms,
+                named=bool(earlier)
+                and limits.is_beyond([ms for _, ms in earlier], [ms for _, ms in later]),
+            )
+        )
+    if olds:
+        changes = [one for one in changes if one.named or _calls_differ(one, olds, news)]
+    changes.sort(key=_order)
+    return tuple(changes[:_OPERATORS])
+
+
+def _rows(profile: Profile, rank: int) -> dict[tuple[str, str, str], ProfiledOperator]:
+    return {(one["path"], one["name"], one["part"]): one for one in profile[rank]["operators"]}
+
+
+def _row(row: ProfiledOperator | None) -> tuple[float, float]:
+    """Return calls and milliseconds of a step."""
+    return _NEITHER if row is None else (row["calls"], row["seconds"] * 1000)
+
+
+def _means(rows: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    return statistics.fmean(calls for calls, _ in rows), statistics.fmean(ms for _, ms in rows)
+
+
+def _calls_differ(
+    change: OperatorChange,
+    before: Sequence[Mapping[tuple[str, str, str], ProfiledOperator]],
+    now: Sequence[Mapping[tuple[str, str, str], ProfiledOperator]],
+) -> bool:
+    """Return whether each arm calls it equally often in its profiles, and the arms do not."""
+    key = (change.path, change.operator, change.part)
+    counts = [{round(_row(rows.get(key))[0], 3) for rows in several} for several in (before, now)]
+    return all(len(one) == 1 for one in counts) and counts[0] != counts[1]
+
+
+def _order(change: OperatorChange) -> tuple[bool, bool, float]:
+    """Sort what was added or removed first, then what is named, then by the time."""
+    ms = change.after_ms if change.difference_ms is None else abs(change.difference_ms)
+    is_new = (change.is_added or change.is_removed) and change.named
+    return not is_new, not change.named, -ms
+
+
+def _contradiction(
+    operators: Sequence[OperatorChange], difference_ms: float, spread_ms: float
+) -> str:
+    """Return that the profiles do not show the judged change, and what is certain all the same."""
+    added = [one for one in operators if one.named and (one.is_added or one.is_removed)]
+    certain = "".join(
+        f"; {one.operator} was {'added' if one.is_added else 'removed'} "
+        f"({_ms(max(one.before_ms or 0, one.after_ms))} ms)"
+        for one in added[:_CLAUSES]
+    )
+    return (
+        f"the profile does not show it: its steps take {_ms(abs(difference_ms))} ms "
+        f"{'more' if difference_ms > 0 else 'less'}, and equal profiles differ by "
+        f"{_ms(spread_ms)} ms{certain}"
+    )
+
+
+def _words(
+    parts: Sequence[PartChange], operators: Sequence[OperatorChange], difference_ms: float
+) -> str:
+    named = [part for part in parts if part.named and part.difference_ms]
+    way = "more" if difference_ms > 0 else "less"
+    if not named:
+        return (
+            f"of {_ms(abs(difference_ms))} ms {way} a step, no part differs by more than equal "
+            "profiles do"
+        )
+    clauses = [f"{one.part} {_signed(one)}{_because(one, operators)}" for one in named[:_CLAUSES]]
+    return f"of {_ms(abs(difference_ms))} ms {way} a step: {', '.join(clauses)}"
+
+
+def _signed(part: PartChange) -> str:
+    difference = part.difference_ms or 0.0
+    return f"{'+' if difference > 0 else '-'}{_ms(abs(difference))}"
+
+
+def _because(part: PartChange, operators: Sequence[OperatorChange]) -> str:
+    """Return the operator that explains most of a part's change, in brackets; empty for none."""
+    mine = [one for one in operators if one.part == part.part and one.named]
+    if not mine:
+        return ""
+    one = max(mine, key=lambda change: abs(change.difference_ms or 0))
+    where = f" in {one.path}" if one.path else ""
+    calls = ""
+    if one.before_calls != one.after_calls:
+        calls = f", {one.before_calls:g} to {one.after_calls:g} calls"
+    return f" ({one.operator}{where} {_ms(one.before_ms or 0)} to {_ms(one.after_ms)} ms{calls})"
+
+
+def _now_words(now: Sequence[dict[str, float]], parts: Sequence[str], whole_ms: float) -> str:
+    mean = {part: statistics.fmean(one.get(part, 0.0) for one in now) for part in parts}
+    largest = sorted(mean, key=lambda part: -mean[part])[:_CLAUSES]
+    words = ", ".join(f"{part} {_ms(mean[part])}" for part in largest)
+    return (
+        f"of the {_ms(whole_ms)} ms of a profiled step now: {words}; no profile of before is "
+        "there to compare with"
+    )
+
+
+def _ms(value: float) -> str:
+    """Return milliseconds with three figures, whole from 100 on."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"

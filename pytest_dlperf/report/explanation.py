@@ -1,0 +1,100 @@
+"""The tables of an explanation: the parts of a step and the operators that changed, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pytest_dlperf.core.explanation import Explanation, OperatorChange, PartChange
+from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.report import figures
+from pytest_dlperf.report.printable import columns, one_line, padded
+
+#: Of the first column the heading is that of the rows: ``part`` or ``operator``.
+_FIGURES: Final = ("before ms", "after ms", "difference ms", "share")
+#: Operators that the terminal shows without ``-v``.
+_OPERATORS: Final = 5
+_GAP: Final = "  "
+
+
+def headings(kind: str) -> tuple[str, ...]:
+    """Return the headings of a table of ``kind``: ``part`` or ``operator``."""
+    return (kind, *(_FIGURES if kind == "part" else (*_FIGURES[:3], "calls a step")))
+
+
+def part_row(change: PartChange) -> tuple[str, ...]:
+    """Return the cells of a part."""
+    return (
+        change.part + _star(change),
+        *_times(change),
+        figures.percent(change.share, sign=False),
+    )
+
+
+def operator_row(change: OperatorChange) -> tuple[str, ...]:
+    """Return the cells of an operator; added and removed ones are marked."""
+    word = "added: " if change.is_added else "removed: " if change.is_removed else ""
+    where = f"{change.path}: " if change.path else ""
+    calls = f"{change.after_calls:g}"
+    if change.before_calls is not None and change.before_calls != change.after_calls:
+        calls = f"{change.before_calls:g} to {calls}"
+    return (f"{word}{where}{change.operator}{_star(change)}", *_times(change), calls)
+
+
+def remark(explanation: Explanation) -> str:
+    """Return what the tables are of, and what their marks mean."""
+    words = f"a profiled step of rank {explanation.rank}"
+    if explanation.before_ms is not None and explanation.after_ms is not None:
+        words += f": {_ms(explanation.before_ms)} to {_ms(explanation.after_ms)} ms"
+    words += "; launches of it are not judged"
+    named = [part.named for part in explanation.parts]
+    named += [operator.named for operator in explanation.operators]
+    if explanation.before_ms is not None and not all(named):
+        words += "; * within the spread of equal profiles"
+    return words
+
+
+def terminal_lines(outcomes: Sequence[Outcome], *, verbose: bool) -> list[str]:
+    """Return the tables of each outcome that has them, with its note."""
+    lines: list[str] = []
+    for outcome in outcomes:
+        found = outcome.explanation
+        if found is None:
+            continue
+        if found.parts:
+            lines += ["", f"{one_line(outcome.case.id)}: {remark(found)}"]
+            lines += _grid([headings("part"), *map(part_row, found.parts)])
+            rows = found.operators if verbose else found.operators[:_OPERATORS]
+            if rows:
+                lines += _grid([headings("operator"), *map(operator_row, rows)])
+        if found.note:
+            lines.append(one_line(f"note: {outcome.case.id}: {found.note}"))
+        lines += [f"  trace: {one_line(trace)}" for trace in found.traces]
+    return lines
+
+
+def _grid(rows: Sequence[Sequence[str]]) -> list[str]:
+    shown = [[one_line(cell) for cell in row] for row in rows]
+    widths = [max(columns(row[i]) for row in shown) for i in range(len(shown[0]))]
+    return [
+        "  "
+        + _GAP.join(
+            padded(cell, width, right=index > 0)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in shown
+    ]
+
+
+def _star(change: PartChange | OperatorChange) -> str:
+    return "" if change.named or change.difference_ms is None else " *"
+
+
+def _times(change: PartChange | OperatorChange) -> tuple[str, str, str]:
+    difference = change.difference_ms
+    shown = figures.ABSENT if difference is None else f"{difference:+.2f}"
+    return _ms(change.before_ms), _ms(change.after_ms), shown
+
+
+def _ms(value: float | None) -> str:
+    return figures.ABSENT if value is None else f"{value:.2f}"

@@ -1,0 +1,234 @@
+"""The disjoint parts of profiled steps, and their operators, from the events of a trace.
+
+Every moment of a step belongs to one part: the first of the order below that has an event then.
+So the parts add up to the step, and communication that computation hides counts as computation.
+Standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from pytest_dlperf.core.wire_records import ProfiledOperator, ProfiledWindow
+
+COMPUTE: Final = "compute"
+COMMUNICATION: Final = "exposed communication"
+COPIES: Final = "exposed copies"
+DATA: Final = "waiting for data"
+WAITS: Final = "host waits"
+ALLOCATOR: Final = "allocator"
+#: What no event covers: the host's own program, and the launches of operators.
+PYTHON: Final = "Python and launches"
+#: On a CPU an operator that makes a batch is part of the wait for it.
+_ON_CPU: Final = (DATA, WAITS, COMPUTE, COMMUNICATION, ALLOCATOR)
+#: While a GPU computes, nothing that the host does takes time of the step.
+_ON_GPU: Final = (COMPUTE, COMMUNICATION, COPIES, DATA, ALLOCATOR, WAITS)
+
+#: Prefix of the annotation around a module's forward.
+MODULE: Final = "dlperf.module:"
+_DATA: Final = ("enumerate(DataLoader)",)
+#: Begins the names of collectives, and is within those of the kernels of NCCL and RCCL.
+_COLLECTIVES: Final = ("c10d::", "gloo:", "nccl:", "mpi:", "record_param_comms")
+_COMPILED: Final = ("Torch-Compiled Region", "CompiledFunction", "## Call CompiledFxGraph")
+_OPTIMIZER: Final = "Optimizer."
+_BACKWARD: Final = "autograd::engine::evaluate_function"
+_HOST_WAITS: Final = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero")
+_ALLOCATIONS: Final = ("Malloc", "Free", "HostAlloc")
+#: Operators of a record; the rest takes next to no time.
+_MOST_OPERATORS: Final = 2000
+
+
+class TraceEvent(NamedTuple):
+    """An event of a trace; times in microseconds."""
+
+    name: str
+    begin_us: float
+    end_us: float
+    thread: int = 0
+    #: Whether it is a kernel, or a copy, on a GPU.
+    on_device: bool = False
+    #: Whether it began and ended on different threads, so that it is nested in nothing.
+    is_async: bool = False
+    #: Number by which the backward of an operator is known; negative without one.
+    sequence: int = -1
+    #: Time of the kernels that the operator itself started.
+    device_us: float = 0.0
+
+
+Interval = tuple[float, float]
+
+
+def part_of(event: TraceEvent) -> str:
+    """Return the part that the event is of; empty for none, such as an annotation."""
+    name = event.name
+    if event.on_device:
+        return _part_on_device(name)
+    if name.startswith(_DATA):
+        return DATA
+    if name.startswith(_COLLECTIVES):
+        return COMMUNICATION
+    if name.startswith(_HOST_WAITS):
+        return WAITS
+    if name.startswith(("cuda", "hip", "cu")) and "::" not in name:
+        if "Synchronize" in name:
+            return WAITS
+        return ALLOCATOR if any(word in name for word in _ALLOCATIONS) else ""
+    if name.startswith(_COMPILED):
+        return COMPUTE
+    is_operator = "::" in name and not name.startswith(("autograd::", "torch::autograd::"))
+    return COMPUTE if is_operator and " " not in name else ""
+
+
+def _part_on_device(name: str) -> str:
+    low = name.lower()
+    if "nccl" in low or "rccl" in low:
+        return COMMUNICATION
+    return COPIES if low.startswith(("memcpy", "memset")) else COMPUTE
+
+
+def windows_of(
+    events: Sequence[TraceEvent], windows: Sequence[tuple[Interval, int]]
+) -> list[ProfiledWindow]:
+    """Return the parts of each window, which has its begin, its end and the number of its steps.
+
+    Parts without any time are left out.
+    """
+    on_gpu = any(event.on_device for event in events)
+    spans: dict[str, list[Interval]] = {}
+    for event in events:
+        part = part_of(event)
+        # An operator only starts kernels: while it does, the GPU may be idle
+        if part and not (on_gpu and not event.on_device and part in {COMPUTE, COMMUNICATION}):
+            spans.setdefault(part, []).append((event.begin_us, event.end_us))
+    order = _ON_GPU if on_gpu else _ON_CPU
+    merged = {part: union(spans.get(part, ())) for part in order}
+    found = []
+    for (begin_us, end_us), steps in windows:
+        free: list[Interval] = [(begin_us, end_us)]
+        parts = {}
+        for part in order:
+            left = subtract(free, merged[part])
+            if taken_us := length(free) - length(left):
+                parts[part] = taken_us / 1e6
+            free = left
+        parts[PYTHON] = length(free) / 1e6
+        # Their sum, so that no rounding is between the whole and its parts
+        found.append(ProfiledWindow(steps=steps, seconds=sum(parts.values()), parts=parts))
+    return found
+
+
+def union(intervals: Iterable[Interval]) -> list[Interval]:
+    """Return disjoint intervals, in order, that cover the same moments."""
+    found: list[Interval] = []
+    for begin, end in sorted(intervals):
+        if found and begin <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        elif end > begin:
+            found.append((begin, end))
+    return found
+
+
+def subtract(whole: Sequence[Interval], taken: Sequence[Interval]) -> list[Interval]:
+    """Return what of ``whole`` is not in ``taken``; both are as ``union`` returns them."""
+    found: list[Interval] = []
+    first = 0
+    for begin, end in whole:
+        while first < len(taken) and taken[first][1] <= begin:
+            first += 1
+        at, index = begin, first
+        while index < len(taken) and taken[index][0] < end:
+            if taken[index][0] > at:
+                found.append((at, taken[index][0]))
+            at = max(at, taken[index][1])
+            index += 1
+        if at < end:
+            found.append((at, end))
+    return found
+
+
+def length(intervals: Iterable[Interval]) -> float:
+    """Return the time that disjoint intervals cover."""
+    return sum(end - begin for begin, end in intervals)
+
+
+class _Open(NamedTuple):
+    end_us: float
+    path: str
+    #: The row of an operator, and what of its time its callees have; None for an annotation.
+    row: list[float] | None
+
+
+def operators_of(
+    events: Sequence[TraceEvent], windows: Sequence[tuple[Interval, int]]
+) -> list[ProfiledOperator]:
+    """Return the operators of the windows by module path and name, those with most time first.
+
+    An operator in the backward has the path of the forward whose backward it is. On a GPU the
+    time is that of the kernels, else its own, without that of operators it calls.
+    """
+    on_gpu = any(event.on_device for event in events)
+    steps = sum(count for _, count in windows)
+    inside = [(begin, end) for (begin, end), _ in windows]
+    rows: dict[tuple[str, str, str], list[float]] = {}
+    nesting: dict[int, list[_Open]] = {}
+    path_of_sequence: dict[int, str] = {}
+    for event in sorted(events, key=lambda e: (e.begin_us, -e.end_us)):
+        if event.on_device or not any(b <= event.begin_us < e for b, e in inside):
+            continue
+        part = part_of(event)
+        if event.is_async:
+            if part:
+                _add(rows, ("", event.name, part), event.end_us - event.begin_us)
+            continue
+        stack = nesting.setdefault(event.thread, [])
+        while stack and stack[-1].end_us <= event.begin_us:
+            stack.pop()
+        path = _path(event, stack[-1].path if stack else "", path_of_sequence)
+        row = None
+        if part:
+            own_us = event.end_us - event.begin_us
+            shown = "DataLoader" if part == DATA else event.name
+            row = _add(rows, (path, shown, part), event.device_us if on_gpu else own_us)
+            if not on_gpu and stack and (caller := _caller(stack)) is not None:
+                caller[1] -= own_us
+            if event.sequence >= 0 and _OF_BACKWARD.strip() not in path:
+                path_of_sequence[event.sequence] = path
+        stack.append(_Open(end_us=event.end_us, path=path, row=row))
+    found = [
+        ProfiledOperator(
+            path=path, name=name, part=part, calls=calls / steps, seconds=us / 1e6 / steps
+        )
+        for (path, name, part), (calls, us) in rows.items()
+    ]
+    found.sort(key=lambda one: -one["seconds"])
+    return found[:_MOST_OPERATORS]
+
+
+_OF_BACKWARD: Final = " (backward)"
+
+
+def _path(event: TraceEvent, outer: str, path_of_sequence: dict[int, str]) -> str:
+    """Return the path of what ``event`` calls, and of itself where it is an operator."""
+    if event.name.startswith(MODULE):
+        return event.name[len(MODULE) :] + (_OF_BACKWARD if _OF_BACKWARD.strip() in outer else "")
+    if event.name.startswith(_OPTIMIZER):
+        return "optimizer"
+    if event.name.startswith(_DATA):
+        return "data"
+    if event.name.startswith(_BACKWARD):
+        return (path_of_sequence.get(event.sequence, "") + _OF_BACKWARD).strip()
+    return outer
+
+
+def _add(
+    rows: dict[tuple[str, str, str], list[float]], key: tuple[str, str, str], us: float
+) -> list[float]:
+    row = rows.setdefault(key, [0.0, 0.0])
+    row[0] += 1
+    row[1] += us
+    return row
+
+
+def _caller(stack: Sequence[_Open]) -> list[float] | None:
+    return next((one.row for one in reversed(stack) if one.row is not None), None)

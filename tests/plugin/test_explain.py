@@ -1,0 +1,118 @@
+"""Launches that explain a verdict, around a training that is simulated."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers.fake_suite import Suite
+
+AGAINST = ("--cpus=2", "--dlperf-runs=3", "--dlperf-against=FAKE_STEP_S=0.01 FAKE_PROFILE=0.8")
+ID = "net-torch-fp32-bs4-1n2c"
+
+
+def launches(suite: Suite) -> list[str]:
+    return sorted(path.name for path in suite.path.glob(".dlperf/**/explain?") if path.is_dir())
+
+
+def test_a_regression_is_explained_by_four_launches_that_count_for_nothing(suite: Suite):
+    suite.env(FAKE_STEP_S="0.02", FAKE_PROFILE="0.4")
+    result, outcomes = suite.outcomes(*AGAINST)
+    outcome = outcomes[ID]
+    assert outcome["judgement"]["verdict"] == "regressed"
+    assert launches(suite) == ["explain1", "explain2", "explain3", "explain4"]
+    assert len(outcome["measurement"]["runs"]) == 3
+    assert len(outcome["against"]["measurement"]["runs"]) == 3
+    found = outcome["explanation"]
+    assert found["agrees"] is True
+    assert {p["part"]: p["named"] for p in found["parts"]} == {
+        "Python and launches": True,
+        "compute": False,
+    }
+    assert found["sentence"] in outcome["judgement"]["reason"]
+    result.stdout.fnmatch_lines(["*explains the verdict: 4 more launches with a profile*"])
+
+
+@pytest.mark.parametrize(
+    ("now", "option", "expected"),
+    [("0.01", (), 0), ("0.02", ("--dlperf-explain=never",), 0),
+     ("0.01", ("--dlperf-explain=always",), 4)],
+)  # fmt: skip
+def test_without_a_regression_nothing_is_launched_unless_asked(
+    suite: Suite, now: str, option: tuple[str, ...], expected: int
+):
+    suite.env(FAKE_STEP_S=now, FAKE_PROFILE="0.8")
+    _, outcomes = suite.outcomes(*AGAINST, *option)
+    assert len(launches(suite)) == expected
+    assert (outcomes[ID]["explanation"] is not None) == bool(expected)
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ({"FAKE_PROFILE": "torch.profiler failed: boom"}, "torch.profiler failed: boom"),
+        ({"FAKE_PROFILE": "0.8", "FAKE_FAIL": "*explain*"}, "boom"),
+        ({}, "not every rank wrote one"),
+    ],
+)
+def test_a_profile_that_fails_is_a_note_and_changes_no_verdict(
+    suite: Suite, fault: dict[str, str], words: str
+):
+    suite.env(FAKE_STEP_S="0.02", **fault)
+    against = "--dlperf-against=FAKE_STEP_S=0.01"
+    result, outcomes = suite.outcomes("--cpus=2", "--dlperf-runs=3", against)
+    outcome = outcomes[ID]
+    assert outcome["judgement"]["verdict"] == "regressed"
+    assert "profile" not in outcome["judgement"]["reason"]
+    assert outcome["explanation"]["parts"] == []
+    assert "profile 1 of 4 failed" in outcome["explanation"]["note"]
+    assert words in outcome["explanation"]["note"]
+    result.stdout.fnmatch_lines([f"note: {ID}: the cause is not known: profile 1 of 4 failed*"])
+    assert launches(suite) == ["explain1"]
+    assert suite.ours() == []
+
+
+def test_an_injected_slowdown_is_not_profiled(suite: Suite):
+    suite.env(FAKE_STEP_S="0.01", FAKE_PROFILE="0.8")
+    _, outcomes = suite.outcomes(*AGAINST, "--dlperf-inject=50%")
+    assert "--dlperf-inject" in outcomes[ID]["explanation"]["note"]
+    assert launches(suite) == []
+
+
+def test_against_stored_baselines_only_now_is_profiled_and_only_if_asked(suite: Suite):
+    suite.env(FAKE_STEP_S="0.01", FAKE_PROFILE="0.8")
+    arguments = ("--cpus=2", "--dlperf-runs=3", "-k", "1n2c")
+    suite.run(*arguments, "--update-baselines")
+    suite.env(FAKE_STEP_S="0.02")
+    _, outcomes = suite.outcomes(*arguments)
+    assert (outcomes[ID]["judgement"]["verdict"], outcomes[ID]["explanation"]) == (
+        "regressed",
+        None,
+    )
+    _, outcomes = suite.outcomes(*arguments, "--dlperf-explain=regressed")
+    found = outcomes[ID]["explanation"]
+    assert outcomes[ID]["judgement"]["verdict"] == "regressed"
+    assert (found["before_ms"], found["agrees"]) == (None, None)
+    assert "no profile of before is there to compare with" in outcomes[ID]["judgement"]["reason"]
+    assert launches(suite) == ["explain1", "explain2"]
+
+
+def test_a_profile_stored_with_the_baseline_explains_a_later_regression(suite: Suite):
+    suite.env(FAKE_STEP_S="0.01", FAKE_PROFILE="0.8")
+    arguments = ("--cpus=2", "--dlperf-runs=3", "-k", "1n2c")
+    suite.run(*arguments, "--update-baselines", "--dlperf-explain=always")
+    (file,) = suite.path.glob(f"baselines/*/net/{ID}.profile.json")
+    suite.env(FAKE_STEP_S="0.02", FAKE_PROFILE="0.4")
+    _, outcomes = suite.outcomes(*arguments)
+    found = outcomes[ID]["explanation"]
+    assert outcomes[ID]["judgement"]["verdict"] == "regressed"
+    assert found["agrees"] is True
+    assert found["parts"][0]["part"] == "Python and launches"
+    assert found["parts"][0]["named"] is True
+
+    file.write_text("{}")
+    _, outcomes = suite.outcomes(*arguments)
+    assert outcomes[ID]["judgement"]["verdict"] == "regressed"
+    assert f"{ID}.profile.json: not a profile" in outcomes[ID]["explanation"]["note"]
+
+    suite.run(*arguments, "--update-baselines", "--dlperf-reason=meant", "--dlperf-explain=never")
+    assert not file.exists(), "it is of the level before"

@@ -1,0 +1,160 @@
+"""The parts and operators of steps, from traces that are written by hand."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_dlperf.worker import step_parts
+from pytest_dlperf.worker.step_parts import (
+    MODULE,
+    TraceEvent,
+    length,
+    operators_of,
+    part_of,
+    subtract,
+    union,
+    windows_of,
+)
+
+STEP = [((0.0, 1000.0), 1)]
+
+
+def event(name: str, begin: float, end: float, **fields: object) -> TraceEvent:
+    return TraceEvent(name=name, begin_us=begin, end_us=end, **fields)  # type: ignore[arg-type]
+
+
+def parts_ms(*events: TraceEvent) -> dict[str, float]:
+    (window,) = windows_of(events, STEP)
+    assert window["seconds"] == sum(window["parts"].values())
+    return {part: round(seconds * 1000, 6) for part, seconds in window["parts"].items()}
+
+
+def test_the_parts_of_a_step_on_a_cpu_are_disjoint():
+    found = parts_ms(
+        event("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, 200),
+        event("aten::stack", 50, 150),  # makes the batch
+        event("aten::mm", 300, 500),
+        event("gloo:all_reduce", 400, 700, thread=2, is_async=True),
+        event("aten::item", 800, 900),
+        event("aten::_local_scalar_dense", 850, 890),
+    )
+    assert found == {
+        "waiting for data": 0.2,
+        "compute": 0.2,
+        "exposed communication": 0.2,  # that which no operator covers
+        "host waits": 0.1,
+        "Python and launches": 0.3,
+    }
+
+
+def test_on_a_gpu_the_host_counts_only_while_the_device_is_idle():
+    found = parts_ms(
+        event("sm80_gemm", 100, 400, on_device=True),
+        event("ncclDevKernel_AllReduce_Sum_f32", 300, 600, on_device=True),
+        event("Memcpy HtoD (Pinned -> Device)", 550, 650, on_device=True),
+        event("aten::mm", 0, 700),  # it launches the kernel
+        event("cudaStreamSynchronize", 600, 800),
+        event("cudaMalloc", 850, 900),
+        event("enumerate(DataLoader)#x", 350, 380),
+    )
+    assert found == {
+        "compute": 0.3,
+        "exposed communication": 0.2,
+        "exposed copies": 0.05,
+        "host waits": 0.15,
+        "allocator": 0.05,
+        "Python and launches": 0.25,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("aten::mm", step_parts.COMPUTE),
+        ("mylib::fused", step_parts.COMPUTE),
+        ("Torch-Compiled Region: 0/0", step_parts.COMPUTE),
+        ("c10d::allreduce_", step_parts.COMMUNICATION),
+        ("Optimizer.step#SGD.step", ""),
+        ("autograd::engine::evaluate_function: MmBackward0", ""),
+        ("a user's own words", ""),
+        ("cudaLaunchKernel", ""),
+    ],
+)
+def test_each_event_is_of_one_part(name: str, part: str):
+    assert part_of(event(name, 0, 1)) == part
+
+
+NAMES = ["aten::mm", "gloo:all_reduce", "enumerate(DataLoader)#x", "aten::item", "words"]
+EVENTS = st.lists(
+    st.builds(
+        lambda name, begin, took, thread: event(name, begin, begin + took, thread=thread),
+        st.sampled_from(NAMES),
+        st.integers(-200, 1200),
+        st.integers(0, 500),
+        st.integers(1, 3),
+    ),
+    max_size=20,
+)
+
+
+@given(EVENTS)
+def test_parts_add_up_to_the_step_and_are_never_negative(events: list[TraceEvent]):
+    (window,) = windows_of(events, STEP)
+    assert window["seconds"] == pytest.approx(1000 / 1e6)
+    assert sum(window["parts"].values()) == window["seconds"]
+    assert all(seconds >= 0 for seconds in window["parts"].values())
+
+
+INTERVALS = st.lists(
+    st.tuples(st.integers(0, 60), st.integers(0, 20)).map(lambda p: (p[0], p[0] + p[1]))
+)
+
+
+@given(INTERVALS, INTERVALS)
+def test_intervals_cover_the_moments_that_sets_do(one: list, other: list):
+    def moments(intervals: list) -> set[int]:
+        return {at for begin, end in intervals for at in range(begin, end)}
+
+    left, right = union(one), union(other)
+    assert moments(left) == moments(one)
+    assert length(left) == len(moments(one))
+    assert moments(subtract(left, right)) == moments(one) - moments(other)
+
+
+def test_an_operator_has_its_own_time_at_its_module_and_its_backward_too():
+    rows = operators_of(
+        [
+            event(f"{MODULE}layer.conv", 0, 300, thread=1),
+            event("aten::linear", 10, 210, thread=1, sequence=-1),
+            event("aten::addmm", 20, 120, thread=1, sequence=7),
+            event("aten::relu", 400, 450, thread=1, sequence=8),
+            event("autograd::engine::evaluate_function: AddmmBackward0", 500, 700,
+                  thread=1, sequence=7),
+            event("AddmmBackward0", 510, 690, thread=1, sequence=7),
+            event("aten::mm", 520, 600, thread=1),
+            event("gloo:all_reduce", 500, 900, thread=2, is_async=True),
+            event("Optimizer.step#SGD.step", 700, 800, thread=1),
+            event("aten::add_", 710, 750, thread=1),
+            event("aten::mm", 2000, 2100, thread=1),  # after the steps
+        ],
+        STEP,
+    )  # fmt: skip
+    found = {(r["path"], r["name"]): (r["calls"], round(r["seconds"] * 1e6, 3)) for r in rows}
+    assert found == {
+        ("layer.conv", "aten::linear"): (1, 100),
+        ("layer.conv", "aten::addmm"): (1, 100),
+        ("", "aten::relu"): (1, 50),
+        ("layer.conv (backward)", "aten::mm"): (1, 80),
+        ("", "gloo:all_reduce"): (1, 400),
+        ("optimizer", "aten::add_"): (1, 40),
+    }
+    assert rows[0]["name"] == "gloo:all_reduce"
+
+
+def test_calls_and_time_are_those_of_one_step():
+    windows = [((0.0, 100.0), 1), ((100.0, 200.0), 1)]
+    events = [event("aten::mm", 10, 30), event("aten::mm", 110, 150)]
+    (row,) = operators_of(events, windows)
+    assert (row["calls"], row["seconds"]) == (1, pytest.approx(30e-6))
