@@ -14,6 +14,7 @@ import pytest
 
 from pytest_dlperf.worker.frameworks import on_cpu
 from pytest_dlperf.worker.frameworks.base import EventTimer, Timer
+from pytest_dlperf.worker.metrics import MetricBook
 
 
 class SimulatedGpu:
@@ -87,7 +88,10 @@ class SimulatedFramework:
     def __init__(self, gpu: SimulatedGpu) -> None:
         self.gpu = gpu
         self.job: Any = SimpleNamespace(
-            world_size=1, iteration_work=4, feed=SimpleNamespace(take_wait=lambda: None)
+            world_size=1,
+            iteration_work=4,
+            feed=SimpleNamespace(take_wait=lambda: None),
+            book=MetricBook(),
         )
 
     def timer(self) -> Timer:
