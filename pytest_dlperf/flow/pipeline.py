@@ -302,8 +302,11 @@ def _without_speedup(runner: Runner, parent: Case, error: DlperfError) -> Proble
     )
 
 
-def judge_again(outcome: Outcome, baseline: Baseline, rule: Rule) -> Judgement:
-    """Return the verdict on a measured ``outcome`` against another ``baseline``."""
+def judge_again(outcome: Outcome, baseline: Baseline | None, rule: Rule) -> Judgement:
+    """Return the verdict on a measured ``outcome`` against another ``baseline``.
+
+    Raises ``CaseError`` for what the judge cannot believe.
+    """
     if outcome.measurement is None:
         return outcome.judgement
     judgement = judge(outcome.case, outcome.measurement, baseline, rule)

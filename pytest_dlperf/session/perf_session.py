@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_dlperf.cases.possible import DISTRIBUTIONS, framework_version
 from pytest_dlperf.cases.selection import Machine
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import Case
@@ -43,7 +42,7 @@ from pytest_dlperf.measure.environment import commit_of
 from pytest_dlperf.session import usage
 from pytest_dlperf.session.ending import Ending
 from pytest_dlperf.session.hosts import devices_of, hosts_of, make_nodes
-from pytest_dlperf.session.resumed import Now, Resumed, differences
+from pytest_dlperf.session.resumed import Resumed, is_judged, judged_now, now_of
 from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.session.terminal.progress import Live, Quiet
 from pytest_dlperf.store.baseline import update
@@ -299,10 +298,7 @@ class PerfSession:
         return replace(outcome, judgement=replace(judgement, reason=reason))
 
     def _measure(self, case: Case, item: pytest.Item, misfit: str) -> Outcome:
-        bench = self.bench
-        rule = bench.policy.rule
-        if not self.settings.family_given:
-            rule = replace(rule, family=self._family(case))
+        bench = self._bench_of(case)
         if self.jobs is not None:
             outcome = self.jobs.outcome(case)
         else:
@@ -310,7 +306,7 @@ class PerfSession:
             with self.watcher.watched(case):
                 outcome = run_case(
                     case,
-                    replace(bench, policy=replace(bench.policy, rule=rule)),
+                    bench,
                     workload_folder=str(item.path.parent),
                     misfit=misfit or self.failed_in_rounds.get(case.id, ""),
                 )
@@ -324,44 +320,41 @@ class PerfSession:
             of_parent = [run for run, _ in bench.runs.load(parent)] if parent else []
             note(self.settings.workdir, outcome, of_parent)
         if self.settings.update:
-            return self._update(outcome, replace(bench, policy=replace(bench.policy, rule=rule)))
+            return self._update(outcome, bench)
         return replace(outcome, failed=self._fails(outcome))
 
     def taken(self, case: Case, node_id: str, *, stores: bool = True) -> Outcome | None:
         """Return the outcome of ``case`` that an interrupted session has; None to measure it.
 
-        It is stored where this session ``stores``, and that one had not.
+        It is judged by today's rule and baseline, and stored where this session ``stores`` and
+        that one had not.
         """
         found = None if self.resumed is None else self.resumed.outcome(case)
         if self.resumed is None or found is None or self._differs(case):
             return None
+        bench = self._bench_of(case)
         outcome = self.resumed.taken(found, node_id)
-        if self.settings.update and stores and not outcome.update:
-            return self._update(outcome, self.bench)
-        return outcome if outcome.update else replace(outcome, failed=self._fails(outcome))
+        if outcome.update:
+            return outcome
+        if is_judged(outcome):
+            outcome = self._with_common_shift(judged_now(outcome, bench))
+        if self.settings.update and stores:
+            return self._update(outcome, bench)
+        return replace(outcome, failed=self._fails(outcome))
 
     def _differs(self, case: Case) -> str:
         """Return why the final outcome of ``case`` is not taken; empty if it may be."""
-        found = None if self.resumed is None else self.resumed.outcome(case)
-        if self.resumed is None or found is None:
+        if self.resumed is None:
             return ""
-        differ = "; ".join(differences(case, found, self._now(case)))
-        return differ and f"measured again, and not taken from {self.resumed.path}: {differ}"
+        return self.resumed.differs(case, lambda: now_of(case, self.bench, self.commit))
 
-    def _now(self, case: Case) -> Now:
-        settings, (commit, dirty) = self.settings, self.commit
-        is_here = not settings.place.foreign and case.framework in DISTRIBUTIONS
-        installed = framework_version(case.framework) if is_here else None
-        return Now(
-            commit=commit,
-            dirty=dirty,
-            environment=self.bench.hosts.environment(case, {}),
-            framework_version=installed,
-            inject=self.bench.policy.injected(case),
-            real_data=settings.data is not None,
-            share_host=settings.share_host,
-            tolerance=settings.rule.tolerance if case.tolerance is None else None,
-        )
+    def _bench_of(self, case: Case) -> Bench:
+        """Return what the session gives to ``case``: alpha is split over the selected cases."""
+        if self.settings.family_given:
+            return self.bench
+        policy = self.bench.policy
+        rule = replace(policy.rule, family=self._family(case))
+        return replace(self.bench, policy=replace(policy, rule=rule))
 
     def _family(self, case: Case) -> int:
         """Return how many cases alpha is split over: pairs need no stored ones."""

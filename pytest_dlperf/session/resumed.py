@@ -1,23 +1,28 @@
-"""``--dlperf-resume``: outcomes of a session that was interrupted, taken in place of measuring.
+"""``--dlperf-resume``: measurements of a session that was interrupted, in place of new ones.
 
-An outcome is taken whole or not at all. Runs of a case that had no verdict yet are measured again:
-a session's runs are to show one stretch of time, and its canaries the machine of that time.
+They are judged by the rule and the baseline of now. A measurement is taken whole or not at all.
+Runs of a case that had no verdict yet are measured again: a session's runs are to show one
+stretch of time, and its canaries the machine of that time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from pytest_dlperf.cases.possible import DISTRIBUTIONS, framework_version
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.environment import Environment, short_commit
-from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.errors import DlperfError, UsageError
 from pytest_dlperf.core.measurement import CUT_SHORT
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.verdict import Verdict
+from pytest_dlperf.core.verdict import Judgement, Verdict
+from pytest_dlperf.flow.bench import Bench
+from pytest_dlperf.flow.explain import explained
+from pytest_dlperf.flow.pipeline import judge_again
 from pytest_dlperf.report import json_
 
 #: Software that is known before a case runs, beside the framework's version.
@@ -37,8 +42,21 @@ class Now:
     inject: float
     real_data: bool
     share_host: bool
-    #: The tolerance that was given; None where it is learnt.
-    tolerance: float | None
+
+
+def now_of(case: Case, bench: Bench, commit: tuple[str, bool]) -> Now:
+    """Return what a session would measure ``case`` with, at a commit that is modified or not."""
+    hosts, policy = bench.hosts, bench.policy
+    is_here = not hosts.place.foreign and case.framework in DISTRIBUTIONS
+    return Now(
+        commit=commit[0],
+        dirty=commit[1],
+        environment=hosts.environment(case, {}),
+        framework_version=framework_version(case.framework) if is_here else None,
+        inject=policy.injected(case),
+        real_data=policy.data is not None,
+        share_host=hosts.share_host,
+    )
 
 
 class Resumed:
@@ -81,6 +99,14 @@ class Resumed:
         found = self._outcomes.get(case.id)
         return found if found is not None and _is_final(found) else None
 
+    def differs(self, case: Case, now: Callable[[], Now]) -> str:
+        """Return why the final outcome of ``case`` is not taken; empty if it may be."""
+        found = self.outcome(case)
+        if found is None:
+            return ""
+        differ = "; ".join(_differences(case, found, now()))
+        return differ and f"measured again, and not taken from {self.path}: {differ}"
+
     def taken(self, outcome: Outcome, node_id: str) -> Outcome:
         """Return ``outcome`` as one of this session."""
         judgement = outcome.judgement
@@ -112,7 +138,28 @@ def _is_final(outcome: Outcome) -> bool:
     return all(problem.code != CUT_SHORT for problem in measurement.problems)
 
 
-def differences(case: Case, outcome: Outcome, now: Now) -> Iterator[str]:
+def is_judged(outcome: Outcome) -> bool:
+    """Whether the verdict of ``outcome`` is one on its measurement; an error stays red."""
+    measured = outcome.measurement is not None
+    return measured and outcome.judgement.verdict not in {Verdict.ERROR, Verdict.NOT_RUN}
+
+
+def judged_now(outcome: Outcome, bench: Bench) -> Outcome:
+    """Return ``outcome`` with the verdict by the rule and the stored baseline of ``bench``."""
+    case = outcome.case
+    try:
+        baseline = bench.baseline(case)
+        judgement = judge_again(outcome, baseline, bench.rule_for(case))
+    except DlperfError as error:
+        judgement = Judgement(verdict=Verdict.ERROR, reason=str(error))
+        return replace(outcome, judgement=judgement)
+    if outcome.explanation is not None:
+        judgement = explained(judgement, outcome.explanation)
+    sessions = () if baseline is None else baseline.sessions
+    return replace(outcome, judgement=judgement, baseline_sessions=sessions)
+
+
+def _differences(case: Case, outcome: Outcome, now: Now) -> Iterator[str]:
     """Yield what is not as it was when ``outcome`` was measured, in words."""
     was: Mapping[str, object] = encode(outcome.case)
     for name, value in encode(case).items():
@@ -156,9 +203,6 @@ def _of_measurement(outcome: Outcome, now: Now) -> Iterator[str]:
         yield f"data: {'real' if now.real_data else 'synthetic'}, was {conditions.data}"
     if conditions.host_sharing != now.share_host:
         yield f"--dlperf-share-host: {now.share_host}, was {conditions.host_sharing}"
-    tolerance = outcome.judgement.throughput.tolerance
-    if None not in (tolerance, now.tolerance) and tolerance != now.tolerance:
-        yield f"tolerance: {now.tolerance:.3g}, was {tolerance:.3g}"
 
 
 def _commit(commit: str) -> str:

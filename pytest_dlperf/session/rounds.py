@@ -47,10 +47,7 @@ def measure_in_rounds(session: pytest.Session, perf: PerfSession) -> None:
     cases = [
         InRounds(selected.case, str(item.path.parent))
         for item in session.items
-        if (selected := selected_of(item))
-        and not selected.error
-        and _is_bare(item, perf)
-        and perf.taken(selected.case, item.nodeid, stores=False) is None
+        if (selected := selected_of(item)) and not selected.error and _is_bare(item, perf)
     ]
     if len(cases) > 1:
         perf.start_rounds()

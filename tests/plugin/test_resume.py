@@ -118,6 +118,36 @@ def test_what_differs_is_said_and_measured_again(cut: Suite):
     assert fnmatch(outcome["judgement"]["reason"].splitlines()[-1], said)
 
 
+@pytest.mark.parametrize("which", [("-k", "bs1"), ("-x",)])
+def test_cases_that_are_not_selected_or_reached_stay_in_the_file(
+    cut: Suite, which: tuple[str, ...]
+):
+    before = read(cut)
+    cut.run(RESUME, "--dlperf-json=r.json", *which)
+    after = read(cut)
+    assert set(after) == set(before)
+    assert after[SECOND]["judgement"] == before[SECOND]["judgement"]
+    assert launched(cut) == []
+
+
+def test_what_is_taken_is_judged_by_the_baseline_and_tolerance_of_now(cut: Suite):
+    """It had no baseline; one of rates twice as high is stored before the session goes on."""
+    cut.env(FAKE_STEP_S=0.005)
+    cut.run("--update-baselines", "--dlperf-runs=3", "-k", "bs1")
+    (cut.path / "launches").unlink()
+    cut.env(FAKE_STEP_S=0.01)
+    cut.run(RESUME, "--dlperf-json=n.json", "--dlperf-tolerance=10%")
+    assert launched(cut) == [THIRD]
+    taken = read(cut, "n.json")[FIRST]
+    assert taken["taken_from"]
+    assert taken["judgement"]["verdict"] == "regressed"
+    assert taken["judgement"]["tolerance"] == 0.1
+    assert taken["failed"]
+    assert len(taken["baseline_sessions"]) == 1
+    cut.run(RESUME, "--dlperf-json=n.json", "--dlperf-tolerance=60%", "-k", "bs1")
+    assert read(cut, "n.json")[FIRST]["judgement"]["verdict"] != "regressed"
+
+
 def test_history_has_each_measurement_once(cut: Suite):
     pytest.importorskip("sqlalchemy", reason="the extra history is not installed")
     result = cut.run(RESUME, "--dlperf-history=h.sqlite")

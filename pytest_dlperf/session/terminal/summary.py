@@ -66,14 +66,23 @@ class SessionReports:
             json_.write(path, outcomes)
         self._write_next_s = time.monotonic() + 10 * (time.monotonic() - began_s)
 
-    def write(self, reports: Mapping[str, Path], outcomes: Sequence[Outcome]) -> bool:
-        """Write ``reports``, paths by kind; return whether all of them could be."""
+    def write(
+        self,
+        reports: Mapping[str, Path],
+        outcomes: Sequence[Outcome],
+        others: Mapping[str, Sequence[Outcome]],
+    ) -> bool:
+        """Write ``reports``, paths by kind; return whether all of them could be.
+
+        ``others`` are outcomes that a report has as well, by its kind.
+        """
         whole = True
         for name, path in reports.items():
             title, module = _RENDERERS[name]
             renderer = importlib.import_module(module)
-            text = renderer.render(outcomes)
-            remark = renderer.remark(outcomes) if hasattr(renderer, "remark") else ""
+            shown_here = [*outcomes, *others.get(name, ())]
+            text = renderer.render(shown_here)
+            remark = renderer.remark(shown_here) if hasattr(renderer, "remark") else ""
             try:
                 json_.write_text(path, text)
                 self.lines.append(f"{title}: {path}" + (f" ({remark})" if remark else ""))
@@ -258,11 +267,13 @@ class Collector:
 
     def finish(self, session: PerfSession, pytest_session: pytest.Session) -> None:
         """Write the session's reports; fail the session if nothing at all was measured."""
-        wanted = dict(session.settings.reports)
-        if self._resumed is not None and not self.outcomes:
-            # Ended before its first case: what it was to go on with stays as it is
-            wanted = {n: path for n, path in wanted.items() if path != self._resumed.path}
-        if not self._reports.write(wanted, self.outcomes):
+        wanted, others = session.settings.reports, {}
+        if self._resumed is not None:
+            # What the file has of cases that were not selected, or not reached, stays in it
+            resumed = self._resumed.path.resolve()
+            same = [name for name, path in wanted.items() if path.resolve() == resumed]
+            others = {name: self._resumed.others(self.outcomes) for name in same}
+        if not self._reports.write(wanted, self.outcomes, others):
             pytest_session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
         if github_actions.is_on(self._config) and self.outcomes:
             self._no_step_summary = github_actions.write_summary(self.outcomes)
