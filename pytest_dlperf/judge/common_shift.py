@@ -47,7 +47,7 @@ def common_shift(so_far: Sequence[Comparison]) -> tuple[float, float] | None:
     """Return the interval of the change that all of ``so_far`` may share; None if they do not.
 
     They are the first cases that the session judged on one node: at least two, each certainly
-    slower and by more than its tolerance, with intervals that overlap.
+    slower, with intervals that overlap.
     """
     if len(so_far) < _FEWEST or not all(_is_slow(one) for one in so_far):
         return None
@@ -57,9 +57,7 @@ def common_shift(so_far: Sequence[Comparison]) -> tuple[float, float] | None:
 
 
 def _is_slow(one: Comparison) -> bool:
-    """Whether a case is certainly slower, and by more than its tolerance."""
-    if one.verdict is not Verdict.REGRESSED:
+    """Whether the throughput itself is certainly slower."""
+    if one.change is None or one.interval is None:
         return False
-    if one.change is None or one.interval is None or one.tolerance is None:
-        return False
-    return one.change < -one.tolerance
+    return one.verdict is Verdict.REGRESSED and one.change < 0

@@ -20,6 +20,7 @@ from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdic
 from pytest_dlperf.judge import sentences
 from pytest_dlperf.judge.readings import ESTIMATORS, by_estimator
 from pytest_dlperf.judge.verdict import judge as judge_by_time
+from pytest_dlperf.judge.verdict import with_facts
 
 #: The verdicts on which estimators can disagree.
 _VERDICT_WORDS: Final = {**dict.fromkeys(GOOD, "certified"), Verdict.REGRESSED: "regressed"}
@@ -52,8 +53,10 @@ def judge(
         f"the change ({estimates}){_stretch(measurement)}; look at the records of the runs, and "
         "measure again"
     )
-    unsteady = replace(judged.throughput, sees=None, verdict=Verdict.UNSTEADY)
-    return Judgement(verdict=Verdict.UNSTEADY, reason=reason, throughput=unsteady)
+    throughput = replace(judged.throughput, sees=None, verdict=Verdict.UNSTEADY)
+    unsteady = Judgement(verdict=Verdict.UNSTEADY, reason=reason, throughput=throughput)
+    stored = tuple(session for session in baseline.level if session.runs)
+    return with_facts(unsteady, case, measurement, stored, rule)
 
 
 def _disagree(found: dict[str, Comparison], rule: Rule) -> bool:

@@ -35,9 +35,13 @@ def judge(
     differs = refusals.differs(measurement, baseline) if baseline is not None and stored else ""
     if not differs and (reason := convergence.fault(case, measurement, stored)):
         return _not_judged(Verdict.ERROR, reason, measurement)
-    if reason := (refusals.disturbed(measurement) or refusals.unchecked(measurement) or differs):
+    disturbed, unchecked = refusals.disturbed(measurement), refusals.unchecked(measurement)
+    if reason := (disturbed or unchecked or differs):
         seen = _seen(case, measurement, baseline, rule) if baseline is not None else None
-        return _not_judged(Verdict.INCOMPARABLE, reason, measurement, seen)
+        refused = _not_judged(Verdict.INCOMPARABLE, reason, measurement, seen)
+        if baseline is None or not stored or unchecked or differs:
+            return refused
+        return with_facts(refused, case, measurement, stored, rule)
     unsteady = refusals.unsteady(case, measurement, rule)
     if baseline is None or not stored:
         if unsteady:
@@ -137,13 +141,7 @@ def _judge_against(
             if name in kept and one.verdict is Verdict.REGRESSED
         }
         failed = _with_facts(refused, facts, shift if links else None, why)
-        fixed = gates.apart_from_speed(case, measurement)
-        certain = {
-            name: one
-            for name, one in asked.items()
-            if name in fixed and one.verdict is Verdict.REGRESSED
-        }
-        return gates.with_gates(failed, case, measurement, certain, is_refused=True)
+        return _with_certain(failed, case, measurement, asked)
     reason = sentences.throughput(
         found,
         rule,
@@ -253,6 +251,46 @@ def _refused(
     if unsteady:
         return _not_judged(Verdict.UNSTEADY, unsteady, measurement, blind)
     return _not_judged(Verdict.UNSTEADY, noisy, measurement, found) if noisy else None
+
+
+def with_facts(
+    refused: Judgement,
+    case: Case,
+    measurement: Measurement,
+    stored: Sequence[Session],
+    rule: Rule,
+) -> Judgement:
+    """Fail a case whose rate is not judged for what is certain all the same.
+
+    That is a peak memory that grew, and gated metrics that no other process moves.
+    """
+    spent = spending(
+        case.protocol,
+        len(measurement.runs),
+        metrics.throughput(case, measurement, stored, rule).prior,
+    )
+    facts = {}
+    if (memory := metrics.peak_memory(case, measurement, stored)) is not None:
+        other_rule = family.of_other(rule, len(case.metrics))
+        found = compare(memory, _capped(memory, rule, spent), other_rule, spent)
+        if found.verdict is Verdict.REGRESSED:
+            facts["peak_memory"] = found
+    failed = _with_facts(refused, facts, None, "")
+    asked = gates.compared(case, measurement, stored, rule, spent)
+    return _with_certain(failed, case, measurement, asked)
+
+
+def _with_certain(
+    failed: Judgement, case: Case, measurement: Measurement, asked: Mapping[str, Comparison]
+) -> Judgement:
+    """Fail a refused case for those of the gated metrics that its speed does not move."""
+    fixed = gates.apart_from_speed(case, measurement)
+    certain = {
+        name: one
+        for name, one in asked.items()
+        if name in fixed and one.verdict is Verdict.REGRESSED
+    }
+    return gates.with_gates(failed, case, measurement, certain, is_refused=True)
 
 
 def _with_facts(

@@ -8,6 +8,7 @@ import pytest
 
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import Rule, Verdict
 from pytest_dlperf.judge import judge
 from tests.helpers.judge_builders import CONDITIONS, around, baseline, case, measurement, session
@@ -81,3 +82,42 @@ def test_memory_and_speedup_stay_those_of_the_measurement():
     judged = judge(GPU, now, before, replace(RULE, tolerance=0.2))
     assert judged.verdict is Verdict.PASSED
     assert "speedup" in judged.metrics
+
+
+def with_memory(bytes_now: int) -> tuple[Measurement, Baseline]:
+    """Return runs on whose change the rules disagree, and a baseline of 1 GB a device."""
+    now = by_rules(around(90), around(101))
+    runs = tuple(replace(run, peak_memory_bytes=bytes_now) for run in now.runs)
+    one = session(around(100), memory=10**9)
+    before = baseline(*([replace(one, estimates=dict.fromkeys(RULES, tuple(around(101))))] * 5))
+    return replace(now, runs=runs), before
+
+
+@pytest.mark.parametrize(
+    ("bytes_now", "verdict"), [(10**9, Verdict.UNSTEADY), (2 * 10**9, Verdict.REGRESSED)]
+)
+def test_memory_that_grew_fails_a_case_whose_rules_disagree(bytes_now: int, verdict: Verdict):
+    judged = judge(GPU, *with_memory(bytes_now), RULE)
+    assert judged.verdict is verdict
+    assert "by different rules disagree" in judged.reason
+    assert judged.throughput.verdict is Verdict.UNSTEADY
+    assert set(judged.metrics) == ({"peak_memory"} if bytes_now > 10**9 else set())
+
+
+@pytest.mark.parametrize(
+    ("code", "bytes_now", "verdict"),
+    [
+        ("disturbed", 10**9, Verdict.INCOMPARABLE),
+        ("disturbed", 2 * 10**9, Verdict.REGRESSED),
+        # Of another batch the memory is another
+        ("batch-unchecked", 2 * 10**9, Verdict.INCOMPARABLE),
+    ],
+)
+def test_memory_that_grew_fails_a_case_that_others_disturbed(
+    code: str, bytes_now: int, verdict: Verdict
+):
+    now, before = with_memory(bytes_now)
+    problem = Problem(code=code, message="the GPU was busy")
+    judged = judge(GPU, replace(now, problems=(problem,)), before, RULE)
+    assert judged.verdict is verdict
+    assert "the GPU was busy" in judged.reason
