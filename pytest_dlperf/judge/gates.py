@@ -129,16 +129,19 @@ def apart_from_speed(case: Case, measurement: Measurement) -> frozenset[str]:
     )
 
 
-def sentence(case: Case, name: str, found: Comparison, unit: str) -> str:
+def sentence(case: Case, name: str, found: Comparison, unit: str, *, is_paired: bool) -> str:
     """Return by how much a metric got worse, or why it is open."""
+    remedy = "find what changed" + ("" if is_paired else f", or {sentences.ACCEPT_LEVEL}")
+    more = (
+        "allow more pairs with --dlperf-max-runs"
+        if is_paired
+        else "store more sessions with --update-baselines"
+    )
     gate = gate_of(next(one for one in case.metrics if one.name == name))
     sides = f"{shown(found.before, unit)} to {shown(found.now, unit)}"
     words = words_of(name)
     if gate.is_count:
-        return (
-            f"{words}: {sides}, and any change for the worse fails; find what changed, or "
-            f"{sentences.ACCEPT_LEVEL}"
-        )
+        return f"{words}: {sides}, and any change for the worse fails; {remedy}"
     low, high = found.interval or (0.0, 0.0)
     change = (
         f"{words} changed by {sentences.signed(found.change or 0.0)} ({sides}; 90 % interval "
@@ -146,10 +149,10 @@ def sentence(case: Case, name: str, found: Comparison, unit: str) -> str:
     )
     tolerance = sentences.percent(found.tolerance or 0.0)
     if found.verdict is Verdict.REGRESSED:
-        return f"{change}, certainly for the worse; find what changed, or {sentences.ACCEPT_LEVEL}"
+        return f"{change}, certainly for the worse; {remedy}"
     return (
         f"{change}: neither certainly within its tolerance of {tolerance} nor certainly worse; "
-        "store more sessions with --update-baselines, or allow more in metrics of the marker"
+        f"{more}, or allow more in metrics of the marker"
     )
 
 
@@ -169,10 +172,11 @@ def with_gates(
     found: Mapping[str, Comparison],
     *,
     is_refused: bool = False,
+    is_paired: bool = False,
 ) -> Judgement:
     """Fail a case for a gated metric that is certainly worse, and open it for one that is open.
 
-    And say which gated metrics could not be judged.
+    And say which gated metrics could not be judged. ``is_paired``: with those of another arm.
     """
     if not case.metrics:
         return judged
@@ -180,7 +184,7 @@ def with_gates(
     judged = replace(judged, metrics={**judged.metrics, **found})
     worse, undecided = (
         "; ".join(
-            sentence(case, name, one, units.get(name, ""))
+            sentence(case, name, one, units.get(name, ""), is_paired=is_paired)
             for name, one in found.items()
             if one.verdict is verdict
         )
@@ -199,6 +203,19 @@ def with_gates(
     if is_refused:
         return judged
     return replace(judged, reason=judged.reason + _missing(case, measurement, found))
+
+
+def with_certain(
+    failed: Judgement, case: Case, measurement: Measurement, asked: Mapping[str, Comparison]
+) -> Judgement:
+    """Fail a case whose rate is not judged for those gated metrics that speed does not move."""
+    fixed = apart_from_speed(case, measurement)
+    certain = {
+        name: one
+        for name, one in asked.items()
+        if name in fixed and one.verdict is Verdict.REGRESSED
+    }
+    return with_gates(failed, case, measurement, certain, is_refused=True)
 
 
 def _missing(case: Case, measurement: Measurement, found: Mapping[str, Comparison]) -> str:

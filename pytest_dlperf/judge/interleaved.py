@@ -56,7 +56,9 @@ def judge_interleaved(
     differs = _differences(now, before, varied)
     if not differs and (reason := _fault(case, now, before)):
         return _not_judged(Verdict.ERROR, reason, now)
-    refused = _disturbed(now, before) or _first(refusals.unchecked, now, before) or differs
+    disturbed = _disturbed(now, before)
+    is_other_work = _first(refusals.unchecked, now, before) or differs
+    refused = disturbed or is_other_work
     if refused and not same_unit(now.unit, before.unit):
         return _not_judged(Verdict.INCOMPARABLE, refused, now)
     tolerance = next(
@@ -71,12 +73,17 @@ def judge_interleaved(
     found, evidence = pairs.compare(*rates, prior, is_throughput=True)
     others = _metrics(pairs, case, now, before, prior)
     window = others.get("whole_window")
+    asked = _asked(pairs, case, now, before)
     if refused:
-        return _not_judged(Verdict.INCOMPARABLE, refused, now, found)
+        unknown = _not_judged(Verdict.INCOMPARABLE, refused, now, found)
+        if is_other_work:
+            return unknown
+        return gates.with_certain(_with_memory(unknown, others), case, now, asked)
     unsteady = _unsteady(now, before)
     if unsteady and not _slower_by_all(pairs, case, (now, before), (found, window)):
         reason = f"{unsteady}; look at the records of the runs, and measure again"
-        return _with_memory(_not_judged(Verdict.UNSTEADY, reason, now, found), others)
+        unknown = _with_memory(_not_judged(Verdict.UNSTEADY, reason, now, found), others)
+        return gates.with_certain(unknown, case, now, asked)
     found = replace(found, runs_needed=_needed(found, window))
     takes = interleaved_sentences.what_it_takes(found, now.runs, before.runs, case.protocol)
     judged = Judgement(
@@ -96,7 +103,7 @@ def judge_interleaved(
         metrics=others,
     )
     judged = _with_why(_with_metrics(judged), case, now, before)
-    judged = gates.with_gates(judged, case, now, _asked(pairs, case, now, before))
+    judged = gates.with_gates(judged, case, now, asked, is_paired=True)
     if judged.verdict in GOOD and window is not None and window.verdict is Verdict.INCONCLUSIVE:
         words = interleaved_sentences.window_is_open(window, takes)
         reason = f"{words}; the median iteration: {judged.reason}"
@@ -304,11 +311,19 @@ def _metrics(
 def _asked(
     pairs: _Pairs, case: Case, now: Measurement, before: Measurement
 ) -> dict[str, Comparison]:
-    """Return the metrics that the marker gates, where every run of both arms has them."""
+    """Return the metrics that the marker gates, where every run of both arms has them.
+
+    Raises ``CaseError`` for a metric that one arm has and the other one has not.
+    """
     found: dict[str, Comparison] = {}
     for gate in map(gate_of, case.metrics):
         mine, theirs = (gates.figures(gate, arm) for arm in (now, before))
-        if not mine or not theirs:
+        if bool(mine) != bool(theirs):
+            raise CaseError(
+                f"{case.id}: metric {gate.name} is gated, and only the runs of "
+                f"{'this' if mine else 'the other'} arm have it"
+            )
+        if not mine:
             continue
         values = [one.value for one in mine], [one.value for one in theirs]
         if gate.is_count:

@@ -114,7 +114,8 @@ def cut_short(judgement: Judgement, budget: str, *, looked: bool) -> Judgement:
 
     ``looked``: there are as many runs as the first look needs. It has its own part of the error
     rate, so a case that is slower by it stays ``regressed``; with fewer runs it is
-    ``inconclusive``. ``budget`` is its length, in words.
+    ``inconclusive``, unless a count is worse, which one run shows. ``budget`` is its length, in
+    words.
     """
     if judgement.verdict is Verdict.INCONCLUSIVE:
         return replace(judgement, reason=f"{judgement.reason}; the budget of {budget} is spent")
@@ -123,6 +124,8 @@ def cut_short(judgement: Judgement, budget: str, *, looked: bool) -> Judgement:
     if looked:
         words = f"the budget of {budget} was spent before fresh runs confirmed it"
         return replace(judgement, reason=f"{judgement.reason}; {words}")
+    if any(_is_worse_count(found) for found in judgement.metrics.values()):
+        return replace(judgement, reason=f"{judgement.reason}; the budget of {budget} is spent")
     reason = (
         f"it looks slow, but the budget of {budget} was spent before fresh runs confirmed it; run "
         f"it again, it runs first next time ({judgement.reason})"
@@ -169,6 +172,12 @@ def _implausible(case: Case, measurement: Measurement, rule: Rule) -> str:
         f"a speedup of {level.amount:.3g} on {case.world_size} devices is implausible: the "
         "one-device runs were slowed, or did other work"
     )
+
+
+def _is_worse_count(found: Comparison) -> bool:
+    """Whether a count fails the case: it has a tolerance of 0, and no interval."""
+    is_count = found.tolerance == 0 and found.interval is None
+    return is_count and found.verdict is Verdict.REGRESSED
 
 
 def _open(found: Comparison) -> Comparison:

@@ -141,7 +141,7 @@ def _judge_against(
             if name in kept and one.verdict is Verdict.REGRESSED
         }
         failed = _with_facts(refused, facts, shift if links else None, why)
-        return _with_certain(failed, case, measurement, asked)
+        return gates.with_certain(failed, case, measurement, asked)
     reason = sentences.throughput(
         found,
         rule,
@@ -277,20 +277,7 @@ def with_facts(
             facts["peak_memory"] = found
     failed = _with_facts(refused, facts, None, "")
     asked = gates.compared(case, measurement, stored, rule, spent)
-    return _with_certain(failed, case, measurement, asked)
-
-
-def _with_certain(
-    failed: Judgement, case: Case, measurement: Measurement, asked: Mapping[str, Comparison]
-) -> Judgement:
-    """Fail a refused case for those of the gated metrics that its speed does not move."""
-    fixed = gates.apart_from_speed(case, measurement)
-    certain = {
-        name: one
-        for name, one in asked.items()
-        if name in fixed and one.verdict is Verdict.REGRESSED
-    }
-    return gates.with_gates(failed, case, measurement, certain, is_refused=True)
+    return gates.with_certain(failed, case, measurement, asked)
 
 
 def _with_facts(

@@ -14,6 +14,7 @@ from pytest_dlperf.core.metric import Figure, StoredFigures, gates_of
 from pytest_dlperf.core.verdict import Rule, Verdict
 from pytest_dlperf.judge import judge
 from pytest_dlperf.judge.interleaved import judge_interleaved
+from pytest_dlperf.judge.refusals import cut_short
 from pytest_dlperf.judge.stats import family
 from tests.helpers.judge_builders import around, baseline, case, measurement, session
 
@@ -48,7 +49,7 @@ def test_a_compile_that_takes_20_per_cent_longer_fails_with_the_throughput_certi
     )
 
 
-@pytest.mark.parametrize("problem", ["", "drift"])
+@pytest.mark.parametrize("problem", ["", "drift", "disturbed"])
 @pytest.mark.parametrize(("now", "verdict"), [(3, Verdict.PASSED), (4, Verdict.REGRESSED)])
 def test_one_more_graph_break_fails_from_one_run(now: int, verdict: Verdict, problem: str) -> None:
     subject = case("1n8g", metrics=gates_of(["graph_breaks"]))
@@ -95,8 +96,36 @@ def test_a_metric_that_cannot_be_compared_is_an_error(
 def test_pairs_are_gated_on_the_same_metrics() -> None:
     subject = case("1n8g", metrics=gates_of({"graph_breaks": None}))
     now, before = (measured("graph_breaks", [n] * 5, unit="") for n in (1, 0))
-    assert judge_interleaved(subject, now, before, RULE).verdict is Verdict.REGRESSED
+    judged = judge_interleaved(subject, now, before, RULE)
+    assert judged.verdict is Verdict.REGRESSED
+    # There is no baseline that could be accepted
+    assert "--update-baselines" not in judged.reason
     assert judge_interleaved(subject, before, now, RULE).verdict is not Verdict.REGRESSED
+
+
+@pytest.mark.parametrize("problem", ["disturbed", "drift"])
+def test_a_count_that_is_worse_fails_pairs_whose_rates_are_not_judged(problem: str) -> None:
+    subject = case("1n8g", metrics=gates_of({"graph_breaks": None}))
+    now, before = (measured("graph_breaks", [n] * 5, "", problem=problem) for n in (1, 0))
+    judged = judge_interleaved(subject, now, before, RULE)
+    assert judged.verdict is Verdict.REGRESSED
+    assert set(judged.metrics) == {"graph_breaks"}
+
+
+def test_a_metric_that_one_arm_alone_has_is_an_error() -> None:
+    subject = case("1n8g", metrics=gates_of({"graph_breaks": None}))
+    now = measured("graph_breaks", [1] * 5, unit="")
+    with pytest.raises(CaseError, match="only the runs of this arm have it"):
+        judge_interleaved(subject, now, measured("recompiles", [1] * 5, unit=""), RULE)
+
+
+def test_a_count_that_is_worse_stays_regressed_where_the_budget_ends() -> None:
+    subject = case("1n8g", metrics=gates_of(["graph_breaks"]))
+    now = measured("graph_breaks", [4], unit="")
+    judged = judge(subject, now, stored("graph_breaks", [3], unit=""), RULE)
+    found = cut_short(judged, "45 min", looked=False)
+    assert found.verdict is Verdict.REGRESSED
+    assert found.reason.endswith("the budget of 45 min is spent")
 
 
 def test_the_parts_of_a_case_spend_its_error_rate_at_most() -> None:
