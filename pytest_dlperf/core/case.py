@@ -206,6 +206,12 @@ class Case:
                 )
         if self.log_format and not self.command:
             raise UsageError(f"{self.suite}: log_format is for a command; a workload writes none")
+        if self.log_format and self.metrics:
+            names = ", ".join(gate.name for gate in self.metrics)
+            raise UsageError(
+                f"{self.suite}: metrics ({names}) are of a workload, or of a program with marks; "
+                "a program that is read by its log has none"
+            )
 
     def _check_training(self) -> None:
         lengths = {"samples_per_epoch": self.samples_per_epoch, "epochs": self.epochs}

@@ -13,6 +13,10 @@ from pytest_dlperf.core.quantity import parse_share
 Better = Literal["lower", "higher"]
 #: In place of a tolerance: any change for the worse fails, and one run is enough.
 COUNT: Final = "count"
+#: Names of what every case is compared by; no metric may have one of them.
+TAKEN: Final = frozenset(
+    {"throughput", "speedup", "peak_memory", "anchor", "whole_window", "cpu_seconds"}
+)
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 
 
@@ -48,6 +52,11 @@ class Gate:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise UsageError(f"metric {self.name!r}: use lower-case letters, digits and _ only")
+        if self.name in TAKEN:
+            raise UsageError(
+                f"metric {self.name}: every case that has it is compared by it already; leave it "
+                "out of metrics"
+            )
 
 
 def gates_of(value: Any) -> tuple[Gate, ...]:

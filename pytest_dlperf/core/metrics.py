@@ -64,12 +64,9 @@ METRICS: Final[Mapping[str, Metric]] = {
         words="time to the first step",
         value=lambda run, _window: run.time_to_first_step_s,
         unit="s",
+        needs="a run with records of its ranks, and in pairs --dlperf-pairs=alternating",
     ),
 }
-#: Names of what every case is compared by; no metric may have one of them.
-TAKEN: Final = frozenset(
-    {"throughput", "speedup", "peak_memory", "anchor", "whole_window", "cpu_seconds"}
-)
 
 
 def words_of(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from pytest_dlperf.flow.offline.from_logs import LogFolder
 
 
+def _raised(interrupt: KeyboardInterrupt) -> None:
+    raise interrupt
+
+
 @dataclass(frozen=True, kw_only=True)
 class Bench:
     """What a session measures and judges its cases with; the same for all of them."""
@@ -43,6 +48,9 @@ class Bench:
     logs: LogFolder | None = None
     #: The arms of an A/B; None if cases are judged against stored baselines.
     side_by_side: SideBySide | None = None
+    #: Takes an interrupt that came when the verdict was known, so that it is not lost; it is to
+    #: be raised once the outcome is handed over.
+    interrupted: Callable[[KeyboardInterrupt], None] = _raised
 
     def of_arm(self, arm: ReadyArm, folder: Path, *, inject: bool, reported: Reported) -> Bench:
         """Return the bench of one arm, whose runs are kept in ``folder``."""

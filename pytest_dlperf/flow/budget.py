@@ -24,6 +24,11 @@ class Budget:
         return time.monotonic() + run_s < self.ends_at_s
 
     @property
+    def left_s(self) -> float:
+        """Return the seconds until its end; 0 after it."""
+        return max(0.0, self.ends_at_s - time.monotonic())
+
+    @property
     def text(self) -> str:
         """Return the whole budget for people: ``30 min``, ``45 s``."""
         minutes = self.seconds / 60

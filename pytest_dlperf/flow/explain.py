@@ -16,7 +16,7 @@ from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.explanation import Explanation
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.run import Run
-from pytest_dlperf.core.verdict import Judgement, Verdict
+from pytest_dlperf.core.verdict import Judgement, KnownState, Verdict
 from pytest_dlperf.core.wire_records import ProfileRecord
 from pytest_dlperf.flow.runner import Runner
 from pytest_dlperf.judge.attribution import Profile, attribute, critical_rank, kept_record
@@ -59,7 +59,13 @@ class Judged:
 def is_wanted(policy: Policy, judged: Judged, *, default: str) -> bool:
     """Return whether launches are to explain the verdict; ``default`` where nothing was said."""
     when = policy.explain or default
-    is_slower = judged.judgement.verdict is Verdict.REGRESSED
+    # The parts of a step say nothing of memory, counts, or a slowdown that is known
+    found = judged.judgement
+    is_slower = (
+        found.verdict is Verdict.REGRESSED
+        and found.throughput.verdict is Verdict.REGRESSED
+        and found.known is not KnownState.KNOWN
+    )
     return when == ALWAYS or (when == REGRESSED and is_slower)
 
 
@@ -89,6 +95,11 @@ def explain(
     for number, side in enumerate(order, start=1):
         try:
             launched = _profiled(case, runners[side], number, judged)
+        except KeyboardInterrupt as interrupt:
+            # The verdict is known, and would be lost
+            runner.bench.interrupted(interrupt)
+            note = f"profile {number} of {len(order)} was interrupted"
+            break
         except (DlperfError, OSError) as error:
             words = file_words(error, runner.bench.folder) if isinstance(error, OSError) else error
             note = f"profile {number} of {len(order)} failed ({words})"
@@ -173,6 +184,10 @@ def _profiled(case: Case, runner: Runner, number: int, judged: Judged) -> _Profi
     target = replace(runner.target(case), scaling=False, turns=False, profile=True)
     plan = make_plan(case, target, workdir)
     limit_s = min(plan.timeout_s, _LONGER * _longest_s(judged) + _MORE_S)
+    if (budget := bench.policy.budget) is not None:
+        if not budget.allows(_longest_s(judged)):
+            raise ProfileError(f"the budget of {budget.text} is spent")
+        limit_s = min(limit_s, budget.left_s)
     run = execute(
         replace(plan, timeout_s=limit_s),
         lease=runner.lease,

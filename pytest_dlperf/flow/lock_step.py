@@ -32,7 +32,10 @@ class ArmFailedError(CaseError):
     """The run of one arm failed; ``side`` says which."""
 
     def __init__(self, error: CaseError, side: str) -> None:
-        super().__init__(str(error))
+        super().__init__(
+            f"{error}\nBoth arms were alive at once; --dlperf-pairs=alternating launches them "
+            "in turn."
+        )
         self.side = side
 
 
@@ -128,8 +131,9 @@ def _read(case: Case, runner: Runner, launched: Launched) -> RunWithFacts:
         raise DoNotFitError(
             "the processes of a rank work while it waits, as loaders that read ahead do"
         )
-    # Of a training that waited for its turn to warm up, it says nothing
-    return replace(run, time_to_first_step_s=None), facts
+    # A training that waited for its turn to warm up has none
+    found = {name: one for name, one in run.metrics.items() if name != "time_to_first_step"}
+    return replace(run, time_to_first_step_s=None, metrics=found), facts
 
 
 def _reads_ahead(turns: TurnsRecord) -> bool:

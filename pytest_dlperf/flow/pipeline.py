@@ -33,6 +33,7 @@ from pytest_dlperf.flow.offline.from_logs import LogFolder, judge_by_logs
 from pytest_dlperf.flow.runner import Runner, RunWithFacts, stays_disturbed
 from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.expected import with_known
+from pytest_dlperf.judge.gates import apart_from_speed
 from pytest_dlperf.judge.refusals import cut_short, marked_cut_short, never_measured
 from pytest_dlperf.judge.screen import has_looked, more_runs
 from pytest_dlperf.measure.exhausted import file_words
@@ -56,7 +57,7 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
     now = datetime.now(timezone.utc)
     judgement = measured.judgement
     if measured.against is None:  # expected slowdowns are relative to stored sessions
-        judgement = with_known(judgement, case.known, now.date())
+        judgement = with_known(judgement, case.known, now.date(), _fixed(case, measured))
     try:
         published = bench.stored.published_value(case)
     except DlperfError as error:
@@ -221,7 +222,9 @@ class ByStoredSessions(Mode):
         """Return ``known`` with its cause, by a stored profile of before, where that is wanted."""
         bench, measurement, judgement = self._bench, known.measurement, known.judgement
         assert measurement is not None
-        judged = Judged(measurement=measurement, judgement=judgement)
+        today = datetime.now(timezone.utc).date()
+        state = with_known(judgement, case.known, today, _fixed(case, known)).known
+        judged = Judged(measurement=measurement, judgement=replace(judgement, known=state))
         if not is_wanted(bench.policy, judged, default=REGRESSED):
             return known
         try:
@@ -310,4 +313,11 @@ def judge_again(outcome: Outcome, baseline: Baseline | None, rule: Rule) -> Judg
     if outcome.measurement is None:
         return outcome.judgement
     judgement = judge(outcome.case, outcome.measurement, baseline, rule)
-    return with_known(judgement, outcome.case.known, date.fromisoformat(outcome.time[:10]))
+    today, fixed = date.fromisoformat(outcome.time[:10]), _fixed(outcome.case, outcome)
+    return with_known(judgement, outcome.case.known, today, fixed)
+
+
+def _fixed(case: Case, measured: Measured | Outcome) -> frozenset[str]:
+    """Return the gated metrics that speed does not move."""
+    measurement = measured.measurement
+    return frozenset() if measurement is None else apart_from_speed(case, measurement)

@@ -13,7 +13,7 @@ from typing import Final
 
 from pytest_dlperf.core.explanation import Explanation, OperatorChange, PartChange
 from pytest_dlperf.core.verdict import Comparison
-from pytest_dlperf.core.wire_records import ProfiledOperator, ProfiledWindow, ProfileRecord
+from pytest_dlperf.core.wire_records import ProfiledOperator, ProfileRecord
 
 #: What the ranks of one launch recorded, by rank.
 Profile = Mapping[int, ProfileRecord]
@@ -27,8 +27,6 @@ _OF_DIFFERENCE: Final = 0.05
 #: a profiled step is slower than a measured one, which is not profiled.
 _LEAST: Final = 0.5
 _MOST: Final = 2.0
-#: Windows of which the shortest and the longest are left out.
-_TRIMMED: Final = 5
 #: Operators that are shown, and parts in the sentence.
 _OPERATORS: Final = 20
 _CLAUSES: Final = 3
@@ -98,7 +96,7 @@ def critical_rank(profiles: Sequence[Profile]) -> int:
 
 def _parts(profile: Profile, rank: int) -> dict[str, float]:
     """Return the milliseconds of each part in one step of ``rank``."""
-    windows = kept_windows(profile[rank]["windows"])
+    windows = profile[rank]["windows"]
     steps = sum(window["steps"] for window in windows)
     found: dict[str, float] = {}
     for window in windows:
@@ -112,12 +110,6 @@ def kept_record(record: ProfileRecord) -> ProfileRecord:
     return ProfileRecord(
         windows=record["windows"], operators=record["operators"][:_STORED_OPERATORS]
     )
-
-
-def kept_windows(windows: Sequence[ProfiledWindow]) -> list[ProfiledWindow]:
-    """Return ``windows`` without the shortest and the longest, where they are five or more."""
-    found = sorted(windows, key=lambda window: window["seconds"] / window["steps"])
-    return found[1:-1] if len(found) >= _TRIMMED else found
 
 
 def _mean_of(

@@ -6,7 +6,7 @@ that falls only under long load) still slows every case alike; a change of code 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -17,8 +17,12 @@ from pytest_dlperf.judge import sentences
 _FEWEST: Final = 2
 
 
-def with_common_shift(judged: Judgement, so_far: Sequence[Comparison], node: str) -> Judgement:
+def with_common_shift(
+    judged: Judgement, so_far: Sequence[Comparison], node: str, fixed: Collection[str] = ()
+) -> Judgement:
     """Return ``judged``, or ``incomparable`` if it shares the shift of the cases before it.
+
+    ``fixed`` are the gated metrics that a slower machine does not move.
 
     Its runs had their own canary: where that moved, the case is incomparable already. A certified
     case shows that the machine is well, and is returned as it is. The cases before it stay
@@ -27,8 +31,9 @@ def with_common_shift(judged: Judgement, so_far: Sequence[Comparison], node: str
     shift = common_shift(so_far)
     if shift is None or judged.verdict in GOOD or judged.verdict not in JUDGED:
         return judged
-    found, memory = judged.throughput, judged.metrics.get("peak_memory")
-    if found.verdict in GOOD or (memory is not None and memory.verdict is Verdict.REGRESSED):
+    found = judged.throughput
+    worse = {n for n, one in judged.metrics.items() if one.verdict is Verdict.REGRESSED}
+    if found.verdict in GOOD or worse & {"peak_memory", *fixed}:
         return judged  # a slower machine does not explain what regressed
     if found.interval is None or found.interval[0] > shift[1] or shift[0] > found.interval[1]:
         return judged

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import date
 
 from pytest_dlperf.core.expected import Known
+from pytest_dlperf.core.metric import TAKEN
+from pytest_dlperf.core.metrics import words_of
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, KnownState, Verdict
 from pytest_dlperf.judge import sentences
 
 
-def with_known(judgement: Judgement, known: Known | None, today: date) -> Judgement:
+def with_known(
+    judgement: Judgement, known: Known | None, today: date, fixed: Collection[str] = ()
+) -> Judgement:
     """Return the judgement with the state of the known slowdown, if there is one.
+
+    ``fixed`` are the gated metrics that speed does not move.
 
     Only a slowdown of the throughput can be known: it stays ``regressed``, and passes as
     ``known`` until its date, unless it is certainly worse, or another metric regressed by more
@@ -20,14 +27,14 @@ def with_known(judgement: Judgement, known: Known | None, today: date) -> Judgem
     """
     if known is None:
         return judgement
-    state, words = _state_and_reason(judgement, known, today)
+    state, words = _state_and_reason(judgement, known, today, fixed)
     if not words:
         return judgement
     return replace(judgement, known=state, reason=f"{words}; {judgement.reason}")
 
 
 def _state_and_reason(
-    judgement: Judgement, known: Known, today: date
+    judgement: Judgement, known: Known, today: date, fixed: Collection[str]
 ) -> tuple[KnownState | None, str]:
     slowdown = f"{known.issue} ({sentences.change(known.change)})"
     found = judgement.throughput
@@ -42,7 +49,7 @@ def _state_and_reason(
             )
         if found.interval[1] < known.change:
             return KnownState.WORSE, f"{slowdown} is known, and this is worse"
-        if others := _unexplained(judgement, known):
+        if others := _unexplained(judgement, known, fixed):
             return None, f"{'; '.join(others)}; {slowdown} is known, but does not explain that"
         return KnownState.KNOWN, f"known until {known.until}: {slowdown}"
     if found.verdict in GOOD and found.interval[0] > known.change:
@@ -55,10 +62,11 @@ def _state_and_reason(
     return None, ""
 
 
-def _unexplained(judgement: Judgement, known: Known) -> list[str]:
+def _unexplained(judgement: Judgement, known: Known, fixed: Collection[str]) -> list[str]:
     """Return the sentences of the other metrics that regressed by more than the slowdown would.
 
-    The slowdown lowers the speedup, and the least level that the anchor allows, by as much.
+    The slowdown lowers the speedup, and the least level that the anchor allows, by as much; it
+    makes what takes time longer by as much, and moves nothing that is ``fixed``.
     """
     regressed = {
         name: found
@@ -74,6 +82,11 @@ def _unexplained(judgement: Judgement, known: Known) -> list[str]:
         reasons.append(sentences.memory(memory))
     if (speedup := regressed.get("speedup")) and _best(speedup) < known.change:
         reasons.append(sentences.speedup(speedup))
+    longer = 1 / (1 + known.change) - 1
+    for name in sorted(set(regressed) - TAKEN):
+        found = regressed[name]
+        if name in fixed or found.interval is None or min(map(abs, found.interval)) > longer:
+            reasons.append(f"{words_of(name)} got worse")
     return reasons
 
 

@@ -33,7 +33,8 @@ def check(case: Case, measurement: Measurement, stored: Sequence[Session]) -> No
     for gate in case.metrics:
         now = figures(gate, measurement)
         before = [one.metrics[gate.name] for one in stored if gate.name in one.metrics]
-        if not now and (before or gate.name not in METRICS):
+        some = any(gate.name in run.metrics for run in measurement.runs)
+        if not now and (some or before or gate.name not in METRICS):
             was = ", and stored sessions have it" if before else ""
             raise CaseError(
                 f"{case.id}: metric {gate.name} is gated, and not every run has it{was}; "
@@ -84,8 +85,8 @@ def compared(
         values = [one.value for one in now]
         whole = gate_of(gate)
         if whole.is_count:
-            flat = [value for runs in before for value in runs]
-            found[gate.name] = count(values, flat, now[0])
+            # The newest, so that what got better stays so
+            found[gate.name] = count(values, before[-1], now[0])
             continue
         sign = 1 if now[0].better == "higher" else -1
         metric = Metric(
@@ -106,7 +107,7 @@ def compared(
 
 
 def count(now: Sequence[float], before: Sequence[float], figure: Figure) -> Comparison:
-    """Return the comparison of counts: the worst run now, and the worst of the stored ones."""
+    """Return the comparison of counts: the worst run now, and the worst run before."""
     worst = max if figure.better == "lower" else min
     mine, theirs = worst(now), worst(before)
     worse = mine > theirs if figure.better == "lower" else mine < theirs
@@ -202,7 +203,8 @@ def with_gates(
         judged = replace(judged, reason=f"{judged.reason}; {undecided}")
     if is_refused:
         return judged
-    return replace(judged, reason=judged.reason + _missing(case, measurement, found))
+    words = _missing(case, measurement, found, is_paired=is_paired)
+    return replace(judged, reason=judged.reason + words)
 
 
 def with_certain(
@@ -218,13 +220,19 @@ def with_certain(
     return with_gates(failed, case, measurement, certain, is_refused=True)
 
 
-def _missing(case: Case, measurement: Measurement, found: Mapping[str, Comparison]) -> str:
+def _missing(
+    case: Case, measurement: Measurement, found: Mapping[str, Comparison], *, is_paired: bool
+) -> str:
     """Return which gated metrics were not compared, and why."""
     words = ""
     for gate in case.metrics:
         if gate.name in found:
             continue
-        why = "no stored session has it: store one with --update-baselines"
+        why = (
+            "the other arm does not report it"
+            if is_paired
+            else "no stored session has it: store one with --update-baselines"
+        )
         if not figures(gate, measurement):
             why = f"this run has none: it needs {METRICS[gate.name].needs}"
         words += f"; {words_of(gate.name)} is not judged, as {why}"

@@ -51,8 +51,8 @@ def judge_interleaved(
     runs without a pair.
     """
     _check(now, before)
-    for arm in (now, before):
-        gates.check(case, arm, ())
+    gates.check(case, now, ())
+    gates.check(_reported(case, before), before, ())
     differs = _differences(now, before, varied)
     if not differs and (reason := _fault(case, now, before)):
         return _not_judged(Verdict.ERROR, reason, now)
@@ -308,22 +308,28 @@ def _metrics(
     return found
 
 
+def _reported(case: Case, before: Measurement) -> Case:
+    """Return ``case`` with the gates on what any run has: an older program may lack a metric."""
+    known = {name for run in before.runs for name in run.metrics}
+    return replace(case, metrics=tuple(one for one in case.metrics if one.name in known))
+
+
 def _asked(
     pairs: _Pairs, case: Case, now: Measurement, before: Measurement
 ) -> dict[str, Comparison]:
     """Return the metrics that the marker gates, where every run of both arms has them.
 
-    Raises ``CaseError`` for a metric that one arm has and the other one has not.
+    Raises ``CaseError`` for a metric that the other arm has, and the working tree has not.
     """
     found: dict[str, Comparison] = {}
     for gate in map(gate_of, case.metrics):
         mine, theirs = (gates.figures(gate, arm) for arm in (now, before))
-        if bool(mine) != bool(theirs):
+        if theirs and not mine:
             raise CaseError(
-                f"{case.id}: metric {gate.name} is gated, and only the runs of "
-                f"{'this' if mine else 'the other'} arm have it"
+                f"{case.id}: metric {gate.name} is gated, and only the runs of the other arm have "
+                "it"
             )
-        if not mine:
+        if not theirs:
             continue
         values = [one.value for one in mine], [one.value for one in theirs]
         if gate.is_count:

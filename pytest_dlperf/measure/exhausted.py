@@ -31,7 +31,7 @@ _DEVICE_BUSY: Final = re.compile(
 
 def is_for_room(message: str) -> bool:
     """Return whether ``message`` is that of a training that does not fit beside another one."""
-    return is_for_memory(message) or bool(_DEVICE_BUSY.search(message))
+    return is_for_memory(message) or any(words.search(message) for words in (_DEVICE_BUSY, _DISK))
 
 
 def is_for_memory(message: str) -> bool:

@@ -10,8 +10,8 @@ from typing import Final, Literal
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.core.metric import Figure
-from pytest_dlperf.core.metrics import METRICS, TAKEN, built_in
+from pytest_dlperf.core.metric import TAKEN, Figure
+from pytest_dlperf.core.metrics import METRICS, built_in
 from pytest_dlperf.core.run import Problem, RankSummary, Run, RunSummary, Span
 from pytest_dlperf.core.scaling import RankScaling, Scaling
 from pytest_dlperf.core.wire import RECORDS_FORMAT

@@ -32,6 +32,7 @@ class Ending:
         self._is_held = False
         self._came_meanwhile = False
         self._is_reporting = False
+        self._later: KeyboardInterrupt | None = None
 
     def install(self, config: pytest.Config) -> None:
         """Heed SIGTERM until ``config`` is unconfigured, unless somebody else heeds it."""
@@ -48,9 +49,16 @@ class Ending:
         """Put SIGTERM off until ``release``: what is stored, or in one report, is in all."""
         self._is_held = True
 
+    def later(self, interrupt: KeyboardInterrupt) -> None:
+        """Put off an interrupt that was raised already until ``release``."""
+        self._later = interrupt
+
     def release(self) -> None:
-        """End ``hold``; raise ``KeyboardInterrupt`` if SIGTERM came meanwhile."""
+        """End ``hold``; raise ``KeyboardInterrupt`` if SIGTERM or Ctrl-C came meanwhile."""
         self._is_held = False
+        if (later := self._later) is not None:
+            self._later, self._came_meanwhile = None, False
+            raise later
         if self._came_meanwhile:
             self._came_meanwhile = False
             raise KeyboardInterrupt(_WHY)

@@ -32,7 +32,7 @@ from pytest_dlperf.flow.offline.from_logs import LogFolder
 from pytest_dlperf.flow.pipeline import judge_again, run_case
 from pytest_dlperf.flow.scheduled import Jobs
 from pytest_dlperf.flow.stored import Stored
-from pytest_dlperf.judge import common_shift
+from pytest_dlperf.judge import common_shift, gates
 from pytest_dlperf.judge.stats.family import family_size
 from pytest_dlperf.launch.arms.make import Arms
 from pytest_dlperf.launch.arms.worktree import Preparation
@@ -238,6 +238,7 @@ class PerfSession:
             watcher=self.watcher,
             workdir=settings.workdir,
             logs=self.logs,
+            interrupted=self.ending.later,
             side_by_side=None
             if against is None
             else SideBySide(against=against, arms=self._arms()),
@@ -379,7 +380,9 @@ class PerfSession:
 
     def _shifted(self, outcome: Outcome, node: str) -> Outcome:
         with self.bench.runs.judged(node) as so_far:
-            judgement = common_shift.with_common_shift(outcome.judgement, so_far, node)
+            assert outcome.measurement is not None
+            fixed = gates.apart_from_speed(outcome.case, outcome.measurement)
+            judgement = common_shift.with_common_shift(outcome.judgement, so_far, node, fixed)
             is_judged = judgement is outcome.judgement and judgement.throughput.is_judged
             # A slowdown that is expected has another cause, and fails nothing
             if is_judged and judgement.known is not KnownState.KNOWN:
@@ -421,27 +424,34 @@ class PerfSession:
                 judge_again=lambda found, baseline: judge_again(found, baseline, rule),
                 observe=self.settings.observe,
             )
-            self._keep_profile(outcome, change.what)
         except DlperfError as error:
             reason = f"{judgement.reason}\nthe baseline was not written: {error}"
             is_refusal = isinstance(error, UpdateRefusedError)
             fails = self._fails(outcome) or not (self.settings.observe and is_refusal)
             return replace(outcome, judgement=replace(judgement, reason=reason), failed=fails)
+        self._keep_profile(outcome, change.what)
         reason = f"{judgement.reason}\n{change.text}"
         if judgement.verdict is Verdict.NO_BASELINE:
             judgement, reason = replace(judgement, verdict=Verdict.PASSED), change.text
         return replace(outcome, judgement=replace(judgement, reason=reason), update=change.what)
 
     def _keep_profile(self, outcome: Outcome, what: str) -> None:
-        """Store the profile of ``outcome`` beside its baseline; remove one of another level."""
+        """Store the profile of ``outcome`` with its baseline; remove one of another level.
+
+        Warns where that cannot be done: the baseline is stored.
+        """
         file = Path(outcome.folder) / PROFILE
         environment, found = outcome.environment, outcome.explanation
         is_new = found is not None and bool(found.parts) and file.exists()
         if environment is None or not (is_new or what == "replaced"):
             return
         case = outcome.case
-        content = file.read_bytes() if is_new and self.settings.explain == ALWAYS else None
-        self.store.keep_profiles(environment.machine_class, case.suite, case.id, content)
+        try:
+            content = file.read_bytes() if is_new and self.settings.explain == ALWAYS else None
+            self.store.keep_profiles(environment.machine_class, case.suite, case.id, content)
+        except (DlperfError, OSError) as error:
+            what = f"pytest-dlperf: {case.id}: its profile was not stored: {error}"
+            warnings.warn(what, pytest.PytestWarning, stacklevel=1)
 
 
 def _inherited() -> dict[str, str]:

@@ -369,7 +369,11 @@ class Marks:
                 self._compiled, compiling.sample(), compiling.graphs()
             )
         )
-        reported = self._book.record()
+        try:
+            reported = self._book.record()
+        except ValueError as error:
+            self._write_failure(error)
+            raise
         if reported["values"]:
             write(metrics=reported)
         losses = [float(loss) for loss in self._losses]

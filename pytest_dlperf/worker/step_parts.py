@@ -57,6 +57,8 @@ class TraceEvent(NamedTuple):
 
 
 Interval = tuple[float, float]
+#: From so many windows on, the shortest and the longest count neither for parts nor operators.
+_TRIMMED: Final = 5
 
 
 def part_of(event: TraceEvent) -> str:
@@ -85,6 +87,19 @@ def _part_on_device(name: str) -> str:
     if "nccl" in low or "rccl" in low:
         return COMMUNICATION
     return COPIES if low.startswith(("memcpy", "memset")) else COMPUTE
+
+
+def without_extremes(windows: Sequence[tuple[Interval, int]]) -> list[tuple[Interval, int]]:
+    """Return ``windows`` without the shortest and the longest, where they are five or more."""
+
+    def of_step(window: tuple[Interval, int]) -> float:
+        (begin_us, end_us), steps = window
+        return (end_us - begin_us) / steps
+
+    if len(windows) < _TRIMMED:
+        return list(windows)
+    extremes = min(windows, key=of_step), max(windows, key=of_step)
+    return [window for window in windows if window not in extremes]
 
 
 def windows_of(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
+
 import pytest
 
 from tests.helpers.fake_suite import Suite
@@ -69,6 +72,50 @@ def test_a_profile_that_fails_is_a_note_and_changes_no_verdict(
     result.stdout.fnmatch_lines([f"note: {ID}: the cause is not known: profile 1 of 4 failed*"])
     assert launches(suite) == ["explain1"]
     assert suite.ours() == []
+
+
+def test_a_session_that_ends_while_steps_are_profiled_keeps_the_verdict(suite: Suite):
+    (suite.path / "conftest.py").write_text(
+        textwrap.dedent(
+            """
+            import os, pathlib, signal, threading, time
+
+            def end():
+                while not list(pathlib.Path(".dlperf").rglob("explain1")):
+                    time.sleep(0.05)
+                os.kill(os.getpid(), signal.SIGTERM)
+
+            threading.Thread(target=end, daemon=True).start()
+            """
+        ),
+        encoding="utf-8",
+    )
+    suite.env(FAKE_STEP_S="0.02", FAKE_PROFILE="0.4", FAKE_HANG="*explain*")
+    result, outcomes = suite.outcomes(*AGAINST)
+    assert result.ret == 143
+    [outcome] = outcomes.values()
+    assert outcome["judgement"]["verdict"] == "regressed"
+    assert not outcome["interrupted"]
+    assert "was interrupted" in outcome["explanation"]["note"]
+
+
+def test_profiles_end_with_the_budget(suite: Suite):
+    """Without one the first that hangs ends a minute after the longest run."""
+    suite.env(FAKE_STEP_S="0.02", FAKE_PROFILE="0.4", FAKE_HANG="*explain*")
+    _, outcomes = suite.outcomes(*AGAINST, "--dlperf-budget=45s")
+    [outcome] = outcomes.values()
+    assert outcome["judgement"]["verdict"] == "regressed"
+    [ended_s] = re.findall(r"it was ended after (\d+) s", outcome["explanation"]["note"])
+    assert int(ended_s) < 45
+
+
+def test_memory_alone_that_grew_is_not_profiled(suite: Suite):
+    suite.env(FAKE_STEP_S="0.01", FAKE_PROFILE="0.8", FAKE_MEMORY="200000000")
+    against = "--dlperf-against=FAKE_MEMORY=100000000"
+    _, outcomes = suite.outcomes(*AGAINST[:2], against, "--dlperf-tolerance=20%")
+    [outcome] = outcomes.values()
+    assert outcome["judgement"]["verdict"] == "regressed"
+    assert launches(suite) == []
 
 
 def test_an_injected_slowdown_is_not_profiled(suite: Suite):

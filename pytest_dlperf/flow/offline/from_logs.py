@@ -71,7 +71,11 @@ def judge_by_logs(
     before = replace(side_of(baseline), name="the baseline")
     now = replace(side_of_logs(results, case.id), unit=unit)
     given = rule.tolerance if rule.tolerance is not None else case.tolerance
-    return measurement, judge_logs(before, now, replace(rule, tolerance=given))
+    judged = judge_logs(before, now, replace(rule, tolerance=given))
+    if case.metrics:
+        names = ", ".join(gate.name for gate in case.metrics)
+        judged = replace(judged, reason=f"{judged.reason}; logs do not have its metrics ({names})")
+    return measurement, judged
 
 
 class LogFolder:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pytest_dlperf.core.verdict import Comparison
 from pytest_dlperf.core.wire_records import ProfiledOperator, ProfileRecord
-from pytest_dlperf.judge.attribution import Profile, attribute, critical_rank, kept_windows
+from pytest_dlperf.judge.attribution import Profile, attribute, critical_rank
 
 #: By path, name and part: calls and milliseconds.
 Operators = dict[tuple[str, str, str], tuple[float, float]]
@@ -124,12 +124,6 @@ def test_the_critical_rank_is_the_one_that_the_others_wait_for():
     now = [{0: record(waits), 1: record(works)}] * 2
     found = attribute(before, now, Comparison(change=-0.45, interval=(-0.5, -0.4)))
     assert (found.rank, found.parts[0].part) == (1, "compute")
-
-
-def test_of_five_steps_the_shortest_and_the_longest_are_left_out():
-    windows = [{"steps": 1, "seconds": s, "parts": {"compute": s}} for s in (9, 2, 1, 3, 4)]
-    assert [w["seconds"] for w in kept_windows(windows)] == [2, 3, 4]  # type: ignore[arg-type]
-    assert len(kept_windows(windows[:4])) == 4  # type: ignore[arg-type]
 
 
 STEP = st.dictionaries(

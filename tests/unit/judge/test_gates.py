@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 
 import numpy as np
 import pytest
 
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.expected import Known
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.metric import Figure, StoredFigures, gates_of
-from pytest_dlperf.core.verdict import Rule, Verdict
+from pytest_dlperf.core.verdict import Comparison, Judgement, KnownState, Rule, Verdict
 from pytest_dlperf.judge import judge
+from pytest_dlperf.judge.common_shift import with_common_shift
+from pytest_dlperf.judge.expected import with_known
+from pytest_dlperf.judge.gates import apart_from_speed
 from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.refusals import cut_short
 from pytest_dlperf.judge.stats import family
@@ -114,9 +119,78 @@ def test_a_count_that_is_worse_fails_pairs_whose_rates_are_not_judged(problem: s
 
 def test_a_metric_that_one_arm_alone_has_is_an_error() -> None:
     subject = case("1n8g", metrics=gates_of({"graph_breaks": None}))
+    has, lacks = (measured(name, [1] * 5, unit="") for name in ("graph_breaks", "recompiles"))
+    with pytest.raises(CaseError, match="only the runs of the other arm have it"):
+        judge_interleaved(subject, lacks, has, RULE)
+    # A commit that adds a metric is compared in all else
+    judged = judge_interleaved(subject, has, lacks, RULE)
+    assert judged.verdict is Verdict.PASSED
+    assert judged.reason.endswith("is not judged, as the other arm does not report it")
+
+
+def test_a_program_that_begins_to_report_a_metric_of_its_own_is_compared_in_all_else() -> None:
+    subject = case("1n8g", metrics=gates_of(["load"]))
+    before = measurement(around(100))
+    judged = judge_interleaved(subject, measured("load", [1.0] * 5), before, RULE)
+    assert judged.verdict is Verdict.PASSED
+    with pytest.raises(CaseError, match="not every run has it"):
+        judge_interleaved(subject, before, measured("load", [1.0] * 5), RULE)
+
+
+def test_a_metric_that_one_run_lacks_is_an_error() -> None:
+    subject = case("1n8g", metrics=gates_of(["graph_breaks"]))
     now = measured("graph_breaks", [1] * 5, unit="")
-    with pytest.raises(CaseError, match="only the runs of this arm have it"):
-        judge_interleaved(subject, now, measured("recompiles", [1] * 5, unit=""), RULE)
+    now = replace(now, runs=(*now.runs[:4], replace(now.runs[4], metrics={})))
+    with pytest.raises(CaseError, match="not every run has it"):
+        judge(subject, now, None, RULE)
+
+
+def test_a_count_is_compared_with_the_newest_session_so_that_what_got_better_stays_so() -> None:
+    subject = case("1n8g", metrics=gates_of(["graph_breaks"]))
+    before = stored("graph_breaks", [3], unit="")
+    better = replace(
+        before.sessions[-1], metrics={"graph_breaks": StoredFigures(runs=(1.0,), unit="")}
+    )
+    before = replace(before, sessions=(*before.sessions[:-1], better))
+    found = measured("graph_breaks", [3] * 5, unit="")
+    assert judge(subject, found, before, RULE).verdict is Verdict.REGRESSED
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "now", "state"),
+    [
+        # A quarter longer is what a training at 80 % takes
+        ("step_p95", "s", 1.25, KnownState.KNOWN),
+        ("step_p95", "s", 1.6, None),
+        ("graph_breaks", "", 2.0, None),
+        ("reserved_memory", "bytes", 1.25, None),
+    ],
+)
+def test_a_known_slowdown_excuses_what_takes_longer_by_as_much_and_nothing_else(
+    name: str, unit: str, now: float, state: KnownState | None
+) -> None:
+    subject = case("1n8g", metrics=gates_of([name]))
+    figures = measured(name, [now] * 5, unit)
+    rates = measurement(around(80))
+    runs = [replace(a, metrics=b.metrics) for a, b in zip(rates.runs, figures.runs, strict=True)]
+    found = replace(rates, runs=tuple(runs))
+    judged = judge(subject, found, stored(name, [1.0] * 5, unit), RULE)
+    assert judged.throughput.verdict is Verdict.REGRESSED
+    assert judged.metrics[name].verdict is Verdict.REGRESSED
+    known = Known(change=-0.2, issue="#1", until="2999-01-01")
+    fixed = apart_from_speed(subject, found)
+    assert with_known(judged, known, date(2026, 1, 1), fixed).known is state
+
+
+def test_a_slower_machine_does_not_excuse_a_count() -> None:
+    slow = Comparison(change=-0.2, interval=(-0.22, -0.18), verdict=Verdict.REGRESSED)
+    count = Comparison(now=4, before=3, tolerance=0, verdict=Verdict.REGRESSED)
+    judged = Judgement(
+        verdict=Verdict.REGRESSED, reason="", throughput=slow, metrics={"graph_breaks": count}
+    )
+    fixed = frozenset({"graph_breaks"})
+    assert with_common_shift(judged, [slow, slow], "n1", fixed) is judged
+    assert with_common_shift(judged, [slow, slow], "n1").verdict is Verdict.INCOMPARABLE
 
 
 def test_a_count_that_is_worse_stays_regressed_where_the_budget_ends() -> None:

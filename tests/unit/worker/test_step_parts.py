@@ -16,6 +16,7 @@ from pytest_dlperf.worker.step_parts import (
     subtract,
     union,
     windows_of,
+    without_extremes,
 )
 
 STEP = [((0.0, 1000.0), 1)]
@@ -158,3 +159,26 @@ def test_calls_and_time_are_those_of_one_step():
     events = [event("aten::mm", 10, 30), event("aten::mm", 110, 150)]
     (row,) = operators_of(events, windows)
     assert (row["calls"], row["seconds"]) == (1, pytest.approx(30e-6))
+
+
+def test_of_five_steps_the_shortest_and_the_longest_are_left_out():
+    windows = [((0.0, length_us), 1) for length_us in (9.0, 2.0, 1.0, 3.0, 4.0)]
+    assert [end for (_, end), _ in without_extremes(windows)] == [2, 3, 4]
+    assert len(without_extremes(windows[:4])) == 4
+
+
+def test_a_step_that_is_left_out_is_in_no_operator():
+    """A hiccup of the machine in one step is in neither the parts nor the operators."""
+    lengths_us = (10.0, 10.0, 200.0, 10.0, 10.0)
+    events, windows, at_us = [], [], 0.0
+    for length_us in lengths_us:
+        windows.append(((at_us, at_us + 300), 1))
+        events.append(TraceEvent("aten::mm", at_us + 1, at_us + 1 + length_us))
+        at_us += 300
+    # Windows of the host's clock are as long as their step
+    windows = [
+        ((b, b + length + 2), 1) for ((b, _), _), length in zip(windows, lengths_us, strict=True)
+    ]
+    kept = without_extremes(windows)
+    (row,) = operators_of(events, kept)
+    assert row["seconds"] == pytest.approx(10e-6)

@@ -21,6 +21,7 @@ from pytest_dlperf.worker.step_parts import (
     TraceEvent,
     operators_of,
     windows_of,
+    without_extremes,
 )
 
 _STEPS: Final = 5
@@ -58,7 +59,7 @@ def profile(
     if isinstance(found, str):
         return ProfileRecord(problem=found)
     events = [_event(event) for event in found.events()]
-    windows = _windows(events, steps, on_gpu=on_gpu)
+    windows = without_extremes(_windows(events, steps, on_gpu=on_gpu))
     record = ProfileRecord(
         windows=windows_of(events, windows), operators=operators_of(events, windows)
     )
