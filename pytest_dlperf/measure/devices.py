@@ -17,6 +17,8 @@ from pytest_dlperf.measure.visible_gpus import gpus_of
 _QUERY: Final = "name,memory.total,driver_version"
 _CAPABILITY: Final = "compute_cap"
 _PCI: Final = Path("/sys/bus/pci/devices")
+#: From so many watts on, a limit on power is another one than the model's own.
+_OTHER_LIMIT_W: Final = 5.0
 _NVIDIA: Final = "0x10de"
 _CPU_INFO: Final = Path("/proc/cpuinfo")
 #: Linux names of the bfloat16 instructions of x86 and Arm.
@@ -134,7 +136,9 @@ def _lowered(facts: GpuFacts | None) -> float | None:
     """Return the limit on a GPU's power in watts where it is not the model's own."""
     if facts is None or facts.power_limit_w is None or facts.power_default_w is None:
         return None
-    return None if facts.power_limit_w == facts.power_default_w else facts.power_limit_w
+    lowered_by_w = abs(facts.power_default_w - facts.power_limit_w)
+    # What the driver enforces wanders by less
+    return facts.power_limit_w if lowered_by_w >= _OTHER_LIMIT_W else None
 
 
 def _board(slug: str, boards: Counter[str]) -> str:
@@ -231,7 +235,10 @@ def _with_facts(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
     driver = open_nvml() if gpus else ""
     facts = driver.facts() if isinstance(driver, Nvml) else []
     if [one.name for one in facts] != [gpu.name for gpu in gpus]:
-        return gpus
+        # The bus alone says as much of GPUs of one model, so that the machine has one class
+        # whether nvidia-ml-py is installed or not
+        is_one_model = len({gpu.name for gpu in gpus}) == 1
+        return tuple(replace(gpu, on_bus=_on_bus(None)) for gpu in gpus) if is_one_model else gpus
     return tuple(
         replace(gpu, facts=one, on_bus=_on_bus(one.pci_device))
         for gpu, one in zip(gpus, facts, strict=True)
@@ -250,15 +257,29 @@ def _of_driver(facts: GpuFacts) -> Gpu:
 
 
 def _on_bus(pci_device: str | None) -> int:
-    """Return how many NVIDIA devices with this number the host has; containers see its bus too."""
-    found = 0
-    for device in _PCI.glob("*"):
+    """Return how many NVIDIA GPUs with this number the host has; containers see its bus too.
+
+    Without a number, those of the host if all have one; else 0, as it is not known.
+    """
+    boards = Counter(number for _, number in _boards())
+    if pci_device is not None:
+        return boards[pci_device]
+    return boards.total() if len(boards) == 1 else 0
+
+
+def _boards() -> list[tuple[str, str]]:
+    """Return the address and the device number of each NVIDIA GPU on the bus."""
+    found = []
+    for device in sorted(_PCI.glob("*")):
         try:
-            vendor = (device / "vendor").read_text(encoding="ascii").strip()
-            number = (device / "device").read_text(encoding="ascii").strip()
+            vendor, kind, number = (
+                (device / name).read_text(encoding="ascii").strip()
+                for name in ("vendor", "class", "device")
+            )
         except OSError:
             continue  # it was removed while we looked
-        found += vendor == _NVIDIA and number.removeprefix("0x") == pci_device
+        if vendor == _NVIDIA and kind[:6] in _DISPLAY:
+            found.append((device.name, number.removeprefix("0x")))
     return found
 
 
@@ -274,15 +295,7 @@ def _gpu(line: str) -> Gpu:
 
 def _nvidia_present() -> str:
     """Return a phrase that names NVIDIA devices on the bus; empty if there are none."""
-    found = []
-    for device in _PCI.glob("*"):
-        try:
-            vendor = (device / "vendor").read_text(encoding="ascii").strip()
-            kind = (device / "class").read_text(encoding="ascii").strip()
-        except OSError:
-            continue  # it was removed while we looked
-        if vendor == _NVIDIA and kind[:6] in _DISPLAY:
-            found.append(device.name)
+    found = [address for address, _ in _boards()]
     found += [path.name for path in Path("/dev").glob("nvidia[0-9]*")] if not found else []
     return f"NVIDIA devices are present ({', '.join(sorted(found))})" if found else ""
 

@@ -180,6 +180,9 @@ def _of_machine(case: Case, outcome: Outcome, now: Now) -> Iterator[str]:
         return
     for name in ("machine_class", "hardware"):
         before, after = getattr(was, name), getattr(now.environment, name)
+        if name == "hardware" and case.layout.device == "gpu":
+            # The model is known from a rank; here the limit on power counts
+            before, after = (text.partition("-at-")[2] for text in (before, after))
         if before != after:
             yield f"{name.replace('_', ' ')}: {after}, was {before}"
     software = dict(now.environment.software)

@@ -21,8 +21,19 @@ def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         script.chmod(script.stat().st_mode | stat.S_IXUSR)
         monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        monkeypatch.setattr(devices, "_PCI", tmp_path / "bus")
+        # NVML of a machine with GPUs says nothing of these
+        monkeypatch.setattr(devices, "open_nvml", lambda: "not asked")
 
     return put
+
+
+def put_on_bus(folder: Path, *numbers: str) -> None:
+    for index, number in enumerate(numbers):
+        board = folder / "bus" / f"0000:{index:02x}:00.0"
+        board.mkdir(parents=True)
+        for name, value in {"vendor": "0x10de", "class": "0x030200", "device": number}.items():
+            (board / name).write_text(f"{value}\n", encoding="ascii")
 
 
 V100 = "Tesla V100-SXM2-32GB, 32510, 450.80.02, 7.0"
@@ -35,6 +46,22 @@ def test_the_machine_class_counts_physical_gpus(nvidia_smi, monkeypatch: pytest.
     assert found.machine_class("gpu") == "8x-v100-sxm2-32gb"
     assert (found.visible_gpus, found.gpu_problem) == (2, "")
     assert found.gpus[0].compute_capability == 7.0
+
+
+@pytest.mark.parametrize(
+    ("numbers", "slug"),
+    [
+        (["0x1db5"] * 8, "8x-v100-sxm2-32gb"),
+        # Which of them it is, nvidia-smi does not say
+        (["0x1db5"] * 8 + ["0x20b0"], "1x-v100-sxm2-32gb"),
+    ],
+)
+def test_a_container_with_one_of_eight_needs_no_nvml_to_be_on_the_machine_of_eight(
+    nvidia_smi, tmp_path: Path, numbers: list[str], slug: str
+):
+    nvidia_smi(V100)
+    put_on_bus(tmp_path, *numbers)
+    assert devices.detect().machine_class("gpu") == slug
 
 
 @pytest.mark.parametrize(
