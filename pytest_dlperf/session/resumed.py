@@ -104,7 +104,7 @@ class Resumed:
         found = self.outcome(case)
         if found is None:
             return ""
-        differ = "; ".join(_differences(case, found, now()))
+        differ = "; ".join(differences(case, found, now()))
         return differ and f"measured again, and not taken from {self.path}: {differ}"
 
     def taken(self, outcome: Outcome, node_id: str) -> Outcome:
@@ -159,7 +159,7 @@ def judged_now(outcome: Outcome, bench: Bench) -> Outcome:
     return replace(outcome, judgement=judgement, baseline_sessions=sessions)
 
 
-def _differences(case: Case, outcome: Outcome, now: Now) -> Iterator[str]:
+def differences(case: Case, outcome: Outcome, now: Now) -> Iterator[str]:
     """Yield what is not as it was when ``outcome`` was measured, in words."""
     was: Mapping[str, object] = encode(outcome.case)
     for name, value in encode(case).items():
@@ -180,9 +180,10 @@ def _of_machine(case: Case, outcome: Outcome, now: Now) -> Iterator[str]:
         return
     for name in ("machine_class", "hardware"):
         before, after = getattr(was, name), getattr(now.environment, name)
-        if name == "hardware" and case.layout.device == "gpu":
-            # The model is known from a rank; here the limit on power counts
-            before, after = (text.partition("-at-")[2] for text in (before, after))
+        # A rank names the model of its GPU; before it runs, the limit on power is known
+        is_unknown = name == "hardware" and case.layout.device == "gpu"
+        if is_unknown and before.partition("-at-")[2] == after.partition("-at-")[2]:
+            continue
         if before != after:
             yield f"{name.replace('_', ' ')}: {after}, was {before}"
     software = dict(now.environment.software)

@@ -22,7 +22,7 @@ CASE = case()
 OUTCOME = replace(measured(CASE, 100.0), environment=environment(), commit="c" * 40)
 NOW = Now(
     commit="c" * 40, dirty=False, environment=environment(), framework_version="2.13.0",
-    inject=0.0, real_data=False, share_host=False, tolerance=None,
+    inject=0.0, real_data=False, share_host=False,
 )  # fmt: skip
 
 
@@ -61,12 +61,15 @@ def test_what_differs_is_named(outcome: dict[str, Any], now: dict[str, Any], say
     assert says in found
 
 
-def test_another_tolerance_is_another_verdict():
-    throughput = replace(OUTCOME.judgement.throughput, tolerance=0.03)
-    outcome = replace(OUTCOME, judgement=replace(OUTCOME.judgement, throughput=throughput))
-    assert list(differences(CASE, outcome, replace(NOW, tolerance=0.03))) == []
-    [found] = differences(CASE, outcome, replace(NOW, tolerance=0.2))
-    assert found == "tolerance: 0.2, was 0.03"
+def test_of_a_gpu_case_a_changed_power_limit_is_known_before_a_rank_names_its_model():
+    gpu = replace(CASE, layout=replace(CASE.layout, device="gpu"))
+    was = replace(environment(), hardware="1x-a100-at-300w")
+    outcome = replace(OUTCOME, case=gpu, environment=was)
+    same = replace(environment(), hardware="0x-gpu-at-300w")
+    assert list(differences(gpu, outcome, replace(NOW, environment=same))) == []
+    other = replace(environment(), hardware="0x-gpu")
+    [found] = differences(gpu, outcome, replace(NOW, environment=other))
+    assert found.startswith("hardware: ")
 
 
 def short() -> Outcome:
