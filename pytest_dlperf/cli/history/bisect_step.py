@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Final
 
+from pytest_dlperf.cli.pytest_session import run_session
 from pytest_dlperf.core.arm import RefArm, parse_arm
 from pytest_dlperf.core.errors import DlperfError, UsageError
 from pytest_dlperf.core.outcome import Outcome
@@ -20,8 +19,6 @@ NAME: Final = "bisect-step"
 #: Exit codes as ``git bisect run`` reads them: the old state, the new one, cannot be tested, and
 #: any above 127, which ends the bisection.
 OLD, NEW, SKIP, STOP = 0, 1, 125, 129
-#: pytest's own: its options, the test or the first conftest.py are none.
-_USAGE: Final = 4
 
 
 def add_to(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -73,24 +70,16 @@ def _measure(arguments: argparse.Namespace, share: float, where: Path) -> tuple[
 
     Raises ``UsageError`` where pytest refuses its options: every commit would be passed over.
     """
-    from pytest_dlperf.report import json_
-
-    with tempfile.TemporaryDirectory() as folder:
-        results = Path(folder) / "results.json"
-        command = [sys.executable, "-m", "pytest", *arguments.words]
-        command += [f"--dlperf-against={arguments.against}", f"--dlperf-json={results}"]
-        # Slower for certain than the limit, or for certain not: there is nothing between
-        command += [f"--dlperf-tolerance={share:.6f}", f"--dlperf-min-effect={share:.6f}"]
-        # Written by every session that begins, also where this commit has no such test
-        began = Path(folder) / "began.xml"
-        command += ["--dlperf-history=off", f"--junitxml={began}"]
-        done = subprocess.run(command, cwd=where, check=False)
-        if done.returncode == _USAGE and not began.exists():
-            raise UsageError(
-                "pytest did not begin (see above): correct the options behind --; where the "
-                "conftest.py of this commit alone is broken, git bisect skip passes over it"
-            )
-        return json_.read(results) if results.exists() else ()
+    words = [*arguments.words, f"--dlperf-against={arguments.against}", "--dlperf-history=off"]
+    # Slower for certain than the limit, or for certain not: there is nothing between
+    words += [f"--dlperf-tolerance={share:.6f}", f"--dlperf-min-effect={share:.6f}"]
+    try:
+        return run_session(words, where=where).outcomes
+    except UsageError as error:
+        raise UsageError(
+            f"{error}; where the conftest.py of this commit alone is broken, git bisect skip "
+            "passes over it"
+        ) from error
 
 
 def code_of(outcome: Outcome, *, faster: bool) -> int:
