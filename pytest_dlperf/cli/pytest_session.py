@@ -12,6 +12,7 @@ from typing import Final
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.verdict import GOOD, Judgement, Verdict
 
 #: pytest's own: its options, the test or the first conftest.py are none.
 USAGE: Final = 4
@@ -54,3 +55,30 @@ def run_session(
 def selection(case: str) -> list[str]:
     """Return pytest's words that select one case: its node id, or ``-k`` for its own id."""
     return [case] if "::" in case else ["-k", f"[{case}]"]
+
+
+def against_words(arm: str, share: float) -> list[str]:
+    """Return the options that ask whether this side is slower than ``arm`` by more than a share.
+
+    Slower for certain than the share, or for certain not: there is nothing between.
+    """
+    bounds = [f"--dlperf-tolerance={share:.6f}", f"--dlperf-min-effect={share:.6f}"]
+    return [f"--dlperf-against={arm}", "--dlperf-history=off", *bounds]
+
+
+def is_slower(outcome: Outcome) -> bool | None:
+    """Return the answer of a session with ``against_words``; None where it does not tell."""
+    verdict = of_speed(outcome.judgement)
+    if (outcome.against is not None and outcome.against.unaffected) or verdict in GOOD:
+        return False
+    return True if verdict is Verdict.REGRESSED else None
+
+
+def of_speed(judgement: Judgement) -> Verdict:
+    """Return the verdict without that of memory and CPU time, which no search is made of."""
+    if judgement.verdict is not Verdict.REGRESSED:
+        return judgement.verdict
+    window = judgement.metrics.get("whole_window")
+    found = [one.verdict for one in (judgement.throughput, window) if one is not None]
+    order = (Verdict.REGRESSED, Verdict.INCONCLUSIVE, *GOOD)
+    return next((verdict for verdict in order if verdict in found), Verdict.INCONCLUSIVE)

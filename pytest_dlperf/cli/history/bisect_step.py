@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from pytest_dlperf.cli.pytest_session import run_session
+from pytest_dlperf.cli.pytest_session import against_words, is_slower, of_speed, run_session
 from pytest_dlperf.core.arm import RefArm, parse_arm
 from pytest_dlperf.core.errors import DlperfError, UsageError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.quantity import parse_share
-from pytest_dlperf.core.verdict import GOOD, Judgement, Verdict
+from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.launch.arms.git import commit_of, top_of
 
 NAME: Final = "bisect-step"
@@ -70,9 +70,7 @@ def _measure(arguments: argparse.Namespace, share: float, where: Path) -> tuple[
 
     Raises ``UsageError`` where pytest refuses its options: every commit would be passed over.
     """
-    words = [*arguments.words, f"--dlperf-against={arguments.against}", "--dlperf-history=off"]
-    # Slower for certain than the limit, or for certain not: there is nothing between
-    words += [f"--dlperf-tolerance={share:.6f}", f"--dlperf-min-effect={share:.6f}"]
+    words = [*arguments.words, *against_words(arguments.against, share)]
     try:
         return run_session(words, where=where).outcomes
     except UsageError as error:
@@ -84,29 +82,16 @@ def _measure(arguments: argparse.Namespace, share: float, where: Path) -> tuple[
 
 def code_of(outcome: Outcome, *, faster: bool) -> int:
     """Return the exit code for ``git bisect run`` after a measured commit, and print why."""
-    verdict = _of_speed(outcome.judgement)
-    same = outcome.against is not None and outcome.against.unaffected
-    if same or verdict in GOOD:
-        _tell(f"not slower ({verdict})")
-        return NEW if faster else OLD
-    if verdict is Verdict.REGRESSED:
-        _tell("slower")
-        return OLD if faster else NEW
+    verdict = of_speed(outcome.judgement)
+    answer = is_slower(outcome)
+    if answer is not None:
+        _tell("slower" if answer else f"not slower ({verdict})")
+        return NEW if answer is not faster else OLD
     remedy = ""
     if verdict is Verdict.INCONCLUSIVE:
         remedy = "; --dlperf-max-runs=40 behind the test allows more pairs"
     _tell(f"{verdict}: this commit does not tell{remedy}")
     return SKIP
-
-
-def _of_speed(judgement: Judgement) -> Verdict:
-    """Return the verdict without that of memory and CPU time, which no series is made of."""
-    if judgement.verdict is not Verdict.REGRESSED:
-        return judgement.verdict
-    window = judgement.metrics.get("whole_window")
-    found = [one.verdict for one in (judgement.throughput, window) if one is not None]
-    order = (Verdict.REGRESSED, Verdict.INCONCLUSIVE, *GOOD)
-    return next((verdict for verdict in order if verdict in found), Verdict.INCONCLUSIVE)
 
 
 def _tell(words: str) -> None:
