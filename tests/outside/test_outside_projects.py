@@ -15,9 +15,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples/outside"
 #: By the example, which has the package's name: the files that a project had before; the unit,
 #: and its work in an iteration; by how much an update is to become slower.
 PROJECTS = {
-    "x_transformers": ((), "tokens", 8 * 64, 0.2),
-    "lightning": ((), "tokens", 35, 0.2),
-    "skorch": (("train.py",), "images", 1437, 0.03),  # twelve updates an epoch
+    "x_transformers": ((), "tokens", 8 * 64, 0.1),
+    "lightning": ((), "tokens", 35, 0.1),
+    "skorch": (("train.py",), "images", 1437, 0.008),  # twelve updates an epoch
 }
 #: Every update of an optimizer takes longer in a training's ranks, whatever package calls it.
 SLOWER = """
