@@ -81,8 +81,9 @@ def test_a_slower_package_is_found_and_the_same_one_is_not(tmp_path: Path, name:
     seconds = sum(run["step_seconds"][-100:])
     assert run["throughput"] == pytest.approx(100 * work / seconds, rel=0.05)
     assert f" {unit}/s" in "\n".join(result.outlines)
-    _, again = gated.session()
+    # One stored session knows little of the noise, and a planted one is several times as slow
+    _, again = gated.session("--dlperf-tolerance=50%")
     assert again["judgement"]["verdict"] != "regressed", again["judgement"]["reason"]
     gated.become_slower(slower_by_s)
-    result, slower = gated.session()
+    result, slower = gated.session("--dlperf-tolerance=50%")
     assert (slower["judgement"]["verdict"], result.ret) == ("regressed", 1), slower["judgement"]
