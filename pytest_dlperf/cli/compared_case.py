@@ -23,6 +23,7 @@ from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.flow.bench import Bench, Policy, SideBySide
 from pytest_dlperf.flow.hosts import Hosts
 from pytest_dlperf.flow.stored import Stored
+from pytest_dlperf.flow.user_program import known_unit
 from pytest_dlperf.launch.arms.make import Arms
 from pytest_dlperf.launch.arms.worktree import Preparation
 from pytest_dlperf.launch.launchers import LAUNCHERS
@@ -161,7 +162,7 @@ class _Lines:
     def run_ended(self, case: Case, run: RunSummary) -> None:
         """Print what a run measured."""
         disturbed = f"; does not count: {run.disturbed}" if run.disturbed else ""
-        unit = case.unit or "samples"
+        unit = known_unit(case)
         self._print(f"{case.id} run {self._of}: {run.throughput:.4g} {unit}/s{disturbed}")
 
     def queued(self, name: str, words: str) -> None:

@@ -13,7 +13,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_dlperf.cli import check, compare, extract, history, judge, nodes
+from pytest_dlperf.cli import (
+    bisect_environment,
+    check,
+    compare,
+    explain,
+    extract,
+    history,
+    judge,
+    nodes,
+)
 from pytest_dlperf.cli import (
     report as report_command,
 )
@@ -91,6 +100,8 @@ def _parser() -> argparse.ArgumentParser:
     judge.add_to(commands)
     audit.add_to(commands)
     compare.add_to(commands)
+    explain.add_to(commands)
+    bisect_environment.add_to(commands)
     nodes.add_to(commands)
     history.add_to(commands)
     return parser

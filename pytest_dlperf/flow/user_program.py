@@ -147,6 +147,16 @@ def format_of(case: Case) -> Format | None:
     return registry.named(case.log_format) if case.log_format else None
 
 
+def known_unit(case: Case) -> str:
+    """Return what ``case`` counts in, as far as it is known before a run: else samples."""
+    if case.unit:
+        return case.unit
+    if isinstance(case.log_format, LogPattern):
+        return case.log_format.unit or registry.SAMPLES
+    fmt = format_of(case)
+    return fmt.unit if fmt is not None else registry.SAMPLES
+
+
 def _summary(case: Case, run: Run, result: LogResult) -> RunSummary:
     if result.throughput is None or result.estimates is None:
         raise _unreadable(case, run, result)

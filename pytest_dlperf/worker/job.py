@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -124,6 +124,22 @@ class Job(abc.ABC):
 class AutogradJob(Job):
     """A job of a framework whose losses have ``backward()``: PyTorch and Paddle."""
 
+    def step_of(self, loss: Callable[..., Any], optimizer: Any, *inputs: Any) -> Callable[[], Any]:
+        """Return the step that ``build`` returns: ``loss(*inputs)``, ``backward``, update.
+
+        ``loss`` is a function, or a model that returns its loss; it runs within ``autocast``.
+        ``inputs`` are one fixed batch, moved to the device once. The step returns the loss.
+        """
+        batch = [self._on_device(one) for one in inputs]
+
+        def step() -> Any:
+            with self.autocast():
+                value = loss(*batch)
+            self.backward(value, optimizer)
+            return value
+
+        return step
+
     def backward(
         self,
         loss: Any,
@@ -146,6 +162,10 @@ class AutogradJob(Job):
         else:
             self.scaler.step(optimizer)
             self.scaler.update()
+
+    @abc.abstractmethod
+    def _on_device(self, tensor: Any) -> Any:
+        """Return the tensor on this rank's device."""
 
     @abc.abstractmethod
     def _clear(self, optimizer: Any) -> None:

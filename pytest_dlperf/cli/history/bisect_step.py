@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Final
 
+from pytest_dlperf.cli.pytest_session import against_words, is_slower, of_speed, run_session
 from pytest_dlperf.core.arm import RefArm, parse_arm
 from pytest_dlperf.core.errors import DlperfError, UsageError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.quantity import parse_share
-from pytest_dlperf.core.verdict import GOOD, Judgement, Verdict
+from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.launch.arms.git import commit_of, top_of
 
 NAME: Final = "bisect-step"
 #: Exit codes as ``git bisect run`` reads them: the old state, the new one, cannot be tested, and
 #: any above 127, which ends the bisection.
 OLD, NEW, SKIP, STOP = 0, 1, 125, 129
-#: pytest's own: its options, the test or the first conftest.py are none.
-_USAGE: Final = 4
 
 
 def add_to(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -73,51 +70,28 @@ def _measure(arguments: argparse.Namespace, share: float, where: Path) -> tuple[
 
     Raises ``UsageError`` where pytest refuses its options: every commit would be passed over.
     """
-    from pytest_dlperf.report import json_
-
-    with tempfile.TemporaryDirectory() as folder:
-        results = Path(folder) / "results.json"
-        command = [sys.executable, "-m", "pytest", *arguments.words]
-        command += [f"--dlperf-against={arguments.against}", f"--dlperf-json={results}"]
-        # Slower for certain than the limit, or for certain not: there is nothing between
-        command += [f"--dlperf-tolerance={share:.6f}", f"--dlperf-min-effect={share:.6f}"]
-        # Written by every session that begins, also where this commit has no such test
-        began = Path(folder) / "began.xml"
-        command += ["--dlperf-history=off", f"--junitxml={began}"]
-        done = subprocess.run(command, cwd=where, check=False)
-        if done.returncode == _USAGE and not began.exists():
-            raise UsageError(
-                "pytest did not begin (see above): correct the options behind --; where the "
-                "conftest.py of this commit alone is broken, git bisect skip passes over it"
-            )
-        return json_.read(results) if results.exists() else ()
+    words = [*arguments.words, *against_words(arguments.against, share)]
+    try:
+        return run_session(words, where=where).outcomes
+    except UsageError as error:
+        raise UsageError(
+            f"{error}; where the conftest.py of this commit alone is broken, git bisect skip "
+            "passes over it"
+        ) from error
 
 
 def code_of(outcome: Outcome, *, faster: bool) -> int:
     """Return the exit code for ``git bisect run`` after a measured commit, and print why."""
-    verdict = _of_speed(outcome.judgement)
-    same = outcome.against is not None and outcome.against.unaffected
-    if same or verdict in GOOD:
-        _tell(f"not slower ({verdict})")
-        return NEW if faster else OLD
-    if verdict is Verdict.REGRESSED:
-        _tell("slower")
-        return OLD if faster else NEW
+    verdict = of_speed(outcome.judgement)
+    answer = is_slower(outcome)
+    if answer is not None:
+        _tell("slower" if answer else f"not slower ({verdict})")
+        return NEW if answer is not faster else OLD
     remedy = ""
     if verdict is Verdict.INCONCLUSIVE:
         remedy = "; --dlperf-max-runs=40 behind the test allows more pairs"
     _tell(f"{verdict}: this commit does not tell{remedy}")
     return SKIP
-
-
-def _of_speed(judgement: Judgement) -> Verdict:
-    """Return the verdict without that of memory and CPU time, which no series is made of."""
-    if judgement.verdict is not Verdict.REGRESSED:
-        return judgement.verdict
-    window = judgement.metrics.get("whole_window")
-    found = [one.verdict for one in (judgement.throughput, window) if one is not None]
-    order = (Verdict.REGRESSED, Verdict.INCONCLUSIVE, *GOOD)
-    return next((verdict for verdict in order if verdict in found), Verdict.INCONCLUSIVE)
 
 
 def _tell(words: str) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.run import RunSummary
+from pytest_dlperf.flow.user_program import known_unit
 from pytest_dlperf.measure.records import read_progress
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.printable import clipped, columns, shortened
@@ -140,7 +141,7 @@ class Live(Quiet):
         now_s = time.monotonic()
         if iterations > before and at_s:
             step_s = (now_s - at_s) / (iterations - before)
-            work, unit = case.iteration_work, case.unit
+            work, unit = case.iteration_work, known_unit(case)
             if work is None:  # only the training knows it
                 work, unit = 1, "iterations"
             self._rate = (
@@ -163,13 +164,13 @@ class Live(Quiet):
 
     def _tell_run(self, case: Case, run: RunSummary) -> None:
         if self._moving:
-            self._move(case, f"{figures.rate(run.throughput)} {case.unit}/s")
+            self._move(case, f"{figures.rate(run.throughput)} {known_unit(case)}/s")
             return
         disturbed = f"; does not count: {run.disturbed}" if run.disturbed else ""
         place, run_number = self._title()
         self._line(
-            f"{place}{case.id} {run_number}: {figures.rate(run.throughput)} {case.unit}/s "
-            f"in {figures.duration(run.elapsed_s)}{disturbed}"
+            f"{place}{case.id} {run_number}: {figures.rate(run.throughput)} "
+            f"{known_unit(case)}/s in {figures.duration(run.elapsed_s)}{disturbed}"
         )
 
     def queued(self, name: str, words: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.log_pattern import pattern
-from pytest_dlperf.flow.user_program import check_unit, logged_batch, summarise_program
+from pytest_dlperf.flow.user_program import check_unit, known_unit, logged_batch, summarise_program
 from tests.helpers.record_files import case, write
 
 OWN = r"it (?P<step>\d+) loss (?P<loss>\S+) (?P<rate>\S+) it/s"
@@ -147,3 +147,17 @@ def test_a_log_without_a_number_says_why_and_what_to_do(
 def test_a_nodes_rate_is_scaled_by_the_layout(tmp_path: Path):
     rate, _ = read(tmp_path, LINES, log_format=pattern(OWN, scope="node"))
     assert rate == pytest.approx(8)
+
+
+@pytest.mark.parametrize(
+    ("keys", "unit"),
+    [
+        ({"unit": "faces"}, "faces"),
+        ({"log_format": pattern(OWN, unit="images")}, "images"),
+        ({"log_format": pattern(OWN)}, "samples"),
+        ({"log_format": "megatron"}, "sequences"),
+        ({}, "samples"),
+    ],
+)
+def test_the_unit_that_progress_shows(keys: dict[str, Any], unit: str):
+    assert known_unit(case("1n1c", command=["python", "x.py"], **keys)) == unit

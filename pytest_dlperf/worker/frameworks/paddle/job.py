@@ -114,6 +114,9 @@ class PaddleJob(AutogradJob):
         context: AbstractContextManager[Any] = paddle.amp.auto_cast(**_AUTOCAST[self.precision])
         return context
 
+    def _on_device(self, tensor: paddle.Tensor) -> paddle.Tensor:
+        return tensor  # Paddle makes tensors on the rank's own device
+
     def _clear(self, optimizer: paddle.optimizer.Optimizer) -> None:
         optimizer.clear_grad()
 

@@ -85,6 +85,9 @@ class TorchJob(AutogradJob):
         )
         return context
 
+    def _on_device(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.to(self.device)
+
     def _clear(self, optimizer: torch.optim.Optimizer) -> None:
         optimizer.zero_grad(set_to_none=True)
 

@@ -1,0 +1,71 @@
+"""``dlperf explain CASE``: profile the steps of one case, to say what they consist of."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Final
+
+from pytest_dlperf.cli.pytest_session import run_session, selection
+from pytest_dlperf.cli.stdout import say
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.outcome import Outcome, results_to_json
+from pytest_dlperf.core.verdict import BAD
+
+#: pytest's own: no test was selected.
+_NOTHING: Final = 5
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser of ``dlperf``."""
+    explain = commands.add_parser(
+        "explain",
+        usage="dlperf explain [-h] [--against ARM] [--json] CASE [-- WORDS ...]",
+        help="profile one case, to say what its steps consist of, or what made them slower",
+        description="Measures and judges the case in a pytest session, and then profiles it, as "
+        "a session does that always explains. Exit codes: 0 it is explained, 1 it is not, or its "
+        "verdict fails, 2 wrong usage.",
+    )
+    explain.add_argument("case", metavar="CASE", help="case id, or pytest's node id of it")
+    explain.add_argument(
+        "--against",
+        metavar="ARM",
+        help="profile both arms of pairs (--dlperf-against), rather than this tree alone",
+    )
+    explain.add_argument("--json", action="store_true", help="JSON alone on standard output")
+    explain.add_argument(
+        "words", nargs="*", metavar="-- WORDS", help="more for pytest: paths and options"
+    )
+    explain.set_defaults(run=_explain)
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    words = [*selection(arguments.case), *arguments.words, "--dlperf-explain=always"]
+    if arguments.against:
+        words.append(f"--dlperf-against={arguments.against}")
+    session = run_session(words, where=Path.cwd(), on_stderr=arguments.json)
+    if session.exit_code == _NOTHING or not session.outcomes:
+        raise UsageError(
+            f"no case {arguments.case} was measured (see above); pytest --dlperf-list names the "
+            "cases that run here, and words behind -- say where the tests are: -- perf_tests"
+        )
+    if arguments.json:
+        document = results_to_json(list(session.outcomes))
+        say(json.dumps(document, indent=1, sort_keys=True, allow_nan=False))
+    unexplained = [one for one in session.outcomes if not _is_explained(one)]
+    for one in unexplained:
+        sys.stderr.write(f"dlperf explain: {one.case.id}: {_why_not(one)}\n")
+    failed = any(one.judgement.verdict in BAD for one in session.outcomes)
+    return 1 if unexplained or failed or session.exit_code else 0
+
+
+def _is_explained(outcome: Outcome) -> bool:
+    return outcome.explanation is not None and bool(outcome.explanation.parts)
+
+
+def _why_not(outcome: Outcome) -> str:
+    if outcome.explanation is not None and outcome.explanation.note:
+        return outcome.explanation.note
+    return f"it was not profiled: {outcome.judgement.verdict}"
