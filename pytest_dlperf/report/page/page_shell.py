@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from importlib import resources
 from typing import Final
 
@@ -21,15 +22,18 @@ _NOSCRIPT: Final = (
 )
 
 
-def render_page(*, title: str, body: Html) -> str:
-    """Return one file that needs no other and no network.
+def render_page(*, title: str, body: Html, scripts: Sequence[str] = ()) -> str:
+    """Return one file that loads no other and needs no network.
 
-    ``body`` is what is within ``main``.
+    ``body`` is what is within ``main``; ``scripts`` are files of this folder that it needs in
+    addition to the one of all pages.
     """
-    script, style = _own("page.js"), _own("page.css")
+    style = _own("page.css")
+    sources = [_own(one) for one in ("page.js", *scripts)]
+    allowed = " ".join(f"'{integrity(one)}'" for one in sources)
     policy = (
-        f"default-src 'none'; script-src '{integrity(script)}'; style-src 'unsafe-inline'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
     )
     return "\n".join(
         [
@@ -40,7 +44,8 @@ def render_page(*, title: str, body: Html) -> str:
             f"<title>{text(title)}</title>\n<style>{style}</style>\n</head>\n<body>",
             '<a class="skip" href="#main">Skip to the content</a>',
             f'<main id="main" tabindex="-1">\n{_NOSCRIPT}{body}\n</main>',
-            f"<script>{script}</script>\n</body>\n</html>\n",
+            *(f"<script>{one}</script>" for one in sources),
+            "</body>\n</html>\n",
         ]
     )
 

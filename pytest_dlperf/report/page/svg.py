@@ -13,7 +13,7 @@ from pytest_dlperf.report.page.chart import WIDTH, Axis, Chart, Layer, Mark, Sha
 from pytest_dlperf.report.page.markup import Html, joined, text
 
 #: Sizes in the units of a chart: those of a pixel where a page shows it as it is.
-_LETTER: Final = 6.2
+_LETTER: Final = 7.0
 _LINE: Final = 16
 _ABOVE: Final = 10
 _BELOW: Final = 38
@@ -22,6 +22,8 @@ _GAP: Final = 8
 _RADIUS: Final = 3.2
 _DASH: Final = 11
 _BAR: Final = 0.6
+_SPARK_WIDTH: Final = 96
+_SPARK_HEIGHT: Final = 18
 #: Round steps on an axis, about so many.
 _TICKS_Y: Final = 5
 _TICKS_X: Final = 8
@@ -289,3 +291,19 @@ def _length(label: str) -> float:
 def _n(value: float) -> str:
     """Return a coordinate, to a tenth of a pixel."""
     return f"{round(value, 1):g}"
+
+
+def sparkline(values: Sequence[float]) -> Html:
+    """Return a curve without axes, as high as a line of text; nothing for fewer than two."""
+    if len(values) < 2:
+        return Html("")
+    low, high = min(values), max(values)
+    step, span = _SPARK_WIDTH / (len(values) - 1), (high - low) or 1.0
+    points = ",".join(
+        f"{_n(index * step)} {_n(2 + (_SPARK_HEIGHT - 4) * (high - value) / span)}"
+        for index, value in enumerate(values)
+    )
+    return Html(
+        f'<svg class="drawn spark" aria-hidden="true" viewBox="0 0 {_SPARK_WIDTH} '
+        f'{_SPARK_HEIGHT}"><polyline class="line now" points="{points}"/></svg>'
+    )

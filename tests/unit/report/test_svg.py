@@ -94,7 +94,7 @@ def test_labels_that_would_overlap_are_left_out_and_wide_ones_count_twice():
     at = [float(str(t.get("x"))) for t in texts]
     assert texts[0].text == "节点-00"
     assert len(at) > 4
-    assert min(b - a for a, b in itertools.pairwise(at)) > 7 * 6.2
+    assert min(b - a for a, b in itertools.pairwise(at)) > 7 * 7.0
 
 
 def test_a_legend_wraps_and_names_styles():
