@@ -83,7 +83,7 @@ def _measure(arguments: argparse.Namespace, share: float, where: Path) -> tuple[
         command += [f"--dlperf-tolerance={share:.6f}", f"--dlperf-min-effect={share:.6f}"]
         # Written by every session that begins, also where this commit has no such test
         began = Path(folder) / "began.xml"
-        command += ["--dlperf-history=off", f"--junitxml={began}"]
+        command += ["--dlperf-history=off", "--dlperf-sink=off", f"--junitxml={began}"]
         done = subprocess.run(command, cwd=where, check=False)
         if done.returncode == _USAGE and not began.exists():
             raise UsageError(
