@@ -48,7 +48,7 @@ def chat_text(results: Mapping[str, Any]) -> str:
 
 
 def _plain(words: str) -> str:
-    """Return words that are no mention, link or markup of a chat."""
+    """Return words that a chat takes neither for a mention nor for a link or markup."""
     for character, instead in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("@", "@\u200b")):
         words = words.replace(character, instead)
     return words

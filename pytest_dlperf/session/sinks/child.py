@@ -1,4 +1,4 @@
-"""The process of one sink: whatever it does, the session that started it goes on.
+"""The process of one sink: the session that started it goes on, also where this one dies.
 
 ``python -m pytest_dlperf.session.sinks.child NAME ANSWER SECONDS``, with the results on stdin.
 """
