@@ -9,6 +9,7 @@ from dlperf_reference.source import variables
 
 #: What a user may set.
 MEANINGS: Final = {
+    "DLPERF_CHAT_WEBHOOK": "where `--dlperf-sink=chat` posts its sentences; a secret",
     "DLPERF_HISTORY": "where sessions are added to the history, as `--dlperf-history`; a URL with "
     "a password belongs here",
     "DLPERF_IMAGE": "name of the container's image, recorded in the environment; Docker tells "
@@ -17,6 +18,7 @@ MEANINGS: Final = {
     "before the ini key `dlperf_machine_class`",
     "DLPERF_RUNTIME_DIR": "folder of the locks, instead of `/tmp/pytest-dlperf-<uid>`: sessions "
     "that share a host must share it",
+    "DLPERF_WEBHOOK": "where `--dlperf-sink=webhook` posts the results; a secret",
 }
 #: What this plugin tells its own processes; nobody else sets them.
 INTERNAL: Final = {

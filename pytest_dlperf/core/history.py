@@ -59,6 +59,8 @@ class Series:
     #: Of the conditions, what is not the same in all series of the case on this node.
     conditions: Mapping[str, str]
     points: tuple[Point, ...]
+    #: A digest of case, place, unit and all conditions: the same in every history.
+    key: str = ""
 
     @property
     def level_points(self) -> tuple[Point, ...]:
@@ -115,6 +117,55 @@ class Bisection:
     commands: tuple[str, ...] = ()
     #: Why there is nothing to bisect, and what to do; empty where there is.
     reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredSession:
+    """A session of a history, and the outcomes that it added."""
+
+    #: Its own in this history, and in every later one.
+    name: str
+    #: Of its first outcome, ISO 8601, UTC.
+    time: str
+    #: Of its last outcome.
+    commit: str
+    #: Numbers of its outcomes, in order of time.
+    outcomes: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Acknowledged:
+    """A level that somebody accepted: the one before it was replaced, for a reason."""
+
+    case_id: str
+    machine_class: str
+    #: ISO 8601, UTC.
+    time: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LastWord:
+    """What the newest outcome of a series said, by its number in the history."""
+
+    number: int
+    #: The sentence of its verdict.
+    reason: str
+    #: The slowdown that its case declares as known, in words; empty for none.
+    known: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Site:
+    """All that the pages of a site show."""
+
+    found: HistoryFound
+    #: Oldest first.
+    sessions: tuple[StoredSession, ...]
+    acknowledged: tuple[Acknowledged, ...]
+    last_words: tuple[LastWord, ...]
+    #: A sentence for the top of the first page; may be empty.
+    note: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

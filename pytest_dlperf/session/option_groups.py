@@ -70,6 +70,17 @@ def history_wish(
     return HistoryWish(text="", folder=cwd, named_by="")
 
 
+def sinks(given: Given, get: Get) -> tuple[str, ...]:
+    """Return the names of the sinks, each once, in their order; ``off`` clears those before."""
+    # A job measures; the session that submitted it sends
+    if get("scheduler") == IN_JOB:
+        return ()
+    found: list[str] = []
+    for name in given("sink") or ():
+        found = [] if name == _OFF else [*found, name]
+    return tuple(dict.fromkeys(found))
+
+
 def _check(text: str, folder: Path, named_by: str) -> None:
     database = database_of(text, what=named_by)
     if not is_url(text):

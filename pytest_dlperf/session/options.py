@@ -154,6 +154,14 @@ OPTIONS: Final = (
         "database that the outcomes are added to (.dlperf/history.sqlite, where the extra "
         "history is installed)",
     ),
+    Option(
+        "sink",
+        "NAME",
+        "send the results at the end: webhook, chat, a sink of another package; off clears those "
+        "before it",
+        repeated=True,
+        default=None,
+    ),
     Option("workdir", "DIR", "folder of logs and records (.dlperf/ at rootdir)"),
     Option(
         "launcher", "NAME", "start ranks by this launcher, in place of the one that cases name"

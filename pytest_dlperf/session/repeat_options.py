@@ -11,7 +11,10 @@ from pytest_dlperf.session.option_values import REPORTS
 
 #: Options that say what becomes of a result, not how it is reached.
 NOT_REPEATED: Final = frozenset(
-    {f"--dlperf-{name}" for name in (*REPORTS, "history", "resume", "reason", "update-baselines")}
+    {
+        f"--dlperf-{name}"
+        for name in (*REPORTS, "history", "sink", "resume", "reason", "update-baselines")
+    }
 )
 
 

@@ -35,6 +35,7 @@ _SETS: Final = {
     "reason": "it accepts no level",
     "mode": "it asks what the gate sees, so that its sessions are in mode gate",
     "history": "its sessions are no history",
+    "sink": "its sessions are sent nowhere",
     **dict.fromkeys(REPORTS, "it writes its results and pages itself, and says where"),
 }
 
@@ -80,6 +81,7 @@ def common(folder: Path, step: str, get: Callable[[str], Any], markers: str) -> 
         f"--dlperf-baselines={folder / 'baselines'}",
         f"--dlperf-workdir={folder}",
         "--dlperf-history=off",
+        "--dlperf-sink=off",
         "--dlperf-mode=gate",
         *(f"--dlperf-{name}={folder / step}.{ending}" for name, ending in extensions.items()),
         "--override-ini=dlperf_github=false",

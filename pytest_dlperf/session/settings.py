@@ -50,6 +50,8 @@ class Settings:
     #: The files to make of the outcomes, by the option that names them: ``json``, ``html`` ...
     reports: Mapping[str, Path]
     history: HistoryWish | None
+    #: Names of what the results are sent to at the end.
+    sinks: tuple[str, ...]
     #: Results file of an interrupted session; None without one.
     resume: Path | None
     #: Folder of real data, as the ranks see it; None for synthetic data.
@@ -133,6 +135,7 @@ class Settings:
             rootdir=root,
             reports=report_files(get, cwd),
             history=history_wish(get, getini, cwd=cwd, root=root, environ=environ),
+            sinks=option_groups.sinks(given, get),
             resume=cwd / get("resume") if get("resume") else None,
             data=option_groups.data(get, cwd),
             machine_class=_machine_class(

@@ -8,6 +8,7 @@ from pathlib import Path
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.session import to_history
 from pytest_dlperf.session.settings import Settings
+from pytest_dlperf.session.sinks import names
 
 
 def check_together(settings: Settings, *, processes: object) -> None:
@@ -36,6 +37,8 @@ def check_at_start(settings: Settings, *, processes: object) -> None:
     if settings.baselines.exists() and not settings.baselines.is_dir():
         raise UsageError(f"--dlperf-baselines={settings.baselines} is not a directory")
     _check_reports(settings.reports)
+    if settings.sinks:
+        names.check(settings.sinks)
 
 
 def _check_reports(reports: Mapping[str, Path]) -> None:

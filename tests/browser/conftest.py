@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 #: Debian's names first; a browser that Playwright would download is not asked for.
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 DESKTOP, PHONE = (1280, 900), (390, 844)
-_DRAWN_WITHIN_S = 60
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -65,26 +63,8 @@ class Watched:
             self.errors.append(message.text)
 
     def open_all(self) -> None:
-        """Open every case, and look at all of the page, so that every chart is drawn."""
+        """Open every case."""
         self.page.evaluate("document.querySelectorAll('details.case').forEach(d => d.open = true)")
-        self.wait_until_drawn("figure")
-
-    def wait_until_drawn(self, figures: str) -> None:
-        """Wait for the charts of ``figures``; the page's policy lets no polling script in."""
-        show_next = """undrawn => {
-            const next = document.querySelector(undrawn);
-            next?.scrollIntoView({block: "center"});
-            return next !== null;
-        }"""
-        until_s = time.monotonic() + _DRAWN_WITHIN_S
-        while self.page.evaluate(show_next, f"{figures}:not([data-drawn])"):
-            left_s = until_s - time.monotonic()
-            assert left_s > 0, self.errors
-            if left_s < _DRAWN_WITHIN_S / 2:
-                # Without a window a browser may stop making frames, and what waits to be seen is
-                # told of none; a picture makes one.
-                self.page.screenshot()
-            self.page.wait_for_timeout(10)
 
     @property
     def overflow(self) -> int:

@@ -99,7 +99,7 @@ def row(thing: str) -> str:
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the package and the suites, to which one of each was added."""
     folder = tmp_path_factory.mktemp("copy")
-    left_out = shutil.ignore_patterns("suites", "vendor")
+    left_out = shutil.ignore_patterns("suites")
     shutil.copytree(Path(pytest_dlperf.__file__).parent, folder / "pytest_dlperf", ignore=left_out)
     shutil.copytree(ROOT / "perf_tests", folder / "perf_tests")
     for thing, (name, after, line) in LINES.items():

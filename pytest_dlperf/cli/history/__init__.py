@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, NoReturn
 
-from pytest_dlperf.cli.history import bisect_step, move, show
+from pytest_dlperf.cli.history import bisect_step, move, show, site
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -23,6 +23,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     show.add_to(actions, common)
     move.add_to(actions, common)
+    site.add_to(actions, common)
     bisect_step.add_to(actions)
 
 

@@ -11,8 +11,8 @@ from typing import Final
 from pytest_dlperf.core.errors import CaseError
 
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
-#: Not needed by ranks: tests, which a later session would collect there, and assets of reports.
-_LEFT_OUT: Final = ("__pycache__", "test_*.py", "baselines", "vendor")
+#: Not needed by ranks: tests, which a later session would collect there, and baselines.
+_LEFT_OUT: Final = ("__pycache__", "test_*.py", "baselines")
 
 
 def copy_package(folder: Path) -> None:

@@ -1,5 +1,5 @@
 """Pages of HTML: one file each, with everything they need in it.
 
-A page is markup made by ``markup.py`` and ``table.py``, and charts that a ``figure.ChartBook``
-places into it; ``whole.render_page`` puts style, script and the charting library around them.
+A page is markup made by ``markup.py`` and ``table.py``, and charts: data of ``chart.py`` that
+``svg.py`` draws. ``page_shell.render_page`` puts style and script around them.
 """

@@ -13,7 +13,7 @@ from pytest_dlperf.core.verdict import Comparison
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.page.attention import command_of
 from pytest_dlperf.report.page.explanation_section import explanation_section
-from pytest_dlperf.report.page.figure import ChartBook, Drawn
+from pytest_dlperf.report.page.figure import Drawn, figure
 from pytest_dlperf.report.page.markup import Html, code, facts, joined, name, paragraph, text
 from pytest_dlperf.report.page.ranks_chart import memory_chart, skew_chart
 from pytest_dlperf.report.page.runs_chart import runs_chart
@@ -112,37 +112,38 @@ _METRICS: Final = {
 def case_section(
     index: int,
     outcome: Outcome,
-    book: ChartBook,
     *,
     link: str,
     scaling: Drawn | None,
     with_trace: bool,
     is_open: bool,
 ) -> Html:
-    """Return the section of a case; its charts go into ``book``."""
+    """Return the section of a case."""
     change = outcome.judgement.throughput.change
     brief = f" {figures.percent(change)}" if change is not None else ""
     opened = " open" if is_open else ""
     parts = [
-        f'<details class="case" id="{link}" data-follows="{index}"{opened}>',
+        f'<details class="case" data-follows="{index}"{opened}>',
         f"<summary>{badge_of(outcome)} {name(outcome.case.id)}"
         f'<span class="brief">{brief}</span></summary>',
+        # Within it: a browser without scripts opens what is around a link's target
+        f'<div class="target" id="{link}"></div>',
         sentence(outcome.judgement.reason),
         command_of([outcome]) if outcome.failed else Html(""),
         *(paragraph(f"note: {one}", kind="quiet") for one in _problems(outcome)),
         _comparisons(outcome),
         explanation_section(outcome.explanation),
         '<div class="charts">',
-        book.place(f"runs-{index}", "Runs", runs_chart(outcome)),
+        figure(f"runs-{index}", "Runs", runs_chart(outcome)),
     ]
     if with_trace:
-        parts.append(book.place(f"trace-{index}", "Iterations", trace_chart(outcome)))
+        parts.append(figure(f"trace-{index}", "Iterations", trace_chart(outcome)))
     if scaling is not None:
         # One curve for all its cases: the page has it once, whatever opens it.
-        parts.append(book.place(f"scaling-{scaling.spec['description']}", "Scaling", scaling))
+        parts.append(figure(f"scaling-{scaling.chart.description}", "Scaling", scaling))
     parts += [
-        book.place(f"memory-{index}", "Peak memory", memory_chart(outcome)),
-        book.place(f"skew-{index}", "Skew of the ranks", skew_chart(outcome)),
+        figure(f"memory-{index}", "Peak memory", memory_chart(outcome)),
+        figure(f"skew-{index}", "Skew of the ranks", skew_chart(outcome)),
         "</div>",
         changes_section(outcome),
         _nodes(outcome),

@@ -8,10 +8,10 @@ from typing import Final
 from pytest_dlperf.core.history import Change, HistoryFound, Series, changes_within
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.history_text import commit_range, commits_of
-from pytest_dlperf.report.page.figure import ChartBook
+from pytest_dlperf.report.page.figure import figure
 from pytest_dlperf.report.page.markup import Html, joined, name, paragraph, text
 from pytest_dlperf.report.page.page_shell import render_page
-from pytest_dlperf.report.page.series_chart import series_chart
+from pytest_dlperf.report.page.series_chart import POINTS_MAX, series_chart
 from pytest_dlperf.report.page.table import (
     Column,
     TableCell,
@@ -28,6 +28,10 @@ _KEY: Final = "series"
 _TITLE: Final = "Training performance over time"
 #: So many series have a chart; the table has all.
 _CHARTS_MAX: Final = 300
+#: Outcomes in the charts of a page, all series together, and of a series at least: each has a
+#: mark and a row, of 330 bytes.
+_POINTS_MAX: Final = 20_000
+_POINTS_MIN: Final = 60
 _COLUMNS: Final = (
     Column(heading="case"),
     Column(heading="machine class"),
@@ -44,17 +48,18 @@ _NEVER: Final = number(figures.ABSENT, None)
 
 def render_history(found: HistoryFound, *, note: str = "") -> str:
     """Return the page of the series of a history; ``note`` is a sentence for its top."""
-    book = ChartBook()
     rows: list[TableRow] = []
     sections: list[Html] = []
     ordered = sorted(
         ((series, changes_within(series, found.changes)) for series in found.series), key=_newest
     )
+    share = _POINTS_MAX // max(1, min(len(ordered), _CHARTS_MAX))
+    points_max = min(POINTS_MAX, max(_POINTS_MIN, share))
     for index, (series, changes) in enumerate(ordered):
         link = f"series-{index}" if index < _CHARTS_MAX else ""
         rows.append(_row(index, series, changes, link))
         if link:
-            sections.append(_section(book, index, series, changes))
+            sections.append(_section(index, series, changes, points_max=points_max))
     buttons = {kind: text(kind) for kind in ("slower", "faster", "steady")}
     body = joined(
         [
@@ -71,9 +76,7 @@ def render_history(found: HistoryFound, *, note: str = "") -> str:
             *sections,
         ]
     )
-    return render_page(
-        title=f"{_TITLE}, {len(found.series)} series", body=body, charts=book.charts
-    )
+    return render_page(title=f"{_TITLE}, {len(found.series)} series", body=body)
 
 
 def _newest(one: tuple[Series, Sequence[Change]]) -> tuple[bool, str, str]:
@@ -129,14 +132,16 @@ def _kind(share: float | None) -> str:
     return "slower" if share < 0 else "faster"
 
 
-def _section(book: ChartBook, index: int, series: Series, changes: Sequence[Change]) -> Html:
+def _section(index: int, series: Series, changes: Sequence[Change], *, points_max: int) -> Html:
     place = ", ".join(filter(None, (series.machine_class, series.node)))
     under = "; ".join(f"{key} {value}" for key, value in series.conditions.items())
     told = [
         paragraph(f"{figures.percent(change.change)} {commit_range(change)}")
         for change in reversed(changes)
     ]
-    chart = book.place(f"series-{index}", "Throughput", series_chart(series, changes))
+    chart = figure(
+        f"series-{index}", "Throughput", series_chart(series, changes, points_max=points_max)
+    )
     return joined(
         [
             f'<section id="series-{index}" data-follows="{index}">',

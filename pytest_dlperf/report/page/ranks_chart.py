@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.scaling import CPU_SECONDS
 from pytest_dlperf.report import figures
+from pytest_dlperf.report.page.chart import END, START, Axis, Chart, Layer, Mark, places
 from pytest_dlperf.report.page.figure import Drawn
+from pytest_dlperf.report.page.markup import Html
 from pytest_dlperf.report.page.table import Column, TableRow, cell, number, table
 from pytest_dlperf.report.scaling import rank_skews
 
 _HEIGHT: Final = 160
+#: Of the style sheet; more nodes have them again.
+_COLOURS: Final = 7
 _MIB: Final = 2**20
 
 
@@ -34,7 +38,7 @@ def memory_chart(outcome: Outcome) -> Drawn | None:
     values = {rank: peak / _MIB for rank, peak in sorted(peaks.items())}
     line = None if before is None else before / _MIB
     return Drawn(
-        spec=_bars(values, nodes, "MiB", f"Peak memory of the ranks of {outcome.case.id}", line),
+        chart=_bars(values, nodes, "MiB", f"Peak memory of the ranks of {outcome.case.id}", line),
         caption=told,
         numbers=_numbers(
             "Peak memory",
@@ -59,7 +63,7 @@ def skew_chart(outcome: Outcome) -> Drawn | None:
     values = {rank: 100 * above for rank, above in found.above.items()}
     title = "% above the others"
     return Drawn(
-        spec=_bars(values, nodes, title, f"Skew of the ranks of {outcome.case.id}", None),
+        chart=_bars(values, nodes, title, f"Skew of the ranks of {outcome.case.id}", None),
         caption=f"What a rank does itself against the median of the others: {basis}; medians "
         "over the runs. A rank far above the others makes all of them wait.",
         numbers=_numbers(
@@ -82,56 +86,35 @@ def _bars(
     title: str,
     description: str,
     line: float | None,
-) -> dict[str, Any]:
-    several = len(set(nodes.values())) > 1
-    encoding: dict[str, Any] = {
-        "x": {
-            "field": "rank",
-            "type": "ordinal",
-            "axis": {"title": "rank", "labelAngle": 0, "grid": False},
-        },
-        "y": {
-            "field": "value",
-            "type": "quantitative",
-            "axis": {"title": title, "tickCount": 4, "format": ".5~r"},
-        },
-        "tooltip": [
-            {"field": "rank", "title": "rank"},
-            {"field": "node", "title": "node"},
-            {"field": "value", "title": title, "type": "quantitative", "format": ".4~g"},
-        ],
-    }
-    mark: dict[str, Any] = {"type": "bar", "width": {"band": 0.6}}
-    if several:
-        encoding["color"] = {"field": "node", "type": "nominal", "legend": {"title": None}}
-    else:
-        mark["style"] = "now"
-    layers: list[dict[str, Any]] = [
-        {
-            "data": {
-                "values": [
-                    {"rank": rank, "value": float(f"{value:.5g}"), "node": nodes.get(rank, "")}
-                    for rank, value in values.items()
-                ]
-            },
-            "mark": mark,
-            "encoding": encoding,
-        }
-    ]
-    if line is not None:
-        layers.append(
-            {
-                "data": {"values": [{"value": line}]},
-                "mark": {"type": "rule", "style": "ideal"},
-                "encoding": {"y": {"field": "value", "type": "quantitative"}},
-            }
+) -> Chart:
+    names = list(dict.fromkeys(nodes.values()))
+    styles = {name: f"series-{index % _COLOURS + 1}" for index, name in enumerate(names)}
+    several = len(names) > 1
+    layers = []
+    for name in names if several else [""]:
+        style = styles[name] if several else "now"
+        bars = tuple(
+            Mark(place, value, told=f"rank {rank}, {nodes.get(rank, '')}: {value:.4g} {title}")
+            for place, (rank, value) in enumerate(values.items())
+            if not several or nodes.get(rank) == name
         )
-    return {"description": description, "height": _HEIGHT, "layer": layers}
+        layers.append(Layer(shape="bar", style=style, marks=bars))
+    if line is not None:
+        before = Mark(START, line, x2=END)
+        layers.append(Layer(shape="rule", style="ideal", marks=(before,)))
+    return Chart(
+        description=description,
+        x=places([str(rank) for rank in values], "rank"),
+        y=Axis(title=title, zero=True),
+        layers=tuple(layers),
+        height=_HEIGHT,
+        legend=tuple((style, name) for name, style in styles.items()) if several else (),
+    )
 
 
 def _numbers(
     caption: str, title: str, nodes: Mapping[int, str], shown: Mapping[int, tuple[str, float]]
-) -> Any:
+) -> Html:
     columns = [
         Column(heading="rank"),
         Column(heading="node"),

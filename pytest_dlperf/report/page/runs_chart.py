@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pytest_dlperf.core.baseline import level_of
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.report import figures
+from pytest_dlperf.report.page.chart import END, START, Axis, Chart, Layer, Mark, places
 from pytest_dlperf.report.page.figure import Drawn
-from pytest_dlperf.report.page.markup import text
+from pytest_dlperf.report.page.markup import Html
 from pytest_dlperf.report.page.table import Column, TableRow, cell, number, table
 
 _HEIGHT: Final = 220
@@ -36,7 +37,7 @@ def runs_chart(outcome: Outcome) -> Drawn | None:
     groups = _pairs(outcome) if paired else _sessions(outcome)
     unit = f"{outcome.measurement.unit}/s"
     return Drawn(
-        spec=_spec(outcome, groups, unit, paired=paired),
+        chart=_chart(outcome, groups, unit, paired=paired),
         caption=_caption(outcome, groups, paired=paired),
         numbers=_numbers(groups, unit),
     )
@@ -74,112 +75,47 @@ def _pairs(outcome: Outcome) -> list[_Group]:
     return groups
 
 
-def _spec(
-    outcome: Outcome, groups: Sequence[_Group], unit: str, *, paired: bool
-) -> dict[str, Any]:
-    # Labels need not differ (two sessions of one day), what they stand for must.
-    places: dict[int, str] = {}
-    for index, group in enumerate(groups):
-        place = index // 2 if paired else index
-        places[index] = f"{place}|{group.label}"
-    interval = _interval(outcome)
-    change = f"{len(groups)}|interval"
-    domain = [*dict.fromkeys(places.values()), *([change] if interval else [])]
-    x = {
-        "field": "at",
-        "type": "ordinal",
-        "scale": {"domain": domain},
-        "axis": {
-            "title": "pair" if paired else "session",
-            "labelExpr": "split(datum.label, '|')[1]",
-            "labelAngle": 0,
-            "grid": False,
-        },
-    }
-    y = {
-        "field": "rate",
-        "type": "quantitative",
-        "scale": {"zero": False},
-        "axis": {"title": unit, "tickCount": 5, "format": ".5~r"},
-    }
-    layers: list[dict[str, Any]] = _level(outcome)
+def _chart(outcome: Outcome, groups: Sequence[_Group], unit: str, *, paired: bool) -> Chart:
+    # Both arms of a pair have one place
+    at = {index: index // 2 if paired else index for index in range(len(groups))}
+    labels = list({at[index]: group.label for index, group in enumerate(groups)}.values())
+    layers = _level(outcome)
     for arm in ("baseline", "now"):
-        chosen = [(places[i], group) for i, group in enumerate(groups) if group.arm == arm]
-        layers.append(
-            {
-                "data": {
-                    "values": [
-                        {"at": at, "rate": rate, "run": run, "of": group.name}
-                        for at, group in chosen
-                        for run, rate in enumerate(group.rates, 1)
-                    ]
-                },
-                "mark": {"type": "point", "filled": True, "size": 42, "style": arm},
-                "encoding": {
-                    "x": x,
-                    "y": y,
-                    "tooltip": [
-                        {"field": "of", "title": "of"},
-                        {"field": "run", "title": "run"},
-                        {"field": "rate", "title": unit, "format": ".5~g"},
-                    ],
-                },
-            }
+        chosen = [(at[i], group) for i, group in enumerate(groups) if group.arm == arm]
+        runs = tuple(
+            Mark(place, rate, told=f"{group.name}, run {run}: {figures.rate(rate)} {unit}")
+            for place, group in chosen
+            for run, rate in enumerate(group.rates, 1)
         )
+        layers.append(Layer(shape="dot", style=arm, marks=runs))
         if not paired:
-            values = [{"at": at, "rate": statistics.median(g.rates)} for at, g in chosen]
-            layers.append(
-                {
-                    "data": {"values": values},
-                    "mark": {"type": "tick", "size": 26, "thickness": 2, "style": arm},
-                    "encoding": {"x": x, "y": y},
-                }
-            )
-    if interval:
-        low, high = interval
-        layers.append(
-            {
-                "data": {"values": [{"at": change, "low": low, "high": high}]},
-                "mark": {"type": "rule", "strokeWidth": 4, "style": "interval"},
-                "encoding": {
-                    "x": x,
-                    "y": {"field": "low", "type": "quantitative"},
-                    "y2": {"field": "high"},
-                },
-            }
-        )
-    return {
-        "description": f"Runs of {outcome.case.id}, in {unit}",
-        "height": _HEIGHT,
-        "layer": layers,
-    }
+            medians = tuple(Mark(place, statistics.median(group.rates)) for place, group in chosen)
+            layers.append(Layer(shape="dash", style=arm, marks=medians))
+    if interval := _interval(outcome):
+        bar = Mark(len(labels), interval[0], y2=interval[1], told="90 % interval of the change")
+        layers.append(Layer(shape="rule", style="interval", marks=(bar,)))
+        labels.append("interval")
+    return Chart(
+        description=f"Runs of {outcome.case.id}, in {unit}",
+        x=places(labels, "pair" if paired else "session"),
+        y=Axis(title=unit),
+        layers=tuple(layers),
+        height=_HEIGHT,
+    )
 
 
-def _level(outcome: Outcome) -> list[dict[str, Any]]:
+def _level(outcome: Outcome) -> list[Layer]:
     """Return the band of what is tolerated, and the line that changes are counted from."""
     comparison = outcome.judgement.throughput
     before, tolerance = comparison.before, comparison.tolerance
     if before is None:
         return []
-    layers: list[dict[str, Any]] = []
+    layers = []
     if tolerance:
-        layers.append(
-            {
-                "data": {"values": [{"low": before * (1 - tolerance), "high": before}]},
-                "mark": {"type": "rect", "style": "band"},
-                "encoding": {
-                    "y": {"field": "low", "type": "quantitative"},
-                    "y2": {"field": "high"},
-                },
-            }
-        )
-    layers.append(
-        {
-            "data": {"values": [{"rate": before}]},
-            "mark": {"type": "rule", "style": "ideal"},
-            "encoding": {"y": {"field": "rate", "type": "quantitative"}},
-        }
-    )
+        band = Mark(START, before * (1 - tolerance), x2=END, y2=before)
+        layers.append(Layer(shape="area", style="band", marks=(band,)))
+    line = Mark(START, before, x2=END)
+    layers.append(Layer(shape="rule", style="ideal", marks=(line,)))
     return layers
 
 
@@ -218,7 +154,7 @@ def _caption(outcome: Outcome, groups: Sequence[_Group], *, paired: bool) -> str
     return told
 
 
-def _numbers(groups: Sequence[_Group], unit: str) -> Any:
+def _numbers(groups: Sequence[_Group], unit: str) -> Html:
     columns = [
         Column(heading="of"),
         Column(heading=f"median {unit}", kind="number"),
@@ -231,4 +167,4 @@ def _numbers(groups: Sequence[_Group], unit: str) -> Any:
         rows.append(
             TableRow(cells=(cell(group.name), number(figures.rate(median), median), cell(listed)))
         )
-    return table(text("Runs"), columns, rows)
+    return table("Runs", columns, rows)

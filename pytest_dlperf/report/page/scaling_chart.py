@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.compared_cell import counts
+from pytest_dlperf.report.page.chart import Axis, Chart, Layer, Mark, Tick
 from pytest_dlperf.report.page.figure import Drawn
+from pytest_dlperf.report.page.markup import Html
 from pytest_dlperf.report.page.table import Column, TableRow, cell, number, table
 
 _HEIGHT: Final = 240
@@ -74,7 +76,7 @@ def _drawn(outcome: Outcome, points: Sequence[_Point]) -> Drawn:
     if any(point.before is not None for point in points):
         told += " Blue: now; grey: before."
     return Drawn(
-        spec=_spec(outcome.case.id_without_layout, points, unit),
+        chart=_chart(outcome.case.id_without_layout, points, unit),
         caption=told,
         numbers=_numbers(points, unit),
     )
@@ -84,73 +86,36 @@ def _efficiency(point: _Point, first: _Point) -> float:
     return point.rate / point.devices / (first.rate / first.devices)
 
 
-def _spec(name: str, points: Sequence[_Point], unit: str) -> dict[str, Any]:
+def _chart(name: str, points: Sequence[_Point], unit: str) -> Chart:
     first, last = points[0], points[-1]
     wide = last.devices >= _LOG_FROM * first.devices
-    x = {
-        "field": "devices",
-        "type": "quantitative",
-        "scale": {"type": "log", "base": 2, "nice": False} if wide else {"zero": True},
-        "axis": {
-            "title": "devices",
-            "values": sorted({point.devices for point in points}),
-            "format": "d",
-            "grid": False,
-        },
-    }
-    y = {
-        "field": "rate",
-        "type": "quantitative",
-        "scale": {"type": "log", "nice": False} if wide else {"zero": True},
-        "axis": {"title": unit, "tickCount": 5, "format": "~s", "grid": not wide},
-    }
-    encoding = {
-        "x": x,
-        "y": y,
-        "tooltip": [
-            {"field": "layout", "title": "layout"},
-            {"field": "rate", "title": unit, "type": "quantitative", "format": ".5~g"},
-        ],
-    }
-    ideal = [
-        {"devices": devices, "rate": first.rate / first.devices * devices}
-        for devices in (first.devices, last.devices)
-    ]
-    before = [
-        {"devices": p.devices, "rate": p.before, "layout": f"{p.layout}, before"}
+    each = first.rate / first.devices
+    counts = {point.devices: Tick(point.devices, str(point.devices)) for point in points}
+    ideal = tuple(Mark(devices, each * devices) for devices in (first.devices, last.devices))
+    before = tuple(
+        Mark(p.devices, p.before, told=f"{p.layout}, before: {figures.rate(p.before)} {unit}")
         for p in points
         if p.before is not None
-    ]
-    now = [{"devices": p.devices, "rate": p.rate, "layout": p.layout} for p in points]
-    return {
-        "description": f"Throughput of {name} over the number of devices, in {unit}",
-        "height": _HEIGHT,
-        "layer": [
-            {
-                "data": {"values": ideal},
-                "mark": {"type": "line", "style": "ideal"},
-                "encoding": {"x": x, "y": y},
-            },
-            *_line(before, "baseline", encoding),
-            *_line(now, "now", encoding),
-        ],
-    }
+    )
+    now = tuple(
+        Mark(p.devices, p.rate, told=f"{p.layout}: {figures.rate(p.rate)} {unit}") for p in points
+    )
+    return Chart(
+        description=f"Throughput of {name} over the number of devices, in {unit}",
+        x=Axis(title="devices", zero=not wide, logarithmic=wide, ticks=tuple(counts.values())),
+        y=Axis(title=unit, zero=not wide, logarithmic=wide),
+        layers=(
+            Layer(shape="line", style="ideal", marks=ideal),
+            Layer(shape="line", style="baseline", marks=before),
+            Layer(shape="dot", style="baseline", marks=before),
+            Layer(shape="line", style="now", marks=now),
+            Layer(shape="dot", style="now", marks=now),
+        ),
+        height=_HEIGHT,
+    )
 
 
-def _line(
-    values: Sequence[dict[str, Any]], arm: str, encoding: dict[str, Any]
-) -> list[dict[str, Any]]:
-    if not values:
-        return []
-    line = {"type": "line", "style": f"{arm}-line"}
-    point = {"type": "point", "filled": True, "size": 50, "style": arm}
-    return [
-        {"data": {"values": list(values)}, "mark": mark, "encoding": encoding}
-        for mark in (line, point)
-    ]
-
-
-def _numbers(points: Sequence[_Point], unit: str) -> Any:
+def _numbers(points: Sequence[_Point], unit: str) -> Html:
     columns = [
         Column(heading="layout"),
         Column(heading="devices", kind="number"),

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from pytest_dlperf.core.environment import short_commit
 from pytest_dlperf.core.history import Change, Point, Series
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.history_text import commit_range
+from pytest_dlperf.report.page.chart import END, START, Axis, Chart, Layer, Mark, Shape, places
 from pytest_dlperf.report.page.figure import Drawn
 from pytest_dlperf.report.page.markup import Html
 from pytest_dlperf.report.page.table import Column, TableRow, cell, number, table
 
 _HEIGHT: Final = 240
-#: Of a longer series the newest outcomes are drawn.
+_WIDTH: Final = 960
+#: Hollow where they do not count, and behind the others.
+_STYLES: Final[tuple[tuple[Shape, str, bool], ...]] = (
+    ("ring", "baseline", True),
+    ("dot", "now", False),
+)
+#: Of a longer series the newest outcomes are drawn, where nothing else is said.
 POINTS_MAX: Final = 400
 _COLUMNS: Final = (
     Column(heading="time"),
@@ -26,13 +32,18 @@ _COLUMNS: Final = (
 )
 
 
-def series_chart(series: Series, changes: Sequence[Change]) -> Drawn | None:
-    """Return the chart of a series with its own ``changes``; None where nothing was measured."""
-    points = [point for point in series.points if point.throughput is not None][-POINTS_MAX:]
+def series_chart(
+    series: Series, changes: Sequence[Change], *, points_max: int = POINTS_MAX
+) -> Drawn | None:
+    """Return the chart of a series with its own ``changes``; None where nothing was measured.
+
+    Of more than ``points_max`` outcomes the newest are drawn.
+    """
+    points = [point for point in series.points if point.throughput is not None][-points_max:]
     if not points:
         return None
     return Drawn(
-        spec=_spec(series, points, changes),
+        chart=_chart(series, points, changes),
         caption=_caption(series, points, changes),
         numbers=_numbers(series, points),
     )
@@ -45,127 +56,77 @@ def remarks(point: Point) -> str:
     return "; ".join([*told, *point.software_changes])
 
 
-def _spec(series: Series, points: Sequence[Point], changes: Sequence[Change]) -> dict[str, Any]:
-    rate: dict[str, Any] = {
-        "field": "rate",
-        "type": "quantitative",
-        "scale": _scale(points),
-        "axis": {"title": f"{series.unit}/s", "tickCount": 5},
-    }
-    places = {point.number: place for place, point in enumerate(points)}
-    commits = _commits(points)
+def _chart(series: Series, points: Sequence[Point], changes: Sequence[Change]) -> Chart:
+    at = {point.number: place for place, point in enumerate(points)}
     # Between the last outcome of the one level and the first of the other
-    drawn = [(places[one.number] - 0.5, one) for one in changes if one.number in places]
-    layers: list[dict[str, Any]] = []
+    drawn = [(at[one.number] - 0.5, one) for one in changes if one.number in at]
+    layers: list[Layer] = []
     if changes:
-        layers.append(
-            {
-                "data": {"values": _levels(points, changes, drawn)},
-                "mark": {"type": "rule", "style": "ideal"},
-                "encoding": {"x": commits, "x2": {"field": "until"}, "y": rate},
-            }
-        )
+        levels = tuple(_levels(points, changes, drawn))
+        layers.append(Layer(shape="rule", style="ideal", marks=levels))
     if drawn:
-        layers.append(
-            {
-                "data": {"values": [_marked(*one) for one in drawn]},
-                "mark": {"type": "rule", "style": "mark", "strokeWidth": 2},
-                "encoding": {
-                    "x": commits,
-                    "tooltip": [_told("change"), _told("commits"), _told("software")],
-                },
-            }
+        marks = tuple(Mark(place, START, y2=END, told=_change(change)) for place, change in drawn)
+        layers.append(Layer(shape="rule", style="mark", marks=marks))
+    for shape, style, is_left_out in _STYLES:
+        some = tuple(
+            Mark(at[point.number], point.throughput, told=_told(series, point))
+            for point in points
+            if point.throughput is not None and bool(point.left_out) == is_left_out
         )
-    tooltip = [_told(name) for name in ("at", "commit", "shown", "verdict", "remarks")]
-    for style, some in (
-        ("baseline", [point for point in points if point.left_out]),
-        ("now", [point for point in points if not point.left_out]),
-    ):
         if some:
-            layers.append(
-                {
-                    "data": {
-                        "values": [_drawn(series, point, places[point.number]) for point in some]
-                    },
-                    "mark": {"type": "point", "style": style, "filled": style == "now"},
-                    "encoding": {"x": commits, "y": rate, "tooltip": tooltip},
-                }
-            )
-    return {
-        "description": f"Throughput of {series.case_id} by commit, in order of time",
-        "height": _HEIGHT,
-        "layer": layers,
-    }
+            layers.append(Layer(shape=shape, style=style, marks=some))
+    low, high = _span(points)
+    return Chart(
+        description=f"Throughput of {series.case_id} by commit, in order of time",
+        x=places(_commits(points), "commit, in order of time"),
+        y=Axis(title=f"{series.unit}/s", low=low, high=high),
+        layers=tuple(layers),
+        height=_HEIGHT,
+        width=_WIDTH,
+    )
 
 
-def _scale(points: Sequence[Point]) -> dict[str, Any]:
+def _span(points: Sequence[Point]) -> tuple[float | None, float | None]:
     """Return an axis for the points that count: a disturbed one may be far off."""
     rates = [point.throughput for point in points if point.throughput and not point.left_out]
     if not rates:
-        return {"zero": False}
+        return None, None
     low, high = min(rates), max(rates)
     margin = 0.25 * (high - low) or 0.05 * high
-    return {"domain": [low - margin, high + margin], "zero": False, "nice": True, "clamp": True}
+    return low - margin, high + margin
 
 
-def _told(name: str) -> dict[str, str]:
-    return {"field": name, "type": "nominal", "title": "rate" if name == "shown" else name}
+def _told(series: Series, point: Point) -> str:
+    words = (
+        point.time,
+        short_commit(point.commit),
+        f"{figures.rate(point.throughput)} {series.unit}/s",
+        point.verdict,
+        remarks(point),
+    )
+    return ", ".join(filter(None, words))
 
 
-def _drawn(series: Series, point: Point, place: int) -> dict[str, Any]:
-    assert point.throughput is not None
-    return {
-        "place": place,
-        "at": point.time,
-        "rate": float(f"{point.throughput:.6g}"),
-        "shown": f"{figures.rate(point.throughput)} {series.unit}/s",
-        "commit": short_commit(point.commit),
-        "verdict": point.verdict,
-        "remarks": remarks(point),
-    }
+def _change(change: Change) -> str:
+    words = (figures.percent(change.change), commit_range(change), "; ".join(change.software))
+    return ", ".join(filter(None, words))
 
 
 def _levels(
     points: Sequence[Point], changes: Sequence[Change], drawn: Sequence[tuple[float, Change]]
-) -> list[dict[str, Any]]:
-    """Return each level that is drawn, from where to where."""
+) -> Iterator[Mark]:
+    """Yield each level that is drawn, from where to where."""
     borders = [-0.5, *(place for place, _ in drawn), len(points) - 0.5]
     first = drawn[0][1].before if drawn else changes[-1].after
     rates = [first, *(change.after for _, change in drawn)]
-    return [
-        {"place": begin, "until": end, "rate": float(f"{rate:.6g}")}
-        for begin, end, rate in zip(borders[:-1], borders[1:], rates, strict=True)
-    ]
+    for begin, end, rate in zip(borders[:-1], borders[1:], rates, strict=True):
+        yield Mark(begin, rate, x2=end, told=f"level {figures.rate(rate)}")
 
 
-def _marked(place: float, change: Change) -> dict[str, Any]:
-    return {
-        "place": place,
-        "change": figures.percent(change.change),
-        "commits": commit_range(change),
-        "software": "; ".join(change.software),
-    }
-
-
-def _commits(points: Sequence[Point]) -> dict[str, Any]:
-    """Return the axis: a place an outcome, in order of time, and a tick at each new commit."""
+def _commits(points: Sequence[Point]) -> list[str]:
+    """Return the label of each place: the commit where it is another than the one before."""
     commits = [short_commit(point.commit) or "no commit" for point in points]
-    first = [i for i, commit in enumerate(commits) if i == 0 or commit != commits[i - 1]]
-    return {
-        "field": "place",
-        "type": "quantitative",
-        "scale": {"domain": [-0.5, len(points) - 0.5], "nice": False, "zero": False},
-        "axis": {
-            "title": "commit, in order of time",
-            "grid": False,
-            "values": first,
-            # As JSON: a commit is what a results file says
-            "labelExpr": f"{json.dumps(commits)}[datum.value]",
-            "labelOverlap": "greedy",
-            "labelSeparation": 8,
-            "labelBound": True,
-        },
-    }
+    return ["" if i and commit == commits[i - 1] else commit for i, commit in enumerate(commits)]
 
 
 def _caption(series: Series, points: Sequence[Point], changes: Sequence[Change]) -> str:

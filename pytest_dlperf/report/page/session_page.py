@@ -13,7 +13,6 @@ from pytest_dlperf.report.document import Document, Grid, Mark
 from pytest_dlperf.report.environment_section import environment_blocks
 from pytest_dlperf.report.page.attention import attention, counted
 from pytest_dlperf.report.page.case_section import case_section
-from pytest_dlperf.report.page.figure import ChartBook
 from pytest_dlperf.report.page.markup import Html, facts, joined, name, paragraph, text
 from pytest_dlperf.report.page.page_shell import render_page
 from pytest_dlperf.report.page.scaling_chart import curve_name, scaling_charts
@@ -130,7 +129,7 @@ def render(outcomes: Sequence[Outcome]) -> str:
     if not outcomes:
         told = paragraph("No case came to an end in this session: there is nothing to show.")
         body = joined([f"<h1>{_TITLE}</h1>", told])
-        return render_page(title=_TITLE, body=body, charts={})
+        return render_page(title=_TITLE, body=body)
     document = comparison_document(
         environment_blocks(outcomes), compare(outcomes, ()), scaling_grid(outcomes)
     )
@@ -142,12 +141,10 @@ def session_page(outcomes: Sequence[Outcome], document: Document) -> str:
     ordered = sorted(outcomes, key=importance)
     links = {index: f"case-{index}" for index in range(min(len(ordered), _SECTIONS_MAX))}
     curves = scaling_charts(ordered)
-    book = ChartBook()
     sections = [
         case_section(
             index,
             outcome,
-            book,
             link=links[index],
             scaling=curves.get(curve_name(outcome)),
             with_trace=index < _TRACES_MAX,
@@ -170,7 +167,7 @@ def session_page(outcomes: Sequence[Outcome], document: Document) -> str:
             comparison_section(document),
         ]
     )
-    return render_page(title=_title(ordered), body=body, charts=book.charts)
+    return render_page(title=_title(ordered), body=body)
 
 
 def _title(outcomes: Sequence[Outcome]) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.report import figures
+from pytest_dlperf.report.page.chart import END, START, Axis, Chart, Layer, Mark
 from pytest_dlperf.report.page.figure import Drawn
 from pytest_dlperf.report.page.markup import Html
 from pytest_dlperf.report.page.table import Column, TableRow, cell, number, table
@@ -130,7 +131,7 @@ def trace_chart(outcome: Outcome) -> Drawn | None:
         rest = [run for run in measurement.runs if run is not shown and len(run.step_seconds) > 1]
         behind, of = rest[:_OTHERS_MAX], ""
     return Drawn(
-        spec=_spec(outcome, shown, behind, warmup),
+        chart=_chart(outcome, shown, behind, warmup),
         caption=_caption(measurement, shown, warmup, _behind(behind, of)),
         numbers=iteration_table(measurement),
     )
@@ -148,74 +149,38 @@ def _behind(behind: Sequence[RunSummary], of: str) -> str:
     return f"; grey: the median run of {of}" if of else f"; grey: {len(behind)} others"
 
 
-def _spec(
+def _chart(
     outcome: Outcome, shown: RunSummary, behind: Sequence[RunSummary], warmup: int
-) -> dict[str, Any]:
-    trace = thinned(shown)
-    axis = _axis(shown, warmup)
-    scale = {"type": "log", "nice": False} if axis.logarithmic else {"domain": [0, axis.top_ms]}
-    x = {
-        "field": "i",
-        "type": "quantitative",
-        "scale": {"nice": False},
-        "axis": {"title": "iteration", "grid": False, "format": "d", "tickMinStep": 1},
-    }
-    y = {
-        "field": "ms",
-        "type": "quantitative",
-        "scale": scale,
-        "axis": {
-            "title": "ms per iteration",
-            "tickCount": 5,
-            "format": ".4~r",
-            "grid": not axis.logarithmic,
-        },
-    }
-    layers: list[dict[str, Any]] = []
+) -> Chart:
+    trace, axis = thinned(shown), _axis(shown, warmup)
+    layers: list[Layer] = []
     if warmup:
-        layers.append(
-            {
-                "data": {"values": [{"from": 0, "to": warmup}]},
-                "mark": {"type": "rect", "style": "warmup"},
-                "encoding": {
-                    "x": {"field": "from", "type": "quantitative"},
-                    "x2": {"field": "to"},
-                },
-            }
-        )
-    others = [
-        {"i": index * other.each, "ms": step, "run": number}
-        for number, other in enumerate(map(thinned, behind))
-        for index, step in enumerate(other.steps_ms)
-    ]
-    if others:
-        layers.append(
-            {
-                "data": {"values": others},
-                "mark": {"type": "line", "clip": True, "strokeWidth": 1, "style": "other-line"},
-                "encoding": {"x": x, "y": y, "detail": {"field": "run", "type": "nominal"}},
-            }
-        )
-    layers.append(
-        {
-            "data": {
-                "values": [
-                    {"i": index * trace.each, "ms": step}
-                    for index, step in enumerate(trace.steps_ms)
-                ]
-            },
-            "mark": {"type": "line", "clip": True, "strokeWidth": 1.5, "style": "now-line"},
-            "encoding": {"x": x, "y": y},
-        }
-    )
-    layers += _waits(trace, x)
+        shaded = Mark(0, START, x2=warmup, y2=END)
+        layers.append(Layer(shape="area", style="warmup", marks=(shaded,)))
+    for other in map(thinned, behind):
+        layers.append(Layer(shape="line", style="other", marks=_steps(other)))
+    layers.append(Layer(shape="line", style="now", marks=_steps(trace)))
+    if waits := tuple(_waits(trace)):
+        layers.append(Layer(shape="rule", style="wait", marks=waits))
     if marked := stalls(shown, warmup):
-        layers.append(_stalls(shown, marked, x, y))
-    return {
-        "description": f"Seconds of each iteration of a run of {outcome.case.id}",
-        "height": _HEIGHT,
-        "layer": layers,
-    }
+        layers.append(Layer(shape="arrow", style="mark", marks=_stalls(shown, marked)))
+    last = max(len(run.step_seconds) - 1 for run in (shown, *behind))
+    return Chart(
+        description=f"Seconds of each iteration of a run of {outcome.case.id}",
+        x=Axis(title="iteration", low=0, high=max(last, warmup)),
+        y=Axis(
+            title="ms per iteration",
+            low=None if axis.logarithmic else 0.0,
+            high=None if axis.logarithmic else axis.top_ms,
+            logarithmic=axis.logarithmic,
+        ),
+        layers=tuple(layers),
+        height=_HEIGHT,
+    )
+
+
+def _steps(trace: Trace) -> tuple[Mark, ...]:
+    return tuple(Mark(index * trace.each, step) for index, step in enumerate(trace.steps_ms))
 
 
 def _axis(run: RunSummary, warmup: int) -> _Axis:
@@ -225,52 +190,18 @@ def _axis(run: RunSummary, warmup: int) -> _Axis:
     return _Axis(milliseconds(max(1.2 * max(measured), 1.6 * median)), logarithmic)
 
 
-def _waits(trace: Trace, x: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the part of each step that waited, from the top of the step down."""
-    values = [
-        {"i": index * trace.each, "ms": step, "to": max(step - wait, step * _WAIT_MIN)}
-        for index, (step, wait) in enumerate(zip(trace.steps_ms, trace.waits_ms, strict=False))
-        if wait > _WAIT_MIN * step
-    ]
-    if not values:
-        return []
-    return [
-        {
-            "data": {"values": values},
-            "mark": {"type": "rule", "clip": True, "strokeWidth": 2, "style": "wait-line"},
-            "encoding": {
-                "x": x,
-                "y": {"field": "ms", "type": "quantitative"},
-                "y2": {"field": "to"},
-            },
-        }
-    ]
+def _waits(trace: Trace) -> Iterator[Mark]:
+    """Yield the part of each step that waited, from the top of the step down."""
+    for index, (step, wait) in enumerate(zip(trace.steps_ms, trace.waits_ms, strict=False)):
+        if wait > _WAIT_MIN * step:
+            yield Mark(index * trace.each, step, y2=max(step - wait, step * _WAIT_MIN))
 
 
-def _stalls(
-    run: RunSummary, marked: Sequence[int], x: dict[str, Any], y: dict[str, Any]
-) -> dict[str, Any]:
-    values = [{"i": index, "ms": milliseconds(run.step_seconds[index])} for index in marked]
-    return {
-        # The slowest ones of very many
-        "data": {"values": sorted(values, key=lambda one: -one["ms"])[:POINTS_MAX]},
-        "mark": {
-            "type": "point",
-            "filled": True,
-            "shape": "triangle-down",
-            "size": 60,
-            "yOffset": -7,
-            "style": "mark",
-        },
-        "encoding": {
-            "x": x,
-            "y": y,
-            "tooltip": [
-                {"field": "i", "title": "iteration", "type": "quantitative"},
-                {"field": "ms", "title": "ms", "type": "quantitative"},
-            ],
-        },
-    }
+def _stalls(run: RunSummary, marked: Sequence[int]) -> tuple[Mark, ...]:
+    """Return the stalls; of very many the slowest ones."""
+    slowest = sorted(marked, key=lambda index: -run.step_seconds[index])[:POINTS_MAX]
+    values = ((index, milliseconds(run.step_seconds[index])) for index in slowest)
+    return tuple(Mark(index, ms, told=f"iteration {index}: {ms:g} ms") for index, ms in values)
 
 
 def _caption(measurement: Measurement, shown: RunSummary, warmup: int, behind: str) -> str:

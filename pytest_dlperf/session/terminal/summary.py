@@ -24,6 +24,7 @@ from pytest_dlperf.session.collection import selected_of
 from pytest_dlperf.session.fixture import Dlperf
 from pytest_dlperf.session.options import flags
 from pytest_dlperf.session.repeat_options import own_options
+from pytest_dlperf.session.sinks.deliver import deliver
 from pytest_dlperf.session.terminal import github_actions
 from pytest_dlperf.session.terminal.github_actions import shown
 from pytest_dlperf.session.terminal.not_reached import Reached, outcome_of
@@ -284,6 +285,9 @@ class Collector:
         if failed and pytest_session.exitstatus in fine:
             pytest_session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self._exit_code = int(pytest_session.exitstatus)
+        # Last: whatever a sink does, the exit code is what it was
+        if session.settings.sinks and self.outcomes:
+            self._reports.lines += deliver(session.settings.sinks, json_.render(self.outcomes))
 
     def _add_to_history(self, pytest_session: pytest.Session) -> None:
         added = self._history.finish()

@@ -10,11 +10,18 @@ from typing import Any
 import sqlalchemy as sa
 
 from pytest_dlperf.core.errors import HistoryError
-from pytest_dlperf.core.history import Point, Series, StoredCase
+from pytest_dlperf.core.history import Point, Series, StoredCase, StoredSession
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.store.history.database import batches
 from pytest_dlperf.store.history.record import outcome_of
-from pytest_dlperf.store.history.tables import OUTCOMES, POINT_COLUMNS, SERIES, SOFTWARE, WHOLE
+from pytest_dlperf.store.history.tables import (
+    OUTCOMES,
+    POINT_COLUMNS,
+    SERIES,
+    SESSIONS,
+    SOFTWARE,
+    WHOLE,
+)
 
 
 def stored_cases(connection: sa.Connection) -> tuple[StoredCase, ...]:
@@ -62,6 +69,7 @@ def series_of(
             unit=row["unit"],
             conditions=told[number],
             points=tuple(points[number]),
+            key=row["digest"],
         )
         for number, row in rows.items()
         if points[number]
@@ -77,6 +85,25 @@ def whole_outcomes(connection: sa.Connection, numbers: Sequence[int]) -> tuple[O
     if missing:
         raise HistoryError(f"outcome {missing[0]} is not in this history")
     return tuple(outcome_of(found[n], where=f"outcome {n} of the history") for n in numbers)
+
+
+def stored_sessions(connection: sa.Connection) -> tuple[StoredSession, ...]:
+    """Return every session of the history with the numbers of its outcomes, oldest first."""
+    columns = (OUTCOMES.c.id, OUTCOMES.c.time, OUTCOMES.c.commit_hash)
+    query = (
+        sa.select(SESSIONS.c.name, *columns)
+        .join(OUTCOMES, OUTCOMES.c.session_id == SESSIONS.c.id)
+        .order_by(OUTCOMES.c.time, OUTCOMES.c.id)
+    )
+    found: defaultdict[str, list[tuple[int, str, str]]] = defaultdict(list)
+    for name, *row in connection.execute(query):
+        found[name].append((row[0], row[1], row[2]))
+    return tuple(
+        StoredSession(
+            name=name, time=rows[0][1], commit=rows[-1][2], outcomes=tuple(row[0] for row in rows)
+        )
+        for name, rows in found.items()
+    )
 
 
 def _order(series: Series) -> tuple[str, ...]:

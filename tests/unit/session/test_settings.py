@@ -84,6 +84,7 @@ GIVEN: dict[str, tuple[str, Any]] = {
         name: ("f", lambda s, name=name: s.reports == {name: s.rootdir / "f"}) for name in REPORTS
     },
     "history": ("off", lambda s: s.history is None),
+    "sink": ("chat", lambda s: s.sinks == ("chat",)),
     "resume": ("r.json", lambda s: s.resume == s.rootdir / "r.json"),
     "workdir": ("w", lambda s: s.workdir == s.rootdir / "w"),
     "launcher": ("mpirun", lambda s: s.launcher == "mpirun"),

@@ -1,0 +1,184 @@
+"""``dlperf history site``: a folder of pages over all cases and sessions of a history."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pytest_dlperf.cli.history.opened import address_in
+from pytest_dlperf.cli.history.show import (
+    NOT_MARKED,
+    add_selection,
+    changes_can_be_found,
+    found_in,
+)
+from pytest_dlperf.cli.stdout import say
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.history import Acknowledged, HistoryFound, LastWord, Series, Site
+from pytest_dlperf.report.figures import counted, percent
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+#: Names the files that an earlier call wrote: these alone are written over, or removed.
+MANIFEST: Final = ".dlperf-site.json"
+_FORMAT: Final = 1
+_OURS: Final = re.compile(r"(?:case/)?[a-z0-9][a-z0-9._+~-]*\.html")
+_BASELINES: Final = Path("baselines")
+
+
+def add_to(
+    actions: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
+) -> None:
+    """Add the command to the parser of ``dlperf history``."""
+    site = actions.add_parser(
+        "site", parents=[common], help="write a folder of pages over all cases and sessions"
+    )
+    site.add_argument("folder", type=Path, metavar="DIR", help="it is made where it is missing")
+    add_selection(site, case_required=False)
+    site.add_argument(
+        "--baselines",
+        type=Path,
+        metavar="DIR",
+        help="folder with the levels that were accepted (baselines/ here, if there is one)",
+    )
+    site.set_defaults(run=_site)
+
+
+def _site(arguments: argparse.Namespace) -> int:
+    from pytest_dlperf.report.page.site_pages import pages
+
+    folder: Path = arguments.folder
+    is_marked = changes_can_be_found()
+    found = found_in(arguments, with_changes=is_marked)
+    site = _read(arguments, found, note="" if is_marked else NOT_MARKED)
+    size_bytes = write_site(folder, pages(site))
+    say(
+        f"{counted(len(found.series), 'series')} of {counted(len(site.sessions), 'session')}: "
+        f"{folder / 'index.html'}, {size_bytes / 1e6:.1f} MB in all"
+    )
+    return 0
+
+
+def _read(arguments: argparse.Namespace, found: HistoryFound, *, note: str) -> Site:
+    from pytest_dlperf.store.history.database import reading
+    from pytest_dlperf.store.history.query import stored_sessions
+
+    shown = {point.number for series in found.series for point in series.points}
+    with reading(address_in(arguments)) as connection:
+        sessions = stored_sessions(connection)
+        last_words = tuple(_last_words(connection, found.series))
+    return Site(
+        found=found,
+        sessions=tuple(one for one in sessions if not shown.isdisjoint(one.outcomes)),
+        acknowledged=_acknowledged(arguments.baselines),
+        last_words=last_words,
+        note=note,
+    )
+
+
+def _last_words(connection: sa.Connection, series: Iterable[Series]) -> Iterator[LastWord]:
+    from pytest_dlperf.store.history.query import whole_outcomes
+
+    for one in series:
+        last = one.points[-1].number
+        (outcome,) = whole_outcomes(connection, [last])
+        known = outcome.case.known
+        told = (
+            ""
+            if known is None
+            else (f"known: {known.issue}, {percent(known.change)} until {known.until}")
+        )
+        yield LastWord(number=last, reason=outcome.judgement.reason, known=told)
+
+
+def _acknowledged(folder: Path | None) -> tuple[Acknowledged, ...]:
+    """Return the levels that were replaced for a reason, oldest first."""
+    from pytest_dlperf.store.baseline.store import BaselineStore
+
+    root = folder or _BASELINES
+    if not root.is_dir():
+        if folder is not None:
+            raise UsageError(
+                f"{folder} is not a directory; name the baselines with --baselines=DIR"
+            )
+        return ()
+    found = [
+        Acknowledged(
+            case_id=stored.baseline.case_id,
+            machine_class=stored.baseline.machine_class,
+            time=level.replaced,
+            reason=level.reason or "no reason was given",
+        )
+        for stored in BaselineStore(root).all()
+        for level in stored.baseline.history
+    ]
+    return tuple(sorted(found, key=lambda one: one.time))
+
+
+def write_site(folder: Path, pages: Iterable[tuple[str, str]]) -> int:
+    """Write the pages below ``folder``, and return their size in bytes.
+
+    Files that an earlier call wrote are replaced, or removed where there is no such page any
+    more. Raises ``UsageError`` where any other file has the name of a page, or cannot be written;
+    it stays as it is.
+    """
+    from pytest_dlperf.report import json_
+
+    old = _written_before(folder)
+    new: set[str] = set()
+    size_bytes = 0
+    try:
+        for name, text in pages:
+            path = folder / name
+            if name not in old and (path.exists() or path.is_symlink()):
+                raise UsageError(
+                    f"{path} is not a page of an earlier site, so it is not written over; move it "
+                    "away, or name another folder"
+                )
+            new.add(name)
+            # Before the page: what an interrupted call leaves is known as ours
+            if name not in old:
+                _note(folder, old | new)
+            json_.write_text(path, text)
+            size_bytes += len(text.encode())
+        for name in old - new:
+            (folder / name).unlink(missing_ok=True)
+        _note(folder, new)
+    except OSError as error:
+        raise UsageError(
+            f"{error.filename or folder}: cannot be written ({error.strerror})"
+        ) from error
+    return size_bytes
+
+
+def _written_before(folder: Path) -> frozenset[str]:
+    path = folder / MANIFEST
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        files = values["files"]
+        if values["format"] != _FORMAT or not all(_OURS.fullmatch(name) for name in files):
+            raise ValueError("not a list of pages")
+    except FileNotFoundError:
+        return frozenset()
+    except NotADirectoryError as error:
+        raise UsageError(f"{folder} is a file; name a folder") from error
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"{path}: not the list of a site's pages ({error}); name another folder, or remove "
+            "this one yourself"
+        ) from error
+    return frozenset(files)
+
+
+def _note(folder: Path, names: Iterable[str]) -> None:
+    from pytest_dlperf.report import json_
+
+    values = {"format": _FORMAT, "files": sorted(names)}
+    json_.write_text(folder / MANIFEST, json.dumps(values, indent=0) + "\n")

@@ -1,0 +1,309 @@
+"""Draw a chart as SVG: colours are the style sheet's, and no script is needed."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from pytest_dlperf.report.page.chart import WIDTH, Axis, Chart, Layer, Mark, Shape, Tick
+from pytest_dlperf.report.page.markup import Html, joined, text
+
+#: Sizes in the units of a chart: those of a pixel where a page shows it as it is.
+_LETTER: Final = 7.0
+_LINE: Final = 16
+_ABOVE: Final = 10
+_BELOW: Final = 38
+_RIGHT: Final = 10
+_GAP: Final = 8
+_RADIUS: Final = 3.2
+_DASH: Final = 11
+_BAR: Final = 0.6
+_SPARK_WIDTH: Final = 96
+_SPARK_HEIGHT: Final = 18
+#: Round steps on an axis, about so many.
+_TICKS_Y: Final = 5
+_TICKS_X: Final = 8
+#: Letters of an axis number, by the power of ten that they stand for.
+_UNITS: Final = ((9, "G"), (6, "M"), (3, "k"))
+
+
+def draw(chart: Chart) -> Html:
+    """Return the chart as an element of HTML, with a label for those who do not see it."""
+    marks = [mark for layer in chart.layers for mark in layer.marks]
+    x = _spanned(chart.x, [(one.x, one.x2) for one in marks], _TICKS_X)
+    y = _spanned(chart.y, [(one.y, one.y2) for one in marks], _TICKS_Y)
+    legend, lines = _legend(chart)
+    left = 12 + _LINE + max((_length(tick.label) for tick in y.ticks or ()), default=0)
+    top = _ABOVE + lines * _LINE
+    plot = _Plot(
+        left=left,
+        top=top,
+        right=chart.width - _RIGHT,
+        bottom=top + chart.height,
+        across=_scale(x, left, chart.width - _RIGHT),
+        down=_scale(y, top + chart.height, top),
+    )
+    height = plot.bottom + _BELOW
+    wide = " wide-chart" if chart.width > WIDTH else ""
+    return joined(
+        [
+            f'<svg class="drawn{wide}" role="img" viewBox="0 0 {chart.width} {_n(height)}" '
+            f'aria-label="{text(chart.description)}">',
+            *legend,
+            *_axes(plot, x, y, chart.width),
+            *(_layer(plot, layer) for layer in chart.layers if layer.marks),
+            "</svg>",
+        ]
+    )
+
+
+class _Plot(NamedTuple):
+    left: float
+    top: float
+    right: float
+    bottom: float
+    across: Callable[[float], float]
+    down: Callable[[float], float]
+
+    def x(self, value: float) -> float:
+        """Return where ``value`` is across; what is beyond the axis is at its edge."""
+        return min(max(self.across(value), self.left), self.right)
+
+    def y(self, value: float) -> float:
+        return min(max(self.down(value), self.top), self.bottom)
+
+
+def _spanned(axis: Axis, ends: Iterable[tuple[float, float | None]], count: int) -> Axis:
+    """Return ``axis`` with its span and its ticks."""
+    found = [one for pair in ends for one in pair if one is not None and math.isfinite(one)]
+    low = min(found, default=0.0) if axis.low is None else axis.low
+    high = max(found, default=1.0) if axis.high is None else axis.high
+    if axis.zero:
+        low, high = min(low, 0.0), max(high, 0.0)
+    if low == high:
+        margin = 0.05 * abs(high) or 1.0
+        low, high = low - (0.0 if axis.zero and low == 0.0 else margin), high + margin
+    if axis.logarithmic:
+        return replace(axis, low=low, high=high, ticks=axis.ticks or _powers(low, high))
+    step = _step(high - low, count)
+    if axis.low is None:
+        low = math.floor(low / step + 1e-9) * step
+    if axis.high is None:
+        high = math.ceil(high / step - 1e-9) * step
+    return replace(axis, low=low, high=high, ticks=axis.ticks or _round(low, high, step))
+
+
+def _step(span: float, count: int) -> float:
+    """Return 1, 2 or 5 times a power of ten, which ``span`` has about ``count`` times."""
+    raw = span / count
+    power = 10.0 ** math.floor(math.log10(raw))
+    return next(times * power for times in (1, 2, 5, 10) if times * power >= raw * 0.999)
+
+
+def _round(low: float, high: float, step: float) -> tuple[Tick, ...]:
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    power, unit = next(
+        ((power, unit) for power, unit in _UNITS if step * last >= 10.0 ** (power + 2) * 0.999),
+        (0, ""),
+    )
+    decimals = max(0, -math.floor(math.log10(step / 10.0**power) + 1e-9))
+    return tuple(
+        Tick(index * step, f"{index * step / 10.0**power:.{decimals}f}{unit if index else ''}")
+        for index in range(first, last + 1)
+    )
+
+
+def _powers(low: float, high: float) -> tuple[Tick, ...]:
+    """Return 1, 2 and 5 times powers of ten; the ends as they are where fewer than two fit."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    found = [times * 10.0**power for power in powers for times in (1, 2, 5)]
+    found = [one for one in found if low <= one <= high]
+    return tuple(Tick(one, f"{one:.4g}") for one in (found if len(found) > 1 else (low, high)))
+
+
+def _scale(axis: Axis, begin: float, end: float) -> Callable[[float], float]:
+    """Return what maps values to places between ``begin`` and ``end``; its edges for infinity."""
+    assert axis.low is not None
+    assert axis.high is not None
+    low, high = axis.low, axis.high
+    if axis.logarithmic:
+        low, high = math.log10(low), math.log10(high)
+
+    def place(value: float) -> float:
+        if math.isinf(value) or (axis.logarithmic and value <= 0):
+            return end if value > 0 else begin
+        if axis.logarithmic:
+            value = math.log10(value)
+        return begin + (end - begin) * (value - low) / (high - low)
+
+    return place
+
+
+def _axes(plot: _Plot, x: Axis, y: Axis, width: int) -> Iterator[str]:
+    """Yield lines and labels of both axes; labels that would overlap are left out."""
+    lines = "".join(f"M{_n(plot.left)} {_n(plot.y(t.at))}H{_n(plot.right)}" for t in y.ticks or ())
+    yield f'<path class="grid" d="{lines}"/>'
+    yield f'<path class="axis" d="M{_n(plot.left)} {_n(plot.bottom)}H{_n(plot.right)}"/>'
+    yield '<g class="labels">'
+    for tick in _apart(y.ticks or (), lambda tick: -plot.y(tick.at), lambda _: 12):
+        at = _n(plot.y(tick.at) + 4)
+        yield f'<text x="{_n(plot.left - 6)}" y="{at}" text-anchor="end">{text(tick.label)}</text>'
+    for tick in _apart(
+        x.ticks or (), lambda tick: plot.x(tick.at), lambda tick: _length(tick.label) + _GAP
+    ):
+        half = _length(tick.label) / 2
+        at = _n(min(max(plot.x(tick.at), half), width - half))
+        yield (
+            f'<text x="{at}" y="{_n(plot.bottom + _LINE)}" text-anchor="middle">'
+            f"{text(tick.label)}</text>"
+        )
+    middle, below = _n((plot.left + plot.right) / 2), _n(plot.bottom + 2 * _LINE)
+    yield f'<text x="{middle}" y="{below}" text-anchor="middle">{text(x.title)}</text>'
+    middle = _n((plot.top + plot.bottom) / 2)
+    yield (
+        f'<text transform="translate(11 {middle}) rotate(-90)" text-anchor="middle">'
+        f"{text(y.title)}</text></g>"
+    )
+
+
+def _apart(
+    ticks: Sequence[Tick], place: Callable[[Tick], float], size: Callable[[Tick], float]
+) -> Iterator[Tick]:
+    """Yield the ticks whose labels overlap none that came before them."""
+    free = -math.inf
+    for tick in ticks:
+        at, half = place(tick), size(tick) / 2
+        if tick.label and at - half >= free:
+            free = at + half
+            yield tick
+
+
+def _layer(plot: _Plot, layer: Layer) -> str:
+    if layer.shape == "line":
+        return _line(plot, layer)
+    drawn = "".join(_SHAPES[layer.shape](plot, mark) for mark in layer.marks)
+    return f'<g class="{layer.shape} {text(layer.style)}">{drawn}</g>'
+
+
+def _line(plot: _Plot, layer: Layer) -> str:
+    """Return a line, cut off at the edge of the plot rather than bent along it."""
+    # In tenths, each point from the one before: half as long as coordinates
+    at = [(round(10 * plot.across(m.x)), round(10 * plot.down(m.y))) for m in layer.marks]
+    steps = " ".join(
+        f"{_tenths(x - x0)}{'' if y < y0 else ' '}{_tenths(y - y0)}"
+        for (x0, y0), (x, y) in itertools.pairwise(at)
+    )
+    path = f"M{_n(at[0][0] / 10)} {_n(at[0][1] / 10)}{f'l{steps}' if steps else ''}"
+    left, top = _n(plot.left), _n(plot.top)
+    width, height = _n(plot.right - plot.left), _n(plot.bottom - plot.top)
+    return (
+        f'<svg x="{left}" y="{top}" width="{width}" height="{height}" '
+        f'viewBox="{left} {top} {width} {height}">'
+        f'<path class="line {text(layer.style)}" d="{path}"/></svg>'
+    )
+
+
+def _tenths(value: int) -> str:
+    """Return tenths as the shortest decimal: 31 is ``3.1``, -2 is ``-.2``."""
+    shown = f"{value / 10:g}"
+    return shown.replace("0.", ".", 1) if abs(value) < 10 and value else shown
+
+
+def _area(plot: _Plot, mark: Mark) -> str:
+    left, right = sorted((plot.x(mark.x), plot.x(mark.x if mark.x2 is None else mark.x2)))
+    top, bottom = sorted((plot.y(mark.y), plot.y(mark.y if mark.y2 is None else mark.y2)))
+    width, height = _n(right - left), _n(bottom - top)
+    return _element(f'rect x="{_n(left)}" y="{_n(top)}" width="{width}" height="{height}"', mark)
+
+
+def _bar(plot: _Plot, mark: Mark) -> str:
+    """Return a bar from zero, about the place of its mark."""
+    half = _BAR / 2
+    return _area(plot, mark._replace(x=mark.x - half, x2=mark.x + half, y2=0.0))
+
+
+def _rule(plot: _Plot, mark: Mark) -> str:
+    x2, y2 = mark.x if mark.x2 is None else mark.x2, mark.y if mark.y2 is None else mark.y2
+    begin = f"M{_n(plot.x(mark.x))} {_n(plot.y(mark.y))}"
+    return _element(f'path d="{begin}L{_n(plot.x(x2))} {_n(plot.y(y2))}"', mark)
+
+
+def _dot(plot: _Plot, mark: Mark) -> str:
+    return _element(
+        f'circle cx="{_n(plot.x(mark.x))}" cy="{_n(plot.y(mark.y))}" r="{_RADIUS}"', mark
+    )
+
+
+def _dash(plot: _Plot, mark: Mark) -> str:
+    begin = f"M{_n(plot.x(mark.x) - _DASH)} {_n(plot.y(mark.y))}"
+    return _element(f'path d="{begin}h{2 * _DASH}"', mark)
+
+
+def _arrow(plot: _Plot, mark: Mark) -> str:
+    """Return a triangle above the mark that points at it."""
+    begin = f"M{_n(plot.x(mark.x))} {_n(plot.y(mark.y) - 2)}"
+    return _element(f'path d="{begin}l-4.5 -8h9z"', mark)
+
+
+def _element(start: str, mark: Mark) -> str:
+    if not mark.told:
+        return f"<{start}/>"
+    return f"<{start}><title>{text(mark.told)}</title></{start.partition(' ')[0]}>"
+
+
+_SHAPES: Final[dict[Shape, Callable[[_Plot, Mark], str]]] = {
+    "area": _area,
+    "bar": _bar,
+    "rule": _rule,
+    "dot": _dot,
+    "ring": _dot,
+    "dash": _dash,
+    "arrow": _arrow,
+}
+
+
+def _legend(chart: Chart) -> tuple[list[str], int]:
+    """Return the legend and how many lines it has."""
+    found, x, line = [], 0.0, 0
+    for style, name in chart.legend:
+        length = 2 * _LINE + _length(name)
+        if x and x + length > chart.width:
+            x, line = 0.0, line + 1
+        y = line * _LINE
+        found.append(
+            f'<g class="bar {text(style)}"><rect x="{_n(x)}" y="{y + 2}" width="10" height="10"/>'
+            f'</g><text class="labels" x="{_n(x + 14)}" y="{y + 11}">{text(name)}</text>'
+        )
+        x += length
+    return found, line + 1 if found else 0
+
+
+def _length(label: str) -> float:
+    """Return about how long a label is; the characters of Chinese are twice as wide."""
+    wide = sum(unicodedata.east_asian_width(one) in "WF" for one in label)
+    return _LETTER * (len(label) + wide)
+
+
+def _n(value: float) -> str:
+    """Return a coordinate, to a tenth of a pixel."""
+    return f"{round(value, 1):g}"
+
+
+def sparkline(values: Sequence[float]) -> Html:
+    """Return a curve without axes, as high as a line of text; nothing for fewer than two."""
+    if len(values) < 2:
+        return Html("")
+    low, high = min(values), max(values)
+    step, span = _SPARK_WIDTH / (len(values) - 1), (high - low) or 1.0
+    points = ",".join(
+        f"{_n(index * step)} {_n(2 + (_SPARK_HEIGHT - 4) * (high - value) / span)}"
+        for index, value in enumerate(values)
+    )
+    return Html(
+        f'<svg class="drawn spark" aria-hidden="true" viewBox="0 0 {_SPARK_WIDTH} '
+        f'{_SPARK_HEIGHT}"><polyline class="line now" points="{points}"/></svg>'
+    )
