@@ -152,20 +152,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         collection.parametrize(metafunc, _session(metafunc.config))
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Take what pytest's parametrize gives a perf test into its case."""
-    if _SESSION in item.config.stash:
-        from pytest_dlperf.session import collection
-
-        collection.take_parameters(item)
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect cases that do not run here."""
+    """Take what pytest's parametrize gives perf tests; deselect cases that do not run here.
+
+    First of all, so that pytest's own ``-k`` comes after it and finds the final ids.
+    """
     if _SESSION in config.stash:
         from pytest_dlperf.session import collection
 
+        for item in items:
+            collection.take_parameters(item)
         collection.deselect(config, items, _session(config))
 
 

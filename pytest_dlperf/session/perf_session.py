@@ -43,6 +43,7 @@ from pytest_dlperf.session import usage
 from pytest_dlperf.session.ending import Ending
 from pytest_dlperf.session.hosts import devices_of, hosts_of, make_nodes
 from pytest_dlperf.session.resumed import Resumed, is_judged, judged_now, now_of
+from pytest_dlperf.session.rounds import Rounds
 from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.session.terminal.progress import Live, Quiet
 from pytest_dlperf.store.baseline import update
@@ -118,10 +119,7 @@ class PerfSession:
         self.header_shown = False
         #: The cases that this session runs, once it has collected.
         self.selected: list[Case] = []
-        #: What the ranks of runs in rounds inherited; None without rounds.
-        self._inherited: dict[str, str] | None = None
-        #: Why runs in rounds failed, by case id.
-        self.failed_in_rounds: dict[str, str] = {}
+        self.rounds = Rounds()
         #: The tests of those cases, and those that an xdist worker has still to announce.
         self.planned: Sequence[Planned] = ()
         self.to_announce: Sequence[Planned] = ()
@@ -268,20 +266,6 @@ class PerfSession:
         folder, self._folder_lock = folder_of(self._config, self.settings)
         return folder
 
-    def start_rounds(self) -> None:
-        """Remember what ranks inherit: runs in rounds count where a test has the same."""
-        self._inherited = _inherited()
-
-    def _without_runs_in_rounds(self, case: Case) -> None:
-        """Forget the runs of ``case`` in rounds, if its test changed what ranks inherit."""
-        if self._inherited is None or self._inherited == _inherited():
-            return
-        self.failed_in_rounds.pop(case.id, None)
-        if self.bench.runs.forget(case):
-            self.watcher.notice(
-                case, "its test changed the environment, so that its runs in rounds do not count"
-            )
-
     def run(self, case: Case, item: pytest.Item, *, misfit: str = "") -> Outcome:
         """Run ``case`` as the body of ``item``; return its outcome, failed or not.
 
@@ -303,13 +287,13 @@ class PerfSession:
         if self.jobs is not None:
             outcome = self.jobs.outcome(case)
         else:
-            self._without_runs_in_rounds(case)
+            misfit = misfit or self.rounds.failure(case, bench)
             with self.watcher.watched(case):
                 outcome = run_case(
                     case,
                     bench,
                     workload_folder=str(item.path.parent),
-                    misfit=misfit or self.failed_in_rounds.get(case.id, ""),
+                    misfit=misfit,
                 )
         commit, dirty = self.commit
         outcome = replace(outcome, node_id=item.nodeid, commit=commit, dirty=dirty)
@@ -452,12 +436,6 @@ class PerfSession:
         except (DlperfError, OSError) as error:
             what = f"pytest-dlperf: {case.id}: its profile was not stored: {error}"
             warnings.warn(what, pytest.PytestWarning, stacklevel=1)
-
-
-def _inherited() -> dict[str, str]:
-    """Return what ranks inherit: variables, and under an empty name the working folder."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
-    return {**kept, "": os.getcwd()}
 
 
 def _processes(config: pytest.Config) -> object:

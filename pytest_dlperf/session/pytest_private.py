@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
 
 #: Stands in names for what is taken out of them; no word of ``-k`` can have it.
 _NOTHING: Final = "?"
+#: Begins the names of the fixtures that call ``setup_module``, ``setup_method`` and their like.
+SETUP_FIXTURES: Final = "_xunit_"
 
 
 def declared_names(parser: pytest.Parser) -> frozenset[str]:
@@ -23,15 +26,21 @@ def declared_names(parser: pytest.Parser) -> frozenset[str]:
     )
 
 
-def fixtures_of(item: pytest.Item) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the fixtures that a test names, and the files of those that it has besides."""
+def fixtures_of(item: pytest.Item) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the fixtures that a test names, and the file of every one that it has, by name."""
     info: Any = item._fixtureinfo  # type: ignore[attr-defined]
-    found = [
-        inspect.getsourcefile(inspect.unwrap(definitions[-1].func)) or ""
+    files = {
+        name: file_of(definitions[-1].func)
         for name, definitions in info.name2fixturedefs.items()
-        if name not in info.argnames and definitions
-    ]
-    return tuple(info.argnames), tuple(found)
+        if definitions
+    }
+    return tuple(info.argnames), files
+
+
+def file_of(function: Callable[..., Any]) -> str:
+    """Return the file that defines ``function``; empty for one that is not written in Python."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return "" if code is None else str(code.co_filename)
 
 
 def is_matched(item: pytest.Item, expression: str, *, without: str = "") -> bool:

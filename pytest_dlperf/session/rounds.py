@@ -1,23 +1,65 @@
-"""Which cases of a session are measured in rounds: those that only their marker describes."""
+"""Which cases of a session are measured in rounds, and which of those runs still count."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.flow.bench import Bench
 from pytest_dlperf.flow.rounds import InRounds, run_rounds
-from pytest_dlperf.session.collection import NAME, selected_of
-from pytest_dlperf.session.pytest_private import fixtures_of
+from pytest_dlperf.session.bare import is_bare
+from pytest_dlperf.session.collection import selected_of
 
 if TYPE_CHECKING:
     from pytest_dlperf.session.perf_session import PerfSession
 
 #: Options of pytest that stop at a failure, or that run no test body.
 _ONE_BY_ONE: Final = ("maxfail", "stepwise", "setuponly")
-#: Markers of tests that may not run, or that need something first.
-_MAY_NOT_RUN: Final = ("skip", "skipif", "xfail", "usefixtures")
+#: Variables that a note names; the others it counts.
+_NAMED: Final = 5
+
+
+class Rounds:
+    """What a session measured in rounds, before its first test."""
+
+    def __init__(self) -> None:
+        #: Why runs failed, by case id.
+        self._failed: dict[str, str] = {}
+        #: What the ranks of the runs inherited, by case id.
+        self._inherited: dict[str, dict[str, str]] = {}
+
+    def measure(self, cases: Sequence[InRounds], bench: Bench) -> None:
+        """Launch the runs of the first looks of ``cases``, less the last run of each."""
+        now = _inherited()
+        with_parents = (c for one in cases for c in (one.case, one.case.parent()) if c)
+        self._inherited = {case.id: now for case in with_parents}
+        self._failed = run_rounds(cases, bench)
+
+    def failure(self, case: Case, bench: Bench) -> str:
+        """Return why a run of ``case`` in rounds failed; empty if none did.
+
+        If what ranks inherit has changed since, the runs of the case and of its one-device
+        parent are forgotten, so that the test measures all; a note names what changed.
+        """
+        now = _inherited()
+        for one in (case, case.parent()):
+            before = now if one is None else self._inherited.get(one.id, now)
+            if one is None or before == now:
+                continue
+            # The parent's own test, or another of its cases, may have the former ones again
+            self._inherited[one.id] = now
+            self._failed.pop(one.id, None)
+            if bench.runs.forget(one):
+                bench.watcher.notice(
+                    one,
+                    f"{_changed(before, now)} changed after its runs in rounds, so that they do "
+                    "not count",
+                )
+        return self._failed.get(case.id, "")
 
 
 def measure_in_rounds(session: pytest.Session, perf: PerfSession) -> None:
@@ -25,8 +67,7 @@ def measure_in_rounds(session: pytest.Session, perf: PerfSession) -> None:
 
     Not where the order of cases has a meaning (``-x``, ``--stepwise``, ``--dlperf-budget``), where
     another process decides it (pytest-xdist, a scheduler, nodes started by hand), nor for pairs
-    and logs. A case whose test has fixtures of the project is measured in its test alone, as they
-    may prepare what it needs.
+    and logs. A case whose test is not bare is measured in its test alone.
     """
     settings, config = perf.settings, session.config
     if (
@@ -47,25 +88,24 @@ def measure_in_rounds(session: pytest.Session, perf: PerfSession) -> None:
     cases = [
         InRounds(selected.case, str(item.path.parent))
         for item in session.items
-        if (selected := selected_of(item)) and not selected.error and _is_bare(item, perf)
+        if (selected := selected_of(item))
+        and not selected.error
+        and is_bare(item, settings.rootdir)
     ]
     if len(cases) > 1:
-        perf.start_rounds()
-        perf.failed_in_rounds = run_rounds(cases, perf.bench)
+        perf.rounds.measure(cases, perf.bench)
 
 
-def _is_bare(item: pytest.Item, perf: PerfSession) -> bool:
-    """Whether nothing but its marker decides how the case of ``item`` runs."""
-    if any(item.get_closest_marker(name) for name in _MAY_NOT_RUN):
-        return False
-    asked, others = fixtures_of(item)
-    callspec = getattr(item, "callspec", None)
-    parameters = set(callspec.params) if callspec is not None else set()
-    if not set(asked) <= {NAME, "request", *parameters}:
-        return False
-    return not any(_is_in(perf.settings.rootdir, file) for file in others)
+def _inherited() -> dict[str, str]:
+    """Return what ranks inherit: variables, and under an empty name the working folder."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+    return {**kept, "": os.getcwd()}
 
 
-def _is_in(folder: Path, file: str) -> bool:
-    path = Path(file).resolve()
-    return path.is_relative_to(folder) and "site-packages" not in path.parts
+def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """Return the names of what is not as ``before``; values may be secrets."""
+    changed = (name for name in {*before, *now} if before.get(name) != now.get(name))
+    names = [name or "the working folder" for name in sorted(changed, key=lambda n: (not n, n))]
+    if len(names) > _NAMED:
+        names[_NAMED:] = [f"{len(names) - _NAMED} others"]
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

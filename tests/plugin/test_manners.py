@@ -158,7 +158,8 @@ def test_a_run_without_perf_cases_calls_us_for_no_test(suite: Suite):
     """Of our hooks, those that pytest calls for every test are gone once it has collected."""
     suite.write(
         "PER_TEST = ('pytest_runtest_', 'pytest_report_teststatus', 'pytest_fixture_',\n"
-        "            'pytest_pyfunc_call', 'pytest_assertion_pass', 'pytest_exception_interact')\n"
+        "            'pytest_pyfunc_call', 'pytest_assertion_pass', 'pytest_exception_interact',\n"
+        "            'pytest_itemcollected')\n"
         "def ours(request):\n"
         "    manager = request.config.pluginmanager\n"
         "    plugins = {p: manager.get_name(p) or '' for p in manager.get_plugins()}\n"

@@ -70,6 +70,7 @@ def test_where_the_order_has_a_meaning_each_test_measures_all(
     [
         "@case(16)\ndef test_16(dlperf, server):\n    dlperf.run()",
         "@case(16)\n@pytest.mark.skipif('0')\ndef test_16(dlperf):\n    dlperf.run()",
+        "@case(16)\ndef test_16(dlperf):\n    os.chdir('.')\n    dlperf.run()",
     ],
 )
 def test_a_case_with_more_than_its_marker_is_measured_in_its_test(
@@ -92,13 +93,29 @@ def test_a_skipped_case_is_never_launched(suite: Suite, log: Path):
     assert set(launches(log)) == {FOUR, EIGHT}
 
 
-def test_a_test_that_changes_the_environment_measures_all_its_runs(suite: Suite, log: Path):
-    changed = PLAIN.format(8).replace("    dlperf", "    os.environ['A_B'] = '1'\n    dlperf")
-    suite.write(TESTS + PLAIN.format(4) + changed)
+def test_where_the_environment_changed_a_case_and_its_parent_are_measured_again(
+    suite: Suite, log: Path
+):
+    change = "    os.environ['A_B'] = 'secret'\n    os.environ['A_C'] = '1'\n    os.chdir('sub')\n"
+    two = "@case(4, layout='1n2c')\ndef test_two(dlperf):\n    dlperf.run()"
+    suite.path.joinpath("sub").mkdir()
+    suite.write(
+        TESTS.replace('layout="1n1c", ', "").replace("speedup=None, ", "")
+        + PLAIN.format(8).replace("@case(8)", "@case(8, layout='1n1c')")
+        + change
+        + two
+    )
     result, outcomes = suite.outcomes("--dlperf-runs=2")
-    assert launches(log) == [FOUR, EIGHT, FOUR, EIGHT, EIGHT]
-    assert len(outcomes[EIGHT]["measurement"]["runs"]) == 2
-    assert "its test changed the environment" in result.stdout.str()
+    case_id = FOUR.replace("1n1c", "1n2c")
+    assert result.ret == 0, result.stdout.str()
+    in_rounds, last = [EIGHT, FOUR, case_id], [EIGHT]
+    assert launches(log)[:4] == [*in_rounds, *last]
+    assert sorted(launches(log)[4:]) == sorted([FOUR, case_id] * 2)
+    assert len(outcomes[case_id]["measurement"]["runs"]) == 2
+    note = "A_B, A_C and the working folder changed after its runs in rounds"
+    for one in (case_id, FOUR):
+        result.stdout.fnmatch_lines([f"*{one}: {note}*"])
+    assert "secret" not in result.stdout.str()
 
 
 def test_a_run_that_fails_in_its_round_is_its_tests_error_and_not_launched_again(
