@@ -3,38 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
-import shutil
-import sys
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from pytest_dlperf.cli.environment_search import Group, changed, groups_of, search
-from pytest_dlperf.cli.pytest_session import against_words, is_slower, run_session, selection
-from pytest_dlperf.cli.stdout import say
-from pytest_dlperf.core.errors import DlperfError, UsageError
-from pytest_dlperf.core.quantity import parse_duration, parse_share
-from pytest_dlperf.flow.budget import Budget
-from pytest_dlperf.launch.arms.environment import Side, make_environment, side_of
-from pytest_dlperf.store.baseline.replace_file import replace_file
-
-_NAME: Final = "bisect-environment"
+NAME: Final = "bisect-environment"
 _LIMIT: Final = "3%"
-
-
-class _EndedError(DlperfError):
-    """The search ends before it has found anything; the message says why, and how to go on."""
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser of ``dlperf``."""
     bisect = commands.add_parser(
-        _NAME,
-        usage=f"dlperf {_NAME} [-h] --a A --b B [--limit SHARE] [--budget TIME] CASE "
+        NAME,
+        usage=f"dlperf {NAME} [-h] --a A --b B [--limit SHARE] [--budget TIME] CASE "
         "[-- WORDS ...]",
         help="which package makes a case slower in another environment",
         description="Measures the case in pairs: A with some packages of B, against A. The same "
@@ -63,166 +43,6 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def _bisect(arguments: argparse.Namespace) -> int:
-    share = parse_share(arguments.limit, what="--limit")
-    before, now = side_of(arguments.a, what="--a"), side_of(arguments.b, what="--b")
-    groups = _groups(before, now)
-    search_of = _Search(
-        before=before,
-        now=now,
-        words=(*selection(arguments.case), *arguments.words),
-        share=share,
-        budget=_budget(arguments.budget),
-        folder=arguments.workdir.absolute() / _NAME,
-    )
-    try:
-        found = search(groups, search_of.is_slower)
-    except _EndedError as error:
-        _tell(str(error))
-        return 1
-    finally:
-        search_of.remove_environments()
-    if not found.groups:
-        say(f"the packages of {arguments.b} are not slower than those of {arguments.a}")
-        return 1
-    together = "only together: " if found.is_together else ""
-    say(f"slower: {together}{_words(found.groups, before, now)}")
-    return 0
+    from pytest_dlperf.cli.environment_bisection import bisect
 
-
-def _groups(before: Side, now: Side) -> list[Group]:
-    """Return what can be exchanged; name what differs and cannot."""
-    if before.version != now.version:
-        raise UsageError(
-            f"--a has Python {'.'.join(map(str, before.version))}, and --b "
-            f"{'.'.join(map(str, now.version))}; packages can be exchanged in one version only"
-        )
-    names = changed(before.packages, now.packages)
-    stay = [name for name in names if not _can_move(name, before, now)]
-    if stay:
-        _tell(f"differ, and stay as they are in --a: {', '.join(stay)}")
-    groups = groups_of([n for n in names if n not in stay], before.packages, now.packages)
-    if not groups:
-        raise UsageError("--a and --b have the same packages; there is nothing to search")
-    _tell(f"{len(groups)} groups of packages differ: {_words(groups, before, now)}")
-    return groups
-
-
-def _can_move(name: str, before: Side, now: Side) -> bool:
-    if name in now.packages:
-        return bool(now.packages[name].requirement)
-    return name in before.over and name not in now.packages
-
-
-def _budget(text: str | None) -> Budget | None:
-    return None if text is None else Budget.starting_now(parse_duration(text, what="--budget"))
-
-
-@dataclass(kw_only=True)
-class _Search:
-    """Answers by sessions of pytest, each kept as soon as it is known."""
-
-    before: Side
-    now: Side
-    words: tuple[str, ...]
-    share: float
-    budget: Budget | None
-    folder: Path
-    longest_s: float = field(default=0.0, init=False)
-    compared: int = field(default=0, init=False)
-    _fast: str = field(default="", init=False)
-
-    def is_slower(self, groups: Sequence[Group]) -> bool:
-        """Return whether A with these packages of B is slower than A; raise ``_EndedError``."""
-        names = sorted(name for group in groups for name in group)
-        known = self._answers()
-        for answer in known:
-            if answer["packages"] == names:
-                _tell(f"{', '.join(names)}: known: {_slower(answer['slower'])}")
-                return bool(answer["slower"])
-        if self.budget is not None and not self.budget.allows(self.longest_s):
-            raise _EndedError(
-                f"the budget of {self.budget.text} is spent; the same command goes on"
-            )
-        began_s = time.monotonic()
-        answer = {"packages": names, "slower": self._compare(names)}
-        self.longest_s = max(self.longest_s, time.monotonic() - began_s)
-        self._keep([*known, answer])
-        self.compared += 1
-        _tell(f"comparison {self.compared}: {', '.join(names)}: {_slower(answer['slower'])}")
-        return bool(answer["slower"])
-
-    def _compare(self, names: Sequence[str]) -> bool:
-        fast = self._fast = self._fast or self._environment("a", ())
-        mixed = self._environment("mixed", names)
-        words = [*self.words, *against_words(fast, self.share)]
-        session = run_session(words, where=Path.cwd(), python=mixed, on_stderr=True)
-        if len(session.outcomes) != 1:
-            raise _EndedError(
-                f"{len(session.outcomes)} cases were measured, and not one (see above); words "
-                "behind -- say where the test is and which case of it"
-            )
-        answer = is_slower(session.outcomes[0])
-        if answer is None:
-            judgement = session.outcomes[0].judgement
-            raise _EndedError(
-                f"with {', '.join(names)} of --b the pairs do not decide: {judgement.verdict}: "
-                f"{judgement.reason}\nThe same command asks again; --dlperf-max-runs=40 behind -- "
-                "allows more pairs"
-            )
-        return answer
-
-    def _environment(self, word: str, names: Sequence[str]) -> str:
-        """Return the interpreter of A with packages of B; A itself where nothing is to be made."""
-        over = {n: self.before.packages[n].requirement for n in self.before.over}
-        for name in names:
-            if name in self.now.packages:
-                over[name] = self.now.packages[name].requirement
-            else:
-                over.pop(name, None)
-        if not over:
-            return self.before.python
-        return make_environment(self.before, over.values(), self.folder / self._key / word)
-
-    @property
-    def _key(self) -> str:
-        sides = [
-            [side.python, *sorted(f"{p.name} {p.version}" for p in side.packages.values())]
-            for side in (self.before, self.now)
-        ]
-        text = json.dumps([sides, self.words, self.share])
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-    def _answers(self) -> list[dict[str, Any]]:
-        file = self.folder / f"{self._key}.json"
-        if not file.exists():
-            return []
-        try:
-            answers: list[dict[str, Any]] = json.loads(file.read_text("utf-8"))["answers"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"{file} cannot be read ({error}); remove it") from error
-        return answers
-
-    def _keep(self, answers: Sequence[dict[str, Any]]) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        content = json.dumps({"format": 1, "answers": answers}, indent=1)
-        replace_file(self.folder / f"{self._key}.json", content.encode())
-
-    def remove_environments(self) -> None:
-        """Remove what was installed; the answers stay."""
-        shutil.rmtree(self.folder / self._key, ignore_errors=True)
-
-
-def _words(groups: Sequence[Group], before: Side, now: Side) -> str:
-    def versions(name: str) -> str:
-        old, new = (side.packages.get(name) for side in (before, now))
-        return f"{name} {old.version if old else 'missing'} to {new.version if new else 'missing'}"
-
-    return "; ".join(", ".join(map(versions, group)) for group in groups)
-
-
-def _slower(answer: bool) -> str:
-    return "slower" if answer else "not slower"
-
-
-def _tell(words: str) -> None:
-    sys.stderr.write(f"dlperf {_NAME}: {words}\n")
+    return bisect(arguments)
