@@ -103,7 +103,7 @@ def _figures(outcome: Outcome, measurement: Measurement) -> dict[str, Any]:
         "peak_memory_bytes": measurement.peak_memory_bytes,
         "verdict": judgement.verdict.value,
         "reason": judgement.reason,
-        "change": judgement.throughput.change,
+        "change": judgement.throughput.judged_change,
         "sees": judgement.throughput.sees,
         "machine_class": outcome.environment.machine_class if outcome.environment else None,
         **_metrics(measurement),
