@@ -203,7 +203,8 @@ def _against_anchor(
     sessions follows many small steps down, each within the tolerance; against the anchor they add
     up. ``regressed`` only where the change is certainly beyond the tolerance. Where none is
     ``given``, it is learnt from the anchor and the prior: the spread of the sessions since would
-    grow with the drift that it has to limit.
+    grow with the drift that it has to limit. So it is one stored session, however many there are
+    since, and keeps ``Contrast.far`` beyond the tolerance until the noise of the class is known.
     """
     anchor = baseline.anchor
     if anchor is None or (len(baseline.sessions) == 1 and baseline.sessions[0] == anchor):
