@@ -16,6 +16,7 @@ from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.verdict import Rule
 
 if TYPE_CHECKING:
+    from pytest_dlperf.cli.declared_cases import Declared
     from pytest_dlperf.store.baseline.store import StoredBaseline
 
 #: Where the tests are looked for if none are named.
@@ -78,7 +79,7 @@ def _rule(arguments: argparse.Namespace) -> Rule:
     return Rule(**shares)
 
 
-def _declared(paths: list[str]) -> Mapping[str, float | None] | None:
+def _declared(paths: list[str]) -> Mapping[str, Declared] | None:
     """Return the cases that the tests declare; None where no tests are named or found."""
     from pytest_dlperf.cli.declared_cases import declared_cases
 
@@ -88,7 +89,7 @@ def _declared(paths: list[str]) -> Mapping[str, float | None] | None:
 
 
 def _caseless(
-    entries: Sequence[StoredBaseline], declared: Mapping[str, float | None]
+    entries: Sequence[StoredBaseline], declared: Mapping[str, Declared]
 ) -> list[Caseless]:
     """Return the measured baselines without a case."""
     from pytest_dlperf.cli.declared_cases import without_case

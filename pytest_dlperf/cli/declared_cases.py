@@ -7,16 +7,25 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.metric import Gate, gates_of
 from pytest_dlperf.store.baseline.store import StoredBaseline
 
 
-def declared_cases(paths: Sequence[str]) -> dict[str, float | None]:
-    """Return the ids of all cases that the tests in ``paths`` declare, with their tolerances.
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What the marker of a case says about its verdict."""
 
-    None is the tolerance of a case whose marker gives none.
+    #: None where it gives none.
+    tolerance: float | None = None
+    gates: tuple[Gate, ...] = ()
+
+
+def declared_cases(paths: Sequence[str]) -> dict[str, Declared]:
+    """Return all cases that the tests in ``paths`` declare, by their ids.
 
     Raises ``UsageError`` with pytest's own words where they cannot be collected.
     """
@@ -42,19 +51,23 @@ def declared_cases(paths: Sequence[str]) -> dict[str, float | None]:
                 f"there are.\n{done.stdout}{done.stderr}"
             )
         cases = json.loads(listing.read_text(encoding="utf-8"))["cases"]
-    return {case["id"]: case["tolerance"] for case in cases if case["declared"]}
+    return {
+        case["id"]: Declared(case["tolerance"], gates_of(case["metrics"]))
+        for case in cases
+        if case["declared"]
+    }
 
 
-def marker_tolerance(case_id: str, declared: Mapping[str, float | None]) -> float | None:
-    """Return the tolerance that the marker of a case gives; None where it gives none.
+def marker_of(case_id: str, declared: Mapping[str, Declared]) -> Declared:
+    """Return what the marker of a case says.
 
-    ``--gpus`` replaces layouts, so a layout that no marker names has the tolerance of the others.
+    ``--gpus`` replaces layouts, so a layout that no marker names has the marker of the others.
     Raises ``LookupError`` where no test declares the case in any layout, or those that do differ.
     """
     if case_id in declared:
         return declared[case_id]
     name = _without_layout(case_id)
-    found = {tolerance for other, tolerance in declared.items() if _without_layout(other) == name}
+    found = {one for other, one in declared.items() if _without_layout(other) == name}
     if len(found) != 1:
         raise LookupError(case_id)
     return found.pop()

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_dlperf.cli.declared_cases import marker_tolerance
+from pytest_dlperf.cli.declared_cases import Declared, marker_of
 from pytest_dlperf.core.baseline import (
     OBSERVED_KNOWN,
     OBSERVED_REGRESSED,
@@ -17,12 +17,16 @@ from pytest_dlperf.core.baseline import (
 )
 from pytest_dlperf.core.case import CaseId
 from pytest_dlperf.core.findings import Alarm, Caseless, Checked, CheckedCase, CheckedMetric
+from pytest_dlperf.core.metric import Gate
+from pytest_dlperf.core.metrics import METRICS
 from pytest_dlperf.core.verdict import GOOD, Comparison, Rule, Verdict
 from pytest_dlperf.judge.stats.family import family_size
 from pytest_dlperf.judge.stats.leave_one_out import (
     FEWEST,
+    Gated,
     against_level,
     alarms_in,
+    asked_metrics,
     can_be_certified,
     gated_metrics,
     leave_one_out,
@@ -58,13 +62,13 @@ def check_baselines(
     rule: Rule,
     *,
     family: int | None,
-    declared: Mapping[str, float | None] | None,
+    declared: Mapping[str, Declared] | None,
     without_case: Sequence[Caseless] | None,
 ) -> Checked:
     """Judge every stored session of every measured baseline against the others of its level.
 
     ``family`` is how many comparisons alpha is split over; None: those of the machine class.
-    ``declared`` are the cases of the tests with the tolerances of their markers; None: not known.
+    ``declared`` are the cases of the tests with what their markers say; None: not known.
     Raises ``BaselineError`` for a file that cannot be read, and names it.
     """
     measured = [e.baseline for e in store.all() if e.baseline.source.kind == "measured"]
@@ -75,7 +79,7 @@ def check_baselines(
     cases: list[CheckedCase] = []
     for baseline in measured:
         of_case = rules[baseline.case_id, baseline.machine_class]
-        found = list(_judged(baseline, of_case.rule, is_own_rule=is_own_rule))
+        found = list(_judged(baseline, of_case, is_own_rule=is_own_rule))
         judged += found
         if found:
             cases.append(_case(baseline, found, of_case))
@@ -103,17 +107,30 @@ class _OfCase:
     rule: Rule
     tolerance_from: str
     is_marker_known: bool
+    #: What its marker gates; where that is not known, the built-in metrics that are stored, which
+    #: only gated ones are.
+    gates: tuple[Gate, ...] = ()
+
+    def metrics(self, baseline: Baseline) -> tuple[Gated, ...]:
+        """Return all gated metrics."""
+        device = CaseId.parse(baseline.case_id).layout.device
+        return (
+            *gated_metrics(device, self.rule, len(self.gates)),
+            *asked_metrics(self.gates, baseline.level, device),
+        )
 
 
-def _of_case(baseline: Baseline, rule: Rule, declared: Mapping[str, float | None]) -> _OfCase:
+def _of_case(baseline: Baseline, rule: Rule, declared: Mapping[str, Declared]) -> _OfCase:
     """Return the rule with the tolerance that somebody set, as ``judge.verdict`` takes it."""
     try:
-        marker, is_known = marker_tolerance(baseline.case_id, declared), True
+        marker, is_known = marker_of(baseline.case_id, declared), True
     except LookupError:
-        marker, is_known = None, False
+        stored = sorted({name for one in baseline.level for name in one.metrics})
+        marker = Declared(gates=tuple(Gate(name=name) for name in stored if name in METRICS))
+        is_known = False
     given = {
         "command-line": rule.tolerance,
-        "marker": marker,
+        "marker": marker.tolerance,
         "baseline": baseline.tolerance,
         "learnt": None,
     }
@@ -122,6 +139,7 @@ def _of_case(baseline: Baseline, rule: Rule, declared: Mapping[str, float | None
         rule=replace(rule, tolerance=given[source]),
         tolerance_from=source,
         is_marker_known=is_known,
+        gates=marker.gates,
     )
 
 
@@ -130,7 +148,7 @@ def _rules(
     baselines: Iterable[Baseline],
     rule: Rule,
     family: int | None,
-    declared: Mapping[str, float | None],
+    declared: Mapping[str, Declared],
 ) -> Mapping[tuple[str, str], _OfCase]:
     """Return the rule of each baseline, as a session of pytest would have it."""
     by_class: defaultdict[str, list[Baseline]] = defaultdict(list)
@@ -148,18 +166,18 @@ def _rules(
     return found
 
 
-def _judged(baseline: Baseline, rule: Rule, *, is_own_rule: bool) -> Iterable[_Judged]:
+def _judged(baseline: Baseline, of_case: _OfCase, *, is_own_rule: bool) -> Iterable[_Judged]:
     """Yield the sessions of the levels that have enough of them, and those set aside."""
-    device = CaseId.parse(baseline.case_id).layout.device
+    gated, rule = of_case.metrics(baseline), of_case.rule
     for sessions in (*(level.sessions for level in baseline.history), baseline.sessions):
         level = level_of(sessions)
         if len(level) >= FEWEST:
-            for session, found in zip(level, leave_one_out(level, device, rule), strict=True):
+            for session, found in zip(level, leave_one_out(level, gated, rule), strict=True):
                 yield _Judged(baseline=baseline, session=session, metrics=found)
         for session in sessions:
             if not session.is_set_aside or session.reason == OBSERVED_KNOWN:
                 continue
-            found = against_level(session, level, device, rule)
+            found = against_level(session, level, gated, rule)
             called = is_own_rule and session.reason == OBSERVED_REGRESSED
             if only_then := called and not alarms_in(found):
                 slower = replace(found["throughput"], verdict=Verdict.REGRESSED)
@@ -177,11 +195,16 @@ def _suite_sessions(judged: Sequence[_Judged]) -> Mapping[int, bool]:
     return found
 
 
+def _tolerance_from(gated: Gated, of_case: _OfCase) -> str:
+    if gated.decides:
+        return of_case.tolerance_from
+    return "learnt" if gated.given(of_case.rule) is None else "marker"
+
+
 def _case(baseline: Baseline, judged: Sequence[_Judged], of_case: _OfCase) -> CheckedCase:
     rule = of_case.rule
-    device = CaseId.parse(baseline.case_id).layout.device
     checked = {}
-    for gated in gated_metrics(device, rule):
+    for gated in of_case.metrics(baseline):
         found = [(one, one.metrics[gated.name]) for one in judged if gated.name in one.metrics]
         levels = [level for s in baseline.level if (level := gated.level(s)) is not None]
         if not found or not levels:
@@ -206,8 +229,8 @@ def _case(baseline: Baseline, judged: Sequence[_Judged], of_case: _OfCase) -> Ch
             ),
             sees=statistics.median(seen) if seen else None,
             tolerance=tolerance_of(levels[-1], levels, gated, rule),
-            is_tolerance_given=gated.decides and rule.tolerance is not None,
-            tolerance_from=of_case.tolerance_from if gated.decides else "learnt",
+            is_tolerance_given=gated.given(rule) is not None,
+            tolerance_from=_tolerance_from(gated, of_case),
             can_be_certified=can_be_certified(levels, gated, rule),
         )
     return CheckedCase(

@@ -66,7 +66,8 @@ class CheckedCase:
     family: int
     #: Whether the marker, and with it its tolerance, was found in the tests.
     is_marker_known: bool
-    #: ``throughput``, and ``speedup`` and ``peak_memory`` where enough sessions have them.
+    #: ``throughput``, and where enough sessions have them ``speedup``, ``peak_memory`` and the
+    #: metrics that the marker gates.
     metrics: Mapping[str, CheckedMetric]
 
 

@@ -18,7 +18,7 @@ from pytest_dlperf.core.environment import Environment
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.explanation import Explanation
 from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.core.verdict import Judgement
+from pytest_dlperf.core.verdict import JUDGED, Judgement
 
 #: Version of results files. 1: the first.
 RESULTS_FORMAT: Final = 1
@@ -123,6 +123,9 @@ def outcome_from_json(values: Any) -> Outcome:
         judgement = values["judgement"]
         own = {key: judgement.pop(key) for key in ("verdict", "reason", "metrics")}
         own["known"] = judgement.pop("known", None)
+        if "refused" not in judgement:  # a file of before
+            is_shown = judgement.get("change") is not None
+            judgement["refused"] = is_shown and own["verdict"] not in JUDGED
         values["judgement"] = {**own, "throughput": {**judgement, "verdict": None}}
         if isinstance(values.get("against"), dict):
             values["against"] = _without_derived(values["against"])

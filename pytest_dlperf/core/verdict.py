@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
@@ -32,7 +32,7 @@ class Verdict(str, Enum):
 GOOD: Final = frozenset({Verdict.PASSED, Verdict.IMPROVED})
 #: Fail by default.
 BAD: Final = frozenset({Verdict.REGRESSED, Verdict.ERROR})
-#: Of comparisons whose change counts; all others were refused, or impossible.
+#: Of judgements that compared; all others refused to, or could not.
 JUDGED: Final = GOOD | {Verdict.REGRESSED, Verdict.INCONCLUSIVE}
 #: Neither: shown as a separate category, and failing under ``--dlperf-strict``.
 NOT_JUDGED: Final = frozenset(set(Verdict) - GOOD - BAD)
@@ -91,11 +91,31 @@ class Comparison:
     #: Total number of runs that would decide an open case; None where none would, or if it is not
     #: open.
     runs_needed: int | None = None
+    #: Whether the change was seen and not judged: it is shown, and counts nowhere.
+    refused: bool = False
 
     @property
     def is_judged(self) -> bool:
         """Whether the change counts: of a refused comparison it is only shown."""
-        return self.change is not None and self.verdict in JUDGED
+        return self.change is not None and not self.refused
+
+    @property
+    def judged_change(self) -> float | None:
+        """The change for programs that take it for a verdict; None where it was refused."""
+        return self.change if self.is_judged else None
+
+    def as_refused(self, verdict: Verdict) -> Comparison:
+        """Return it with ``verdict``, and without all that a verdict on the change rests on."""
+        return replace(
+            self,
+            verdict=verdict,
+            sees=None,
+            tolerance=None,
+            p_regressed=None,
+            p_passed=None,
+            runs_needed=None,
+            refused=True,
+        )
 
 
 class KnownState(str, Enum):

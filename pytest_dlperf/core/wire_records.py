@@ -439,7 +439,7 @@ class RunFacts(TypedDict, total=False):
     imports: ImportsRecord
     #: What a user's own program counts.
     unit: str
-    #: Work of rank 0 in each measured iteration; not where it varies.
+    #: Work of a rank in each measured iteration, in the mean of all; not where their sum varies.
     work: float
 
 

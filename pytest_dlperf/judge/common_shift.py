@@ -7,7 +7,6 @@ that falls only under long load) still slows every case alike; a change of code 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import Final
 
 from pytest_dlperf.core.verdict import GOOD, JUDGED, Comparison, Judgement, Verdict
@@ -44,7 +43,7 @@ def with_common_shift(
         f"case, although the canary, which ran again, has not moved; {sentences.SIDE_BY_SIDE}, "
         f"{sentences.AGAIN}"
     )
-    unknown = replace(found, sees=None, verdict=Verdict.INCOMPARABLE)
+    unknown = found.as_refused(Verdict.INCOMPARABLE)
     return Judgement(verdict=Verdict.INCOMPARABLE, reason=reason, throughput=unknown)
 
 

@@ -8,7 +8,6 @@ steady state, and neither verdict is used.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Final
 
 from pytest_dlperf.core.baseline import Baseline
@@ -53,7 +52,7 @@ def judge(
         f"the change ({estimates}){_stretch(measurement)}; look at the records of the runs, and "
         "measure again"
     )
-    throughput = replace(judged.throughput, sees=None, verdict=Verdict.UNSTEADY)
+    throughput = judged.throughput.as_refused(Verdict.UNSTEADY)
     unsteady = Judgement(verdict=Verdict.UNSTEADY, reason=reason, throughput=throughput)
     stored = tuple(session for session in baseline.level if session.runs)
     return with_facts(unsteady, case, measurement, stored, rule)

@@ -198,12 +198,9 @@ def _not_judged(
     verdict: Verdict, reason: str, now: Measurement, found: Comparison | None = None
 ) -> Judgement:
     """Return a judgement that keeps what was ``found``: the change is shown, and not judged."""
-    known = Comparison(now=now.throughput)
+    known = Comparison(now=now.throughput, verdict=verdict)
     if found is not None:
-        known = replace(
-            found, sees=None, tolerance=None, runs_needed=None, p_regressed=None, p_passed=None
-        )
-    known = replace(known, verdict=verdict)
+        known = found.as_refused(verdict)
     return Judgement(verdict=verdict, reason=reason, throughput=known)
 
 

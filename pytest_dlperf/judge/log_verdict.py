@@ -6,7 +6,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from pytest_dlperf.core.noise import Prior
@@ -87,17 +87,16 @@ def judge_logs(before: LogSide, now: LogSide, rule: Rule) -> Judgement:
         (Verdict.UNSTEADY, problem_reason(before, now, refusals.UNSTEADY)),
     ):
         if reason:
-            known = Comparison(now=statistics.median(rates))
+            known = Comparison(now=statistics.median(rates), verdict=verdict)
             if verdict is not Verdict.ERROR and same_unit(now.unit, before.unit):
                 found, _ = _compared(before.sessions, rates, rule)
-                known = replace(found, sees=None, tolerance=None, p_passed=None)
-            known = replace(known, verdict=verdict)
+                known = found.as_refused(verdict)
             return Judgement(verdict=verdict, reason=reason, throughput=known)
     found, tolerance = _compared(before.sessions, rates, rule)
     how = sentences.how_much(found, now.unit, before.name)
     disagreement = _disagreement(before, now, tolerance)
     if disagreement and not _all_slower(before, now, found, rule):
-        known = replace(found, verdict=Verdict.UNSTEADY)
+        known = found.as_refused(Verdict.UNSTEADY)
         return Judgement(
             verdict=Verdict.UNSTEADY, reason=f"{disagreement}; by time, {how}", throughput=known
         )

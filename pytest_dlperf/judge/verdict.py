@@ -38,6 +38,7 @@ def judge(
     disturbed, unchecked = refusals.disturbed(measurement), refusals.unchecked(measurement)
     if reason := (disturbed or unchecked or differs):
         seen = _seen(case, measurement, baseline, rule) if baseline is not None else None
+        seen = seen and seen.as_refused(Verdict.INCOMPARABLE)
         refused = _not_judged(Verdict.INCOMPARABLE, reason, measurement, seen)
         if baseline is None or not stored or unchecked or differs:
             return refused
@@ -69,9 +70,9 @@ def _check(measurement: Measurement, baseline: Baseline | None) -> tuple[Session
 def _not_judged(
     verdict: Verdict, reason: str, measurement: Measurement, known: Comparison | None = None
 ) -> Judgement:
-    """Return a judgement that keeps what is ``known``: the change is shown, and counts nowhere."""
-    known = known or Comparison(now=measurement.throughput)
-    return Judgement(verdict=verdict, reason=reason, throughput=replace(known, verdict=verdict))
+    """Return a judgement that keeps what is ``known``, which was refused."""
+    known = known or Comparison(now=measurement.throughput, verdict=verdict)
+    return Judgement(verdict=verdict, reason=reason, throughput=known)
 
 
 def _seen(
@@ -83,8 +84,7 @@ def _seen(
         return None
     metric = metrics.throughput(case, measurement, stored, rule)
     spent = spending(case.protocol, len(measurement.runs), metric.prior)
-    found = compare(metric, rule.tolerance_min, family.of_throughput(rule), spent)
-    return replace(found, sees=None, tolerance=None, p_regressed=None, p_passed=None)
+    return compare(metric, rule.tolerance_min, family.of_throughput(rule), spent)
 
 
 def _judge_against(
@@ -203,7 +203,8 @@ def _against_anchor(
     sessions follows many small steps down, each within the tolerance; against the anchor they add
     up. ``regressed`` only where the change is certainly beyond the tolerance. Where none is
     ``given``, it is learnt from the anchor and the prior: the spread of the sessions since would
-    grow with the drift that it has to limit.
+    grow with the drift that it has to limit. So it is one stored session, however many there are
+    since, and keeps ``Contrast.far`` beyond the tolerance until the noise of the class is known.
     """
     anchor = baseline.anchor
     if anchor is None or (len(baseline.sessions) == 1 and baseline.sessions[0] == anchor):
@@ -244,13 +245,17 @@ def _refused(
     measurement: Measurement, found: Comparison, doubt: Doubt, unsteady: str, noisy: str
 ) -> Judgement | None:
     """Return the judgement that something else than the case forbids to judge; None if nothing."""
-    blind = replace(found, sees=None)
     if doubt.shift is not None:
         reason = refusals.machine_moved(doubt.shift)
-        return _not_judged(Verdict.INCOMPARABLE, reason, measurement, blind)
+        return _not_judged(
+            Verdict.INCOMPARABLE, reason, measurement, found.as_refused(Verdict.INCOMPARABLE)
+        )
+    blind = found.as_refused(Verdict.UNSTEADY)
     if unsteady:
         return _not_judged(Verdict.UNSTEADY, unsteady, measurement, blind)
-    return _not_judged(Verdict.UNSTEADY, noisy, measurement, found) if noisy else None
+    # What a noisy case cannot see is why it was refused
+    known = replace(blind, sees=found.sees, tolerance=found.tolerance)
+    return _not_judged(Verdict.UNSTEADY, noisy, measurement, known) if noisy else None
 
 
 def with_facts(

@@ -203,9 +203,12 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
     asked = built_in(case.metrics, summary, case.protocol.window)
     summary = replace(summary, metrics={**summary.metrics, **asked})
     facts = _facts(records)
-    amounts = {span.work for span in _window(case, records[0].spans)}
+    amounts = {span.work for rank in records for span in _window(case, rank.spans)}
     if len(amounts) == 1:
         facts["work"] = amounts.pop()
+    elif len(set(work)) == 1:
+        # Ranks that share a batch say their parts of it, and the rate is of their sum
+        facts["work"] = work[0] / len(records)
     return summary, facts
 
 

@@ -13,9 +13,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Any, Final
 
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.environment import Environment
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.run import RunSummary
 
 #: Of pytest-benchmark; readers use the fields and do not check it.
 _VERSION: Final = "5.3.1"
@@ -48,12 +50,19 @@ def _seconds(outcome: Outcome) -> list[float]:
     rates = () if measurement is None else measurement.throughputs
     if measurement is None or not rates or not all(0 < rate < float("inf") for rate in rates):
         return []
-    case = outcome.case
-    if case.iteration_work is None:
-        # Only the training knows its work
-        first, end = case.protocol.window
-        return [statistics.fmean(run.step_seconds[first - end :]) for run in measurement.runs]
-    return [case.iteration_work / rate for rate in rates]
+    found = [_iteration_seconds(outcome.case, run) for run in measurement.runs]
+    return [seconds for seconds in found if seconds is not None] if None not in found else []
+
+
+def _iteration_seconds(case: Case, run: RunSummary) -> float | None:
+    """Return the mean seconds of an iteration in the window; None where a log does not say."""
+    if case.iteration_work is not None and not run.ranks:
+        # A log may show some of its iterations alone
+        return case.iteration_work / run.throughput
+    # The work of an iteration over the rate, also where a program says another work than the case
+    first, end = case.protocol.window
+    steps = run.step_seconds[first - end :]
+    return statistics.fmean(steps) if steps else None
 
 
 def _benchmark(outcome: Outcome, seconds: Sequence[float]) -> dict[str, Any]:
@@ -103,7 +112,7 @@ def _figures(outcome: Outcome, measurement: Measurement) -> dict[str, Any]:
         "peak_memory_bytes": measurement.peak_memory_bytes,
         "verdict": judgement.verdict.value,
         "reason": judgement.reason,
-        "change": judgement.throughput.change,
+        "change": judgement.throughput.judged_change,
         "sees": judgement.throughput.sees,
         "machine_class": outcome.environment.machine_class if outcome.environment else None,
         **_metrics(measurement),

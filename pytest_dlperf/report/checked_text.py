@@ -20,7 +20,6 @@ _HEADINGS: Final = (
     "tolerance",
     "",
 )
-_WORSE: Final = {"throughput": "lower", "speedup": "lower", "peak_memory": "higher"}
 _LEFT: Final = frozenset({"case", "machine class", "metric", ""})
 
 
@@ -82,10 +81,11 @@ def _alarm(name: str, alarm: Alarm) -> str:
     session = f"the session of {alarm.time} ({_where(alarm.commit, alarm.node)})"
     if alarm.only_then:
         return f"{session} was regressed when observe mode measured it"
+    if not alarm.change:  # of a count that was 0
+        return f"{name.replace('_', ' ')} of {session} is worse than that of the others"
     change = figures.percent(abs(alarm.change), sign=False)
-    return (
-        f"{name.replace('_', ' ')} of {session} is {change} {_WORSE[name]} than that of the others"
-    )
+    worse = "lower" if alarm.change < 0 else "higher"
+    return f"{name.replace('_', ' ')} of {session} is {change} {worse} than that of the others"
 
 
 def _where(commit: str, node: str) -> str:

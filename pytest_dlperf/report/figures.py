@@ -40,6 +40,12 @@ def percent(share: float | None, *, sign: bool = True) -> str:
     return f"{100 * share:{'+' if sign else ''}.1f} %"
 
 
+def change(comparison: Comparison) -> str:
+    """Return the change as a percentage, in brackets where it was seen and not judged."""
+    shown = percent(comparison.change)
+    return shown if comparison.change is None or comparison.is_judged else f"({shown})"
+
+
 def interval(comparison: Comparison) -> str:
     """Return the interval of a change: ``[-7.0, -3.1] %``."""
     if comparison.interval is None:

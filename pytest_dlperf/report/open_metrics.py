@@ -33,11 +33,6 @@ def _speedup(outcome: Outcome) -> float | None:
     return None if outcome.measurement is None else outcome.measurement.speedup
 
 
-def _judged_change(outcome: Outcome) -> float | None:
-    found = outcome.judgement.throughput
-    return found.change if found.is_judged else None  # an alert would take it for a verdict
-
-
 def _memory(outcome: Outcome) -> float | None:
     return None if outcome.measurement is None else outcome.measurement.peak_memory_bytes
 
@@ -53,7 +48,7 @@ _METRICS: Final[tuple[tuple[str, str, str, Callable[[Outcome], float | None]], .
         "dlperf_change_ratio",
         "ratio",
         "Rate now over the baseline's, less one.",
-        _judged_change,
+        lambda outcome: outcome.judgement.throughput.judged_change,
     ),
     (
         "dlperf_sees_ratio",

@@ -87,7 +87,7 @@ def _row(outcome: Outcome) -> str:
     cells = (
         outcome.case.id,
         f"{_SIGNS[standing(outcome)]} {judgement.verdict}{known}",
-        figures.percent(comparison.change),
+        figures.change(comparison),
         figures.interval(comparison),
         rate,
         figures.rate(comparison.before),

@@ -120,7 +120,7 @@ def _cells(outcome: Outcome) -> dict[str, str]:
     values = (
         f"{figures.rate(outcome.judged_throughput)} {printable(measurement.unit)}/s",
         figures.rate(comparison.before),
-        figures.percent(comparison.change),
+        figures.change(comparison),
         figures.interval(comparison),
         figures.percent(comparison.sees, sign=False),
         figures.ABSENT if measurement.speedup is None else f"{measurement.speedup:.2f}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -11,9 +12,11 @@ from typing import Final
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.findings import Rate
 from pytest_dlperf.core.layout import DeviceKind
+from pytest_dlperf.core.metric import Better, Figure, Gate, StoredFigures
+from pytest_dlperf.core.metrics import gate_of
 from pytest_dlperf.core.noise import Prior
 from pytest_dlperf.core.verdict import GOOD, Comparison, Rule, Verdict
-from pytest_dlperf.judge import metrics
+from pytest_dlperf.judge import gates, metrics
 from pytest_dlperf.judge.compare import comparison_of, tolerance_for
 from pytest_dlperf.judge.screen import ONE_LOOK
 from pytest_dlperf.judge.stats import family, priors
@@ -36,6 +39,16 @@ class Gated:
     #: As in ``Metric``.
     sign: int = 1
     floor: float | None = None
+    #: Given by the marker for a metric that it gates.
+    tolerance: float | None = None
+    #: Of a count, whose levels have the values of the runs: any change for the worse alarms.
+    is_count: bool = False
+    #: Number of metrics that the marker gates: alpha is split over them too.
+    asked: int = 0
+
+    def given(self, rule: Rule) -> float | None:
+        """Return the tolerance that somebody set; None where it is learnt."""
+        return rule.tolerance if self.decides else self.tolerance
 
     @property
     def decides(self) -> bool:
@@ -43,24 +56,59 @@ class Gated:
         return self.name == "throughput"
 
 
-def gated_metrics(device: DeviceKind, rule: Rule) -> tuple[Gated, ...]:
-    """Return the metrics that fail a case."""
+def gated_metrics(device: DeviceKind, rule: Rule, asked: int = 0) -> tuple[Gated, ...]:
+    """Return the metrics that fail every case; ``asked``: how many more its marker gates."""
     prior = rule.prior or priors.THROUGHPUT[device]
     return (
         Gated(name="throughput", level=metrics.stored_throughput, prior=prior),
-        Gated(name="speedup", level=metrics.stored_speedup, prior=prior),
+        Gated(name="speedup", level=metrics.stored_speedup, prior=prior, asked=asked),
         Gated(
             name="peak_memory",
             level=metrics.stored_memory,
             prior=priors.MEMORY[device],
             sign=-1,
             floor=metrics.MEMORY_FLOOR,
+            asked=asked,
         ),
     )
 
 
+def asked_metrics(
+    asked: Sequence[Gate], sessions: Sequence[Session], device: DeviceKind
+) -> tuple[Gated, ...]:
+    """Return the metrics that the marker of a case gates, as ``sessions`` have them."""
+    found = []
+    for gate in map(gate_of, asked):
+        known = [one.metrics[gate.name] for one in sessions if gate.name in one.metrics]
+        stored = known[-1] if known else StoredFigures(runs=())
+        is_count = gate.is_count is True
+        sign = 1 if stored.better == "higher" else -1
+        found.append(
+            Gated(
+                name=gate.name,
+                level=functools.partial(_asked_level, gate.name, sign, is_count),
+                prior=priors.of_figure(stored.unit, device),
+                sign=sign,
+                floor=0.0 if gate.tolerance is None else None,
+                tolerance=0.0 if is_count else gate.tolerance,
+                is_count=is_count,
+                asked=len(asked),
+            )
+        )
+    return tuple(found)
+
+
+def _asked_level(name: str, sign: int, is_count: bool, session: Session) -> Level | None:
+    """Return the level of a metric of a stored session; None where it has none to compare."""
+    runs = session.metrics[name].runs if name in session.metrics else ()
+    if is_count and runs:
+        worst = min(runs) if sign > 0 else max(runs)
+        return Level(amount=worst, value=worst, samples=(runs,))
+    return metrics.level(runs, sign=sign) if runs and min(runs) > 0 else None
+
+
 def leave_one_out(
-    sessions: Sequence[Session], device: DeviceKind, rule: Rule
+    sessions: Sequence[Session], all_gated: Sequence[Gated], rule: Rule
 ) -> tuple[Mapping[str, Comparison], ...]:
     """Return the verdicts on each session's metrics, judged against the other sessions.
 
@@ -76,7 +124,7 @@ def leave_one_out(
     sessions = [
         s if s.reference == of else replace(s, speedup=None, parent_runs=()) for s in sessions
     ]
-    for gated in gated_metrics(device, rule):
+    for gated in all_gated:
         levels = {i: one for i, s in enumerate(sessions) if (one := gated.level(s)) is not None}
         if len(levels) < FEWEST:
             continue
@@ -93,33 +141,39 @@ def leave_one_out(
 
 
 def against_level(
-    session: Session, level: Sequence[Session], device: DeviceKind, rule: Rule
+    session: Session, level: Sequence[Session], all_gated: Sequence[Gated], rule: Rule
 ) -> Mapping[str, Comparison]:
     """Return the verdicts on a session that was set aside, against the sessions of its level."""
     found: dict[str, Comparison] = {}
-    for gated in gated_metrics(device, rule):
+    for gated in all_gated:
         now = gated.level(session)
         levels = [one for other in level if (one := gated.level(other)) is not None]
         if now is None or not levels:
             continue
         stored = metrics.comparable(now.node, levels)
         compared = _compared(now, stored, gated, rule)
-        before = statistics.fmean(one.value for one in stored)
-        change = math.expm1(gated.sign * (now.value - before))
-        found[gated.name] = replace(compared, change=change)
+        if not gated.is_count:
+            before = statistics.fmean(one.value for one in stored)
+            change = math.expm1(gated.sign * (now.value - before))
+            compared = replace(compared, change=change)
+        found[gated.name] = compared
     return found
 
 
 def _compared(now: Level, stored: Sequence[Level], gated: Gated, rule: Rule) -> Comparison:
+    if gated.is_count:
+        before = [value for one in stored for value in one.samples[0]]
+        better: Better = "higher" if gated.sign > 0 else "lower"
+        return gates.count(now.samples[0], before, Figure(value=now.amount, better=better))
     tolerance = tolerance_of(now, stored, gated, rule)
-    is_noisy = rule.tolerance is None and tolerance > rule.tolerance_max
+    is_noisy = gated.given(rule) is None and tolerance > rule.tolerance_max
     if is_noisy:
         tolerance = rule.tolerance_max
     is_learnt = gated.decides and rule.tolerance is None
     found = comparison_of(
         contrast([now], stored, gated.prior),
         tolerance,
-        family.of_throughput(rule) if gated.decides else family.of_other(rule),
+        family.of_throughput(rule) if gated.decides else family.of_other(rule, gated.asked),
         ONE_LOOK,
         sign=gated.sign,
         floor=0.0 if is_learnt else gated.floor,  # a learnt tolerance excuses nothing certain
@@ -131,8 +185,9 @@ def _compared(now: Level, stored: Sequence[Level], gated: Gated, rule: Rule) -> 
 
 def tolerance_of(now: Level, stored: Sequence[Level], gated: Gated, rule: Rule) -> float:
     """Return the tolerance of a session like ``now``: the given one, or the learnt one."""
-    if rule.tolerance is not None and gated.decides:
-        return rule.tolerance
+    given = gated.given(rule)
+    if given is not None:
+        return given
     expected = expected_spread(now.share, stored, gated.prior)
     return tolerance_for(expected, rule, ONE_LOOK, gated.sign)
 
@@ -141,7 +196,9 @@ def can_be_certified(levels: Sequence[Level], gated: Gated, rule: Rule) -> bool:
     """Whether a further session like the last one is certified, if it is at its level."""
     stored = metrics.comparable(levels[-1].node, levels)
     tolerance = tolerance_of(levels[-1], stored, gated, rule)
-    if rule.tolerance is None:
+    if gated.is_count:
+        return True
+    if gated.given(rule) is None:
         return tolerance <= rule.tolerance_max
     expected = expected_spread(levels[-1].share, stored, gated.prior)
     return expected.reach(rule.alpha * ONE_LOOK.certify) < margin(tolerance, gated.sign)

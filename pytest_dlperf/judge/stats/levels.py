@@ -108,7 +108,12 @@ class Contrast:
         return self.shift - max(s.reach(alpha) for s in spreads if s is not None)
 
     def p_below(self, shift: float) -> float:
-        """Return the p value of the hypothesis that the true shift is ``shift`` or more."""
+        """Return the p value of the hypothesis that the true shift is ``shift`` or more.
+
+        As an alarm, it says nothing within the distance ``far``: there it is 1.
+        """
+        if self.far > 0 and shift - self.shift <= self.far:
+            return 1.0
         spreads = (self._spread, self.own_alarm)
         return max(s.tail(shift - self.shift) for s in spreads if s is not None)
 

@@ -62,14 +62,15 @@ def stored_runs_needed(
     certify, alarm = rule.alpha * spent.certify, alarm_alpha(rule, spent)
     effect = margin(rule.min_effect, metric.sign)
 
-    def reach(spread: Spread, alpha: float) -> float:
-        return spread.reach(alpha) + _POWER_QUANTILE * spread.se
+    def reach(spread: Spread, alpha: float, least: float = 0.0) -> float:
+        return max(least, spread.reach(alpha)) + _POWER_QUANTILE * spread.se
 
     def decides(count: int) -> bool:
         share = medians * median_cost(count) / count
         spreads = expected_alarm(share, metric.stored, metric.prior)
         is_within = found.shift + tolerance_log > reach(spreads[0], certify)
-        slower = max(reach(spread, alarm) for spread in spreads)
+        # More runs of now do not show how far sessions differ: ``far`` stays
+        slower = max(reach(spread, alarm, found.far) for spread in spreads)
         return is_within or -effect - found.shift > slower
 
     return _fewest(decides, have)

@@ -119,8 +119,8 @@ def case_section(
     is_open: bool,
 ) -> Html:
     """Return the section of a case."""
-    change = outcome.judgement.throughput.change
-    brief = f" {figures.percent(change)}" if change is not None else ""
+    throughput = outcome.judgement.throughput
+    brief = f" {figures.change(throughput)}" if throughput.change is not None else ""
     opened = " open" if is_open else ""
     parts = [
         f'<details class="case" data-follows="{index}"{opened}>',
@@ -196,7 +196,7 @@ def _comparison(metric: str, comparison: Comparison, unit: str) -> TableRow:
             cell(_METRICS.get(metric, words_of(metric)) + (f", {unit}" if unit == "s" else "")),
             number(shown(comparison.now), comparison.now),
             number(shown(comparison.before), comparison.before),
-            number(figures.percent(comparison.change), comparison.change),
+            number(figures.change(comparison), comparison.change),
             number(figures.interval(comparison), None),
             number(figures.percent(comparison.sees, sign=False), comparison.sees),
             number(figures.percent(comparison.tolerance, sign=False), comparison.tolerance),

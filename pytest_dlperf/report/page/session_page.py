@@ -105,7 +105,7 @@ def _row(index: int, outcome: Outcome, link: str) -> TableRow:
             TableCell(shown=badge_of(outcome), sort=verdict.value),
             number(f"{figures.rate(rate)}{unit}", rate),
             number(figures.rate(comparison.before), comparison.before),
-            number(figures.percent(comparison.change), comparison.change),
+            number(figures.change(comparison), comparison.change),
             number(figures.interval(comparison), low),
             number(figures.percent(comparison.sees, sign=False), comparison.sees),
             number(figures.ABSENT if speedup is None else f"{speedup:.2f}", speedup),

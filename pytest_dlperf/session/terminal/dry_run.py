@@ -6,8 +6,8 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.cases.selection import Selected
@@ -15,6 +15,7 @@ from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.hosts import hosts_of
+from pytest_dlperf.core.metric import COUNT
 from pytest_dlperf.flow.scheduled import Jobs, Planned
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.launchers import launcher_name
@@ -55,6 +56,8 @@ class ListRow:
     time_to_train_s: float | None = None
     #: The slowdown up to which the marker lets it pass; None where it does not say.
     tolerance: float | None = None
+    #: What the marker's ``metrics`` gates, in its own form.
+    metrics: Mapping[str, str | float | None] = field(default_factory=dict)
     #: False for a stored number that no test declares.
     declared: bool = True
 
@@ -73,6 +76,7 @@ def to_json(rows: Sequence[ListRow]) -> dict[str, Any]:
                 "accuracy_percent": row.accuracy_percent,
                 "time_to_train_s": row.time_to_train_s,
                 "tolerance": row.tolerance,
+                "metrics": dict(row.metrics),
             }
             for row in rows
         ],
@@ -213,6 +217,7 @@ def _list_row(item: pytest.Item, case: Case, session: PerfSession) -> ListRow:
         accuracy_percent=_published_fact(found, "accuracy_percent"),
         time_to_train_s=_published_fact(found, "time_to_train_s"),
         tolerance=case.tolerance,
+        metrics={g.name: COUNT if g.is_count else g.tolerance for g in case.metrics},
     )
 
 

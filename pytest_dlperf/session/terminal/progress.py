@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import statistics
 import sys
 import time
 from collections.abc import Iterator
@@ -94,6 +95,8 @@ class Live(Quiet):
         self._started_s = 0.0
         self._run_s: float | None = None
         self._place = (0, 0.0)
+        #: Work of an iteration by a case's last run: its program may say another than the case.
+        self._work: dict[str, float] = {}
         #: The last rate and time left, as they are shown until there are others.
         self._rate = ""
         self._queued = ""
@@ -141,9 +144,9 @@ class Live(Quiet):
         now_s = time.monotonic()
         if iterations > before and at_s:
             step_s = (now_s - at_s) / (iterations - before)
-            work, unit = case.iteration_work, known_unit(case)
-            if work is None:  # only the training knows it
-                work, unit = 1, "iterations"
+            # Which work the ranks say is known once a run ended
+            known = self._work.get(case.id)
+            work, unit = (1.0, "iterations") if known is None else (known, known_unit(case))
             self._rate = (
                 f" {figures.rate(work / step_s)} {unit}/s"
                 f"{self._time_left(case, iterations, step_s)}"
@@ -155,6 +158,8 @@ class Live(Quiet):
     def run_ended(self, case: Case, run: RunSummary) -> None:
         """Say what a run measured."""
         self._run_s = time.monotonic() - self._started_s
+        if steps := run.step_seconds[slice(*case.protocol.window)]:
+            self._work[case.id] = run.throughput * statistics.fmean(steps)
         is_news = self._forecast is not None and self._forecast.learn(case.id, self._run_s)
         self._tell_run(case, run)
         left = self._forecast.left() if is_news and self._forecast is not None else ""

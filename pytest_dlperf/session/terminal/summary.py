@@ -150,13 +150,13 @@ def _properties(outcome: Outcome) -> list[tuple[str, object]]:
         "dlperf_case": outcome.case.id,
         "dlperf_verdict": judgement.verdict.value,
         "dlperf_reason": judgement.reason,
-        "dlperf_change": judgement.throughput.change,
+        "dlperf_change": judgement.throughput.judged_change,
         "dlperf_baseline": judgement.throughput.before,
         "dlperf_sees": judgement.throughput.sees,
         "dlperf_tolerance": judgement.throughput.tolerance,
         "dlperf_taken_from": outcome.taken_from or None,
     }
-    if judgement.throughput.interval is not None:
+    if judgement.throughput.interval is not None and judgement.throughput.is_judged:
         low, high = judgement.throughput.interval
         values |= {"dlperf_interval_low": low, "dlperf_interval_high": high}
     if outcome.against is not None:

@@ -98,7 +98,7 @@ def _scalars(outcome: Outcome) -> dict[str, Any]:
         "verdict": judgement.verdict.value,
         "failed": outcome.failed,
         "throughput": measurement.throughput if measurement and measurement.runs else None,
-        "change": judgement.throughput.change,
+        "change": judgement.throughput.judged_change,
         "speedup": measurement.speedup if measurement and measurement.runs else None,
         "peak_memory_bytes": (
             measurement.peak_memory_bytes if measurement and measurement.runs else None

@@ -145,6 +145,8 @@ def test_scattered_stored_runs_are_unsteady_and_say_how_little_can_be_seen() -> 
     judged = judge(case(), measurement(around(60)), before, RULE)
     assert judged.verdict is Verdict.UNSTEADY
     assert judged.throughput.tolerance is not None
+    assert judged.throughput.sees is not None
+    assert judged.throughput.refused
     assert judged.throughput.tolerance > RULE.tolerance_max
     assert judged.reason.startswith(
         f"cannot detect changes below {100 * judged.throughput.tolerance:.1f} %"

@@ -29,10 +29,19 @@ from pytest_dlperf.judge.stats.suite_sessions import Stamp, suite_sessions
 from tests.helpers.judge_builders import Noise, around, session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pytest_dlperf.core.layout import DeviceKind
+    from pytest_dlperf.core.verdict import Comparison
 
 PRIOR = THROUGHPUT["gpu"]
 GPU = {"session_sd": 0.01, "run_sd": 0.008}
+
+
+def each_left_out(
+    stored: Sequence[Session], device: DeviceKind, rule: Rule
+) -> tuple[Mapping[str, Comparison], ...]:
+    return leave_one_out(stored, gated_metrics(device, rule), rule)
 
 
 def sessions(
@@ -57,7 +66,7 @@ def test_runs_that_others_slowed_are_left_out_of_the_spread_as_in_a_live_session
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_a_session_left_out_is_judged_as_the_live_rule_judges_it(nodes: int) -> None:
     stored, rule = sessions(1, 8, nodes=nodes), Rule(family=24)
-    for i, found in enumerate(leave_one_out(stored, "gpu", rule)):
+    for i, found in enumerate(each_left_out(stored, "gpu", rule)):
         levels = [stored_throughput(one) for one in stored]
         now = levels.pop(i)
         metric = Metric(now=now, stored=tuple(levels), prior=THROUGHPUT["gpu"], planned=now.share)
@@ -73,7 +82,7 @@ def test_a_session_left_out_is_judged_as_the_live_rule_judges_it(nodes: int) -> 
 def test_a_session_planted_slow_is_the_one_that_is_named() -> None:
     stored = sessions(2, 8)
     stored[5] = replace(stored[5], runs=tuple(0.9 * rate for rate in stored[5].runs))
-    judged = leave_one_out(stored, "gpu", Rule(family=3))
+    judged = each_left_out(stored, "gpu", Rule(family=3))
     assert [sorted(alarms_in(one)) for one in judged] == [
         ["throughput"] if i == 5 else [] for i in range(8)
     ]
@@ -87,7 +96,7 @@ def test_the_rate_is_that_of_the_noise(family: int) -> None:
     rule = Rule(family=family, alpha=0.2, min_effect=0.0, tolerance=0.0001)
     alarms = tries = 0
     for seed in range(150):
-        judged = leave_one_out(sessions(seed, 10), "gpu", rule)
+        judged = each_left_out(sessions(seed, 10), "gpu", rule)
         alarms += sum(len(alarms_in(one)) for one in judged)
         tries += len(judged)
     assert alarms / tries == pytest.approx(0.2 / family, rel=0.25)
@@ -97,7 +106,7 @@ def _alarms(baselines: Iterable[list[Session]], rule: Rule) -> tuple[int, int]:
     """Return alarms and tries over all sessions of all baselines."""
     alarms = tries = 0
     for stored in baselines:
-        judged = leave_one_out(stored, "gpu", rule)
+        judged = each_left_out(stored, "gpu", rule)
         alarms += sum(bool(alarms_in(one)) for one in judged)
         tries += sum(one["throughput"].verdict is not Verdict.UNSTEADY for one in judged)
     return alarms, tries
@@ -133,19 +142,19 @@ def _with(**fields: Any) -> Session:
 def test_memory_that_grew_and_a_speedup_that_fell_are_alarms_of_their_own() -> None:
     same = {"speedup": 2.0, "parent_runs": tuple(around(50.0)), "peak_memory_bytes": (1e9,) * 5}
     grown = _with(**same | {"peak_memory_bytes": (1.2e9,) * 5})
-    judged = leave_one_out([*[_with(**same)] * 5, grown], "gpu", Rule(family=3))
+    judged = each_left_out([*[_with(**same)] * 5, grown], "gpu", Rule(family=3))
     assert [sorted(alarms_in(one)) for one in judged] == [[]] * 5 + [["peak_memory"]]
     assert set(judged[0]) == {"throughput", "speedup", "peak_memory"}
     # One device became faster, and the throughput is certified: no alarm, as in a live session.
     faster = _with(**same | {"parent_runs": tuple(around(65.0))})
-    judged = leave_one_out([*[_with(**same)] * 5, faster], "gpu", Rule(family=3))
+    judged = each_left_out([*[_with(**same)] * 5, faster], "gpu", Rule(family=3))
     assert judged[5]["speedup"].verdict is Verdict.REGRESSED
     assert alarms_in(judged[5]) == frozenset()
 
 
 def test_a_metric_that_fewer_than_three_sessions_have_is_not_judged() -> None:
     stored = [_with(peak_memory_bytes=(1e9,) * 5 if i < 2 else ()) for i in range(6)]
-    assert all(set(one) == {"throughput"} for one in leave_one_out(stored, "gpu", Rule()))
+    assert all(set(one) == {"throughput"} for one in each_left_out(stored, "gpu", Rule()))
 
 
 def test_where_the_others_scatter_too_much_there_is_no_alarm_but_no_certificate_either() -> None:
@@ -154,7 +163,7 @@ def test_where_the_others_scatter_too_much_there_is_no_alarm_but_no_certificate_
         for level in (60.0, 100.0, 150.0, 90.0)
     ]
     rule = Rule()
-    judged = leave_one_out(stored, "cpu", rule)
+    judged = each_left_out(stored, "cpu", rule)
     assert {m.verdict for one in judged for m in one.values()} == {Verdict.UNSTEADY}
     assert set(judged[0]) == {"throughput", "peak_memory"}
     assert not any(map(alarms_in, judged))
@@ -166,14 +175,14 @@ def test_where_the_others_scatter_too_much_there_is_no_alarm_but_no_certificate_
 
 
 def test_sessions_without_variance_are_at_their_level() -> None:
-    judged = leave_one_out([session([100.0] * 5)] * 4, "gpu", Rule())
+    judged = each_left_out([session([100.0] * 5)] * 4, "gpu", Rule())
     assert {one["throughput"].verdict for one in judged} == {Verdict.PASSED}
     assert {one["throughput"].change for one in judged} == {0.0}
 
 
 def test_a_longer_level_than_is_kept_is_judged_as_a_short_one_is() -> None:
     many = sessions(3, 50, nodes=7)
-    judged = leave_one_out(many, "gpu", Rule(family=1))
+    judged = each_left_out(many, "gpu", Rule(family=1))
     changes = [one["throughput"].change or 0.0 for one in judged]
     assert len(judged) == 50
     assert statistics.stdev(changes) == pytest.approx(0.0109, rel=0.3)
@@ -235,8 +244,8 @@ def test_the_order_in_which_sessions_are_given_changes_nothing() -> None:
     rng = np.random.default_rng(1)
     stored = sessions(4, 6)
     order = [int(i) for i in rng.permutation(6)]
-    judged = leave_one_out(stored, "gpu", Rule())
-    shuffled = leave_one_out([stored[i] for i in order], "gpu", Rule())
+    judged = each_left_out(stored, "gpu", Rule())
+    shuffled = each_left_out([stored[i] for i in order], "gpu", Rule())
     for place, i in enumerate(order):
         mine, theirs = judged[i]["throughput"], shuffled[place]["throughput"]
         assert mine.change == pytest.approx(theirs.change, abs=1e-12)

@@ -70,6 +70,7 @@ def test_what_such_noise_may_explain_stays_unsteady_and_its_change_is_shown() ->
     low, high = judged.throughput.interval
     assert low < -0.2 < 0 < high
     assert not judged.throughput.is_judged
+    assert judged.throughput.sees is not None
 
 
 def test_one_reading_that_noise_may_explain_keeps_it_unsteady() -> None:
@@ -191,3 +192,6 @@ def test_logs_whose_rates_are_all_certainly_slower_agree(
     judged = judge_logs(log(0, 0, 0), log(*changes), Rule(tolerance_max=0.2, tolerance_min=0.2))
     assert judged.verdict is verdict
     assert judged.throughput.change == pytest.approx(-0.25)
+    is_refused = verdict is Verdict.UNSTEADY
+    assert judged.throughput.refused is is_refused
+    assert (judged.throughput.sees is None) is is_refused

@@ -40,10 +40,16 @@ def test_unchanged_live_sessions_are_no_regression(recorded) -> None:
         VIRTUAL_MACHINE["tsm.tiny fp32 1n1c" if recorded is FP32 else "tsm.tiny bf16 1n2c"],
         abs=0.001,
     )
+    # Within the distance that an alarm must keep, no p value and no number of runs alarms
+    assert found.throughput.p_regressed == 1.0
+    assert found.throughput.runs_needed is None
 
 
 def test_a_fall_far_outside_is_found_on_such_a_machine() -> None:
-    assert judged([740, 862, 1000], [592, 596, 627]).verdict is Verdict.REGRESSED
+    found = judged([740, 862, 1000], [592, 596, 627])
+    assert found.verdict is Verdict.REGRESSED
+    assert found.throughput.p_regressed is not None
+    assert found.throughput.p_regressed < ALONE.alpha
 
 
 def test_quiet_runs_and_gpus_keep_their_power() -> None:

@@ -26,6 +26,31 @@ def test_throughput_is_the_work_of_all_ranks_over_the_time_of_the_slowest(tmp_pa
     assert facts["model"]["parameter_count"] == 10
 
 
+@pytest.mark.parametrize(
+    ("parts", "work"),
+    [((4.0, 4.0), 4.0), ((8.0, 4.0), 6.0), ((4.0, 8.0), 6.0), ((4.0, 4.0 / 3), 8.0 / 3)],
+)
+def test_the_work_that_is_compared_is_that_of_the_throughput(
+    tmp_path: Path, parts: tuple[float, float], work: float
+):
+    ranks = [rank_records(0), rank_records(1)]
+    for records, part in zip(ranks, parts, strict=True):
+        for record in records:
+            if record["record"] == "span":
+                record["work"] = part
+    summary, facts = summarise(case(), write(tmp_path, ranks))
+    assert facts["work"] == pytest.approx(work)
+    assert summary.throughput == pytest.approx(2 * facts["work"] / 0.1)
+
+
+def test_work_that_varies_is_no_condition(tmp_path: Path):
+    ranks = [rank_records(0), rank_records(1)]
+    spans = [record for record in ranks[1] if record["record"] == "span"]
+    spans[-1]["work"] = 5.0
+    _, facts = summarise(case(), write(tmp_path, ranks))
+    assert "work" not in facts
+
+
 def test_each_node_has_its_own_canary(tmp_path: Path):
     ranks = [rank_records(0), changed(rank_records(1), "start", node="n2")]
     summary, _ = summarise(case(), write(tmp_path, ranks))

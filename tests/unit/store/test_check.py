@@ -13,6 +13,7 @@ import pytest
 
 from pytest_dlperf import cli
 from pytest_dlperf.core.baseline import Baseline, ReplacedLevel, Session, Source
+from pytest_dlperf.core.metric import StoredFigures
 from pytest_dlperf.report import schemas
 from pytest_dlperf.store.baseline.store import BaselineStore
 from tests.helpers.baseline_builders import CASE_ID, CONDITIONS, MACHINE, baseline, session
@@ -309,6 +310,64 @@ def test_a_case_of_another_machine_class_has_a_family_of_its_own(store, capsys):
     assert values["suite_sessions"]["tries"] == 8
     _, values = checked(store, capsys, "--family=24")
     assert [case["family"] for case in values["cases"]] == [24, 24]
+
+
+METRICS = {
+    "step_p95": (1.0, "s", "lower"),
+    "graph_breaks": (2.0, "", "lower"),
+    "tokens_kept": (0.5, "", "higher"),
+}
+
+
+def with_metrics(one: Session, **worse: float) -> Session:
+    """The session with three metrics, which differ a little between runs, times ``worse``."""
+    found = {
+        name: StoredFigures(
+            runs=tuple(
+                value * worse.get(name, 1.0) * (1.0 if unit == "" else 1 + i / 1000)
+                for i, _ in enumerate(one.runs)
+            ),
+            unit=unit,
+            better=better,  # type: ignore[arg-type]
+        )
+        for name, (value, unit, better) in METRICS.items()
+    }
+    return replace(one, metrics=found)
+
+
+def alarms(case: Any) -> dict[str, int]:
+    return {name: len(one["alarms"]) for name, one in case["metrics"].items()}
+
+
+def worse_twice() -> Baseline:
+    """Six sessions: the third has more graph breaks, the fifth slower steps and fewer tokens."""
+    found = [with_metrics(one) for one in sessions(8, 6)]
+    found[2] = with_metrics(found[2], graph_breaks=1.5)
+    found[4] = with_metrics(found[4], step_p95=2.0, tokens_kept=0.5)
+    return baseline(*found, case_id="net-torch-fp32-bs4-1n1c", suite="net")
+
+
+def test_metrics_that_a_marker_gates_are_judged_as_the_gate_does(store, tests, capsys):
+    store.write(worse_twice())
+    path, gated = tests / "test_net.py", "metrics={'step_p95': '90%', 'tokens_kept': None}, "
+    path.write_text(TESTS.replace("batch_size", f"{gated}batch_size"), encoding="utf-8")
+    _, values = checked(store, capsys)
+    assert alarms(values["cases"][0]) == {"throughput": 0, "step_p95": 1, "tokens_kept": 1}
+    given = {
+        name: (one["tolerance_from"], one["is_tolerance_given"])
+        for name, one in values["cases"][0]["metrics"].items()
+    }
+    assert given["step_p95"] == ("marker", True)
+    assert given["tokens_kept"] == ("learnt", False)
+    check(store)
+    assert "tokens kept of the session of 2026-11-05T04:08:00Z" in capsys.readouterr().out
+
+
+def test_of_an_unknown_marker_built_in_metrics_are_gated_as_only_those_are_stored(store, capsys):
+    store.write(worse_twice())
+    _, values = checked(store, capsys)
+    assert alarms(values["cases"][0]) == {"throughput": 0, "graph_breaks": 1, "step_p95": 1}
+    assert values["cases"][0]["metrics"]["graph_breaks"]["tolerance"] == 0.0
 
 
 def test_the_schema_in_the_repository_is_the_one_that_is_made():
