@@ -35,6 +35,7 @@ def test_a_regression_is_explained_by_four_launches_that_count_for_nothing(suite
     result.stdout.fnmatch_lines(["*explains the verdict: 4 more launches with a profile*"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("now", "option", "expected"),
     [("0.01", (), 0), ("0.02", ("--dlperf-explain=never",), 0),
@@ -49,6 +50,7 @@ def test_without_a_regression_nothing_is_launched_unless_asked(
     assert (outcomes[ID]["explanation"] is not None) == bool(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
@@ -74,6 +76,7 @@ def test_a_profile_that_fails_is_a_note_and_changes_no_verdict(
     assert suite.ours() == []
 
 
+@pytest.mark.slow
 def test_a_session_that_ends_while_steps_are_profiled_keeps_the_verdict(suite: Suite):
     (suite.path / "conftest.py").write_text(
         textwrap.dedent(
@@ -99,6 +102,7 @@ def test_a_session_that_ends_while_steps_are_profiled_keeps_the_verdict(suite: S
     assert "was interrupted" in outcome["explanation"]["note"]
 
 
+@pytest.mark.slow
 def test_profiles_end_with_the_budget(suite: Suite):
     """Without one the first that hangs ends a minute after the longest run."""
     suite.env(FAKE_STEP_S="0.02", FAKE_PROFILE="0.4", FAKE_HANG="*explain*")
@@ -109,6 +113,7 @@ def test_profiles_end_with_the_budget(suite: Suite):
     assert int(ended_s) < 45
 
 
+@pytest.mark.slow
 def test_memory_alone_that_grew_is_not_profiled(suite: Suite):
     suite.env(FAKE_STEP_S="0.01", FAKE_PROFILE="0.8", FAKE_MEMORY="200000000")
     against = "--dlperf-against=FAKE_MEMORY=100000000"
@@ -118,6 +123,7 @@ def test_memory_alone_that_grew_is_not_profiled(suite: Suite):
     assert launches(suite) == []
 
 
+@pytest.mark.slow
 def test_an_injected_slowdown_is_not_profiled(suite: Suite):
     suite.env(FAKE_STEP_S="0.01", FAKE_PROFILE="0.8")
     _, outcomes = suite.outcomes(*AGAINST, "--dlperf-inject=50%")
@@ -125,6 +131,7 @@ def test_an_injected_slowdown_is_not_profiled(suite: Suite):
     assert launches(suite) == []
 
 
+@pytest.mark.slow
 def test_against_stored_baselines_only_now_is_profiled_and_only_if_asked(suite: Suite):
     suite.env(FAKE_STEP_S="0.01", FAKE_PROFILE="0.8")
     arguments = ("--cpus=2", "--dlperf-runs=3", "-k", "1n2c")
@@ -143,6 +150,7 @@ def test_against_stored_baselines_only_now_is_profiled_and_only_if_asked(suite: 
     assert launches(suite) == ["explain1", "explain2"]
 
 
+@pytest.mark.slow
 def test_a_profile_stored_with_the_baseline_explains_a_later_regression(suite: Suite):
     suite.env(FAKE_STEP_S="0.01", FAKE_PROFILE="0.8")
     arguments = ("--cpus=2", "--dlperf-runs=3", "-k", "1n2c")

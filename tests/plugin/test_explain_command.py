@@ -10,6 +10,8 @@ import pytest
 
 from tests.helpers.fake_suite import Suite
 
+pytestmark = pytest.mark.slow  # sessions within a command; .ci/run has them
+
 ID = "net-torch-fp32-bs4-1n2c"
 OPTIONS = ("-p", "no:cacheprovider", "--cpus=2", "--dlperf-runs=3")
 
