@@ -1,4 +1,4 @@
-"""Records of a rank and of the GPUs, and the answer of a probe: types of what is stored as JSON.
+"""Records of a rank, and the answer of a probe: types of what is stored as JSON.
 
 A record is a line of JSON with its ``rank`` and, as ``record``, its kind. The worker writes it and
 ``measure/records.py`` reads it; both import these types, so that mypy finds a name that only one
@@ -9,6 +9,8 @@ epoch. Standard library only.
 from __future__ import annotations
 
 from typing import Any, Literal, TypedDict
+
+from pytest_dlperf.core.wire_profile import ProfileRecord
 
 
 class StartRecord(TypedDict):
@@ -267,40 +269,6 @@ class AllReduceRecord(TypedDict):
     time: float
 
 
-class ProfiledWindow(TypedDict):
-    """Some profiled steps of a rank, and the disjoint parts that they consist of."""
-
-    steps: int
-    #: Of all its steps; the parts add up to it.
-    seconds: float
-    #: By the names in ``worker/step_parts.py``.
-    parts: dict[str, float]
-
-
-class ProfiledOperator(TypedDict):
-    """An operator at one place of the model: its calls, and its own seconds, a step."""
-
-    path: str
-    name: str
-    part: str
-    calls: float
-    seconds: float
-
-
-class ProfileRecord(TypedDict, total=False):
-    """What a profile of a few steps after the window showed; or a problem."""
-
-    #: Why there is none; then nothing else is in the record.
-    problem: str
-    windows: list[ProfiledWindow]
-    #: Those with the most time first.
-    operators: list[ProfiledOperator]
-    #: Name of the file with the trace, in the folder of the run; not written for all ranks.
-    trace: str
-    #: Why there is no trace, or there are fewer steps.
-    note: str
-
-
 class LibrariesRecord(TypedDict):
     """The libraries that train, or hold numbers, which a user's program had imported."""
 
@@ -375,51 +343,6 @@ RecordKind = Literal[
     "start", "framework", "built", "first_step", "window", "turns", "compile", "loss", "metrics",
     "model", "memory", "arithmetic", "data", "checksum", "collectives", "all_reduce", "profile",
     "libraries", "imports", "failure", "end",
-]  # fmt: skip
-
-
-class _SomeGpus(TypedDict, total=False):
-    #: The driver's words where the GPU does not answer any more: it fell off the bus.
-    lost: str
-    #: Whether ranks see it, by the variables of their environment; left out if that is unknown.
-    chosen: bool
-
-
-class GpuFigures(_SomeGpus):
-    """What the driver says of a GPU, or of a MIG slice; None for what it does not report."""
-
-    #: Of the board, as the driver counts; slices have that of their board.
-    index: int
-    #: Such as ``GPU-8932f937-d72c-4106-c12f-20bd9faed9f6``, or ``MIG-...`` of a slice.
-    uuid: str
-    sm_clock_mhz: int | None
-    max_sm_clock_mhz: int | None
-    temperature_c: int | None
-    #: Bits of ``nvmlClocksEventReason*``.
-    clock_reasons: int | None
-    #: Share of the last moments that any kernel ran, of any process.
-    utilisation: float | None
-
-
-class GpuRecord(GpuFigures):
-    """A GPU at one moment, a line of ``gpus.jsonl``; None for what is unknown.
-
-    ``measure/gpu_watch.py`` writes it, and ``measure/disturbance.py`` reads it.
-    """
-
-    #: Before a rank uses a GPU, or while the window is measured.
-    when: Literal["before", "window"]
-    time: float
-    #: Processes that are not of the run: their number, their bytes, their share of the GPU's time.
-    others: int | None
-    others_memory_bytes: int | None
-    others_utilisation: float | None
-
-
-#: The numbers of a ``GpuRecord`` that a run's figures are made of.
-GpuFigure = Literal[
-    "sm_clock_mhz", "max_sm_clock_mhz", "temperature_c", "clock_reasons", "others_memory_bytes",
-    "others_utilisation",
 ]  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from pytest_dlperf.core.explanation import Explanation
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.run import Run
 from pytest_dlperf.core.verdict import Judgement, KnownState, Verdict
-from pytest_dlperf.core.wire_records import ProfileRecord
+from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.flow.runner import Runner
 from pytest_dlperf.judge.attribution import Profile, attribute, critical_rank, kept_record
 from pytest_dlperf.launch.plan import make_plan

@@ -9,7 +9,7 @@ from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.noise import Prior
-from pytest_dlperf.core.wire_records import ProfileRecord
+from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.store.baseline.store import BaselineStore
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from pytest_dlperf.core.explanation import Explanation, OperatorChange, PartChange
 from pytest_dlperf.core.verdict import Comparison
-from pytest_dlperf.core.wire_records import ProfiledOperator, ProfileRecord
+from pytest_dlperf.core.wire_profile import ProfiledOperator, ProfileRecord
 
 #: What the ranks of one launch recorded, by rank.
 Profile = Mapping[int, ProfileRecord]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from pytest_dlperf.core.wire_records import ProfiledOperator, ProfiledWindow
+from pytest_dlperf.core.wire_profile import ProfiledOperator, ProfiledWindow
 
 COMPUTE: Final = "compute"
 COMMUNICATION: Final = "exposed communication"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from pytest_dlperf.core.wire_records import ProfileRecord
+from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.worker.frameworks.torch import profile as profiling
 
 

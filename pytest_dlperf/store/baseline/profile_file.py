@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_dlperf.core.errors import BaselineError
-from pytest_dlperf.core.wire_records import ProfileRecord
+from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.store.baseline.key import PROFILE_END, Key
 from pytest_dlperf.store.baseline.replace_file import locked, remove_file, replace_file
 

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.core.wire_records import (
     ArithmeticRecord,
     CanaryRates,
@@ -18,7 +19,6 @@ from pytest_dlperf.core.wire_records import (
     FrameworkRecord,
     MemoryRecord,
     ModelRecord,
-    ProfileRecord,
 )
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.job import Job

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_dlperf.core.verdict import Comparison
-from pytest_dlperf.core.wire_records import ProfiledOperator, ProfileRecord
+from pytest_dlperf.core.wire_profile import ProfiledOperator, ProfileRecord
 from pytest_dlperf.judge.attribution import Profile, attribute, critical_rank
 
 #: By path, name and part: calls and milliseconds.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.core.errors import BaselineError
-from pytest_dlperf.core.wire_records import ProfileRecord
+from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.store.baseline import profile_file
 from pytest_dlperf.store.baseline.store import BaselineStore
 

@@ -11,6 +11,7 @@ from typing import Any
 import paddle
 import paddle.distributed as dist
 
+from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.core.wire_records import (
     ArithmeticRecord,
     CanaryRates,
@@ -19,7 +20,6 @@ from pytest_dlperf.core.wire_records import (
     FrameworkRecord,
     MemoryRecord,
     ModelRecord,
-    ProfileRecord,
 )
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure

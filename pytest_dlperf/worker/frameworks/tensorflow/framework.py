@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import tensorflow as tf
 
+from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.core.wire_records import (
     ArithmeticRecord,
     CanaryRates,
@@ -17,7 +18,6 @@ from pytest_dlperf.core.wire_records import (
     FrameworkRecord,
     MemoryRecord,
     ModelRecord,
-    ProfileRecord,
 )
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure

@@ -12,6 +12,7 @@ from typing import Any, Final
 import torch
 import torch.distributed as dist
 
+from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.core.wire_records import (
     ArithmeticRecord,
     CanaryRates,
@@ -20,7 +21,6 @@ from pytest_dlperf.core.wire_records import (
     FrameworkRecord,
     MemoryRecord,
     ModelRecord,
-    ProfileRecord,
 )
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure

@@ -12,7 +12,7 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.profiler import ProfilerActivity, record_function
 
-from pytest_dlperf.core.wire_records import ProfileRecord
+from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.worker import compiling
 from pytest_dlperf.worker.frameworks.base import Framework
 from pytest_dlperf.worker.step_parts import (
