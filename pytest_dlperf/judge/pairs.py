@@ -62,7 +62,7 @@ class Pairs:
         return ComparedRates(*self._compare(*rates, prior, is_throughput=True), all(by_median))
 
     def metrics(self) -> dict[str, Comparison]:
-        """Return the metrics that every case is judged by, where all runs of both arms have them."""
+        """Return the metrics of every case, where all runs of both arms have them."""
         now, before, device = self._now, self._before, self._device
         found: dict[str, Comparison] = {}
         if _medians(now.runs) and _medians(before.runs):

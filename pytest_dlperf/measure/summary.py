@@ -15,7 +15,8 @@ from pytest_dlperf.core.metrics import METRICS, built_in
 from pytest_dlperf.core.run import Problem, RankSummary, Run, RunSummary, Span
 from pytest_dlperf.core.scaling import RankScaling, Scaling
 from pytest_dlperf.core.wire import RECORDS_FORMAT
-from pytest_dlperf.core.wire_records import Checksum, ImportsRecord, RunFacts
+from pytest_dlperf.core.wire_records import ImportsRecord, RunFacts
+from pytest_dlperf.measure.agreement import check_agreement
 from pytest_dlperf.measure.disturbance import disturbance, gpu_disturbance, others_alone
 from pytest_dlperf.measure.failure import failure_of
 from pytest_dlperf.measure.host_and_device import clocks_disagree, host_waits
@@ -145,7 +146,10 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
     complete = {r.rank for r in records if r.wrote("end")} == set(range(case.world_size))
     if not complete or any(r.wrote("failure") for r in records):
         raise failure_of(case, run, records)
-    _check_agreement(case, run, records)
+    _check_whole(case, run, records)
+    # The model of a user's own program is not looked into
+    if not case.command:
+        check_agreement(case, records)
     slowest = max(records, key=lambda r: _window_seconds(case, r))
     seconds = _window_seconds(case, slowest)
     steps = tuple(span.seconds for span in slowest.spans)
@@ -283,8 +287,8 @@ def _window_seconds(case: Case, records: RankRecords) -> float:
     return sum(span.seconds for span in _window(case, records.spans))
 
 
-def _check_agreement(case: Case, run: Run, records: Sequence[RankRecords]) -> None:
-    """Raise ``CaseError`` if ranks differ in what they must share."""
+def _check_whole(case: Case, run: Run, records: Sequence[RankRecords]) -> None:
+    """Raise ``CaseError`` for records of another format, or with other spans than the window's."""
     first, end = case.protocol.window
     for rank in records:
         start = rank.by_kind["start"]
@@ -298,53 +302,6 @@ def _check_agreement(case: Case, run: Run, records: Sequence[RankRecords]) -> No
                 f"{case.id}: rank {rank.rank} wrote {len(_window(case, rank.spans))} spans for "
                 f"the {end - first} measured iterations; see {run.plan.workdir}"
             )
-    if case.command:
-        return  # the model of a user's own program is not looked into
-    values = [rank.by_kind["checksum"]["value"] for rank in records]
-    checksums = [(rank.rank, value) for rank, value in zip(records, values, strict=True) if value]
-    if case.world_size > 1 and len(checksums) < len(records):
-        raise CaseError(
-            f"{case.id}: no replicated parameters were declared, so nothing shows that gradients "
-            "are averaged; use job.data_parallel(model), or job.replicated(parameters), or "
-            "job.replicated([]) if the ranks share none"
-        )
-    whole = {(found["digest"], found["tensors"]) for _, found in checksums}
-    if len(whole) > 1 or _shards_differ([found for _, found in checksums]):
-        digests = ", ".join(
-            f"rank {rank}: {(found if len(whole) > 1 else found.get('shards', found))['digest']}"
-            for rank, found in checksums
-        )
-        raise CaseError(
-            f"{case.id}: the replicated parameters differ between ranks after training ({digests})"
-            "; gradients are not averaged over the ranks, so the ranks train different models"
-        )
-    _check_samples(case, records)
-    counts = {rank.by_kind["model"]["parameter_count"] for rank in records}
-    if len(counts) > 1:
-        raise CaseError(f"{case.id}: ranks have different numbers of parameters: {sorted(counts)}")
-
-
-def _shards_differ(checksums: Sequence[Checksum]) -> bool:
-    """Return whether two ranks that hold the same shards of parameters hold other numbers."""
-    if len({"shards" in found for found in checksums}) > 1:
-        return True
-    shards = [found["shards"] for found in checksums if "shards" in found]
-    found = {(one["place"], one["digest"], one["tensors"]) for one in shards}
-    return len(found) > len({one["place"] for one in shards})
-
-
-def _check_samples(case: Case, records: Sequence[RankRecords]) -> None:
-    """Raise ``CaseError`` if two ranks begin with the same samples, where those are known."""
-    readers: dict[int, int] = {}
-    for rank in records:
-        for sample in rank.by_kind.get("data", {}).get("first_samples") or ():
-            other = readers.setdefault(sample, rank.rank)
-            if other != rank.rank:
-                raise CaseError(
-                    f"{case.id}: ranks {other} and {rank.rank} both read sample {sample} in their "
-                    "first batch; each rank must read its own samples, through the "
-                    "framework's distributed sampler"
-                )
 
 
 def _rank_summary(case: Case, records: RankRecords) -> RankSummary:
