@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import statistics
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,19 +16,17 @@ import pytest
 from pytest_dlperf.cases.selection import Machine
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import Case
-from pytest_dlperf.core.errors import DlperfError, UpdateRefusedError, UsageError
+from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.hosts import Host
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.run import RunSummary
-from pytest_dlperf.core.verdict import GOOD, Judgement, KnownState, Verdict
+from pytest_dlperf.core.verdict import Judgement, KnownState, Verdict
 from pytest_dlperf.flow.bench import Bench, Policy, SideBySide
 from pytest_dlperf.flow.budget import Budget
-from pytest_dlperf.flow.explain import ALWAYS, PROFILE
 from pytest_dlperf.flow.holding import GpuUse
 from pytest_dlperf.flow.hosts import Hosts, machine_of
 from pytest_dlperf.flow.nodes import Nodes
 from pytest_dlperf.flow.offline.from_logs import LogFolder
-from pytest_dlperf.flow.pipeline import judge_again, run_case
+from pytest_dlperf.flow.pipeline import run_case
 from pytest_dlperf.flow.scheduled import Jobs
 from pytest_dlperf.flow.stored import Stored
 from pytest_dlperf.judge import common_shift, gates
@@ -45,38 +42,13 @@ from pytest_dlperf.session.hosts import devices_of, hosts_of, make_nodes
 from pytest_dlperf.session.resumed import Resumed, is_judged, judged_now, now_of
 from pytest_dlperf.session.rounds import Rounds
 from pytest_dlperf.session.settings import Settings
+from pytest_dlperf.session.stored_outcome import note, store_baseline
 from pytest_dlperf.session.terminal.progress import Live, Quiet
-from pytest_dlperf.store.baseline import update
 from pytest_dlperf.store.baseline.store import BaselineStore
-from pytest_dlperf.store.history import certificates, run_times
 from pytest_dlperf.store.history.session_runs import SessionRuns, make_session_folder
 
 if TYPE_CHECKING:
     from pytest_dlperf.session.terminal.not_reached import Planned
-
-
-def note(workdir: Path, outcome: Outcome, of_parent: Sequence[RunSummary]) -> None:
-    """Keep the run times of ``outcome`` and its one-device parent for later estimates.
-
-    Warns where that cannot be written.
-    """
-    measurement = outcome.measurement
-    if measurement is None or measurement.inject:
-        return
-    try:
-        if outcome.environment is not None:
-            machine_class = outcome.environment.machine_class
-            for case, runs in (
-                (outcome.case, measurement.runs),
-                (outcome.case.parent(), of_parent),
-            ):
-                took = [run.elapsed_s for run in runs if run.elapsed_s > 0]
-                if case is not None and took:
-                    run_times.note(workdir, case, machine_class, statistics.median(took))
-        if outcome.judgement.verdict in GOOD:
-            certificates.note(workdir, outcome.case.id, outcome.time)
-    except DlperfError as error:
-        warnings.warn(f"pytest-dlperf: {error}", pytest.PytestWarning, stacklevel=1)
 
 
 def folder_of(config: pytest.Config, settings: Settings) -> tuple[Path, Any]:
@@ -392,50 +364,12 @@ class PerfSession:
         return self.settings.gate_fails(judgement)
 
     def _update(self, outcome: Outcome, bench: Bench) -> Outcome:
-        """Write the baseline of ``outcome``, or say in its judgement why it was refused."""
-        judgement = outcome.judgement
-        if judgement.verdict is Verdict.NOT_RUN:
-            # There is nothing to store, so nothing is refused: its own verdict says why
+        """Return ``outcome`` as it is stored; one that did not run has nothing to store."""
+        if outcome.judgement.verdict is Verdict.NOT_RUN:
             return replace(outcome, failed=self._fails(outcome))
         # Until the test has the outcome: what is stored is reported as well
         self.ending.hold()
-        try:
-            rule = bench.rule_for(outcome.case)
-            change = update.write(
-                self.store,
-                outcome,
-                reason=self.settings.reason,
-                judge_again=lambda found, baseline: judge_again(found, baseline, rule),
-                observe=self.settings.observe,
-            )
-        except DlperfError as error:
-            reason = f"{judgement.reason}\nthe baseline was not written: {error}"
-            is_refusal = isinstance(error, UpdateRefusedError)
-            fails = self._fails(outcome) or not (self.settings.observe and is_refusal)
-            return replace(outcome, judgement=replace(judgement, reason=reason), failed=fails)
-        self._keep_profile(outcome, change.what)
-        reason = f"{judgement.reason}\n{change.text}"
-        if judgement.verdict is Verdict.NO_BASELINE:
-            judgement, reason = replace(judgement, verdict=Verdict.PASSED), change.text
-        return replace(outcome, judgement=replace(judgement, reason=reason), update=change.what)
-
-    def _keep_profile(self, outcome: Outcome, what: str) -> None:
-        """Store the profile of ``outcome`` with its baseline; remove one of another level.
-
-        Warns where that cannot be done: the baseline is stored.
-        """
-        file = Path(outcome.folder) / PROFILE
-        environment, found = outcome.environment, outcome.explanation
-        is_new = found is not None and bool(found.parts) and file.exists()
-        if environment is None or not (is_new or what == "replaced"):
-            return
-        case = outcome.case
-        try:
-            content = file.read_bytes() if is_new and self.settings.explain == ALWAYS else None
-            self.store.keep_profiles(environment.machine_class, case.suite, case.id, content)
-        except (DlperfError, OSError) as error:
-            what = f"pytest-dlperf: {case.id}: its profile was not stored: {error}"
-            warnings.warn(what, pytest.PytestWarning, stacklevel=1)
+        return store_baseline(outcome, bench, self.settings, fails=self._fails(outcome))
 
 
 def _processes(config: pytest.Config) -> object:

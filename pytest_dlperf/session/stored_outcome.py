@@ -1,0 +1,92 @@
+"""What a session stores of an outcome: its baseline, the profile with that, and its run times."""
+
+from __future__ import annotations
+
+import statistics
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_dlperf.core.errors import DlperfError, UpdateRefusedError
+from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.run import RunSummary
+from pytest_dlperf.core.verdict import GOOD, Verdict
+from pytest_dlperf.flow.bench import Bench
+from pytest_dlperf.flow.explain import ALWAYS, PROFILE
+from pytest_dlperf.flow.pipeline import judge_again
+from pytest_dlperf.session.settings import Settings
+from pytest_dlperf.store.baseline import update
+from pytest_dlperf.store.history import certificates, run_times
+
+
+def note(workdir: Path, outcome: Outcome, of_parent: Sequence[RunSummary]) -> None:
+    """Keep the run times of ``outcome`` and its one-device parent for later estimates.
+
+    Warns where that cannot be written.
+    """
+    measurement = outcome.measurement
+    if measurement is None or measurement.inject:
+        return
+    try:
+        if outcome.environment is not None:
+            machine_class = outcome.environment.machine_class
+            for case, runs in (
+                (outcome.case, measurement.runs),
+                (outcome.case.parent(), of_parent),
+            ):
+                took = [run.elapsed_s for run in runs if run.elapsed_s > 0]
+                if case is not None and took:
+                    run_times.note(workdir, case, machine_class, statistics.median(took))
+        if outcome.judgement.verdict in GOOD:
+            certificates.note(workdir, outcome.case.id, outcome.time)
+    except DlperfError as error:
+        warnings.warn(f"pytest-dlperf: {error}", pytest.PytestWarning, stacklevel=1)
+
+
+def store_baseline(outcome: Outcome, bench: Bench, settings: Settings, *, fails: bool) -> Outcome:
+    """Write the baseline of ``outcome``, or say in its judgement why it was refused.
+
+    ``fails`` is whether its test fails without an update.
+    """
+    judgement, store = outcome.judgement, bench.stored.store
+    try:
+        rule = bench.rule_for(outcome.case)
+        change = update.write(
+            store,
+            outcome,
+            reason=settings.reason,
+            judge_again=lambda found, baseline: judge_again(found, baseline, rule),
+            observe=settings.observe,
+        )
+    except DlperfError as error:
+        reason = f"{judgement.reason}\nthe baseline was not written: {error}"
+        is_refusal = isinstance(error, UpdateRefusedError)
+        fails = fails or not (settings.observe and is_refusal)
+        return replace(outcome, judgement=replace(judgement, reason=reason), failed=fails)
+    _keep_profile(outcome, bench, change.what)
+    reason = f"{judgement.reason}\n{change.text}"
+    if judgement.verdict is Verdict.NO_BASELINE:
+        judgement, reason = replace(judgement, verdict=Verdict.PASSED), change.text
+    return replace(outcome, judgement=replace(judgement, reason=reason), update=change.what)
+
+
+def _keep_profile(outcome: Outcome, bench: Bench, what: str) -> None:
+    """Store the profile of ``outcome`` with its baseline; remove one of another level.
+
+    Warns where that cannot be done: the baseline is stored.
+    """
+    file = Path(outcome.folder) / PROFILE
+    environment, found = outcome.environment, outcome.explanation
+    is_new = found is not None and bool(found.parts) and file.exists()
+    if environment is None or not (is_new or what == "replaced"):
+        return
+    case = outcome.case
+    try:
+        content = file.read_bytes() if is_new and bench.policy.explain == ALWAYS else None
+        bench.stored.store.keep_profiles(environment.machine_class, case.suite, case.id, content)
+    except (DlperfError, OSError) as error:
+        message = f"pytest-dlperf: {case.id}: its profile was not stored: {error}"
+        warnings.warn(message, pytest.PytestWarning, stacklevel=1)
