@@ -7,173 +7,24 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pytest_dlperf.core.wire import MARK_VARIABLE, MarkSettings
 from pytest_dlperf.core.wire_records import (
     FailureRecord,
-    FrameworkRecord,
     LibrariesRecord,
     LossRecord,
-    MemoryRecord,
     MomentRecord,
     SpanRecord,
 )
 from pytest_dlperf.worker import compiling, host, stack
 from pytest_dlperf.worker.frameworks import on_cpu
-from pytest_dlperf.worker.frameworks.base import EventTimer, Timer
+from pytest_dlperf.worker.frameworks.base import Timer
 from pytest_dlperf.worker.imports import imported
-from pytest_dlperf.worker.metrics import MetricBook
+from pytest_dlperf.worker.marked_device import Device, device_of, framework_record
+from pytest_dlperf.worker.metrics import MetricBook, kept_number
 from pytest_dlperf.worker.records import ProgressCounter, RecordWriter, write_conflict
-
-
-class Device(Protocol):
-    """A device, as the marks use it."""
-
-    #: The clock that times laps: ``device events`` or ``host clock``.
-    timing: str
-
-    def timer(self) -> Timer:
-        """Return a new timer, on events where the device has some that tell time."""
-        ...
-
-    def synchronise(self) -> None:
-        """Wait until all work given to it is done."""
-        ...
-
-    def reset_peak_memory(self) -> None:
-        """Begin to look for the peak again, where the device can do that."""
-        ...
-
-    def peak_memory(self) -> MemoryRecord:
-        """Return the peak of memory."""
-        ...
-
-
-class _Cpu:
-    timing = on_cpu.HOST_CLOCK
-
-    def timer(self) -> Timer:
-        return on_cpu.CpuTimer()
-
-    def synchronise(self) -> None:
-        pass
-
-    def reset_peak_memory(self) -> None:
-        pass
-
-    def peak_memory(self) -> MemoryRecord:
-        return MemoryRecord(bytes=on_cpu.peak_resident_set_bytes(), kind="resident-set")
-
-
-class _Cuda:
-    """A GPU by ``torch.cuda`` or ``paddle.device.cuda``."""
-
-    def __init__(self, cuda: Any, event: Callable[[], Any]) -> None:
-        """``event`` makes an event that tells time."""
-        self._cuda, self._event = cuda, event
-        self.timing = on_cpu.DEVICE_EVENTS if self._events_tell_time() else on_cpu.HOST_CLOCK
-
-    def _events_tell_time(self) -> bool:
-        """Return whether the time between two events can be read: in Paddle 2.6 it is 0."""
-        begin = self._recorded()
-        self._cuda.synchronize()
-        end = self._recorded()
-        self._cuda.synchronize()
-        try:
-            return bool(begin.elapsed_time(end) > 0)
-        except (AttributeError, TypeError):
-            return False
-
-    def _recorded(self) -> Any:
-        event = self._event()
-        event.record()
-        return event
-
-    def timer(self) -> Timer:
-        if self.timing == on_cpu.HOST_CLOCK:
-            return on_cpu.WaitingTimer(self.synchronise)
-        return EventTimer(self._recorded, self.synchronise)
-
-    def synchronise(self) -> None:
-        self._cuda.synchronize()
-
-    def reset_peak_memory(self) -> None:
-        reset = getattr(self._cuda, "reset_peak_memory_stats", None) or getattr(
-            self._cuda, "reset_max_memory_allocated", None
-        )
-        if reset is not None:
-            reset()
-
-    def peak_memory(self) -> MemoryRecord:
-        return MemoryRecord(bytes=int(self._cuda.max_memory_allocated()), kind="gpu-allocated")
-
-
-class _TensorflowGpus:
-    timing = on_cpu.HOST_CLOCK
-
-    def timer(self) -> Timer:
-        # As in a workload: TensorFlow shows no events of its streams.
-        return on_cpu.WaitingTimer(self.synchronise)
-
-    def __init__(self, tf: Any, names: list[str]) -> None:
-        self._tf = tf
-        self._names = names
-
-    def synchronise(self) -> None:
-        if hasattr(self._tf.test.experimental, "sync_devices"):
-            self._tf.test.experimental.sync_devices()
-            return
-        for name in self._names:  # TensorFlow 2.12: reading a value waits for earlier work
-            with self._tf.device(name):
-                (self._tf.zeros(()) + 1).numpy()
-
-    def reset_peak_memory(self) -> None:
-        for name in self._names:
-            self._tf.config.experimental.reset_memory_stats(name)
-
-    def peak_memory(self) -> MemoryRecord:
-        info = self._tf.config.experimental.get_memory_info
-        peak = max(int(info(name)["peak"]) for name in self._names)
-        return MemoryRecord(bytes=peak, kind="gpu-allocated")
-
-
-def device_of(framework: str) -> Device:
-    """Return the device of a program that has trained a step; the case's framework comes first.
-
-    TensorFlow is asked only if the case names it: other programs may import it for its summaries
-    alone, and a question would make it take the whole GPU.
-    """
-    finders = {"tensorflow": _tensorflow, "torch": _torch, "paddle": _paddle}
-    order = [framework, *(name for name in ("torch", "paddle") if name != framework)]
-    for name in order:
-        module = sys.modules.get(name)
-        found = finders[name](module) if module is not None else None
-        if found is not None:
-            return found
-    return _Cpu()
-
-
-def _torch(torch: Any) -> Device | None:
-    in_use = torch.cuda.is_available() and torch.cuda.is_initialized()
-    if not in_use:
-        return None
-    return _Cuda(torch.cuda, lambda: torch.cuda.Event(enable_timing=True))
-
-
-def _paddle(paddle: Any) -> Device | None:
-    in_use = paddle.device.get_device().startswith("gpu")
-    if not in_use:
-        return None
-    return _Cuda(paddle.device.cuda, lambda: paddle.device.Event(enable_timing=True))
-
-
-def _tensorflow(tf: Any) -> Device | None:
-    gpus = tf.config.list_logical_devices("GPU")
-    return _TensorflowGpus(tf, [gpu.name for gpu in gpus]) if gpus else None
-
 
 #: Libraries that train, or that hold the numbers of a training: every program that trains in its
 #: own process imports one of them.
@@ -181,8 +32,6 @@ _LIBRARIES: Final = (
     "torch", "paddle", "tensorflow", "jax", "numpy", "cupy", "keras", "megengine", "mindspore",
     "mlx", "mxnet", "oneflow", "jittor", "tinygrad",
 )  # fmt: skip
-#: Frameworks of a case.
-_FRAMEWORKS: Final = ("torch", "paddle", "tensorflow")
 
 
 class Marks:
@@ -263,7 +112,7 @@ class Marks:
     def loss(self, value: Any) -> None:
         """Keep the loss; a tensor of a GPU is not waited for."""
         if not self._is_over:
-            self._losses.append(_kept(value))
+            self._losses.append(kept_number(value))
 
     def metric(self, name: str, value: Any, better: str, unit: str) -> None:
         """Keep a metric; a conflict is recorded as the case's failure, and raised."""
@@ -378,7 +227,7 @@ class Marks:
             write(metrics=reported)
         losses = [float(loss) for loss in self._losses]
         write(loss=LossRecord(values=[v if math.isfinite(v) else str(v) for v in losses]))
-        write(framework=_framework(self._settings.framework, device))
+        write(framework=framework_record(self._settings.framework, device))
         write(libraries=LibrariesRecord(imported=[n for n in _LIBRARIES if n in sys.modules]))
         write(memory=device.peak_memory())
         if (found := imported()) is not None:
@@ -397,50 +246,3 @@ def _place(variables: tuple[str, str, str]) -> tuple[int, int, int]:
     if group is not None and group.is_available() and group.is_initialized():
         return group.get_rank(), 0, group.get_world_size()
     return 0, 0, 1
-
-
-def _framework(of_case: str, device: Device) -> FrameworkRecord:
-    """Return which framework the program has imported, the case's before others.
-
-    ``program`` if none is known.
-    """
-    for name in (of_case, *_FRAMEWORKS):
-        module = sys.modules.get(name)
-        if module is not None:
-            version = getattr(module, "__version__", None)
-            found = FrameworkRecord(framework=name, framework_version=version, device_id=None)
-            if not isinstance(device, _Cpu):
-                found["timing"] = device.timing
-                if name == "torch" and module.cuda.is_initialized():
-                    found.update(_of_cuda(module))
-            return found
-    return FrameworkRecord(framework="program", framework_version=None, device_id=None)
-
-
-def _of_cuda(torch: Any) -> FrameworkRecord:
-    """Return what PyTorch says of its libraries and of the GPU that the program uses."""
-    nccl = torch.cuda.nccl.version() if torch.distributed.is_nccl_available() else None
-    uuid = getattr(torch.cuda.get_device_properties(None), "uuid", None)
-    return FrameworkRecord(
-        framework="torch",
-        framework_version=torch.__version__,
-        cuda=torch.version.cuda,
-        rocm=torch.version.hip,
-        cudnn=torch.backends.cudnn.version(),
-        nccl=".".join(map(str, nccl)) if nccl else None,
-        device_name=torch.cuda.get_device_name(None),
-        device_id=None if uuid is None else str(uuid),
-    )
-
-
-def _kept(loss: Any) -> Any:
-    """Return the loss without its graph, and not the memory that the next step may write.
-
-    A loss on the CPU as a number, as workers keep it.
-    """
-    alone = loss.detach() if hasattr(loss, "detach") else loss
-    # Paddle's tensors know a place, those of PyTorch and TensorFlow a device.
-    where = getattr(loss, "place", None) or getattr(loss, "device", "")
-    if "cpu" in str(where).lower():
-        return float(alone)
-    return alone.clone() if hasattr(alone, "clone") else alone

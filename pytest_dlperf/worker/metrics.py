@@ -41,7 +41,7 @@ class MetricBook:
                 f"metric {name}: unit {unit!r}, better {better!r}, and before it had unit "
                 f"{before[0]!r}, better {before[1]!r}; give two metrics two names"
             )
-        self._now.setdefault(name, []).append(_kept(value))
+        self._now.setdefault(name, []).append(kept_number(value))
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -66,9 +66,13 @@ class MetricBook:
         return MetricsRecord(values=values)
 
 
-def _kept(value: Any) -> Any:
-    """Return a number, or a copy of a tensor of a GPU, which is read after the window."""
+def kept_number(value: Any) -> Any:
+    """Return a number; or a copy of a tensor of a GPU, which nobody waits for within the window.
+
+    The copy has no graph, and is not the memory that the next step may write.
+    """
     alone = value.detach() if hasattr(value, "detach") else value
+    # Paddle's tensors know a place, those of PyTorch and TensorFlow a device
     where = str(getattr(alone, "place", None) or getattr(alone, "device", "cpu"))
     if "cpu" in where.lower():
         return float(alone)

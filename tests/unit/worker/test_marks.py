@@ -15,7 +15,8 @@ import pytest
 
 from pytest_dlperf.core.wire import MarkSettings
 from pytest_dlperf.measure.records import read_conflicts
-from pytest_dlperf.worker.marks import Marks, device_of
+from pytest_dlperf.worker.marked_device import device_of
+from pytest_dlperf.worker.marks import Marks
 
 PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 
