@@ -189,7 +189,10 @@ def _check_framework(case: Case, installed: Installed) -> None:
     """
     version = installed.frameworks.get(case.framework)
     if version is None:
-        raise NotRunError(f"{case.framework} is not installed; {_remedy(case, installed.python)}")
+        without = "; framework=None is for a program that needs none" if case.command else ""
+        raise NotRunError(
+            f"{case.framework} is not installed; {_remedy(case, installed.python)}{without}"
+        )
     if not case.command:
         check_version(case.framework, version, keras_2=installed.legacy_keras)
 
