@@ -7,9 +7,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pytest_dlperf.core.case import NO_FRAMEWORK, ONE_DEVICE, PROTOCOLS, Case, Protocol
+from pytest_dlperf.core.case import NO_FRAMEWORK, ONE_DEVICE, PROTOCOLS, Case, Known, Protocol
 from pytest_dlperf.core.errors import UsageError, lookup
-from pytest_dlperf.core.expected import Known
 from pytest_dlperf.core.id_words import is_number, option_word
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.metric import gates_of

@@ -64,7 +64,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def _compare(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.cli.compared_case import bench_of, case_of_command, case_of_suite
     from pytest_dlperf.flow.pipeline import run_case
-    from pytest_dlperf.launch.arms.worktree import Preparation
+    from pytest_dlperf.launch.arms.git import Preparation
 
     before, now = _arm(arguments.a, "--a"), _arm(arguments.b, "--b")
     if bool(arguments.suite) is bool(arguments.command):

@@ -20,12 +20,11 @@ from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.place import Place
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import Rule
-from pytest_dlperf.flow.bench import Bench, Policy, SideBySide
+from pytest_dlperf.flow.bench import Bench, Policy, SideBySide, Stored
 from pytest_dlperf.flow.hosts import Hosts
-from pytest_dlperf.flow.stored import Stored
 from pytest_dlperf.flow.user_program import known_unit
+from pytest_dlperf.launch.arms.git import Preparation
 from pytest_dlperf.launch.arms.make import Arms
-from pytest_dlperf.launch.arms.worktree import Preparation
 from pytest_dlperf.launch.launchers import LAUNCHERS
 from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.measure.devices import detect

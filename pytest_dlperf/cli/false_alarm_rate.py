@@ -24,6 +24,7 @@ from pytest_dlperf.judge.stats.family import family_size
 from pytest_dlperf.judge.stats.leave_one_out import (
     FEWEST,
     Gated,
+    Stamp,
     against_level,
     alarms_in,
     asked_metrics,
@@ -31,9 +32,9 @@ from pytest_dlperf.judge.stats.leave_one_out import (
     gated_metrics,
     leave_one_out,
     observed_rate,
+    suite_sessions,
     tolerance_of,
 )
-from pytest_dlperf.judge.stats.suite_sessions import Stamp, suite_sessions
 from pytest_dlperf.store.baseline.store import BaselineStore
 
 

@@ -16,7 +16,7 @@ from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.verdict import BAD, GOOD, Judgement, Rule, Verdict
 
 if TYPE_CHECKING:
-    from pytest_dlperf.flow.offline.rates import Training
+    from pytest_dlperf.flow.from_logs import Training
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -52,7 +52,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def _judge(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.cli.judged_json import judged_to_json
-    from pytest_dlperf.flow.offline.sides import pairs_of, problems_of, read_side, read_sides
+    from pytest_dlperf.flow.sides import pairs_of, problems_of, read_side, read_sides
 
     rule = _rule(arguments)
     options = extract_command.parse_options(arguments)
@@ -93,7 +93,7 @@ def _rule(arguments: argparse.Namespace) -> Rule:
 def _verdict(
     before: Training | None, now: Training | None, rule: Rule, arguments: argparse.Namespace
 ) -> Judgement:
-    from pytest_dlperf.flow.offline.sides import judge_sides
+    from pytest_dlperf.flow.sides import judge_sides
     from pytest_dlperf.judge.log_verdict import LogSide
 
     current = ", ".join(arguments.current)

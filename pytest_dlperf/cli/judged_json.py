@@ -10,8 +10,8 @@ from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.outcome import Outcome, results_to_json
 from pytest_dlperf.core.verdict import BAD, Judgement
-from pytest_dlperf.flow.offline.rates import Training
-from pytest_dlperf.flow.offline.sides import baseline_of, problems_of
+from pytest_dlperf.flow.from_logs import Training
+from pytest_dlperf.flow.sides import baseline_of, problems_of
 from pytest_dlperf.report.schemas import FORMAT
 
 

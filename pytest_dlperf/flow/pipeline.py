@@ -29,7 +29,7 @@ from pytest_dlperf.flow.explain import (
     explained,
     is_wanted,
 )
-from pytest_dlperf.flow.offline.from_logs import LogFolder, judge_by_logs
+from pytest_dlperf.flow.from_logs import LogFolder, judge_by_logs
 from pytest_dlperf.flow.runner import Runner, RunWithFacts, stays_disturbed
 from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.expected import with_known

@@ -18,8 +18,7 @@ from pytest_dlperf.core.scheduling import IN_JOB, Scheduling
 from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.flow.target_report import UNKNOWN_DEVICES, TargetReport, read_report
 from pytest_dlperf.flow.watcher import Watcher
-from pytest_dlperf.launch.schedulers.heartbeat import Heartbeat
-from pytest_dlperf.launch.schedulers.slurm_job import JobRequest
+from pytest_dlperf.launch.schedulers.slurm_job import Heartbeat, JobRequest
 from pytest_dlperf.launch.schedulers.slurm_queue import Job, SlurmQueue
 from pytest_dlperf.measure.devices import Devices
 from pytest_dlperf.report import json_

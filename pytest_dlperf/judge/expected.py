@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import date
 
-from pytest_dlperf.core.expected import Known
+from pytest_dlperf.core.case import Known
 from pytest_dlperf.core.metric import TAKEN
 from pytest_dlperf.core.metrics import words_of
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, KnownState, Verdict

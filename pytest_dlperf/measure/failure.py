@@ -1,15 +1,19 @@
-"""Finds why a run gave no measurement, and which rank is to blame."""
+"""Finds why a run gave no measurement, and which rank is to blame: the one that stopped first."""
 
 from __future__ import annotations
 
+import os
 import re
+import socket
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.run import NODES, Run
+from pytest_dlperf.core.wire import rank_files, rank_of_file
 from pytest_dlperf.core.wire_records import FailureRecord
 from pytest_dlperf.measure.exhausted import (
     full_disk,
@@ -17,8 +21,217 @@ from pytest_dlperf.measure.exhausted import (
     killed_for_memory,
     out_of_memory,
 )
-from pytest_dlperf.measure.records import RankRecords
-from pytest_dlperf.measure.stopped import silent_ranks, where_stopped
+from pytest_dlperf.measure.records import Progress, RankRecords, read_progress
+
+#: What faulthandler writes: a head for each thread, then its calls, the innermost first.
+_THREAD: Final = re.compile(r"(?:Current thread|Thread) (0x[0-9a-f]+)")
+_CALL: Final = re.compile(r'  File "(.*)", line (\d+) in (.+)')
+_CRASH: Final = re.compile(r"Fatal Python error: (.+)")
+#: Files of frameworks in which a rank waits for the others. The all-reduce of a wrapped model is
+#: waited for within the backward pass, which the stack of Python does not look into. Who waits for
+#: its own GPU waits for a collective there, or for its own work: the iteration says which.
+_WAITS: Final = re.compile(
+    r"torch/(?:distributed|autograd|nn/parallel|cuda|amp)/|horovod/"
+    r"|paddle/(?:distributed|fluid/distributed|device)/|paddle/(?:base|fluid)/dygraph/"
+    r"|tensorflow/python/(?:distribute|eager)/"
+)
+#: Below these a file is a library's, not the user's.
+_LIBRARY: Final = re.compile(
+    r"^<|/(?:site|dist)-packages/|/lib/python3\.\d+/|pytest_dlperf/worker/"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stack:
+    """The calls of a rank's main thread when it was ended, or crashed."""
+
+    #: File, line and function, the innermost first.
+    calls: tuple[tuple[str, int, str], ...]
+    #: Why it crashed; empty if it was ended.
+    crash: str = ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether its calls were in code where ranks wait for each other."""
+        return any(_WAITS.search(file) for file, _, _ in self._until_own())
+
+    @property
+    def place(self) -> str:
+        """Words for its innermost call, and for the user's own call that led to it."""
+        if not self.calls:
+            return "outside Python"
+        innermost, own = self.calls[0], self._own()
+        text = _stack_words(innermost)
+        return (
+            text if own is None or own == innermost else f"{text}, called from {_stack_words(own)}"
+        )
+
+    def _own(self) -> tuple[str, int, str] | None:
+        return next((call for call in self.calls if not _LIBRARY.search(call[0])), None)
+
+    def _until_own(self) -> tuple[tuple[str, int, str], ...]:
+        own = self._own()
+        return self.calls if own is None else self.calls[: self.calls.index(own)]
+
+
+def read_stacks(folder: Path) -> dict[int, Stack]:
+    """Return the stacks of the ranks that got SIGTERM or crashed, by rank."""
+    found = {}
+    for path in sorted(folder.glob(rank_files("stack"))):
+        stack = _parse(path.read_text(encoding="utf-8", errors="replace"))
+        if stack is not None:
+            found[rank_of_file(path.name)] = stack
+    return found
+
+
+def _parse(text: str) -> Stack | None:
+    head, _, rest = text.partition("\n")
+    crash = _CRASH.search(rest)
+    main = int(head.split()[-1], 16) if head.startswith("main ") else None
+    calls: list[tuple[str, int, str]] = []
+    threads, is_main = 0, False
+    for line in rest.splitlines():
+        if thread := _THREAD.match(line):
+            threads += 1
+            # A second signal interrupts the first stack; the last stack is whole.
+            is_main = int(thread[1], 16) == main
+            calls = [] if is_main else calls
+        elif is_main and (call := _CALL.match(line)):
+            calls.append((call[1], int(call[2]), call[3]))
+    if not threads and crash is None:
+        return None
+    return Stack(calls=tuple(calls), crash=crash[1] if crash else "")
+
+
+def _stack_words(call: tuple[str, int, str]) -> str:
+    file, line, function = call
+    return f"{function} ({file}, line {line})"
+
+
+_MOST_RANKS = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Rank:
+    """What is known of one rank at the end of its run."""
+
+    rank: int
+    started: bool
+    #: Whether it wrote its end or its failure.
+    spoke: bool
+    progress: Progress | None
+    stack: Stack | None
+    #: Whether its process lived when the launch was ended; None if that is unknown.
+    alive: bool | None
+
+    @property
+    def iterations(self) -> int:
+        return self.progress.iterations if self.progress else -1
+
+    @property
+    def order(self) -> tuple[bool, bool, int, float]:
+        """The key that sorts ranks by blame, the culprit first.
+
+        A rank that waited for others stopped after them. So did one that crashed while it
+        waited: some frameworks crash when a connection breaks.
+        """
+        waited = self.stack is not None and self.stack.waits
+        at_s = self.progress.at_s if self.progress else 0.0
+        return self.spoke, waited, self.iterations if self.started else -2, at_s
+
+
+def where_stopped(case: Case, run: Run, records: Sequence[RankRecords]) -> str:
+    """Return words for where the ranks stopped, the rank that stopped first before others."""
+    by_rank = {r.rank: r for r in records}
+    if not by_rank:
+        return "its log shows what it did" if case.command else "no rank has started"
+    total = case.protocol.iterations
+    if len(by_rank) == case.world_size and all(r.wrote("end") for r in records):
+        return f"every rank had trained its {total} iterations before"
+    progress = {p.rank: p for p in read_progress(Path(run.plan.records))}
+    stacks = read_stacks(Path(run.plan.records))
+    ranks = [
+        _Rank(
+            rank=rank,
+            started=rank in by_rank,
+            spoke=rank in by_rank and _spoke(by_rank[rank]),
+            progress=progress.get(rank),
+            stack=stacks.get(rank),
+            alive=_lived(by_rank[rank], run) if rank in by_rank else None,
+        )
+        for rank in range(case.world_size)
+    ]
+    ranks.sort(key=lambda one: one.order)
+    return "; ".join(_words(one, case, run) for one in ranks[:_MOST_RANKS])
+
+
+def silent_ranks(case: Case, records: Sequence[RankRecords]) -> list[int]:
+    """Return the ranks that wrote neither end nor failure: they were killed, or hang."""
+    spoke = {r.rank for r in records if _spoke(r)}
+    return [rank for rank in range(case.world_size) if rank not in spoke]
+
+
+def _spoke(records: RankRecords) -> bool:
+    return records.wrote("end") or records.wrote("failure")
+
+
+def _lived(records: RankRecords, run: Run) -> bool | None:
+    """Return whether the rank's process lived at the end; None for one of another host."""
+    start = records.by_kind.get("start")
+    if start is None:
+        return None
+    node, namespace = start["node"], start.get("pid_namespace")
+    there = run.alive_on.get(f"{node}, {namespace}")
+    if there is not None:
+        return start["pid"] in there
+    if run.alive is None or (node, namespace) != (socket.gethostname(), pid_namespace()):
+        return None
+    return start["pid"] in run.alive
+
+
+def pid_namespace() -> str:
+    """Return the name of the PID namespace of this process; empty off Linux."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""  # not Linux
+
+
+def _words(one: _Rank, case: Case, run: Run) -> str:
+    if not one.started:
+        return f"rank {one.rank} never started"
+    where = f"at iteration {one.iterations} of {case.protocol.iterations}"
+    if one.iterations < 0:
+        where = "while being built"
+    why = "" if one.spoke else f", without a word: {_why(one, case, run)}"
+    return f"rank {one.rank} stopped {where}{why}"
+
+
+def _why(one: _Rank, case: Case, run: Run) -> str:
+    stack = one.stack
+    if stack is not None and stack.crash:
+        return f"it crashed ({stack.crash}) in {stack.place}"
+    if stack is not None and stack.waits and case.world_size > 1:
+        return f"it waited for the others in {stack.place}{_since(one, run)}"
+    if stack is not None:
+        return f"it was in {stack.place}{_since(one, run)}"
+    if one.alive and run.end == "exited":
+        return "it kept running, and was killed"
+    if one.alive:
+        return f"it hung, and ignored SIGTERM{_since(one, run)}"
+    if run.oom_kills:
+        return killed_for_memory(case)
+    if one.alive is False:
+        return "its process was gone: it was killed, or it left early"
+    return "it was killed, or it hangs"
+
+
+def _since(one: _Rank, run: Run) -> str:
+    if one.progress is None:
+        return ""
+    seconds = max(0.0, run.started_at_s + run.elapsed_s - one.progress.at_s)
+    return f", {seconds:.0f} s after its {'last iteration' if one.iterations > 0 else 'start'}"
+
 
 _LAST_LINES = 12
 #: Errors of ranks that waited for a rank which is gone (gloo, NCCL, the store, MPI, Horovod,

@@ -16,12 +16,10 @@ from pytest_dlperf.core.run import Problem, RankSummary, Run, RunSummary, Span
 from pytest_dlperf.core.scaling import RankScaling, Scaling
 from pytest_dlperf.core.wire import RECORDS_FORMAT
 from pytest_dlperf.core.wire_records import ImportsRecord, RunFacts
-from pytest_dlperf.measure.agreement import check_agreement
+from pytest_dlperf.measure.checks import check_agreement, clocks_disagree, drift, host_waits
 from pytest_dlperf.measure.disturbance import disturbance, gpu_disturbance, others_alone
 from pytest_dlperf.measure.failure import failure_of
-from pytest_dlperf.measure.host_and_device import clocks_disagree, host_waits
 from pytest_dlperf.measure.records import RankRecords, read_records
-from pytest_dlperf.measure.steadiness import drift
 
 #: Figures of torch.compile among the extras -> the key of the record.
 _GRAPH_FIGURES: Final[

@@ -19,7 +19,7 @@ from pytest_dlperf.launch.launchers import LAUNCHERS
 from pytest_dlperf.measure.logs import registry as log_formats
 from pytest_dlperf.session.pytest_private import is_matched
 from pytest_dlperf.session.settings import Settings
-from pytest_dlperf.store.history import certificates
+from pytest_dlperf.store.history import notes
 
 if TYPE_CHECKING:
     from pytest_dlperf.session.perf_session import PerfSession
@@ -281,7 +281,7 @@ def _longest_without_a_certificate_first(
     items: list[pytest.Item], workdir: Path
 ) -> list[pytest.Item]:
     """Return the items with the perf ones in that order, on the places that perf items have."""
-    known = certificates.read(workdir)
+    known = notes.read_certificates(workdir)
     cases = {item: s.case.id for item in items if (s := selected_of(item)) is not None}
     ordered = iter(sorted(cases, key=lambda item: known.get(cases[item], "")))
     return [next(ordered) if item in cases else item for item in items]

@@ -20,19 +20,18 @@ from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.hosts import Host
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Judgement, KnownState, Verdict
-from pytest_dlperf.flow.bench import Bench, Policy, SideBySide
+from pytest_dlperf.flow.bench import Bench, Policy, SideBySide, Stored
 from pytest_dlperf.flow.budget import Budget
+from pytest_dlperf.flow.from_logs import LogFolder
 from pytest_dlperf.flow.holding import GpuUse
 from pytest_dlperf.flow.hosts import Hosts, machine_of
 from pytest_dlperf.flow.nodes import Nodes
-from pytest_dlperf.flow.offline.from_logs import LogFolder
 from pytest_dlperf.flow.pipeline import run_case
 from pytest_dlperf.flow.scheduled import Jobs
-from pytest_dlperf.flow.stored import Stored
 from pytest_dlperf.judge import common_shift, gates
 from pytest_dlperf.judge.stats.family import family_size
+from pytest_dlperf.launch.arms.git import Preparation
 from pytest_dlperf.launch.arms.make import Arms
-from pytest_dlperf.launch.arms.worktree import Preparation
 from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.measure.devices import Devices, detect
 from pytest_dlperf.measure.environment import commit_of

@@ -19,7 +19,7 @@ from pytest_dlperf.judge.screen import looks
 from pytest_dlperf.judge.stats import priors
 from pytest_dlperf.report import json_
 from pytest_dlperf.report.selftest import TRIES, Asked, Try, exit_code, lines, pages
-from pytest_dlperf.session import selftest_options as options
+from pytest_dlperf.session import selftest_process as options
 from pytest_dlperf.session.estimate import span
 from pytest_dlperf.session.selftest_process import Sessions
 from pytest_dlperf.session.settings import Settings

@@ -19,7 +19,7 @@ from pytest_dlperf.flow.explain import ALWAYS, PROFILE
 from pytest_dlperf.flow.pipeline import judge_again
 from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.store.baseline import update
-from pytest_dlperf.store.history import certificates, run_times
+from pytest_dlperf.store.history import notes
 
 
 def note(workdir: Path, outcome: Outcome, of_parent: Sequence[RunSummary]) -> None:
@@ -39,9 +39,9 @@ def note(workdir: Path, outcome: Outcome, of_parent: Sequence[RunSummary]) -> No
             ):
                 took = [run.elapsed_s for run in runs if run.elapsed_s > 0]
                 if case is not None and took:
-                    run_times.note(workdir, case, machine_class, statistics.median(took))
+                    notes.note_run_time(workdir, case, machine_class, statistics.median(took))
         if outcome.judgement.verdict in GOOD:
-            certificates.note(workdir, outcome.case.id, outcome.time)
+            notes.note_certificate(workdir, outcome.case.id, outcome.time)
     except DlperfError as error:
         warnings.warn(f"pytest-dlperf: {error}", pytest.PytestWarning, stacklevel=1)
 

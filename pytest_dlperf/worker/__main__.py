@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from pytest_dlperf.core.wire_records import ChecksumRecord, FailureRecord, MomentRecord
 from pytest_dlperf.worker import arguments as command_line
-from pytest_dlperf.worker import frameworks, host, stack
+from pytest_dlperf.worker import failure, frameworks, host
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.checks import check_batch, check_data, check_precision, check_tf32
 from pytest_dlperf.worker.failure import WorkerFailure
@@ -29,7 +29,7 @@ def main() -> None:
     arguments.folder.mkdir(parents=True, exist_ok=True)
     records = RecordWriter(arguments.folder, arguments.rank)
     records.write(start=host.start_record(arguments.local_rank, arguments.launched_world_size))
-    stack.watch(arguments.folder, arguments.rank)
+    failure.watch(arguments.folder, arguments.rank)
     try:
         _train(arguments, records)
     except (Exception, SystemExit) as error:

@@ -18,7 +18,7 @@ from pytest_dlperf.core.wire_records import (
     MomentRecord,
     SpanRecord,
 )
-from pytest_dlperf.worker import compiling, host, stack
+from pytest_dlperf.worker import compiling, failure, host
 from pytest_dlperf.worker.frameworks import on_cpu
 from pytest_dlperf.worker.frameworks.base import Timer
 from pytest_dlperf.worker.imports import imported
@@ -51,8 +51,8 @@ class Marks:
         self._records.write(start=host.start_record(local_rank, world_size))
         self._progress = ProgressCounter(folder, rank)
         self._progress.update(0)
-        stack.watch(folder, rank)
-        stack.watch_crashes()
+        failure.watch(folder, rank)
+        failure.watch_crashes()
         self._timer: Timer = on_cpu.CpuTimer()
         #: Wall and CPU seconds of the laps of timers that were read.
         self._times: list[tuple[float, float]] = []

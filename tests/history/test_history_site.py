@@ -16,7 +16,7 @@ pytest.importorskip("otava", reason="Apache Otava is not installed (tox env outp
 
 import site_size
 from pytest_dlperf.core.baseline import ReplacedLevel
-from pytest_dlperf.core.expected import Known
+from pytest_dlperf.core.case import Known
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report.page.site_frame import case_page_name
 from pytest_dlperf.store.baseline.store import BaselineStore

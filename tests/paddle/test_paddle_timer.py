@@ -10,7 +10,7 @@ import paddle
 import pytest
 
 from pytest_dlperf.worker.frameworks import on_cpu
-from pytest_dlperf.worker.frameworks.paddle import timer
+from pytest_dlperf.worker.frameworks.paddle import framework
 from pytest_dlperf.worker.frameworks.paddle.framework import Paddle
 
 pytestmark = pytest.mark.paddle
@@ -61,12 +61,12 @@ def test_whether_events_tell_time_is_found_by_trying(
     event: type, tells: bool, waits: list[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(paddle.device, "Event", event)
-    assert timer.events_tell_time() is tells
+    assert framework.events_tell_time() is tells
 
 
 def test_laps_by_events_wait_once_at_the_end(waits: list[str], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(paddle.device, "Event", Event3)
-    laps = timer.gpu_timer(events=True)
+    laps = framework.gpu_timer(events=True)
     laps.start()
     for _ in range(3):
         laps.lap()
@@ -76,7 +76,7 @@ def test_laps_by_events_wait_once_at_the_end(waits: list[str], monkeypatch: pyte
 
 
 def test_laps_by_the_host_wait_for_the_gpu_each_time(waits: list[str]):
-    laps = timer.gpu_timer(events=False)
+    laps = framework.gpu_timer(events=False)
     laps.start()
     for lap in range(3):
         laps.lap()
@@ -99,7 +99,7 @@ def test_a_delay_is_as_long_as_its_timer_says(
 
     monkeypatch.setattr(paddle, "matmul", matmul)
     monkeypatch.setattr(time, "perf_counter", lambda: now_s[0])
-    delay = timer.gpu_delay(0.5, events=events)
+    delay = framework.gpu_delay(0.5, events=events)
     products.clear()
     delay(0.0)
     assert len(products) == 5

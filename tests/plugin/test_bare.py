@@ -105,7 +105,7 @@ PROJECTS = {
 }
 SHOW = """
 import json
-from pytest_dlperf.session.bare import is_bare
+from pytest_dlperf.session.rounds import is_bare
 
 def pytest_collection_finish(session):
     found = {item.path.parent.name: is_bare(item, session.config.rootpath)

@@ -16,7 +16,7 @@ import pytest
 from pytest_dlperf.launch.process.lease import lease_holder
 from pytest_dlperf.store.baseline import noise_file
 from pytest_dlperf.store.baseline.store import BaselineStore
-from pytest_dlperf.store.history import certificates
+from pytest_dlperf.store.history import notes
 from tests.helpers.stage import CASES, SLOW_DISK, Stage, wait_until
 
 # Minutes of sessions that are killed; tests/faults kills one, and docs/faults.md has 50.
@@ -100,7 +100,7 @@ def check_files(stage: Stage) -> None:
     work = stage.path / ".dlperf"
     if (work / "certificates.json").exists():
         assert json.loads((work / "certificates.json").read_text(encoding="utf-8"))
-        assert certificates.read(work)
+        assert notes.read_certificates(work)
     for path in [*work.glob("*/*/run*/supervisor.json"), *stage.path.glob("*.json")]:
         json.loads(path.read_text(encoding="utf-8"))
     assert stage.told("overlap") == []

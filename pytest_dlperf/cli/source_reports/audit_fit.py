@@ -10,13 +10,14 @@ from typing import Final
 
 from pytest_dlperf.cli.source_reports.audit_rules import (
     LOSS,
+    Cell,
     Found,
     Group,
     Rule,
+    cells_of,
     groups_of,
     rules_of,
 )
-from pytest_dlperf.cli.source_reports.audit_table import Cell, cells_of
 from pytest_dlperf.measure.logs.extract import LogResult
 
 #: A cell is reproduced by a value that differs by less: a report rounds, and picks its window.

@@ -12,7 +12,7 @@ from pytest_dlperf.core.run import LaunchPlan, Run
 
 #: Runs a plan to its end: ``launch/process/execute.py``.
 Execute = Callable[[LaunchPlan], Run]
-#: Marks the processes of the command: see ``RUN_VARIABLE`` in ``launch/process/orphans.py``.
+#: Marks the processes of the command: see ``RUN_VARIABLE`` in ``launch/process/supervisor.py``.
 _RUN_VARIABLE: Final = "DLPERF_RUN"
 _TIMEOUT_S: Final = 7200.0
 _LAST_LINES: Final = 12

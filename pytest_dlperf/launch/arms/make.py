@@ -24,7 +24,7 @@ from pytest_dlperf.core.arm import (
     Tree,
 )
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.launch.arms import worktree
+from pytest_dlperf.launch.arms import git
 from pytest_dlperf.launch.arms.command import Execute
 from pytest_dlperf.launch.arms.git import commit_of, top_of
 from pytest_dlperf.launch.arms.overlay import Installer
@@ -44,7 +44,7 @@ class Arms:
         folder: Path,
         rootdir: Path,
         python: str,
-        preparation: worktree.Preparation,
+        preparation: git.Preparation,
         execute: Execute,
     ) -> None:
         self._folder = folder
@@ -84,13 +84,13 @@ class Arms:
         commit = commit_of(top, arm)
         self._trees = FolderCache(
             self._folder,
-            remove=lambda folder: worktree.remove_worktree(top, folder),
-            seal=worktree.seal_of,
+            remove=lambda folder: git.remove_worktree(top, folder),
+            seal=git.seal_of,
         )
         self._keep_pytest_out()
         folder = self._trees.folder(
-            worktree.folder_name(commit, self._preparation),
-            lambda folder: worktree.add_worktree(
+            git.folder_name(commit, self._preparation),
+            lambda folder: git.add_worktree(
                 top,
                 commit,
                 folder,

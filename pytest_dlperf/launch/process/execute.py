@@ -16,10 +16,14 @@ from typing import Any, Final, NamedTuple
 
 from pytest_dlperf.core.run import NODES, LaunchPlan, Run
 from pytest_dlperf.launch.process import supervisor as supervisor_program
-from pytest_dlperf.launch.process.orphans import RUN_VARIABLE, end_left_over
 from pytest_dlperf.launch.process.referee import Referee, Window
 from pytest_dlperf.launch.process.run_logs import absorb_logs
-from pytest_dlperf.launch.process.supervisor import GRACE_S, UNKILLABLE_S
+from pytest_dlperf.launch.process.supervisor import (
+    GRACE_S,
+    RUN_VARIABLE,
+    UNKILLABLE_S,
+    end_left_over,
+)
 from pytest_dlperf.launch.remote.over_hosts import (
     LONGER_S,
     command_over_hosts,

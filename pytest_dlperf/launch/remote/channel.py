@@ -39,8 +39,6 @@ _PACKAGE: Final = Path(__file__).resolve().parents[2]
 _SENT: Final = (
     "core.errors",
     "core.runtime_folder",
-    "launch.remote.carried",
-    "launch.process.orphans",
     "launch.process.lease",
     "launch.remote.network",
     "launch.process.run_logs",

@@ -1,5 +1,5 @@
 """Pages of HTML: one file each, with everything they need in it.
 
 A page is markup made by ``markup.py`` and ``table.py``, and charts: data of ``chart.py`` that
-``svg.py`` draws. ``page_shell.render_page`` puts style and script around them.
+``svg.py`` draws. ``markup.render_page`` puts style and script around them.
 """

@@ -11,15 +11,13 @@ from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import Comparison
 from pytest_dlperf.report import figures
-from pytest_dlperf.report.page.attention import command_of
 from pytest_dlperf.report.page.explanation_section import explanation_section
-from pytest_dlperf.report.page.figure import Drawn, figure
 from pytest_dlperf.report.page.markup import Html, code, facts, joined, name, paragraph, text
-from pytest_dlperf.report.page.ranks_chart import memory_chart, skew_chart
-from pytest_dlperf.report.page.runs_chart import runs_chart
+from pytest_dlperf.report.page.runs_chart import memory_chart, runs_chart, skew_chart
+from pytest_dlperf.report.page.svg import Drawn, figure
 from pytest_dlperf.report.page.table import Column, TableCell, TableRow, cell, number, table
 from pytest_dlperf.report.page.trace_chart import trace_chart
-from pytest_dlperf.report.page.verdicts import badge, badge_of, sentence
+from pytest_dlperf.report.page.verdicts import badge, badge_of, command_of, sentence
 from pytest_dlperf.report.scaling import scaling_figures
 
 

@@ -8,10 +8,9 @@ from typing import Final
 from pytest_dlperf.core.history import Change, HistoryFound, Series, changes_within
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.history_text import commit_range, commits_of
-from pytest_dlperf.report.page.figure import figure
-from pytest_dlperf.report.page.markup import Html, joined, name, paragraph, text
-from pytest_dlperf.report.page.page_shell import render_page
+from pytest_dlperf.report.page.markup import Html, joined, name, paragraph, render_page, text
 from pytest_dlperf.report.page.series_chart import POINTS_MAX, series_chart
+from pytest_dlperf.report.page.svg import figure
 from pytest_dlperf.report.page.table import (
     Column,
     TableCell,

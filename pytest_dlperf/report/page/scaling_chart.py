@@ -10,8 +10,8 @@ from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.compared_cell import counts
 from pytest_dlperf.report.page.chart import Axis, Chart, Layer, Mark, Tick
-from pytest_dlperf.report.page.figure import Drawn
 from pytest_dlperf.report.page.markup import Html
+from pytest_dlperf.report.page.svg import Drawn
 from pytest_dlperf.report.page.table import Column, TableRow, cell, number, table
 
 _HEIGHT: Final = 240

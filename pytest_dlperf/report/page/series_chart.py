@@ -10,8 +10,8 @@ from pytest_dlperf.core.history import Change, Point, Series
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.history_text import commit_range
 from pytest_dlperf.report.page.chart import END, START, Axis, Chart, Layer, Mark, Shape, places
-from pytest_dlperf.report.page.figure import Drawn
 from pytest_dlperf.report.page.markup import Html
+from pytest_dlperf.report.page.svg import Drawn
 from pytest_dlperf.report.page.table import Column, TableRow, cell, number, table
 
 _HEIGHT: Final = 240

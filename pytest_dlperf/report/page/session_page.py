@@ -11,10 +11,16 @@ from pytest_dlperf.report import figures
 from pytest_dlperf.report.comparison_document import compare, comparison_document
 from pytest_dlperf.report.document import Document, Grid, Mark
 from pytest_dlperf.report.environment_section import environment_blocks
-from pytest_dlperf.report.page.attention import attention, counted
 from pytest_dlperf.report.page.case_section import case_section
-from pytest_dlperf.report.page.markup import Html, facts, joined, name, paragraph, text
-from pytest_dlperf.report.page.page_shell import render_page
+from pytest_dlperf.report.page.markup import (
+    Html,
+    facts,
+    joined,
+    name,
+    paragraph,
+    render_page,
+    text,
+)
 from pytest_dlperf.report.page.scaling_chart import curve_name, scaling_charts
 from pytest_dlperf.report.page.table import (
     Column,
@@ -24,7 +30,14 @@ from pytest_dlperf.report.page.table import (
     number,
     table,
 )
-from pytest_dlperf.report.page.verdicts import badge, badge_of, counts, importance
+from pytest_dlperf.report.page.verdicts import (
+    attention,
+    badge,
+    badge_of,
+    counted,
+    counts,
+    importance,
+)
 from pytest_dlperf.report.scaling import scaling_grid
 
 

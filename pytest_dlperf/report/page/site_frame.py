@@ -16,8 +16,7 @@ from pytest_dlperf.core.history import (
     Site,
     changes_within,
 )
-from pytest_dlperf.report.page.markup import joined, name
-from pytest_dlperf.report.page.page_shell import render_page
+from pytest_dlperf.report.page.markup import joined, name, render_page
 
 INDEX: Final = "index.html"
 SESSIONS: Final = "sessions.html"

@@ -11,7 +11,6 @@ from pytest_dlperf.core.history import Point, Series, Site, StoredSession
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.history_text import commit_range
-from pytest_dlperf.report.page.figure import figure
 from pytest_dlperf.report.page.markup import Html, joined, name, paragraph, text
 from pytest_dlperf.report.page.series_chart import series_chart
 from pytest_dlperf.report.page.site_compare import compare_link, compare_page
@@ -25,7 +24,7 @@ from pytest_dlperf.report.page.site_frame import (
     site_page,
     verdict_words,
 )
-from pytest_dlperf.report.page.svg import sparkline
+from pytest_dlperf.report.page.svg import figure, sparkline
 from pytest_dlperf.report.page.table import (
     Column,
     TableCell,

@@ -1,4 +1,4 @@
-"""Draw a chart as SVG: colours are the style sheet's, and no script is needed."""
+"""Draw a chart as SVG, with a table of its figures: colours are the style sheet's, no scripts."""
 
 from __future__ import annotations
 
@@ -306,4 +306,27 @@ def sparkline(values: Sequence[float]) -> Html:
     return Html(
         f'<svg class="drawn spark" aria-hidden="true" viewBox="0 0 {_SPARK_WIDTH} '
         f'{_SPARK_HEIGHT}"><polyline class="line now" points="{points}"/></svg>'
+    )
+
+
+class Drawn(NamedTuple):
+    """A chart, what it shows in words, and a table of what is drawn."""
+
+    chart: Chart
+    caption: str
+    numbers: Html
+
+
+def figure(key: str, heading: str, drawn: Drawn | None) -> Html:
+    """Return a chart under its heading; nothing where there is none."""
+    if drawn is None:
+        return Html("")
+    return joined(
+        [
+            f'<figure data-chart="{text(key)}"><h3>{text(heading)}</h3>',
+            f'<div class="chart">{draw(drawn.chart)}</div>',
+            f"<figcaption>{text(drawn.caption)}</figcaption>",
+            '<details class="numbers"><summary>Figures of this chart</summary>',
+            f"{drawn.numbers}</details></figure>",
+        ]
     )

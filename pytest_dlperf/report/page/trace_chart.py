@@ -11,8 +11,8 @@ from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.page.chart import END, START, Axis, Chart, Layer, Mark
-from pytest_dlperf.report.page.figure import Drawn
 from pytest_dlperf.report.page.markup import Html
+from pytest_dlperf.report.page.svg import Drawn
 from pytest_dlperf.report.page.table import Column, TableRow, cell, number, table
 
 #: A measured iteration that took so many times the median one is marked as a stall.

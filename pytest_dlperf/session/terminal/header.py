@@ -14,7 +14,7 @@ from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.flow.scheduled import Jobs
 from pytest_dlperf.session.collection import selected_of
 from pytest_dlperf.session.estimate import Forecast, alike, span
-from pytest_dlperf.store.history import run_times
+from pytest_dlperf.store.history import notes
 
 if TYPE_CHECKING:
     from pytest_dlperf.session.perf_session import PerfSession
@@ -92,7 +92,7 @@ def collected(
 def _estimate(cases: Sequence[Case], session: PerfSession) -> str:
     """Return how long the session may take, and let its live view know."""
     settings = session.settings
-    known = run_times.read(settings.workdir)
+    known = notes.read_run_times(settings.workdir)
 
     def machine_class(case: Case) -> str:
         return settings.machine_class or session.devices.machine_class(
@@ -109,9 +109,9 @@ def _estimate(cases: Sequence[Case], session: PerfSession) -> str:
     forecast = Forecast.of(
         cases,
         rule_for,
-        lambda case: known.get(run_times.key(case, machine_class(case))),
+        lambda case: known.get(notes.run_key(case, machine_class(case))),
         about=lambda case: alike(
-            CaseId.of(case), run_times.of_others(known, case, machine_class(case))
+            CaseId.of(case), notes.run_times_of_others(known, case, machine_class(case))
         ),
         pairs=settings.against is not None,
     )

@@ -22,8 +22,8 @@ from pytest_dlperf.report import json_, terminal
 from pytest_dlperf.report.sort_order import Standing, standing
 from pytest_dlperf.session.collection import selected_of
 from pytest_dlperf.session.fixture import Dlperf
+from pytest_dlperf.session.jobs import own_options
 from pytest_dlperf.session.options import flags
-from pytest_dlperf.session.repeat_options import own_options
 from pytest_dlperf.session.sinks.deliver import deliver
 from pytest_dlperf.session.terminal import github_actions
 from pytest_dlperf.session.terminal.github_actions import shown

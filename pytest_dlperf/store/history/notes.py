@@ -1,16 +1,18 @@
-"""Small files of the work folder that several sessions write: one value for each name."""
+"""Small files of the work folder: when a case was certified last, and how long its runs take."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from pytest_dlperf.core.errors import DlperfError
+from pytest_dlperf.core.case import Case, CaseId
+from pytest_dlperf.core.errors import DlperfError, UsageError
 
 
 def read(path: Path) -> Mapping[str, Any]:
@@ -51,3 +53,58 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+_CERTIFICATES: Final = "certificates.json"
+
+
+def read_certificates(workdir: Path) -> Mapping[str, str]:
+    """Return the time (ISO 8601, UTC) of the last certificate of each case id.
+
+    Nothing where there is no file, or one that cannot be read: it only sets the order.
+    """
+    values = read(workdir / _CERTIFICATES)
+    return {key: value for key, value in values.items() if isinstance(value, str)}
+
+
+def note_certificate(workdir: Path, case_id: str, time: str) -> None:
+    """Remember that a case was certified; raise ``DlperfError`` if that cannot be written."""
+    note(workdir / _CERTIFICATES, case_id, time)
+
+
+_RUN_TIMES: Final = "run_times.json"
+
+
+def read_run_times(workdir: Path) -> Mapping[str, float]:
+    """Return the seconds of a run by ``run_key``; nothing without a file that can be read."""
+    values = read(workdir / _RUN_TIMES)
+    return {
+        key: float(value)
+        for key, value in values.items()
+        if isinstance(value, int | float) and math.isfinite(value) and value > 0
+    }
+
+
+def run_key(case: Case, machine_class: str) -> str:
+    """Return what a run's time depends on most: case, iterations, hardware."""
+    return f"{machine_class} {case.id} {case.protocol.iterations}"
+
+
+def run_times_of_others(
+    times: Mapping[str, float], case: Case, machine_class: str
+) -> list[tuple[CaseId, float]]:
+    """Return the seconds of runs of other cases on the same hardware, of as many iterations."""
+    found = []
+    for name, seconds in times.items():
+        hardware, _, rest = name.partition(" ")
+        case_id, _, iterations = rest.partition(" ")
+        if hardware != machine_class or iterations != str(case.protocol.iterations):
+            continue
+        with contextlib.suppress(UsageError):  # a key that somebody else wrote
+            found.append((CaseId.parse(case_id), seconds))
+    return found
+
+
+def note_run_time(workdir: Path, case: Case, machine_class: str, seconds: float) -> None:
+    """Remember how long a run took; raise ``DlperfError`` if that cannot be written."""
+    note(workdir / _RUN_TIMES, run_key(case, machine_class), round(seconds, 3))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.worker import stack
+from pytest_dlperf.worker import failure
 
 if TYPE_CHECKING:
     # The probe imports this package on Pythons that are too old for these modules.
@@ -25,7 +25,7 @@ def start(arguments: Arguments) -> Framework:
     module, _, name = FRAMEWORKS[arguments.framework].partition(":")
     join = getattr(importlib.import_module(module), name)
     # Its import may have taken SIGTERM (Paddle), and a rank may hang while it joins the others.
-    stack.watch(arguments.folder, arguments.rank)
-    stack.watch_crashes()
+    failure.watch(arguments.folder, arguments.rank)
+    failure.watch_crashes()
     framework: Framework = join(arguments)
     return framework

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.cli import main
-from pytest_dlperf.cli.source_reports.audit_table import cells_of
+from pytest_dlperf.cli.source_reports.audit_rules import cells_of
 from tests.helpers.paddle_lines import plsc
 
 #: 16 samples of all devices in so many seconds.

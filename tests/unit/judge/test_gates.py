@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.case import Known
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.core.expected import Known
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.metric import Figure, StoredFigures, gates_of
 from pytest_dlperf.core.verdict import Comparison, Judgement, KnownState, Rule, Verdict

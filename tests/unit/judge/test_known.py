@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from pytest_dlperf.core.case import Known
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.expected import Known
 from pytest_dlperf.core.verdict import Comparison, Judgement, KnownState, Verdict
 from pytest_dlperf.judge.expected import with_known
 

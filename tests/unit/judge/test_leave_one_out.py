@@ -17,15 +17,16 @@ from pytest_dlperf.judge.metrics import Metric, stored_throughput
 from pytest_dlperf.judge.screen import ONE_LOOK
 from pytest_dlperf.judge.stats.family import of_throughput
 from pytest_dlperf.judge.stats.leave_one_out import (
+    Stamp,
     alarms_in,
     can_be_certified,
     gated_metrics,
     leave_one_out,
     observed_rate,
+    suite_sessions,
 )
 from pytest_dlperf.judge.stats.levels import squares_of_runs
 from pytest_dlperf.judge.stats.priors import THROUGHPUT
-from pytest_dlperf.judge.stats.suite_sessions import Stamp, suite_sessions
 from tests.helpers.judge_builders import Noise, around, session
 
 if TYPE_CHECKING:

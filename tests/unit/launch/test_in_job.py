@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.launch.schedulers import in_job
-from pytest_dlperf.launch.schedulers.heartbeat import Heartbeat
+from pytest_dlperf.launch.schedulers.slurm_job import Heartbeat
 
 
 def start(beat: Path, *command: str, limit_s: float = 60) -> subprocess.Popen[bytes]:

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_dlperf.core.errors import CaseError, UsageError
 from pytest_dlperf.core.place import NodePart
-from pytest_dlperf.launch.node_part import SharedFolder, fill_in
+from pytest_dlperf.launch.plan import SharedFolder, fill_in
 
 PART = NodePart(node_rank=1, master_addr="10.0.0.1", master_port=29500)
 

@@ -15,7 +15,7 @@ import pytest
 from pytest_dlperf.core.run import LaunchPlan
 from pytest_dlperf.launch.process import lease
 from pytest_dlperf.launch.process.execute import execute
-from pytest_dlperf.launch.process.orphans import end_left_over
+from pytest_dlperf.launch.process.supervisor import end_left_over
 
 #: Leaves a grandchild in a session of its own that ignores SIGTERM, then does ``THEN``.
 STUBBORN = """

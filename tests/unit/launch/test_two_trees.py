@@ -15,8 +15,8 @@ from pytest_dlperf.core.arm import HereArm, parse_arm
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.wire_records import ImportsRecord, RunFacts
 from pytest_dlperf.flow.ab_imports import TwoTrees
+from pytest_dlperf.launch.arms.git import Preparation
 from pytest_dlperf.launch.arms.make import Arms
-from pytest_dlperf.launch.arms.worktree import Preparation
 from pytest_dlperf.launch.process.execute import execute
 from tests.helpers.repository import Repository
 

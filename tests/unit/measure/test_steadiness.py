@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.core.layout import DeviceKind
-from pytest_dlperf.measure.steadiness import drift
+from pytest_dlperf.measure.checks import drift
 
 ROOT = Path(__file__).parents[3]
 NOISE = Path(os.environ.get("DLPERF_SHARED", ROOT.parent / "shared")) / "noise"

@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.core.run import Run
-from pytest_dlperf.measure.failure import failure_of
+from pytest_dlperf.measure.failure import failure_of, pid_namespace, read_stacks
 from pytest_dlperf.measure.records import read_records
-from pytest_dlperf.measure.stopped import pid_namespace, read_stacks
 from tests.helpers.record_files import case, changed, rank_records, without, write
 
 TORCH = "/env/lib/python3.11/site-packages/torch"
@@ -143,9 +142,9 @@ def test_a_real_stack_is_read(tmp_path: Path):
     """Of a rank that another thread's work and a second signal come between."""
     code = textwrap.dedent("""
         import pathlib, sys, threading, time
-        from pytest_dlperf.worker import stack
-        stack.watch(pathlib.Path(sys.argv[1]), 3)
-        stack.watch(pathlib.Path(sys.argv[1]), 3)
+        from pytest_dlperf.worker import failure
+        failure.watch(pathlib.Path(sys.argv[1]), 3)
+        failure.watch(pathlib.Path(sys.argv[1]), 3)
         threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
         def stands():
             print("up", flush=True)

@@ -7,8 +7,7 @@ import pytest
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report.compared_cell import Cell
-from pytest_dlperf.report.comparison_document import compare
-from pytest_dlperf.report.comparison_table import Table
+from pytest_dlperf.report.comparison_document import Table, compare
 from tests.helpers.report_builders import case, environment, measured, published, unmeasured
 
 TORCH_1, TORCH_8 = case("torch", "1n1g"), case("torch", "1n8g")

@@ -10,9 +10,8 @@ import pytest
 
 from pytest_dlperf.report.page import markup
 from pytest_dlperf.report.page.chart import Axis, Chart, Layer, Mark, places
-from pytest_dlperf.report.page.figure import Drawn, figure
-from pytest_dlperf.report.page.markup import Html
-from pytest_dlperf.report.page.page_shell import render_page
+from pytest_dlperf.report.page.markup import Html, render_page
+from pytest_dlperf.report.page.svg import Drawn, figure
 from pytest_dlperf.report.page.table import Column, TableRow, cell, filters, number, table
 
 NASTY = "</script><!--<script>alert(1)</script>\u2028\ud800\u202e\x1b[31m\"'&"

@@ -11,11 +11,11 @@ import pytest
 
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report.page import case_section as case_section_module
-from pytest_dlperf.report.page import figure as figure_module
 from pytest_dlperf.report.page import session_page as session_page_module
-from pytest_dlperf.report.page.figure import Drawn
+from pytest_dlperf.report.page import svg as figure_module
 from pytest_dlperf.report.page.markup import Html
 from pytest_dlperf.report.page.session_page import render
+from pytest_dlperf.report.page.svg import Drawn
 from pytest_dlperf.report.page.trace_chart import stalls, trace_chart
 from tests.helpers import page_outcomes
 from tests.helpers.page_outcomes import case, every_verdict, judged

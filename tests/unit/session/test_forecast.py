@@ -10,7 +10,7 @@ from pytest_dlperf.core.case import Case, CaseId, Protocol
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.session.estimate import Forecast, alike, span
-from pytest_dlperf.store.history import run_times
+from pytest_dlperf.store.history import notes
 
 
 def case(layout: str, *, suite: str = "net", framework: str = "torch", **protocol: Any) -> Case:
@@ -175,7 +175,7 @@ def test_times_of_other_hardware_or_another_window_do_not_count() -> None:
         "2x-cpu nonsense 150": 40.0,
         "": 50.0,
     }
-    found = run_times.of_others(times, case("1n2c"), "2x-cpu")
+    found = notes.run_times_of_others(times, case("1n2c"), "2x-cpu")
     assert found == [(CaseId.parse("net-torch-fp32-bs4-1n1c"), 10.0)]
 
 

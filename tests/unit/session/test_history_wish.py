@@ -12,7 +12,7 @@ import pytest
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.scheduling import IN_JOB
-from pytest_dlperf.session.option_groups import HistoryWish
+from pytest_dlperf.session.settings import HistoryWish
 from tests.helpers.given_options import settings_of
 
 #: Each with what it is called.

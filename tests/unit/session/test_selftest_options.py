@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.session import selftest_options as options
+from pytest_dlperf.session import selftest_process as options
 from pytest_dlperf.session.options import FLAG, OPTIONS, flags
 
 DEFAULTS: dict[str, Any] = {

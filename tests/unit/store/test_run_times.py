@@ -9,7 +9,7 @@ import pytest
 from pytest_dlperf.core.case import Case, Protocol
 from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.layout import Layout
-from pytest_dlperf.store.history import run_times
+from pytest_dlperf.store.history import notes
 
 
 def case(iterations: int) -> Case:
@@ -25,24 +25,24 @@ def case(iterations: int) -> Case:
 
 
 def test_they_are_those_of_a_case_its_iterations_and_a_machine_class(tmp_path: Path) -> None:
-    run_times.note(tmp_path, case(150), "small", 10.0)
-    run_times.note(tmp_path, case(300), "small", 20.0)
-    run_times.note(tmp_path, case(150), "large", 1.0)
-    run_times.note(tmp_path, case(150), "large", 2.0)
-    known = run_times.read(tmp_path)
-    assert known[run_times.key(case(150), "small")] == 10.0
-    assert known[run_times.key(case(300), "small")] == 20.0
-    assert known[run_times.key(case(150), "large")] == 2.0
-    assert run_times.key(case(300), "large") not in known
+    notes.note_run_time(tmp_path, case(150), "small", 10.0)
+    notes.note_run_time(tmp_path, case(300), "small", 20.0)
+    notes.note_run_time(tmp_path, case(150), "large", 1.0)
+    notes.note_run_time(tmp_path, case(150), "large", 2.0)
+    known = notes.read_run_times(tmp_path)
+    assert known[notes.run_key(case(150), "small")] == 10.0
+    assert known[notes.run_key(case(300), "small")] == 20.0
+    assert known[notes.run_key(case(150), "large")] == 2.0
+    assert notes.run_key(case(300), "large") not in known
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"a": "3"}', '{"a": -1}', '{"a": NaN}'])
 def test_what_is_no_time_is_unknown(tmp_path: Path, text: str) -> None:
     (tmp_path / "run_times.json").write_text(text)
-    assert run_times.read(tmp_path) == {}
+    assert notes.read_run_times(tmp_path) == {}
 
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DlperfError, match="cannot be written"):
-        run_times.note(tmp_path / "file", case(150), "small", 1.0)
+        notes.note_run_time(tmp_path / "file", case(150), "small", 1.0)

@@ -24,11 +24,67 @@ from pytest_dlperf.core.wire_records import (
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import on_cpu
-from pytest_dlperf.worker.frameworks.base import Timer, checksum_of, no_loss, tf32_overrides
+from pytest_dlperf.worker.frameworks.base import (
+    EventTimer,
+    Timer,
+    checksum_of,
+    no_loss,
+    tf32_overrides,
+)
 from pytest_dlperf.worker.frameworks.on_cpu import canary_time, median_of_s, median_s
-from pytest_dlperf.worker.frameworks.paddle import collectives, timer, watch
+from pytest_dlperf.worker.frameworks.paddle import collectives, watch
 from pytest_dlperf.worker.frameworks.paddle.job import LossScaler, PaddleJob
 from pytest_dlperf.worker.nccl import nccl_of_paddle
+
+_PRODUCTS = 100
+
+
+def events_tell_time() -> bool:
+    """Return whether the time between two events can be read; asked once, on the GPU.
+
+    Found by trying: in Paddle 2.6 ``elapsed_time`` is there, and is always 0.
+    """
+    square = paddle.ones([256, 256])
+    begin = _event()
+    paddle.matmul(square, square)
+    end = _event()
+    paddle.device.synchronize()
+    try:
+        return bool(begin.elapsed_time(end) > 0)
+    except (AttributeError, TypeError):
+        return False  # an event of some version that was never asked for its time
+
+
+def gpu_timer(*, events: bool) -> Timer:
+    """Return a timer on ``events``, else on the host's clock, which waits at each lap."""
+    if events:
+        return EventTimer(_event, paddle.device.synchronize)
+    return on_cpu.WaitingTimer(paddle.device.synchronize)
+
+
+def _event() -> Any:
+    event = paddle.device.Event(enable_timing=True)
+    event.record()
+    return event
+
+
+def gpu_delay(seconds: float, *, events: bool) -> Callable[[float], None]:
+    """Return a function that keeps the GPU busy for about ``seconds``: Paddle has no sleep."""
+    square = paddle.ones([1024, 1024])
+    timer = gpu_timer(events=events)
+    for _ in range(2):  # the first time is not timed: it sets the product up
+        timer.start()
+        for _ in range(_PRODUCTS):
+            paddle.matmul(square, square)
+    timer.lap()
+    products = round(seconds / (timer.read()[0][0] / _PRODUCTS))
+
+    def delay(_step_s: float) -> None:
+        for _ in range(products):
+            paddle.matmul(square, square)
+
+    return delay
+
 
 # The canary in Paddle: fixed work that shows whether the machine changed.
 #
@@ -96,7 +152,7 @@ class Paddle:
         self._on_gpu = arguments.device == "gpu"
         self._threads = arguments.threads_per_rank
         paddle.set_device(_device(arguments))
-        self._events = self._on_gpu and timer.events_tell_time()
+        self._events = self._on_gpu and events_tell_time()
         if arguments.world_size > 1:
             _join(arguments)
         paddle.seed(arguments.seed)
@@ -140,7 +196,7 @@ class Paddle:
 
     def timer(self) -> Timer:
         """Return a timer on CUDA events where they tell time, else on the host's clock."""
-        return timer.gpu_timer(events=self._events) if self._on_gpu else on_cpu.CpuTimer()
+        return gpu_timer(events=self._events) if self._on_gpu else on_cpu.CpuTimer()
 
     def synchronise(self) -> None:
         """Wait for the GPU; a CPU has nothing to wait for."""
@@ -247,7 +303,7 @@ class Paddle:
     def delay(self, share: float, typical_s: float) -> Callable[[float], None]:
         """Keep the device that trains busy: products on the GPU, or spinning on the CPU."""
         if self._on_gpu:
-            return timer.gpu_delay(share * typical_s, events=self._events)
+            return gpu_delay(share * typical_s, events=self._events)
         return lambda step_s: on_cpu.spin(share * step_s)
 
     def close(self) -> None:

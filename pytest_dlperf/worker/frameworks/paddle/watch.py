@@ -11,7 +11,7 @@ from typing import Any
 import paddle
 from paddle import _C_ops
 
-from pytest_dlperf.worker.frameworks.first_call import FirstCall, shapes_in
+from pytest_dlperf.worker.frameworks.base import FirstCall, shapes_in
 
 
 def first_call() -> FirstCall:

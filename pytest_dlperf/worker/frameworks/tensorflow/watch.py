@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import tensorflow as tf
 
-from pytest_dlperf.worker.frameworks.first_call import FirstCall
+from pytest_dlperf.worker.frameworks.base import FirstCall
 
 
 def first_call() -> FirstCall:

@@ -13,7 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pytest_dlperf.worker import compiling
-from pytest_dlperf.worker.frameworks.first_call import FirstCall, shapes_in
+from pytest_dlperf.worker.frameworks.base import FirstCall, shapes_in
 
 
 def first_call() -> FirstCall:

@@ -19,7 +19,7 @@ from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome, results_from_json
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import Judgement, Rule
-from pytest_dlperf.flow.offline.rates import Training, numbers_of_side, side_of, side_of_logs
+from pytest_dlperf.flow.from_logs import Training, numbers_of_side, side_of, side_of_logs
 from pytest_dlperf.judge.log_verdict import LogSide, judge_logs
 from pytest_dlperf.judge.numbers import Numbers, judge_numbers, judge_pairs
 from pytest_dlperf.judge.verdict import judge

@@ -1,1 +1,0 @@
-"""Verdicts on earlier measurements: logs, results files, baselines, plain numbers."""

@@ -1,0 +1,172 @@
+"""Checks of a run's records: ranks trained one model, host and GPU agree, steps were steady."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.layout import DeviceKind
+from pytest_dlperf.core.run import Problem
+from pytest_dlperf.core.stretch import most_different
+from pytest_dlperf.core.wire_records import Checksum
+from pytest_dlperf.measure.records import RankRecords
+
+
+def check_agreement(case: Case, records: Sequence[RankRecords]) -> None:
+    """Raise ``CaseError`` if ranks differ in what they must share, or share what they must not."""
+    values = [rank.by_kind["checksum"]["value"] for rank in records]
+    checksums = [(rank.rank, value) for rank, value in zip(records, values, strict=True) if value]
+    if case.world_size > 1 and len(checksums) < len(records):
+        raise CaseError(
+            f"{case.id}: no replicated parameters were declared, so nothing shows that gradients "
+            "are averaged; use job.data_parallel(model), or job.replicated(parameters), or "
+            "job.replicated([]) if the ranks share none"
+        )
+    whole = {(found["digest"], found["tensors"]) for _, found in checksums}
+    if len(whole) > 1 or _shards_differ([found for _, found in checksums]):
+        digests = ", ".join(
+            f"rank {rank}: {(found if len(whole) > 1 else found.get('shards', found))['digest']}"
+            for rank, found in checksums
+        )
+        raise CaseError(
+            f"{case.id}: the replicated parameters differ between ranks after training ({digests})"
+            "; gradients are not averaged over the ranks, so the ranks train different models"
+        )
+    _check_samples(case, records)
+    counts = {rank.by_kind["model"]["parameter_count"] for rank in records}
+    if len(counts) > 1:
+        raise CaseError(f"{case.id}: ranks have different numbers of parameters: {sorted(counts)}")
+
+
+def _shards_differ(checksums: Sequence[Checksum]) -> bool:
+    """Return whether two ranks that hold the same shards of parameters hold other numbers."""
+    if len({"shards" in found for found in checksums}) > 1:
+        return True
+    shards = [found["shards"] for found in checksums if "shards" in found]
+    found = {(one["place"], one["digest"], one["tensors"]) for one in shards}
+    return len(found) > len({one["place"] for one in shards})
+
+
+def _check_samples(case: Case, records: Sequence[RankRecords]) -> None:
+    """Raise ``CaseError`` if two ranks begin with the same samples, where those are known."""
+    readers: dict[int, int] = {}
+    for rank in records:
+        for sample in rank.by_kind.get("data", {}).get("first_samples") or ():
+            other = readers.setdefault(sample, rank.rank)
+            if other != rank.rank:
+                raise CaseError(
+                    f"{case.id}: ranks {other} and {rank.rank} both read sample {sample} in their "
+                    "first batch; each rank must read its own samples, through the "
+                    "framework's distributed sampler"
+                )
+
+
+#: What a rank reports of the clock that times its laps.
+_EVENTS: Final = "device events"
+#: Share by which the device's events and the host's clock may differ over a window, and the
+#: seconds that the begin and the end of a window take on the host.
+_CLOCKS: Final = 0.02
+_EDGES_S: Final = 0.02
+#: Share of the steps below which the host did not run ahead of the device.
+_AHEAD: Final = 0.1
+
+
+def clocks_disagree(steps: tuple[int, int], records: Sequence[RankRecords]) -> list[Problem]:
+    """Return the problem of laps by a device's events that do not add up to the host's window.
+
+    ``steps`` is the measured window. Events are on the current stream: work that a step puts on
+    another stream, and does not wait for, is in no lap.
+    """
+    for rank in records:
+        framework, window = rank.by_kind["framework"], rank.by_kind["window"]
+        if framework.get("timing") != _EVENTS:
+            continue
+        first, end = steps
+        laps_s = math.fsum(s.seconds for s in rank.spans if first <= s.first_step < end)
+        seconds = window["seconds"]
+        turns = len(rank.by_kind["turns"]["first_steps"]) if rank.wrote("turns") else 1
+        if abs(seconds - laps_s) > _CLOCKS * seconds + _EDGES_S * turns:
+            message = (
+                f"the device's events say that the window took {laps_s:.3g} s of rank "
+                f"{rank.rank}, the host's clock says {seconds:.3g} s; a step that leaves work on "
+                "another stream must let the current stream wait for it"
+            )
+            return [Problem(code="clocks-disagree", message=message)]
+    return []
+
+
+def host_waits(steps: tuple[int, int], records: Sequence[RankRecords]) -> list[Problem]:
+    """Return the problem of a host that queues nothing ahead of its GPU.
+
+    Then the GPU is idle, in each step, until the host gives it the next one.
+    """
+    first, end = steps
+    for rank in records:
+        framework, window = rank.by_kind["framework"], rank.by_kind["window"]
+        ahead = window.get("steps_ahead")
+        if framework.get("timing") != _EVENTS or ahead is None:
+            continue
+        if ahead >= _AHEAD * (end - first):
+            continue
+        cause = (
+            "step() returns its loss as a number or in the host's memory, for which the host "
+            "waits each time; return the GPU's tensor"
+            if window.get("host_losses")
+            else "a step that reads a number from the GPU waits for it (.item(), a loss scaler "
+            "whose optimizer is not fused), or the host needs as long as the GPU for a step"
+        )
+        message = (
+            f"rank {rank.rank} ran ahead of its GPU in {ahead} of {end - first} steps, so that "
+            f"the GPU waits for the host in each of the others: {cause}"
+        )
+        return [Problem(code="host-waits", message=message)]
+    return []
+
+
+#: Halves of a window whose median steps differ by less are one steady state, as a share. The
+#: bound for GPUs is an assumption: there are no recordings yet that show it.
+DRIFT: Final[Mapping[DeviceKind, float]] = {"cpu": 0.10, "gpu": 0.03}
+_BATCHES: Final = 10
+#: The fewest batches on either side of a split. That noise separates batches completely at one
+#: of these splits has a chance of 2 % or less a split.
+_FEWEST: Final = 3
+
+
+def drift(
+    measured: Sequence[float], first: int, throughput: float, unit: str, device: DeviceKind
+) -> list[Problem]:
+    """Return the problem ``drift`` if the steps of a window became slower or faster over it.
+
+    ``measured`` are the window's steps in seconds, the first is iteration ``first``. The medians
+    of the halves differ beyond the bound, and medians of ten batches show a trend or a level
+    that changed: one burst of noise is neither. A window of fewer than ten steps has no problem.
+    """
+    if len(measured) < _BATCHES:
+        return []
+    half = len(measured) // 2
+    before, after = statistics.median(measured[:half]), statistics.median(measured[half:])
+    if abs(math.log(after / before)) <= math.log1p(DRIFT[device]) or not _has_trend(measured):
+        return []
+    message = (
+        f"the median step went from {before:.4g} s in the first half of the window to "
+        f"{after:.4g} s in the second"
+    )
+    if stretch := most_different(measured, first):
+        message += f": {stretch.words(throughput, unit)}"
+    return [Problem(code="drift", message=message)]
+
+
+def _has_trend(measured: Sequence[float]) -> bool:
+    count = len(measured)
+    edges = [round(i * count / _BATCHES) for i in range(_BATCHES + 1)]
+    batches = [statistics.median(measured[a:b]) for a, b in itertools.pairwise(edges)]
+    splits = range(_FEWEST, _BATCHES - _FEWEST + 1)
+    return any(
+        max(batches[:at]) < min(batches[at:]) or min(batches[:at]) > max(batches[at:])
+        for at in splits
+    )
