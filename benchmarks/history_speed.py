@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_dlperf.core.case import Case
-from pytest_dlperf.core.environment import Environment
 from pytest_dlperf.core.layout import Layout
-from pytest_dlperf.core.measurement import Conditions, Measurement
+from pytest_dlperf.core.measurement import Conditions, Environment, Measurement
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import RankSummary, RunSummary
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict

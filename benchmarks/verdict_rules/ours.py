@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytest_dlperf.core.layout import DeviceKind
-    from pytest_dlperf.core.noise import Prior
-    from pytest_dlperf.core.verdict import Judgement
+    from pytest_dlperf.core.verdict import Judgement, Prior
     from verdict_rules.peer import Seconds
 
 #: What an alarm of the throughput may spend of a case's error rate.

@@ -8,8 +8,8 @@ from typing import Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.hosts import Host, hosts_of
 from pytest_dlperf.core.layout import DeviceKind, Layout
+from pytest_dlperf.core.place import Host, hosts_of
 
 #: Devices of a node where the machine has no GPU to count: that of the source reports.
 _REPORTS_GPUS_PER_NODE: Final = 8

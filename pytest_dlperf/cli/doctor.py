@@ -21,7 +21,7 @@ from pytest_dlperf.core import runtime_folder
 from pytest_dlperf.core.case import GPU_PRECISIONS
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import CaseError, NotRunError
-from pytest_dlperf.core.hosts import Host
+from pytest_dlperf.core.place import Host
 from pytest_dlperf.flow.nodes import Asked, ask_nodes, clocks_apart, too_small, unlike
 from pytest_dlperf.launch.base import find_program
 from pytest_dlperf.launch.process.lease import lease_holder

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from pytest_dlperf.core.environment import short_commit
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.core.place import MASK
 
 ArmKind = Literal["here", "ref", "requirement", "interpreter", "settings"]

@@ -9,7 +9,7 @@ from typing import Final
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.measurement import Conditions
 from pytest_dlperf.core.metric import StoredFigures
-from pytest_dlperf.core.scaling import StoredScaling
+from pytest_dlperf.core.run import StoredScaling
 
 #: Reasons of sessions that observe mode stores and gate mode would have refused.
 OBSERVED_REGRESSED: Final = "observed: regressed"

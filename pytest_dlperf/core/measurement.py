@@ -1,4 +1,4 @@
-"""Measurements, and the conditions that must be equal before two of them are compared."""
+"""Measurements, the conditions that must be equal before two are compared, and the environment."""
 
 from __future__ import annotations
 
@@ -9,6 +9,30 @@ from typing import Final
 
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.run import Problem, RunSummary
+
+#: Enough to distinguish a repository's commits, and short enough for a column.
+_SHOWN: Final = 12
+
+
+def short_commit(commit: str) -> str:
+    """Return the beginning of a commit; empty for none."""
+    return commit[:_SHOWN]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Environment:
+    """The machine and the software of one outcome; what is not known is absent, not guessed."""
+
+    #: Slug that keys baselines: ``8x-v100-sxm2-32gb``, ``2x-amd-epyc-9b45``; may be pinned.
+    machine_class: str
+    #: The slug that was detected, even if another one is pinned.
+    hardware: str
+    node: str
+    #: Driver, CUDA, framework and its version, Python, image, commit ...
+    software: Mapping[str, str]
+    #: OS, CPU, memory, GPUs ...
+    machine: Mapping[str, str]
+
 
 #: Code of the problem of a measurement whose budget was spent before all its runs.
 CUT_SHORT: Final = "cut-short"

@@ -1,13 +1,16 @@
-"""Where ranks start, by the command line: interpreter, prefix command, this node's part."""
+"""Where ranks start, by the command line: interpreter, prefix, hosts, one node, or jobs."""
 
 from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.layout import Layout
+from pytest_dlperf.core.quantity import parse_duration
 
 #: ``NAME=VALUE`` as a separate word, after ``--env=`` or right after ``-e``.
 _ASSIGNMENT: Final = re.compile(
@@ -125,3 +128,164 @@ def _masked_word(word: str) -> str:
     if match is None or match[2].startswith(_NEVER_SECRET):
         return shlex.quote(word)
     return f"{match[1] or ''}{match[2]}={MASK}"
+
+
+#: Letters, digits, dots, dashes: a host name or an IPv4 address, and nothing special to a shell.
+_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
+#: A line of an MPI hostfile.
+_SLOTS: Final = re.compile(r"(\S+)\s+(?:slots|max_slots)=(\d+)(?:\s+max[-_]slots=\d+)?")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Host:
+    """One node, and how many ranks it takes."""
+
+    name: str
+    devices: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reach:
+    """How to start a program on a node, from this host."""
+
+    name: str
+    #: The words before the program; empty for this host.
+    argv: tuple[str, ...] = ()
+    #: Whether a shell on the node interprets the program's words, as with ssh.
+    shell: bool = False
+    #: The interpreter there.
+    python: str = "python3"
+
+
+def parse_hosts(text: str) -> tuple[Host, ...]:
+    """Return the hosts; raise ``UsageError`` if there is none, or one is named twice."""
+    return _hosts(part.partition(":")[::2] for part in _parts(text))
+
+
+def parse_hostfile(text: str) -> tuple[Host, ...]:
+    """Return the hosts of a file: one per line, as ``n1:8``, or ``n1 slots=8`` as for MPI.
+
+    Text after a ``#`` is ignored. Raises ``UsageError`` as ``parse_hosts`` does.
+    """
+    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
+    return _hosts(
+        (match[1], match[2]) if (match := _SLOTS.fullmatch(line)) else line.partition(":")[::2]
+        for line in lines
+        if line
+    )
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",")]
+
+
+def _hosts(pairs: Iterable[tuple[str, ...]]) -> tuple[Host, ...]:
+    hosts: list[Host] = []
+    for name, devices in pairs:
+        if not _NAME.fullmatch(name) or not devices.isdecimal() or int(devices) < 1:
+            written = f"{name}:{devices}" if devices else name
+            raise UsageError(
+                f"--dlperf-hosts: {written!r} is not a host with its devices; write n1:8,n2:8, or "
+                "name a file with a line n1:8 or n1 slots=8 for each"
+            )
+        if name in {host.name for host in hosts}:
+            raise UsageError(
+                f"--dlperf-hosts: {name} is listed twice; give all its devices at once"
+            )
+        hosts.append(Host(name=name, devices=int(devices)))
+    if not hosts:
+        raise UsageError("--dlperf-hosts names no host; write n1:8,n2:8")
+    return tuple(hosts)
+
+
+def hosts_of(layout: Layout, hosts: tuple[Host, ...]) -> tuple[Host, ...]:
+    """Return the first hosts that ``layout`` takes, with the devices that it uses of each.
+
+    Raises ``UsageError`` if there are too few, or one is too small.
+    """
+    if len(hosts) < layout.nodes:
+        raise UsageError(f"{layout} needs {layout.nodes} nodes, and there are {len(hosts)} hosts")
+    chosen = hosts[: layout.nodes]
+    for host in chosen:
+        if host.devices < layout.devices_per_node:
+            raise UsageError(
+                f"{layout} needs {layout.devices_per_node} devices on each node, {host.name} has "
+                f"{host.devices}"
+            )
+    return tuple(Host(name=h.name, devices=layout.devices_per_node) for h in chosen)
+
+
+SCHEDULERS: Final = ("slurm", "kubernetes")
+#: Value of the option for pytest within a job, which runs its case there and stores nothing.
+IN_JOB: Final = "in-job"
+#: Options that need a scheduler.
+JOB_OPTIONS: Final = ("jobs", "slurm", "queue-timeout", "image")
+#: Why an option cannot be combined with jobs.
+_CONTRARY: Final = {
+    "node-rank": "starts one node's part by hand; a job starts all of them",
+    "hosts": "names the hosts, and here the scheduler chooses them",
+    "from-logs": "judges logs, and starts nothing",
+    "budget": "is the time of cases that run one after the other, and jobs run at once; bound "
+    "each by --time in --dlperf-slurm",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scheduling:
+    """The scheduler, and what is asked of it."""
+
+    name: str
+    #: Jobs that are in flight at once, at most.
+    jobs: int = 4
+    #: Further words for sbatch.
+    words: tuple[str, ...] = ()
+    #: How long a job may wait for its start, in seconds.
+    queue_timeout_s: float = 86400.0
+    #: The image of containers; empty where none was named.
+    image: str = ""
+
+    @classmethod
+    def parse(cls, get: Callable[[str], Any]) -> Scheduling | None:
+        """Return what the options say, None without a scheduler; raise ``UsageError``."""
+        name = get("scheduler")
+        given = [option for option in JOB_OPTIONS if get(option) is not None]
+        if name is None and given:
+            raise UsageError(
+                f"--dlperf-{given[0]} is for jobs; name their scheduler with --dlperf-scheduler"
+            )
+        if name is None or name == IN_JOB:
+            return None
+        if name not in SCHEDULERS:
+            raise UsageError(f"--dlperf-scheduler={name}: known are {', '.join(SCHEDULERS)}")
+        for option, why in _CONTRARY.items():
+            if get(option) is not None:
+                raise UsageError(f"--dlperf-scheduler={name} and --dlperf-{option}: that {why}")
+        if name == "kubernetes" and not (get("dry-run") or get("list")):
+            raise UsageError(
+                "--dlperf-scheduler=kubernetes prints manifests, with --dlperf-dry-run; nothing "
+                "is submitted to a cluster from here: kubectl apply does that"
+            )
+        return cls(
+            name=name,
+            jobs=_jobs(get("jobs")),
+            words=_words(get("slurm")),
+            queue_timeout_s=parse_duration(
+                get("queue-timeout") or "24h", what="--dlperf-queue-timeout"
+            ),
+            image=get("image") or "",
+        )
+
+
+def _jobs(text: str | None) -> int:
+    if text is None:
+        return 4
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise UsageError(f"--dlperf-jobs={text}: give a whole number, 1 or more")
+    return int(text)
+
+
+def _words(text: str | None) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text or ""))
+    except ValueError as error:
+        raise UsageError(f"--dlperf-slurm={text}: {error}; quote it as in a shell") from error

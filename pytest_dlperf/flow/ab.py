@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Final
 from pytest_dlperf.core.arm import ReadyArm, Reported
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import BudgetSpentError, CaseError, DlperfError
-from pytest_dlperf.core.explanation import Explanation
 from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.core.outcome import Against
+from pytest_dlperf.core.outcome import Against, Explanation
 from pytest_dlperf.core.run import Problem, RunSummary
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.core.wire_records import RunFacts

@@ -15,8 +15,7 @@ from pytest_dlperf.core.arm import Arm, HereArm, ReadyArm, Reported
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import CaseError, NotRunError
-from pytest_dlperf.core.noise import Prior
-from pytest_dlperf.core.verdict import Rule
+from pytest_dlperf.core.verdict import Prior, Rule
 from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.flow.budget import Budget
 from pytest_dlperf.flow.hosts import Hosts, check_probed

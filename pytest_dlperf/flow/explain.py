@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import DlperfError
-from pytest_dlperf.core.explanation import Explanation
 from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.outcome import Explanation
 from pytest_dlperf.core.run import Run
 from pytest_dlperf.core.verdict import Judgement, KnownState, Verdict
 from pytest_dlperf.core.wire_profile import ProfileRecord

@@ -14,11 +14,9 @@ from pytest_dlperf.cases.possible import check_version
 from pytest_dlperf.cases.selection import Machine
 from pytest_dlperf.core.arm import ReadyArm, Reported
 from pytest_dlperf.core.case import Case
-from pytest_dlperf.core.environment import Environment
 from pytest_dlperf.core.errors import CaseError, NotRunError
-from pytest_dlperf.core.hosts import Host
-from pytest_dlperf.core.measurement import Conditions
-from pytest_dlperf.core.place import NodePart, Place
+from pytest_dlperf.core.measurement import Conditions, Environment
+from pytest_dlperf.core.place import Host, NodePart, Place
 from pytest_dlperf.core.wire_records import ProbeAnswer, RunFacts
 from pytest_dlperf.flow.holding import GpuUse, hold_host, hold_hosts
 from pytest_dlperf.flow.nodes import Nodes

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.core.case import CaseId
 from pytest_dlperf.core.layout import DeviceKind
-from pytest_dlperf.core.noise import LearntNoise, MachineNoise, Prior
 from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.verdict import LearntNoise, MachineNoise, Prior
 from pytest_dlperf.judge.stats.learn import learn
 from pytest_dlperf.judge.stats.priors import PAIRS, THROUGHPUT
 from pytest_dlperf.store.baseline import noise_file

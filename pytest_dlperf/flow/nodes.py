@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.codec import decode, encode
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.core.hosts import Host, hosts_of
+from pytest_dlperf.core.place import Host, hosts_of
 from pytest_dlperf.flow.target_report import TargetReport, printed_report
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.launchers import program_of

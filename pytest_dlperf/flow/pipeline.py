@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Final
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import BudgetSpentError, CaseError, DlperfError, NotRunError
-from pytest_dlperf.core.explanation import Explanation
 from pytest_dlperf.core.measurement import SPEEDUP_UNKNOWN, Measurement
-from pytest_dlperf.core.outcome import Against, Outcome
+from pytest_dlperf.core.outcome import Against, Explanation, Outcome
 from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict

@@ -14,7 +14,7 @@ from pytest_dlperf.cases.possible import check_possible
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError, DlperfError, NotRunError
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.scheduling import IN_JOB, Scheduling
+from pytest_dlperf.core.place import IN_JOB, Scheduling
 from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.flow.target_report import UNKNOWN_DEVICES, TargetReport, read_report
 from pytest_dlperf.flow.watcher import Watcher

@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from pytest_dlperf.core.explanation import Explanation, OperatorChange, PartChange
+from pytest_dlperf.core.outcome import Explanation, OperatorChange, PartChange
 from pytest_dlperf.core.verdict import Comparison
 from pytest_dlperf.core.wire_profile import ProfiledOperator, ProfileRecord
 

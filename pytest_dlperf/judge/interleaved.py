@@ -10,7 +10,7 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.quantity import same_unit
-from pytest_dlperf.core.scaling import stored_scaling
+from pytest_dlperf.core.run import stored_scaling
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import (
     convergence,

@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pytest_dlperf.core.noise import Prior
 from pytest_dlperf.core.quantity import same_precision, same_unit
 from pytest_dlperf.core.run import Problem
-from pytest_dlperf.core.verdict import Comparison, Judgement, Rule, Verdict
+from pytest_dlperf.core.verdict import Comparison, Judgement, Prior, Rule, Verdict
 from pytest_dlperf.judge import refusals, sentences
 from pytest_dlperf.judge.compare import compare, learnt_tolerance
 from pytest_dlperf.judge.metrics import Metric, check_rates, level

@@ -12,8 +12,7 @@ from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.core.noise import Prior
-from pytest_dlperf.core.verdict import Rule
+from pytest_dlperf.core.verdict import Prior, Rule
 from pytest_dlperf.judge.stats import priors
 from pytest_dlperf.judge.stats.levels import Level, median_cost
 

@@ -13,9 +13,8 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.metrics import gate_of
-from pytest_dlperf.core.noise import Prior
 from pytest_dlperf.core.run import RunSummary
-from pytest_dlperf.core.verdict import Comparison, Rule, Verdict
+from pytest_dlperf.core.verdict import Comparison, Prior, Rule, Verdict
 from pytest_dlperf.judge import gates, refusals
 from pytest_dlperf.judge.compare import comparison_of
 from pytest_dlperf.judge.metrics import MEMORY_FLOOR

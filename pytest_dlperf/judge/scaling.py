@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pytest_dlperf.core.layout import DeviceKind
-from pytest_dlperf.core.run import RunSummary
-from pytest_dlperf.core.scaling import CPU_SECONDS, StoredScaling, own_seconds, skews
+from pytest_dlperf.core.run import CPU_SECONDS, RunSummary, StoredScaling, own_seconds, skews
 from pytest_dlperf.judge.stats.levels import quantile
 
 #: A rank that is slower by less is not named, nor a share that grew by less (shares of 1).

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_dlperf.core.case import Case, Protocol
-from pytest_dlperf.core.noise import Prior
-from pytest_dlperf.core.verdict import GOOD, Judgement, Rule, Verdict
+from pytest_dlperf.core.verdict import GOOD, Judgement, Prior, Rule, Verdict
 from pytest_dlperf.judge.stats import priors
 
 #: Runs of the first look; with fewer their spread is too uncertain.

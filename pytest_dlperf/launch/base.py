@@ -11,8 +11,7 @@ from typing import ClassVar, Final
 
 from pytest_dlperf.core.arm import Reported, Tree
 from pytest_dlperf.core.case import Case
-from pytest_dlperf.core.hosts import Host
-from pytest_dlperf.core.place import NodePart
+from pytest_dlperf.core.place import Host, NodePart
 from pytest_dlperf.core.wire import RankArguments
 from pytest_dlperf.launch.remote.transport import Transport
 from pytest_dlperf.launch.remote.travelling import with_travelling

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pytest_dlperf.core.gpu_record import GpuFigure, GpuRecord
+from pytest_dlperf.core.run import GpuFigure, GpuRecord
 from pytest_dlperf.measure.gpu_watch import FILE
 from pytest_dlperf.measure.records import RankRecords
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from pytest_dlperf.core.environment import Environment
+from pytest_dlperf.core.measurement import Environment
 from pytest_dlperf.core.wire_records import ProbeAnswer, RunFacts
 from pytest_dlperf.measure.devices import Devices
 from pytest_dlperf.measure.nvml import INSTALL, GpuFacts, nvml_version

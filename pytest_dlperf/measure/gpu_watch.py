@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from pytest_dlperf.core.case import Case
-from pytest_dlperf.core.gpu_record import GpuRecord
-from pytest_dlperf.core.run import LaunchPlan
+from pytest_dlperf.core.run import GpuRecord, LaunchPlan
 from pytest_dlperf.measure import nvml
 from pytest_dlperf.measure.nvml import GpuSample, Nvml
 from pytest_dlperf.measure.records import read_progress

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_dlperf.core.gpu_record import GpuFigures
+from pytest_dlperf.core.run import GpuFigures
 
 #: The kernel's number of the first pid namespace (PROC_PID_INIT_INO): the driver counts there.
 _FIRST_PID_NAMESPACE: Final = 0xEFFFFFFC

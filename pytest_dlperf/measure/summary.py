@@ -12,8 +12,15 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.metric import TAKEN, Figure
 from pytest_dlperf.core.metrics import METRICS, built_in
-from pytest_dlperf.core.run import Problem, RankSummary, Run, RunSummary, Span
-from pytest_dlperf.core.scaling import RankScaling, Scaling
+from pytest_dlperf.core.run import (
+    Problem,
+    RankScaling,
+    RankSummary,
+    Run,
+    RunSummary,
+    Scaling,
+    Span,
+)
 from pytest_dlperf.core.wire import RECORDS_FORMAT
 from pytest_dlperf.core.wire_records import ImportsRecord, RunFacts
 from pytest_dlperf.measure.checks import check_agreement, clocks_disagree, drift, host_waits

@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from pytest_dlperf.core.case import Case
-from pytest_dlperf.core.environment import Environment
-from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.measurement import Environment, Measurement
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import RunSummary
 

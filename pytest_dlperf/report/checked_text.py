@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pytest_dlperf.core.environment import short_commit
 from pytest_dlperf.core.findings import Alarm, Checked, CheckedCase, CheckedMetric, Rate
+from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.report import figures
 
 _HEADINGS: Final = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_dlperf.core.codec import encode
-from pytest_dlperf.core.environment import Environment
+from pytest_dlperf.core.measurement import Environment
 from pytest_dlperf.core.outcome import Outcome
 
 #: What stands for a value that was not recorded.

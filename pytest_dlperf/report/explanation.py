@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pytest_dlperf.core.explanation import Explanation, OperatorChange, PartChange
-from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.outcome import Explanation, OperatorChange, Outcome, PartChange
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.printable import columns, one_line, padded
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from pytest_dlperf.core.environment import short_commit
 from pytest_dlperf.core.history import (
     Change,
     HistoryFound,
@@ -14,6 +13,7 @@ from pytest_dlperf.core.history import (
     StoredCase,
     changes_within,
 )
+from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.printable import columns, one_line, padded, printable
 

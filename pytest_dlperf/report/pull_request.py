@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from pytest_dlperf.core.environment import short_commit
+from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.explanation import headings, part_row

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.scaling import CPU_SECONDS, own_seconds, skews, stored_scaling
+from pytest_dlperf.core.run import CPU_SECONDS, own_seconds, skews, stored_scaling
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.document import Grid, Mark
 
@@ -71,7 +71,7 @@ def scaling_grid(outcomes: Sequence[Outcome]) -> Grid | None:
 class RankSkews(NamedTuple):
     """How far each rank is from the others in what it does itself."""
 
-    #: What their time was taken from: see ``core/scaling.py``.
+    #: What their time was taken from: see ``core/run.py``.
     basis: str
     #: Own seconds over the median of the others' - 1, by rank: medians over the runs.
     above: Mapping[int, float]

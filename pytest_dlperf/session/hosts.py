@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.core.errors import DlperfError, UsageError
-from pytest_dlperf.core.hosts import Host
+from pytest_dlperf.core.place import Host
 from pytest_dlperf.flow.nodes import Nodes
 from pytest_dlperf.launch.remote.keepers import keep
 from pytest_dlperf.launch.remote.package_copy import copy_package

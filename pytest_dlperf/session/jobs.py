@@ -8,8 +8,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.core.place import masked
-from pytest_dlperf.core.scheduling import OPTIONS as SCHEDULING
+from pytest_dlperf.core.place import JOB_OPTIONS, masked
 from pytest_dlperf.flow.scheduled import Jobs
 from pytest_dlperf.flow.watcher import Watcher
 from pytest_dlperf.launch.remote.travelling import exported_names
@@ -60,7 +59,7 @@ def own_options(
 
 #: Options not forwarded to the pytest process of a job.
 _NOT_FOR_JOBS: Final = NOT_REPEATED | {
-    f"--dlperf-{name}" for name in ("scheduler", *SCHEDULING, "workdir", "list", "dry-run")
+    f"--dlperf-{name}" for name in ("scheduler", *JOB_OPTIONS, "workdir", "list", "dry-run")
 }
 
 

@@ -17,8 +17,8 @@ from pytest_dlperf.cases.selection import Machine
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.hosts import Host
 from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.place import Host
 from pytest_dlperf.core.verdict import Judgement, KnownState, Verdict
 from pytest_dlperf.flow.bench import Bench, Policy, SideBySide, Stored
 from pytest_dlperf.flow.budget import Budget

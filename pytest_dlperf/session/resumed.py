@@ -15,9 +15,8 @@ from typing import Final
 from pytest_dlperf.cases.possible import DISTRIBUTIONS, framework_version
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.codec import encode
-from pytest_dlperf.core.environment import Environment, short_commit
 from pytest_dlperf.core.errors import DlperfError, UsageError
-from pytest_dlperf.core.measurement import CUT_SHORT
+from pytest_dlperf.core.measurement import CUT_SHORT, Environment, short_commit
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.flow.bench import Bench

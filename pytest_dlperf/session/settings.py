@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pytest_dlperf.core.arm import Arm, parse_arm
 from pytest_dlperf.core.case import Protocol
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.hosts import Host
-from pytest_dlperf.core.place import NodePart, Place
-from pytest_dlperf.core.scheduling import IN_JOB, Scheduling
+from pytest_dlperf.core.place import IN_JOB, Host, NodePart, Place, Scheduling
 from pytest_dlperf.core.verdict import BAD, GOOD, NOT_JUDGED, Judgement, KnownState, Rule, Verdict
 from pytest_dlperf.launch.remote.transport import named_hosts
 from pytest_dlperf.session.option_values import Get, Given, report_files

@@ -19,8 +19,7 @@ from pytest_dlperf.judge.stats.paired import contrast_of, pairs_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytest_dlperf.core.noise import Prior
-    from pytest_dlperf.core.verdict import Judgement, Rule
+    from pytest_dlperf.core.verdict import Judgement, Prior, Rule
     from pytest_dlperf.judge.stats.levels import Contrast
 
 CONDITIONS = Conditions(

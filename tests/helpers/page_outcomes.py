@@ -8,12 +8,10 @@ from dataclasses import replace
 
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.case import Case
-from pytest_dlperf.core.environment import Environment
 from pytest_dlperf.core.layout import Layout
-from pytest_dlperf.core.measurement import Conditions, Measurement
+from pytest_dlperf.core.measurement import Conditions, Environment, Measurement
 from pytest_dlperf.core.outcome import Against, Outcome
-from pytest_dlperf.core.run import Problem, RankSummary, RunSummary
-from pytest_dlperf.core.scaling import RankScaling, Scaling
+from pytest_dlperf.core.run import Problem, RankScaling, RankSummary, RunSummary, Scaling
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 
 MACHINE = "8x-v100-sxm2-32gb"

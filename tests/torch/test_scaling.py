@@ -7,8 +7,7 @@ import json
 import pytest
 
 from pytest_dlperf.core.codec import decode
-from pytest_dlperf.core.run import RunSummary
-from pytest_dlperf.core.scaling import stored_scaling
+from pytest_dlperf.core.run import RunSummary, stored_scaling
 from pytest_dlperf.judge.scaling import why
 from tests.helpers.one_session import OneSession, run_together
 from tests.helpers.user_folder import HERE

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_dlperf.core.baseline import Session, level_of
-from pytest_dlperf.core.noise import LearntNoise, Prior
+from pytest_dlperf.core.verdict import LearntNoise, Prior
 from pytest_dlperf.judge.stats.levels import (
     MEDIAN_DEVIATION,
     is_noisier,

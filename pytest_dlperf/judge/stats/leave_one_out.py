@@ -15,8 +15,7 @@ from pytest_dlperf.core.findings import Rate
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.metric import Better, Figure, Gate, StoredFigures
 from pytest_dlperf.core.metrics import gate_of
-from pytest_dlperf.core.noise import Prior
-from pytest_dlperf.core.verdict import GOOD, Comparison, Rule, Verdict
+from pytest_dlperf.core.verdict import GOOD, Comparison, Prior, Rule, Verdict
 from pytest_dlperf.judge import gates, metrics
 from pytest_dlperf.judge.compare import comparison_of, tolerance_for
 from pytest_dlperf.judge.screen import ONE_LOOK

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pytest_dlperf.core.noise import Prior
+from pytest_dlperf.core.verdict import Prior
 
 #: The largest log of a number.
 _LARGEST: Final = math.log(sys.float_info.max)

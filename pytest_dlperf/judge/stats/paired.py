@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pytest_dlperf.core.noise import Prior
-from pytest_dlperf.core.verdict import Comparison
+from pytest_dlperf.core.verdict import Comparison, Prior
 from pytest_dlperf.judge.stats.levels import (
     MEDIAN_DEVIATION,
     Contrast,

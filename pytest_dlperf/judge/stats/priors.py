@@ -14,8 +14,7 @@ from typing import Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.layout import DeviceKind
-from pytest_dlperf.core.noise import Prior
-from pytest_dlperf.core.verdict import Rule
+from pytest_dlperf.core.verdict import Prior, Rule
 
 #: For throughput and speedup against stored sessions.
 THROUGHPUT: Final[Mapping[DeviceKind, Prior]] = {

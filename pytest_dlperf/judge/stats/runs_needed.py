@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from pytest_dlperf.core.noise import Prior
-from pytest_dlperf.core.verdict import Rule
+from pytest_dlperf.core.verdict import Prior, Rule
 from pytest_dlperf.judge.metrics import Metric
 from pytest_dlperf.judge.screen import Spending
 from pytest_dlperf.judge.stats.family import alarm_alpha

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from pytest_dlperf.core.hosts import Reach
+from pytest_dlperf.core.place import Reach
 from pytest_dlperf.launch.remote.channel import Channel, pump
 from pytest_dlperf.launch.remote.over_hosts import CONNECT_TIMEOUT_S, nonce_of
 

@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
-from pytest_dlperf.core.hosts import Reach
+from pytest_dlperf.core.place import Reach
 from pytest_dlperf.launch.remote.far_side import BEGIN
 
 _PACKAGE: Final = Path(__file__).resolve().parents[2]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.core.hosts import Reach
+from pytest_dlperf.core.place import Reach
 from pytest_dlperf.launch.remote.channel import Channel, pump
 from pytest_dlperf.launch.remote.network import identity
 from pytest_dlperf.launch.remote.over_hosts import CONNECT_TIMEOUT_S, nonce_of, write_nonce

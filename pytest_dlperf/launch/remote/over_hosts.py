@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pytest_dlperf.core.hosts import Host
+from pytest_dlperf.core.place import Host
 from pytest_dlperf.core.run import LaunchPlan, NodePlan
 from pytest_dlperf.launch.remote import conductor, rsh_agent
 from pytest_dlperf.launch.remote.package_copy import program_in_copy

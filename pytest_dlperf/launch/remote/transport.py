@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.hosts import Host, Reach, parse_hostfile, parse_hosts
+from pytest_dlperf.core.place import Host, Reach, parse_hostfile, parse_hosts
 
 #: They follow the user's own options, which win: ssh takes the first value of an option. ssh
 #: notices a cut link after 15 s, and never asks for a password.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pytest_dlperf.core.explanation import Explanation, OperatorChange, PartChange
+from pytest_dlperf.core.outcome import Explanation, OperatorChange, PartChange
 from pytest_dlperf.report.explanation import headings, operator_row, part_row, remark
 from pytest_dlperf.report.page.markup import Html, code, joined, paragraph, text
 from pytest_dlperf.report.page.table import Column, TableCell, TableRow, cell, number, table

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from pytest_dlperf.core.baseline import level_of
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.scaling import CPU_SECONDS
+from pytest_dlperf.core.run import CPU_SECONDS
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.page.chart import END, START, Axis, Chart, Layer, Mark, places
 from pytest_dlperf.report.page.markup import Html

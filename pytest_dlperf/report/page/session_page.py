@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from pytest_dlperf.core.environment import short_commit
+from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.comparison_document import compare, comparison_document

@@ -14,8 +14,8 @@ from pytest_dlperf.cases.selection import Selected
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import DlperfError
-from pytest_dlperf.core.hosts import hosts_of
 from pytest_dlperf.core.metric import COUNT
+from pytest_dlperf.core.place import hosts_of
 from pytest_dlperf.flow.scheduled import Jobs, Planned
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.launchers import launcher_name

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.scheduling import IN_JOB
+from pytest_dlperf.core.place import IN_JOB
 from pytest_dlperf.report import github, pull_request
 from pytest_dlperf.report.printable import printable, without_commands
 

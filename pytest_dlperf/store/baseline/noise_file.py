@@ -9,7 +9,7 @@ from typing import Final
 
 from pytest_dlperf.core.codec import DecodeError, decode, encode
 from pytest_dlperf.core.errors import BaselineError, UsageError
-from pytest_dlperf.core.noise import MachineNoise, Prior
+from pytest_dlperf.core.verdict import MachineNoise, Prior
 from pytest_dlperf.store.baseline import file_format
 from pytest_dlperf.store.baseline.replace_file import locked, replace_file
 

@@ -14,7 +14,7 @@ from typing import Final
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.codec import DecodeError
 from pytest_dlperf.core.errors import BaselineError
-from pytest_dlperf.core.noise import MachineNoise
+from pytest_dlperf.core.verdict import MachineNoise
 from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.store.baseline import file_format, noise_file, profile_file
 from pytest_dlperf.store.baseline.key import PROFILE_END, PUBLISHED, Key, is_name

@@ -11,8 +11,7 @@ from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.errors import UpdateRefusedError
 from pytest_dlperf.core.metric import StoredFigures
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.run import RunSummary
-from pytest_dlperf.core.scaling import stored_scaling
+from pytest_dlperf.core.run import RunSummary, stored_scaling
 
 #: More would show noise in every diff; a rate is not known to 1 in a million.
 _DIGITS: Final = 6

@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.case import FRAMEWORKS, PRECISIONS, Case, Protocol
 from pytest_dlperf.core.codec import DecodeError, decode, encode
-from pytest_dlperf.core.environment import Environment
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.layout import Layout
-from pytest_dlperf.core.measurement import Conditions, Measurement
+from pytest_dlperf.core.measurement import Conditions, Environment, Measurement
 from pytest_dlperf.core.outcome import (
     Against,
     Outcome,

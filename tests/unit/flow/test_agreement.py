@@ -7,8 +7,8 @@ import pytest
 from pytest_dlperf.cases.possible import Installed
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.core.hosts import Host
 from pytest_dlperf.core.layout import Layout
+from pytest_dlperf.core.place import Host
 from pytest_dlperf.flow.nodes import check_agreement, clocks_apart
 from pytest_dlperf.flow.target_report import TargetReport
 from pytest_dlperf.measure.devices import Devices

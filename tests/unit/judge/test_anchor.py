@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_dlperf.core.noise import Prior
-from pytest_dlperf.core.verdict import Rule, Verdict
+from pytest_dlperf.core.verdict import Prior, Rule, Verdict
 from pytest_dlperf.judge import judge
 from tests.helpers.judge_builders import around, baseline, case, measurement, session
 

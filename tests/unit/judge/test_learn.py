@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_dlperf.core.baseline import Session
-from pytest_dlperf.core.noise import LearntNoise, Prior
+from pytest_dlperf.core.verdict import LearntNoise, Prior
 from pytest_dlperf.judge.stats.learn import learn
 from tests.helpers.judge_builders import session
 

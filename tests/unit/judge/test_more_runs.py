@@ -9,8 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_dlperf.core.noise import Prior
-from pytest_dlperf.core.verdict import Rule
+from pytest_dlperf.core.verdict import Prior, Rule
 from pytest_dlperf.judge import judge
 from pytest_dlperf.judge.stats.levels import Level
 from pytest_dlperf.judge.stats.stored import contrast

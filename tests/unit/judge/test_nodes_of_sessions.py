@@ -10,9 +10,8 @@ from scipy.stats import binom
 
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.core.noise import Prior
 from pytest_dlperf.core.run import RankSummary
-from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
+from pytest_dlperf.core.verdict import Judgement, Prior, Rule, Verdict
 from pytest_dlperf.judge import judge
 from tests.helpers.judge_builders import around, baseline, case, measurement, session
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pytest_dlperf.cli import main
-from pytest_dlperf.core.noise import LearntNoise, MachineNoise
+from pytest_dlperf.core.verdict import LearntNoise, MachineNoise
 from pytest_dlperf.report import schemas
 from pytest_dlperf.store.baseline import noise_file
 

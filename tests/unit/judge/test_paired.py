@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pytest_dlperf.core.noise import Prior
+from pytest_dlperf.core.verdict import Prior
 from pytest_dlperf.judge.stats.priors import PAIRS
 from tests.helpers.judge_builders import paired_contrast
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pytest_dlperf.core.noise import Prior
-from pytest_dlperf.core.verdict import Rule, Verdict
+from pytest_dlperf.core.verdict import Prior, Rule, Verdict
 from pytest_dlperf.judge.compare import verdict_of
 from pytest_dlperf.judge.numbers import Numbers, judge_pairs
 from pytest_dlperf.judge.screen import ONE_LOOK, Spending

@@ -8,8 +8,7 @@ import pytest
 
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.core.noise import Prior
-from pytest_dlperf.core.verdict import Rule, Verdict
+from pytest_dlperf.core.verdict import Prior, Rule, Verdict
 from pytest_dlperf.judge import judge
 from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.log_verdict import LogRun, LogSide, judge_logs

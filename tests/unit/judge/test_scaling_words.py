@@ -9,8 +9,14 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.core.run import RankSummary, RunSummary
-from pytest_dlperf.core.scaling import RankScaling, Scaling, StoredScaling, stored_scaling
+from pytest_dlperf.core.run import (
+    RankScaling,
+    RankSummary,
+    RunSummary,
+    Scaling,
+    StoredScaling,
+    stored_scaling,
+)
 from pytest_dlperf.core.verdict import Rule, Verdict
 from pytest_dlperf.judge import judge
 from pytest_dlperf.judge.interleaved import judge_interleaved

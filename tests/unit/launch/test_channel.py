@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_dlperf.core.hosts import Reach
+from pytest_dlperf.core.place import Reach
 from pytest_dlperf.launch.remote.channel import Channel, pump
 from pytest_dlperf.launch.remote.conductor import unpack
 

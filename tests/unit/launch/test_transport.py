@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.hosts import Host
+from pytest_dlperf.core.place import Host
 from pytest_dlperf.launch.remote import network
 from pytest_dlperf.launch.remote.rsh_agent import parse
 from pytest_dlperf.launch.remote.transport import allocated_hosts, is_this_host, transport_of

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.core.codec import decode, encode
-from pytest_dlperf.core.run import RunSummary
-from pytest_dlperf.core.scaling import own_seconds, skews, stored_scaling
+from pytest_dlperf.core.run import RunSummary, own_seconds, skews, stored_scaling
 from pytest_dlperf.measure.summary import summarise
 from tests.helpers.record_files import case, changed, rank_records, write
 

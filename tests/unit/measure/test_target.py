@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pytest_dlperf.core.environment import Environment
+from pytest_dlperf.core.measurement import Environment
 from pytest_dlperf.measure.environment import with_target
 
 HERE = Environment(

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_dlperf.core.explanation import Explanation, OperatorChange, PartChange
-from pytest_dlperf.core.outcome import Outcome, outcome_from_json, outcome_to_json
+from pytest_dlperf.core.outcome import (
+    Explanation,
+    OperatorChange,
+    Outcome,
+    PartChange,
+    outcome_from_json,
+    outcome_to_json,
+)
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report import pull_request, terminal
 from pytest_dlperf.report.page.explanation_section import explanation_section

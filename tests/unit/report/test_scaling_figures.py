@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.run import RankSummary
-from pytest_dlperf.core.scaling import RankScaling, Scaling
+from pytest_dlperf.core.run import RankScaling, RankSummary, Scaling
 from pytest_dlperf.report import markdown, terminal
 from pytest_dlperf.report.document import Document, to_text
 from pytest_dlperf.report.page.session_page import comparison_section

@@ -10,9 +10,8 @@ import pytest
 
 from pytest_dlperf.cli import main
 from pytest_dlperf.core.case import Case
-from pytest_dlperf.core.environment import Environment
 from pytest_dlperf.core.layout import Layout
-from pytest_dlperf.core.measurement import Conditions, Measurement
+from pytest_dlperf.core.measurement import Conditions, Environment, Measurement
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import Judgement, Verdict

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.scheduling import IN_JOB
+from pytest_dlperf.core.place import IN_JOB
 from pytest_dlperf.session.settings import HistoryWish
 from tests.helpers.given_options import settings_of
 

@@ -12,9 +12,7 @@ import pytest
 from pytest_dlperf.core.arm import RefArm
 from pytest_dlperf.core.case import FRAMEWORKS, Protocol
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.hosts import Host
-from pytest_dlperf.core.place import NodePart
-from pytest_dlperf.core.scheduling import IN_JOB
+from pytest_dlperf.core.place import IN_JOB, Host, NodePart
 from pytest_dlperf.core.verdict import BAD, NOT_JUDGED, Rule, Verdict
 from pytest_dlperf.session import options
 from pytest_dlperf.session.option_values import REPORTS

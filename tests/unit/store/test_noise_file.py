@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.core.errors import BaselineError
-from pytest_dlperf.core.noise import LearntNoise, MachineNoise
+from pytest_dlperf.core.verdict import LearntNoise, MachineNoise
 from pytest_dlperf.store.baseline import noise_file
 
 NOISE = MachineNoise(

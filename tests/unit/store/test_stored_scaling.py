@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.core.errors import BaselineError
-from pytest_dlperf.core.scaling import RankScaling, Scaling, StoredScaling
+from pytest_dlperf.core.run import RankScaling, Scaling, StoredScaling
 from pytest_dlperf.store.baseline.store import BaselineStore
 from pytest_dlperf.store.baseline.stored_session import session_of
 from tests.helpers.baseline_builders import (
