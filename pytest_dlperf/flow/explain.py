@@ -22,7 +22,7 @@ from pytest_dlperf.flow.runner import Runner
 from pytest_dlperf.judge.attribution import Profile, attribute, critical_rank, kept_record
 from pytest_dlperf.launch.plan import make_plan
 from pytest_dlperf.launch.process.execute import execute
-from pytest_dlperf.launch.remote.package_copy import copy_package
+from pytest_dlperf.launch.remote.travelling import copy_package
 from pytest_dlperf.measure.exhausted import file_words
 from pytest_dlperf.measure.records import read_records
 from pytest_dlperf.store.baseline import profile_file

@@ -21,12 +21,11 @@ from pytest_dlperf.core.wire_records import ProbeAnswer, RunFacts
 from pytest_dlperf.flow.holding import GpuUse, hold_host, hold_hosts
 from pytest_dlperf.flow.nodes import Nodes
 from pytest_dlperf.flow.watcher import Watcher
-from pytest_dlperf.launch.arms.apply import apply_arm
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.launchers import launcher_name
-from pytest_dlperf.launch.plan import SharedFolder
+from pytest_dlperf.launch.plan import SharedFolder, apply_arm
 from pytest_dlperf.launch.probe import Probes
-from pytest_dlperf.launch.remote.package_copy import copy_package
+from pytest_dlperf.launch.remote.travelling import copy_package
 from pytest_dlperf.measure.devices import Devices
 from pytest_dlperf.measure.environment import collect, with_target
 

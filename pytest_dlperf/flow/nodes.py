@@ -20,8 +20,7 @@ from pytest_dlperf.flow.target_report import TargetReport, printed_report
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.launchers import program_of
 from pytest_dlperf.launch.process.lease import host_lease
-from pytest_dlperf.launch.remote.ask import ask
-from pytest_dlperf.launch.remote.keepers import Leases, keep
+from pytest_dlperf.launch.remote.nodes import Leases, ask, keep
 from pytest_dlperf.launch.remote.transport import Transport, is_this_host
 from pytest_dlperf.measure.devices import Devices
 

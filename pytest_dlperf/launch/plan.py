@@ -1,29 +1,73 @@
-"""Make the launch plan of a case: the launcher's command, the ranks' environment, a node's part.
-
-With ``--dlperf-node-rank`` each node is started by hand. The nodes write into a shared folder that
-they run, and why they stopped; without such a folder only the launcher's timeouts show it.
-"""
+"""Make the launch plan of a case: the launcher's command, the ranks' environment, their arm."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from pytest_dlperf.core.arm import ReadyArm, Reported
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError, UsageError
 from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.core.run import LaunchPlan
-from pytest_dlperf.core.wire import MARK_VARIABLE, MarkSettings
-from pytest_dlperf.launch.arms.apply import arm_env, inherited_path
+from pytest_dlperf.core.wire import MARK_VARIABLE, MODULES_VARIABLE, TREES_VARIABLE, MarkSettings
 from pytest_dlperf.launch.base import Target, behind, join_timeout_s
 from pytest_dlperf.launch.launchers import launcher_name, launcher_of
 from pytest_dlperf.launch.process.supervisor import RUN_VARIABLE
 from pytest_dlperf.launch.remote.over_hosts import RemoteHosts, over_hosts
 from pytest_dlperf.launch.remote.travelling import environment_files, tuning
+
+
+def apply_arm(target: Target, arm: ReadyArm, *, reported: Reported) -> Target:
+    """Return ``target`` changed by ``arm``; ``reported`` says which imports its ranks report.
+
+    The first folder of the path is the worker's, which stays: the same worker runs both arms.
+    """
+    worker, *path = target.python_path
+    if arm.tree is not None:
+        path = [arm.tree.moved(os.path.realpath(folder)) for folder in path]
+    overlay = [arm.overlay] if arm.overlay else []
+    threads = arm.variables.get("OMP_NUM_THREADS", "")
+    return replace(
+        target,
+        python_path=tuple(dict.fromkeys([worker, *overlay, *path])),
+        folder=arm.tree.moved(os.path.realpath(target.folder))
+        if arm.tree is not None
+        else target.folder,
+        # The worker sets the threads itself, whatever the variable says.
+        threads_per_rank=int(threads) if threads.isdecimal() else target.threads_per_rank,
+        tree=arm.tree,
+        overlay=arm.overlay,
+        variables=arm.variables,
+        reported=reported,
+    )
+
+
+def inherited_path(target: Target) -> tuple[str, ...]:
+    """Return the entries of the session's own PYTHONPATH, as the ranks of ``target`` get them.
+
+    All are absolute: a relative entry counts from where the session started, but ranks start in
+    the folder of their run. An empty entry is left out: it means a folder that ``target`` has.
+    """
+    entries = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    if target.tree is None:
+        return tuple(os.path.abspath(entry) for entry in entries)
+    return tuple(target.tree.moved(os.path.realpath(entry)) for entry in entries)
+
+
+def arm_env(target: Target) -> dict[str, str]:
+    """Return the variables of the arm, and those that say which imports its ranks report."""
+    reported = target.reported
+    asked = {
+        TREES_VARIABLE: os.pathsep.join(reported.trees),
+        MODULES_VARIABLE: reported.modules_file,
+    }
+    return {**target.variables, **{name: text for name, text in asked.items() if text}}
+
 
 _NODE_RANK: Final = "${NODE_RANK}"
 

@@ -10,9 +10,9 @@ import pytest
 from pytest_dlperf.core.errors import DlperfError, UsageError
 from pytest_dlperf.core.place import Host
 from pytest_dlperf.flow.nodes import Nodes
-from pytest_dlperf.launch.remote.keepers import keep
-from pytest_dlperf.launch.remote.package_copy import copy_package
+from pytest_dlperf.launch.remote.nodes import keep
 from pytest_dlperf.launch.remote.transport import allocated_hosts, is_this_host, transport_of
+from pytest_dlperf.launch.remote.travelling import copy_package
 from pytest_dlperf.measure.devices import Devices, detect
 from pytest_dlperf.session.settings import Settings
 

@@ -1,4 +1,4 @@
-"""Environment variables of this session that ranks on other hosts and jobs get, by name."""
+"""What ranks on other hosts and jobs get of this session: this package, environment variables."""
 
 from __future__ import annotations
 
@@ -9,10 +9,50 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.launch.remote import with_environment
-from pytest_dlperf.launch.remote.package_copy import program_in_copy
 
 if TYPE_CHECKING:
     from pytest_dlperf.launch.base import Target
+
+
+import shutil
+import tempfile
+from types import ModuleType
+
+from pytest_dlperf.core.errors import CaseError
+
+_PACKAGE: Final = Path(__file__).resolve().parents[2]
+#: Not needed by ranks: tests, which a later session would collect there, and baselines.
+_LEFT_OUT: Final = ("__pycache__", "test_*.py", "baselines")
+
+
+def copy_package(folder: Path) -> None:
+    """Copy this package into ``folder``, unless that has a copy. Raises ``CaseError``.
+
+    The folder that this package is installed in must not be on another interpreter's path: the
+    other packages there would hide that interpreter's own. And a container may not have it.
+    """
+    target = folder / _PACKAGE.name
+    if target.exists():
+        return
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(dir=folder)) / _PACKAGE.name
+        shutil.copytree(_PACKAGE, partial, ignore=shutil.ignore_patterns(*_LEFT_OUT))
+        try:
+            partial.rename(target)
+        except OSError:
+            if not target.exists():  # else another process of this session was first
+                raise
+        shutil.rmtree(partial.parent)
+    except OSError as error:
+        raise CaseError(f"cannot copy the worker to {folder}: {error}") from error
+
+
+def program_in_copy(folder: Path, module: ModuleType) -> Path:
+    """Return where the file of ``module`` is in the copy that ``folder`` holds."""
+    assert module.__file__ is not None
+    return folder / Path(module.__file__).resolve().relative_to(_PACKAGE.parent)
+
 
 #: Where programs and packages are, who runs them, and settings of pytest. Given to jobs.
 _NAMES: Final = frozenset({

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_dlperf.cases.marker import expand
+from pytest_dlperf.core.arm import ReadyArm, Reported, Tree
 from pytest_dlperf.core.case import Case
-from pytest_dlperf.core.errors import UnknownNameError, UsageError
+from pytest_dlperf.core.errors import CaseError, UnknownNameError, UsageError
 from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.launch.base import Target, collective_timeout_s
-from pytest_dlperf.launch.plan import make_plan
+from pytest_dlperf.launch.plan import SharedFolder, apply_arm, fill_in, make_plan
 from pytest_dlperf.worker import arguments
 
 TARGET = Target(python="/env/bin/python", python_path=("/home/x",), threads_per_rank=3)
@@ -228,3 +230,147 @@ def test_launchers_that_do_not_fit():
 def test_collectives_give_up_before_the_case_does():
     assert collective_timeout_s(case("1n2c", timeout_s=20.0)) == 10
     assert collective_timeout_s(case("1n2c")) == 300
+
+
+PART = NodePart(node_rank=1, master_addr="10.0.0.1", master_port=29500)
+
+
+def node(folder: Path, rank: int) -> SharedFolder:
+    return SharedFolder(folder=folder, node_rank=rank)
+
+
+def test_the_place_of_a_node_is_filled_in():
+    argv = ("launch", "--rank=${NODE_RANK}", "--master=${MASTER_ADDR}:${MASTER_PORT}", "x")
+    assert fill_in(argv, PART, what="l") == ("launch", "--rank=1", "--master=10.0.0.1:29500", "x")
+
+
+def test_a_launcher_that_starts_all_nodes_has_no_share():
+    with pytest.raises(UsageError, match="c: launcher 'mpirun' starts all nodes"):
+        fill_in(("mpirun", "--host", "${HOSTS}"), PART, what="c: launcher 'mpirun'")
+
+
+def test_a_node_that_stops_tells_the_others_why(tmp_path: Path):
+    zero, one = node(tmp_path, 0), node(tmp_path, 1)
+    with one.together():
+        one.check_others()
+        with pytest.raises(KeyError), zero.together():
+            raise KeyError("boom")
+        with pytest.raises(CaseError, match="node 0 stopped: 'boom'"):
+            one.check_others()
+
+
+def test_a_node_that_ends_well_stops_nobody(tmp_path: Path):
+    with node(tmp_path, 1).together():
+        with node(tmp_path, 0).together():
+            pass
+        node(tmp_path, 1).check_others()
+
+
+def test_what_was_said_in_an_earlier_session_does_not_count(tmp_path: Path):
+    one = node(tmp_path, 1)
+    with pytest.raises(ValueError, match="boom"), node(tmp_path, 0).together():
+        raise ValueError("boom")
+    os.utime(tmp_path / "stopped.node0", (1, 1))
+    with one.together():
+        one.check_others()
+        with pytest.raises(ValueError, match="again"), node(tmp_path, 0).together():
+            raise ValueError("again")
+        with pytest.raises(CaseError, match="again"):
+            one.check_others()
+
+
+def test_a_node_does_not_stop_for_its_own_words(tmp_path: Path):
+    one = node(tmp_path, 1)
+    with pytest.raises(ValueError, match="boom"), one.together():
+        raise ValueError("boom")
+    with one.together():
+        one.check_others()
+
+
+def test_node_0_alone_clears_the_records_of_earlier_sessions(tmp_path: Path):
+    for number in (1, 2):
+        node(tmp_path, 0).records(number).mkdir()
+        (node(tmp_path, 0).records(number) / "rank00001.jsonl").touch()
+    node(tmp_path, 1).clear(1)
+    assert (tmp_path / "run1" / "rank00001.jsonl").exists()
+    node(tmp_path, 0).clear(1)
+    assert not (tmp_path / "run1" / "rank00001.jsonl").exists()
+    assert (tmp_path / "run2" / "rank00001.jsonl").exists()
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path):
+    (tmp_path / "file").touch()
+    with pytest.raises(CaseError, match="cannot write to"), node(tmp_path / "file", 0).together():
+        pass
+
+
+ARM_TARGET = Target(
+    python="python3",
+    python_path=("/home/worker", "/r/perf", "/r", "/elsewhere"),
+    threads_per_rank=1,
+    folder="/r/perf",
+)
+[CASE] = expand(suite="net", workload="m:build", batch_size_per_device=1, layout="1n1c")
+[PROGRAM] = expand(suite="net", command=["python", "t.py"], batch_size_per_device=1, layout="1n1c")
+
+
+def test_a_tree_takes_the_place_of_the_repository(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir("/")
+    monkeypatch.setenv("PYTHONPATH", "/r/src:r/lib:/other:/r/.venv/lib/site-packages")
+    arm = ReadyArm(name="v1", kind="ref", commit="c", tree=Tree(head="/r", arm="/t"))
+    target = apply_arm(
+        ARM_TARGET, arm, reported=Reported(trees=("/r", "/t"), modules_file="/w/modules")
+    )
+    plan = make_plan(PROGRAM, target, Path("/w"))
+    assert plan.env["PYTHONPATH"].split(":") == [
+        "/home/worker", "/t/perf", "/t", "/elsewhere",
+        "/t/src", "/t/lib", "/other", "/r/.venv/lib/site-packages",
+    ]  # fmt: skip
+    assert plan.cwd == "/t/perf"
+    assert plan.env["DLPERF_TREES"] == "/r:/t"
+    assert plan.env["DLPERF_MODULES"] == "/w/modules"
+
+
+def test_relative_entries_are_those_of_where_the_session_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"src:tests/x::{tmp_path}/lib:..")
+    tree = Tree(head=str(tmp_path.resolve()), arm="/t")
+    ref = apply_arm(ARM_TARGET, ReadyArm(name="v1", kind="ref", tree=tree), reported=Reported())
+    here = apply_arm(ARM_TARGET, ReadyArm(name="here", kind="here"), reported=Reported())
+    inherited = {
+        name: make_plan(CASE, target, Path("/w")).env["PYTHONPATH"].split(":")[4:]
+        for name, target in {"plain": ARM_TARGET, "here": here, "ref": ref}.items()
+    }
+    top = [f"{tmp_path}/{name}" for name in ("src", "tests/x", "lib")]
+    assert inherited["plain"] == inherited["here"] == [*top, str(tmp_path.parent)]
+    assert inherited["ref"] == ["/t/src", "/t/tests/x", "/t/lib", str(tmp_path.parent.resolve())]
+
+
+def test_packages_come_right_after_the_worker(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir("/")
+    monkeypatch.setenv("PYTHONPATH", "relative")
+    arm = ReadyArm(name="a==1", kind="requirement", overlay="/o")
+    plan = make_plan(CASE, apply_arm(ARM_TARGET, arm, reported=Reported()), Path("/w"))
+    assert plan.env["PYTHONPATH"] == "/home/worker:/o:/r/perf:/r:/elsewhere:/relative"
+    assert not {"DLPERF_TREES", "DLPERF_MODULES"}.intersection(plan.env)
+
+
+def test_settings_reach_the_ranks_and_set_their_threads():
+    arm = ReadyArm(name="s", kind="settings", variables={"OMP_NUM_THREADS": "3", "A": "b"})
+    plan = make_plan(CASE, apply_arm(ARM_TARGET, arm, reported=Reported()), Path("/w"))
+    assert (plan.env["OMP_NUM_THREADS"], plan.env["A"]) == ("3", "b")
+    assert "--threads-per-rank=3" in plan.argv
+
+
+def test_a_torch_that_is_only_laid_over_is_launched_by_its_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    [case] = expand(suite="net", workload="m:build", batch_size_per_device=1, layout="1n2c")
+    base = replace(ARM_TARGET, python="/none/python3")
+    arm = ReadyArm(name="torch==9", kind="requirement", overlay="/o")
+    plan = make_plan(case, apply_arm(base, arm, reported=Reported()), Path("/w"))
+    assert plan.argv[:3] == ("/none/python3", "-m", "torch.distributed.run")
+    assert make_plan(case, base, Path("/w")).argv[0] == "torchrun"

@@ -18,8 +18,7 @@ from pytest_dlperf.core.arm import parse_arm
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.launch.arms.git import Preparation
 from pytest_dlperf.launch.arms.make import Arms
-from pytest_dlperf.launch.arms.overlay import Installer
-from pytest_dlperf.launch.arms.resolved import content_of, of_pins, of_report
+from pytest_dlperf.launch.arms.overlay import Installer, content_of, of_pins, of_report
 from pytest_dlperf.launch.process.execute import execute
 from tests.helpers.repository import Repository, project, wheel
 
