@@ -121,7 +121,7 @@ def address_of(settings: Settings) -> Address:
     wish = settings.history
     assert wish is not None
     if not wish.text:
-        return file_address(settings.workdir / DEFAULT)
+        return file_address(settings.workdir / DEFAULT, is_private=True)
     return parse_address(wish.text, folder=wish.folder, what=wish.named_by)
 
 

@@ -15,11 +15,9 @@ from tests.helpers.cluster import Cluster, check_trained
 pytestmark = pytest.mark.torch
 
 
-@pytest.mark.parametrize(
-    "launcher",
-    # A prefix under mpirun is in the plan of a launch, which tests/unit/launch has.
-    ["torchrun", pytest.param("mpirun", marks=pytest.mark.nightly)],
-)
+# The plan of a launch with a prefix is in tests/unit/launch; CI runs one on one node.
+@pytest.mark.nightly
+@pytest.mark.parametrize("launcher", ["torchrun", "mpirun"])
 def test_behind_a_prefix_on_each_node(cluster: Cluster, launcher: str):
     """The prefix has an environment of its own, as a container's has."""
     cluster.write(launcher=launcher)

@@ -102,6 +102,7 @@ def test_the_package_that_is_slower_is_found_in_four_comparisons(folder: Folder)
     assert "comparison" not in again.stderr, "the answers are known"
 
 
+@pytest.mark.nightly
 def test_a_budget_that_is_spent_is_gone_on_from(folder: Folder):
     folder.write("pk-e")
     done = folder.bisect("--budget=1s")
@@ -115,6 +116,7 @@ def test_a_budget_that_is_spent_is_gone_on_from(folder: Folder):
     assert f"{', '.join(first[0]['packages'])}: known: " in done.stderr
 
 
+@pytest.mark.nightly
 def test_two_that_are_slower_only_together(folder: Folder):
     folder.write("pk-a", "pk-e", cost="0.005 * (len(slow) == 2)")
     done = folder.bisect()

@@ -102,7 +102,9 @@ def test_a_session_that_ends_while_steps_are_profiled_keeps_the_verdict(suite: S
     assert "was interrupted" in outcome["explanation"]["note"]
 
 
+# It waits for its budget
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_profiles_end_with_the_budget(suite: Suite):
     """Without one the first that hangs ends a minute after the longest run."""
     suite.env(FAKE_STEP_S="0.02", FAKE_PROFILE="0.4", FAKE_HANG="*explain*")

@@ -155,7 +155,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> OneSession:
 @pytest.mark.parametrize("name", TRAINERS)
 def test_trainers_that_own_the_loop(programs: OneSession, name: str):
     if name not in installed():
-        pytest.skip(f"{PACKAGES[name]} is not installed (tox env torch-nightly, .ci/run)")
+        pytest.skip(f"{PACKAGES[name]} is not installed (tox env torch-nightly)")
     right = programs[f"{name}_1"]
     assert right.ended != "failed", right.reason
     run = right.measurement["runs"][0]

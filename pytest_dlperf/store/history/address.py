@@ -28,6 +28,8 @@ class Address:
     shown: str
     #: The file of SQLite; None for PostgreSQL.
     file: Path | None
+    #: Whether a new file is made for its owner alone, as all others of a work folder.
+    is_private: bool = False
 
     def without_secrets(self, text: str) -> str:
         """Return ``text`` without the values that ``shown`` leaves out."""
@@ -76,11 +78,11 @@ def _checked(address: Address, what: str) -> Address:
     return address
 
 
-def file_address(file: Path) -> Address:
-    """Return the address of a SQLite file."""
+def file_address(file: Path, *, is_private: bool = False) -> Address:
+    """Return the address of a SQLite file; a private one is made for its owner alone."""
     whole = file.absolute()
     url = URL.create("sqlite", database=str(whole))
-    return Address(url=url, shown=str(whole), file=whole)
+    return Address(url=url, shown=str(whole), file=whole, is_private=is_private)
 
 
 def _shown(url: URL) -> str:

@@ -33,7 +33,7 @@ def writing(address: Address) -> Iterator[sa.Connection]:
     be, and for a newer version, which is left as it is.
     """
     if address.file is not None:
-        _make_folder(address)
+        _make_file(address)
     with _errors(address), _engine(address) as engine, engine.connect() as connection:
         alone = connection.execution_options(dlperf_writes=True)
         with alone.begin():
@@ -101,10 +101,13 @@ def _version(connection: sa.Connection, address: Address) -> int | None:
     return version
 
 
-def _make_folder(address: Address) -> None:
+def _make_file(address: Address) -> None:
     assert address.file is not None
     try:
         address.file.parent.mkdir(parents=True, exist_ok=True)
+        if address.is_private:
+            # SQLite would make it with the umask, in a work folder that may be open to all.
+            address.file.touch(mode=0o600)
     except OSError as error:
         raise HistoryError(f"{address.shown}: cannot be made ({error.strerror})") from error
 
