@@ -46,6 +46,10 @@ def _p95(run: RunSummary, window: tuple[int, int]) -> float | None:
     return steps[math.ceil(0.95 * len(steps)) - 1] if steps else None
 
 
+def _tera(value: float | None) -> float | None:
+    return None if value is None else value / 1e12
+
+
 METRICS: Final[Mapping[str, Metric]] = {
     "compile_seconds": Metric(
         words="compile time", value=_extra("compile_seconds"), unit="s", needs="torch.compile"
@@ -56,10 +60,23 @@ METRICS: Final[Mapping[str, Metric]] = {
     "recompiles": Metric(
         words="recompilations", value=_extra("recompiles"), is_count=True, needs="torch.compile"
     ),
+    "hfu": Metric(
+        words="hardware FLOPs utilisation",
+        value=_extra("hardware_flops_utilisation"),
+        better="higher",
+        needs="PyTorch, and a GPU whose peak is known",
+    ),
     "reserved_memory": Metric(
         words="reserved memory", value=_extra("reserved_bytes"), unit="bytes", needs="a GPU"
     ),
     "step_p95": Metric(words="95th percentile of the steps", value=_p95, unit="s"),
+    "tflops": Metric(
+        words="TFLOP/s of a device",
+        value=lambda run, _window: _tera(run.extras.get("flop_per_s_per_device")),
+        unit="TFLOP/s",
+        better="higher",
+        needs="PyTorch, and matrix work that was counted",
+    ),
     "time_to_first_step": Metric(
         words="time to the first step",
         value=lambda run, _window: run.time_to_first_step_s,

@@ -292,7 +292,7 @@ class RunSummary:
     log: str = ""
     #: Folder with the records of the run.
     folder: str = ""
-    #: Figures that only some runs have: those of torch.compile, steal time, clocks of GPUs.
+    #: Figures that only some runs have: torch.compile, steal time, clocks of GPUs, FLOP/s.
     extras: Mapping[str, float] = field(default_factory=dict)
     #: A program's own metrics, the worst of its ranks, and built-in ones that the case gates.
     metrics: Mapping[str, Figure] = field(default_factory=dict)

@@ -170,3 +170,32 @@ def _has_trend(measured: Sequence[float]) -> bool:
         max(batches[:at]) < min(batches[at:]) or min(batches[:at]) > max(batches[at:])
         for at in splits
     )
+
+
+def unchecked(records: Sequence[RankRecords]) -> list[Problem]:
+    """Return what could not be looked at: the batch, the precision."""
+    model = records[0].by_kind["model"]
+    found = []
+    unwatched = model.get("unwatched")
+    if not model["input_shapes"]:
+        found.append(
+            Problem(
+                code="batch-unchecked",
+                message="the model's inputs were not looked at"
+                if unwatched
+                else "the model was given no tensor in the first iteration; give the batch to "
+                "job.data_parallel(model)",
+            )
+        )
+    if not model["flops_by_dtype"]:
+        found.append(
+            Problem(
+                code="precision-unchecked",
+                message=f"its arithmetic was not looked at: {unwatched}"
+                if unwatched
+                else "no matrix product or convolution was seen in the second iteration; put the "
+                "model's arithmetic where it can be seen, into job.data_parallel(model); of a "
+                "CUDA graph, what torch.cuda.graph captures is seen",
+            )
+        )
+    return found

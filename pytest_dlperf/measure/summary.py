@@ -23,7 +23,14 @@ from pytest_dlperf.core.run import (
 )
 from pytest_dlperf.core.wire import RECORDS_FORMAT
 from pytest_dlperf.core.wire_records import ImportsRecord, RunFacts
-from pytest_dlperf.measure.checks import check_agreement, clocks_disagree, drift, host_waits
+from pytest_dlperf.measure.arithmetic import arithmetic_figures
+from pytest_dlperf.measure.checks import (
+    check_agreement,
+    clocks_disagree,
+    drift,
+    host_waits,
+    unchecked,
+)
 from pytest_dlperf.measure.disturbance import disturbance, gpu_disturbance, others_alone
 from pytest_dlperf.measure.failure import failure_of
 from pytest_dlperf.measure.records import RankRecords, read_records
@@ -200,12 +207,18 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
             *_data_bound(waited),
             *_without_nccl(case, records),
             *unsampled(records),
-            *([] if case.command else _unchecked(records)),
+            *([] if case.command else unchecked(records)),
         ),
         elapsed_s=run.elapsed_s,
         log=run.log,
         folder=run.plan.workdir,
-        extras={**steal, **gpu_figures, **compile_extras(records), **_reserved(records)},
+        extras={
+            **steal,
+            **gpu_figures,
+            **compile_extras(records),
+            **_reserved(records),
+            **arithmetic_figures(case, records, seconds),
+        },
         metrics=own_metrics(case, records),
         scaling=scaling_of(records),
     )
@@ -369,31 +382,3 @@ def _without_nccl(case: Case, records: Sequence[RankRecords]) -> list[Problem]:
         "HOROVOD_GPU_OPERATIONS=NCCL (docs/tensorflow.md)"
     )
     return [Problem(code="all-reduce-without-nccl", message=message)]
-
-
-def _unchecked(records: Sequence[RankRecords]) -> list[Problem]:
-    model = records[0].by_kind["model"]
-    found = []
-    unwatched = model.get("unwatched")
-    if not model["input_shapes"]:
-        found.append(
-            Problem(
-                code="batch-unchecked",
-                message="the model's inputs were not looked at"
-                if unwatched
-                else "the model was given no tensor in the first iteration; give the batch to "
-                "job.data_parallel(model)",
-            )
-        )
-    if not model["flops_by_dtype"]:
-        found.append(
-            Problem(
-                code="precision-unchecked",
-                message=f"its arithmetic was not looked at: {unwatched}"
-                if unwatched
-                else "no matrix product or convolution was seen in the second iteration; put the "
-                "model's arithmetic where it can be seen, into job.data_parallel(model); of a "
-                "CUDA graph, what torch.cuda.graph captures is seen",
-            )
-        )
-    return found

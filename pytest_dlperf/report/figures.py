@@ -71,6 +71,19 @@ def metrics(measurement: Measurement) -> dict[str, str]:
     return found
 
 
+def arithmetic(measurement: Measurement) -> str:
+    """Return the medians of a device's FLOP/s and of their share of its peak; may be empty."""
+    found = []
+    for name in ("flop_per_s_per_device", "hardware_flops_utilisation"):
+        known = [run.extras[name] for run in measurement.runs if name in run.extras]
+        if known and len(known) == len(measurement.runs):
+            found.append(statistics.median(known))
+    if not found:
+        return ""
+    rate = f"{amount(found[0] / 1e12)} TFLOP/s per device"
+    return rate if len(found) == 1 else f"{rate}, {percent(found[1], sign=False)} of its peak"
+
+
 def counted(number: int, noun: str) -> str:
     """Return ``1 case``, ``3 cases``; ``series`` stays."""
     return f"{number} {noun}" if number == 1 or noun == "series" else f"{number} {noun}s"

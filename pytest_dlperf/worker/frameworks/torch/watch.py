@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -123,10 +123,22 @@ def compiles() -> bool:
     return any(map(callable, getattr(frames, "cached_backends", {}).values()))
 
 
+#: Attention on CPUs -> the operation on GPUs that does the same.
+_ATTENTION_ON_CPUS: Final = {
+    "aten._scaled_dot_product_flash_attention_for_cpu": (
+        torch.ops.aten._scaled_dot_product_flash_attention
+    ),
+    "aten._scaled_dot_product_flash_attention_for_cpu_backward": (
+        torch.ops.aten._scaled_dot_product_flash_attention_backward
+    ),
+}
+
+
 class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any here
     """While open, counts floating-point operations of matrix products and convolutions.
 
-    By the dtype of their first tensor; formulas are those of ``torch.utils.flop_counter``.
+    By the dtype of their first tensor; formulas are those of ``torch.utils.flop_counter``. Of a
+    DTensor the operations on the local shard are counted.
     """
 
     def __init__(self) -> None:
@@ -137,12 +149,17 @@ class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any her
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """Do the operation, then count it."""
+        if any(hasattr(one, "_op_dispatcher") for one in types):
+            # A DTensor does its work on its shard, in operations that come here in their turn.
+            return NotImplemented
         # Imported when needed: it is slow, and the first step should not wait for it.
         from torch.utils.flop_counter import flop_registry
 
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
-        formula = flop_registry.get(func._overloadpacket)
+        packet = func._overloadpacket
+        # PyTorch has no formula for attention on CPUs, whose arguments begin as on GPUs.
+        formula = flop_registry.get(_ATTENTION_ON_CPUS.get(str(packet), packet))
         if formula is not None:
             dtype = next(a.dtype for a in args if isinstance(a, torch.Tensor))
             self.flops[str(dtype).removeprefix("torch.")] += formula(*args, **kwargs, out_val=out)

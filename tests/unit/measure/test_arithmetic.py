@@ -1,0 +1,113 @@
+"""Floating-point operations a second, and their share of the device's peak."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_dlperf.core.run import RunSummary
+from pytest_dlperf.measure.arithmetic import PEAKS_TFLOP_PER_S, peak_flop_per_s
+from pytest_dlperf.measure.summary import summarise
+from tests.helpers.record_files import case, rank_records, write
+
+#: What PyTorch and the driver call them.
+NAMES = {
+    "NVIDIA A100-SXM4-80GB": 312.0,
+    "NVIDIA A100 80GB PCIe": 312.0,
+    "NVIDIA A10G": None,
+    "NVIDIA A10": 125.0,
+    "NVIDIA H100 80GB HBM3": 989.4,
+    "NVIDIA H100 PCIe": 756.0,
+    "NVIDIA H200": 989.4,
+    "NVIDIA L4": 121.0,
+    "NVIDIA L40S": 362.0,
+    "NVIDIA L40": None,
+    "Tesla T4": 65.0,
+    "Tesla V100-SXM2-32GB": 125.0,
+    "Tesla V100-PCIE-16GB": 112.0,
+    "NVIDIA A100-SXM4-40GB MIG 1g.5gb": None,
+    "AMD Instinct MI300X": None,
+    "": None,
+}
+
+
+def measured(
+    folder: Path, *, layout: str = "1n2c", precision: str = "fp32", **changes: Any
+) -> RunSummary:
+    """Ten iterations of 0.1 s on two ranks; ``changes`` of a record on both ranks, by its kind."""
+    records = [rank_records(0), rank_records(1)]
+    for one in (record for rank in records for record in rank):
+        one |= changes.get(one["record"], {})
+    summary, _ = summarise(case(layout, precision=precision), write(folder, records))
+    return summary
+
+
+@pytest.mark.parametrize(("name", "peak"), NAMES.items())
+def test_the_peak_of_a_device_by_the_drivers_name(name: str, peak: float | None):
+    found = peak_flop_per_s(name, "amp").get("float16")
+    assert found == (None if peak is None else pytest.approx(peak * 1e12))
+
+
+def test_tf32_has_its_own_peak_where_it_is_used():
+    assert peak_flop_per_s("NVIDIA A100-SXM4-80GB", "tf32")["float32"] == pytest.approx(156e12)
+    assert peak_flop_per_s("NVIDIA A100-SXM4-80GB", "fp32")["float32"] == pytest.approx(19.5e12)
+    assert peak_flop_per_s("Tesla V100-SXM2-32GB", "tf32")["float32"] == pytest.approx(15.7e12)
+
+
+def test_a_wider_dtype_is_never_faster():
+    for _, peaks in PEAKS_TFLOP_PER_S:
+        assert peaks["float32"] <= peaks.get("tf32", peaks["float32"]) <= peaks["float16"]
+
+
+def test_operations_of_the_window_over_its_seconds(tmp_path: Path):
+    run = measured(tmp_path, model={"flops_by_dtype": {"float32": 3_000_000, "float64": 1000}})
+    assert run.extras["flop_per_s_per_device"] == pytest.approx(3_001_000 / 0.1)
+    assert "hardware_flops_utilisation" not in run.extras, "a CPU has no peak"
+
+
+def test_the_share_of_the_peak_adds_the_times_of_each_dtype(tmp_path: Path):
+    run = measured(
+        tmp_path,
+        layout="1n2g",
+        precision="amp",
+        model={"flops_by_dtype": {"float16": 6.24e12, "float32": 0.39e12}},
+        framework={"device_name": "NVIDIA A100-SXM4-80GB"},
+    )
+    # 0.02 s at 312 TFLOP/s and 0.02 s at 19.5, of 0.1 s
+    assert run.extras["hardware_flops_utilisation"] == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"framework": {"device_name": "NVIDIA A100-SXM4-40GB MIG 1g.5gb"}},
+        {"model": {"flops_by_dtype": {"float8_e4m3fn": 1e12}}},
+    ],
+)
+def test_without_a_known_peak_there_is_no_share(tmp_path: Path, changes: Any):
+    run = measured(tmp_path, layout="1n2g", precision="amp", **changes)
+    assert "hardware_flops_utilisation" not in run.extras
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"framework": {"framework": "paddle"}},
+        {"model": {"flops_by_dtype": {}}},
+    ],
+)
+def test_what_was_not_counted_whole_is_not_shown(tmp_path: Path, changes: Any):
+    assert "flop_per_s_per_device" not in measured(tmp_path, **changes).extras
+
+
+def test_operations_are_in_proportion_to_the_work(tmp_path: Path):
+    """The second iteration did half of the work of every measured one."""
+    records = [rank_records(0), rank_records(1)]
+    for one in (record for rank in records for record in rank if record["record"] == "span"):
+        one["work"] = 2 if one["first_step"] == 1 else 4
+    summary, _ = summarise(case(), write(tmp_path, records))
+    plain = measured(tmp_path / "plain")
+    name = "flop_per_s_per_device"
+    assert summary.extras[name] == pytest.approx(2 * plain.extras[name])
