@@ -33,7 +33,7 @@ SAID = {
 PROGRAM = """
 import json, os, sys, torch
 from torch import backends
-from pytest_dlperf.worker.frameworks.torch.tf32 import set_tf32, tf32
+from pytest_dlperf.worker.frameworks.torch.watch import set_tf32, tf32
 
 for said in json.loads(sys.argv[1]):
     child = os.fork()
@@ -113,6 +113,6 @@ def test_float32_products_that_are_shorter_are_an_error(trained: OneSession):
 
 def test_a_float32_product_of_this_cpu_is_one():
     torch = pytest.importorskip("torch")
-    from pytest_dlperf.worker.frameworks.torch.tf32 import product_error
+    from pytest_dlperf.worker.frameworks.torch.watch import product_error
 
     assert product_error(torch.device("cpu")) < 1e-6
