@@ -21,7 +21,7 @@ from pytest_dlperf.core.wire_records import (
 from pytest_dlperf.worker import compiling, failure, host
 from pytest_dlperf.worker.frameworks import on_cpu
 from pytest_dlperf.worker.frameworks.base import Timer
-from pytest_dlperf.worker.imports import imported
+from pytest_dlperf.worker.host import imported
 from pytest_dlperf.worker.marked_device import Device, device_of, framework_record
 from pytest_dlperf.worker.records import (
     MetricBook,

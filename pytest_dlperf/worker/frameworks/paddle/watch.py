@@ -14,9 +14,9 @@ import paddle.distributed as dist
 from paddle import _C_ops
 
 from pytest_dlperf.core.wire_records import CollectivesRecord
-from pytest_dlperf.worker.frameworks import direct_calls
+from pytest_dlperf.worker.frameworks import collectives
 from pytest_dlperf.worker.frameworks.base import FirstCall, Framework, shapes_in
-from pytest_dlperf.worker.frameworks.direct_calls import DirectCalls
+from pytest_dlperf.worker.frameworks.collectives import DirectCalls
 
 
 def first_call() -> FirstCall:
@@ -111,7 +111,7 @@ def sample_collectives(
         dist, _DIRECT, framework.timer, lambda options: not options.get("sync_op", True)
     )
     alone = _unaveraged(list(wrappers.values())) if wrappers else None
-    return direct_calls.sample(framework, step, alone, calls)
+    return collectives.sample(framework, step, alone, calls)
 
 
 @contextlib.contextmanager

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import tensorflow as tf
 
 from pytest_dlperf.core.wire_records import CollectivesRecord
+from pytest_dlperf.worker.frameworks import collectives
 from pytest_dlperf.worker.frameworks.base import FirstCall
-from pytest_dlperf.worker.frameworks.tensorflow import horovod_timeline
 from pytest_dlperf.worker.frameworks.tensorflow.ranks import HorovodRanks
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def sample_collectives(
     if isinstance(ranks, HorovodRanks) and recorded:
         ranks.stop_timeline()
         if framework.job.rank == 0:
-            spent_s = horovod_timeline.seconds_in_all_reduce(horovod_timeline.read(path))
+            spent_s = collectives.seconds_in_all_reduce(collectives.read_timeline(path))
             # Their number is small, so that the mean is what there is
             found["step_seconds"] = statistics.fmean(seconds)
             found["collective_seconds"] = None if spent_s is None else spent_s / _ITERATIONS

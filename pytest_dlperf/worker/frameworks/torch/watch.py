@@ -18,9 +18,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from pytest_dlperf.core.wire_records import Checksum, CollectivesRecord, ShardChecksum
 from pytest_dlperf.worker import compiling
-from pytest_dlperf.worker.frameworks import direct_calls
+from pytest_dlperf.worker.frameworks import collectives
 from pytest_dlperf.worker.frameworks.base import FirstCall, Framework, checksum_of, shapes_in
-from pytest_dlperf.worker.frameworks.direct_calls import DirectCalls
+from pytest_dlperf.worker.frameworks.collectives import DirectCalls
 
 
 def first_call() -> FirstCall:
@@ -186,7 +186,7 @@ def sample_collectives(
         dist, _DIRECT, framework.timer, lambda options: bool(options.get("async_op"))
     )
     alone = _unaveraged(list(wrappers.values())) if wrappers else None
-    return direct_calls.sample(framework, step, alone, calls)
+    return collectives.sample(framework, step, alone, calls)
 
 
 @contextlib.contextmanager
