@@ -1,9 +1,9 @@
-"""Results of ``dlperf baselines check`` (false alarms) and ``dlperf nodes`` (speed of nodes)."""
+"""Results of commands on stored sessions: ``dlperf baselines check``, ``nodes``, ``history``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -141,3 +141,181 @@ class NodeEffects:
             and one.p_corrected < self.alpha
             and (one.change or 0.0) < 0
         )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredCase:
+    """A case of a history, where it ran."""
+
+    case_id: str
+    machine_class: str
+    node: str
+    outcomes: int
+    #: ISO 8601, UTC.
+    first: str
+    last: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Point:
+    """One outcome of a series; figures are None where they were not measured."""
+
+    #: Number of the outcome in its history.
+    number: int
+    #: ISO 8601, UTC.
+    time: str
+    commit: str
+    dirty: bool
+    verdict: str
+    #: Median over the runs, in the unit of the series a second.
+    throughput: float | None
+    #: Of the verdict: now / before - 1.
+    change: float | None
+    speedup: float | None
+    peak_memory_bytes: float | None
+    runs: int
+    #: ``gate``, ``observe``, or empty where it is not known.
+    mode: str
+    #: Why it is not used for the level: injected, disturbed ...; empty if it is used.
+    left_out: str
+    #: The other arm of pairs; empty for a measurement by itself.
+    against: str = ""
+    #: Names and versions that differ from those of the point before, as ``torch: 2.12 -> 2.13``.
+    software_changes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Series:
+    """The outcomes of one case under equal conditions on one node, oldest first."""
+
+    case_id: str
+    machine_class: str
+    #: Several with commas between, of a case that ran on several.
+    node: str
+    unit: str
+    #: Of the conditions, what is not the same in all series of the case on this node.
+    conditions: Mapping[str, str]
+    points: tuple[Point, ...]
+    #: A digest of case, place, unit and all conditions: the same in every history.
+    key: str = ""
+
+    @property
+    def level_points(self) -> tuple[Point, ...]:
+        """The points that are used for the level."""
+        return tuple(point for point in self.points if not point.left_out)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """A point from which on a series has another level."""
+
+    case_id: str
+    machine_class: str
+    node: str
+    unit: str
+    #: Mean throughput of the level before, and of the one that began.
+    before: float
+    after: float
+    #: after / before - 1.
+    change: float
+    #: Of Student's test at the split; not a rate of false alarms, as the split was chosen.
+    p: float
+    #: The first outcome of the new level, as it looks: its time, its number in the history.
+    time: str
+    number: int
+    #: The last outcome that is certainly of the old level, the first certainly of the new one.
+    last_before: Point
+    first_after: Point
+    points_before: int
+    points_after: int
+    #: What of the software differs between these two.
+    software: tuple[str, ...] = ()
+    #: Change of each canary metric over the same split, as a share.
+    canary: Mapping[str, float] = field(default_factory=dict)
+
+
+def changes_within(series: Series, changes: Iterable[Change]) -> tuple[Change, ...]:
+    """Return those of ``changes`` that are of ``series``, in their order."""
+    numbers = {point.number for point in series.points}
+    return tuple(change for change in changes if change.last_before.number in numbers)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bisection:
+    """How to find the one commit of a change."""
+
+    change: Change
+    #: The case's test, as pytest names it.
+    node_id: str
+    #: The last commit that is certainly of the old level, the first certainly of the new one.
+    good: str
+    bad: str
+    #: The commands to run; empty where there is nothing to bisect.
+    commands: tuple[str, ...] = ()
+    #: Why there is nothing to bisect, and what to do; empty where there is.
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredSession:
+    """A session of a history, and the outcomes that it added."""
+
+    #: Its own in this history, and in every later one.
+    name: str
+    #: Of its first outcome, ISO 8601, UTC.
+    time: str
+    #: Of its last outcome.
+    commit: str
+    #: Numbers of its outcomes, in order of time.
+    outcomes: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Acknowledged:
+    """A level that somebody accepted: the one before it was replaced, for a reason."""
+
+    case_id: str
+    machine_class: str
+    #: ISO 8601, UTC.
+    time: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LastWord:
+    """What the newest outcome of a series said, by its number in the history."""
+
+    number: int
+    #: The sentence of its verdict.
+    reason: str
+    #: The slowdown that its case declares as known, in words; empty for none.
+    known: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Site:
+    """All that the pages of a site show."""
+
+    found: HistoryFound
+    #: Oldest first.
+    sessions: tuple[StoredSession, ...]
+    acknowledged: tuple[Acknowledged, ...]
+    last_words: tuple[LastWord, ...]
+    #: A sentence for the top of the first page; may be empty.
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HistoryFound:
+    """The result of a ``dlperf history`` command; what it did not look for is empty."""
+
+    #: Its file or URL, without a password.
+    history: str
+    cases: tuple[StoredCase, ...] = ()
+    series: tuple[Series, ...] = ()
+    changes: tuple[Change, ...] = ()
+    bisection: Bisection | None = None
+    #: Series that were searched for changes.
+    searched: int = 0
+    #: Number of outcomes that are not used for a level, by reason.
+    left_out: Mapping[str, int] = field(default_factory=dict)

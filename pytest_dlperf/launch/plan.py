@@ -1,4 +1,8 @@
-"""Make the launch plan of a case: the launcher's command, the ranks' environment, their arm."""
+"""Make the launch plan of a case: the launcher's command, the ranks' environment, arm, and node.
+
+With ``--dlperf-node-rank`` each node is started by hand. The nodes write into a shared folder that
+they run, and why they stopped; without such a folder only the launcher's timeouts show it.
+"""
 
 from __future__ import annotations
 

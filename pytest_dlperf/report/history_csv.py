@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable
 from typing import Final
 
-from pytest_dlperf.core.history import Series
+from pytest_dlperf.core.findings import Series
 from pytest_dlperf.report.printable import printable
 
 _OF_SERIES: Final = ("case_id", "machine_class", "node", "unit")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from pytest_dlperf.core.history import (
+from pytest_dlperf.core.findings import (
     Change,
     HistoryFound,
     Point,

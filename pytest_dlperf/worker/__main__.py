@@ -14,9 +14,14 @@ from pytest_dlperf.core.wire_records import ChecksumRecord, FailureRecord, Momen
 from pytest_dlperf.worker import arguments as command_line
 from pytest_dlperf.worker import failure, frameworks, host
 from pytest_dlperf.worker.arguments import Arguments
-from pytest_dlperf.worker.checks import check_batch, check_data, check_precision, check_tf32
-from pytest_dlperf.worker.failure import WorkerFailure
-from pytest_dlperf.worker.imports import imported
+from pytest_dlperf.worker.failure import (
+    WorkerFailure,
+    check_batch,
+    check_data,
+    check_precision,
+    check_tf32,
+)
+from pytest_dlperf.worker.host import imported
 from pytest_dlperf.worker.job import Job
 from pytest_dlperf.worker.loop import Window, check_loss, run_loop, write_canary, write_scaling
 from pytest_dlperf.worker.records import ProgressCounter, RecordWriter

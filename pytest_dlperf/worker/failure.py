@@ -1,6 +1,6 @@
-"""The exception of a failed check, and the stacks of a rank that is ended or crashes.
+"""Failures of a rank: checks that it ran what its case declares, and its stacks when it ends.
 
-``faulthandler`` writes them in the signal's handler, in C: also while the rank is stuck in a
+``faulthandler`` writes the stacks in the signal's handler, in C: also while the rank is stuck in a
 collective, in the compiler or in a call that holds the interpreter's lock.
 """
 
@@ -10,10 +10,12 @@ import faulthandler
 import os
 import signal
 import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import Any, Final, TextIO
 
 from pytest_dlperf.core.wire import rank_file
+from pytest_dlperf.core.wire_records import ArithmeticRecord
 
 
 class WorkerFailure(Exception):
@@ -59,3 +61,101 @@ def watch_crashes() -> None:
 def _leave() -> None:
     """Write no more; called in a forked child, whose stack is not this rank's."""
     faulthandler.unregister(signal.SIGTERM)
+
+
+#: The dtype in which most of a precision's matrix work is done.
+EXPECTED_DTYPE: Final = {
+    "fp32": "float32",
+    "tf32": "float32",
+    "amp": "float16",
+    "bf16": "bfloat16",
+    "pure_fp16": "float16",
+}
+
+
+def check_batch(
+    input_shapes: Sequence[Sequence[int]] | None, batch_size_per_device: int, dimension: int = 0
+) -> None:
+    """Raise ``WorkerFailure`` unless an input has the batch as its ``dimension``.
+
+    The pytest side reports shapes that could not be seen.
+    """
+    sizes = [shape[dimension] for shape in input_shapes or () if len(shape) > dimension]
+    if input_shapes and batch_size_per_device not in sizes:
+        raise WorkerFailure(
+            "batch-mismatch",
+            f"the case declares a batch of {batch_size_per_device} per device, but the model's "
+            f"inputs have the shapes {[list(shape) for shape in input_shapes]}; the rate would "
+            "count work that was not done. Where the batch is not their first dimension, say "
+            "options={'batch_dimension': 1}",
+        )
+
+
+def check_precision(flops_by_dtype: Mapping[str, int] | None, precision: str, scaler: Any) -> None:
+    """Raise ``WorkerFailure`` if the matrix work was done in another dtype than the case names.
+
+    fp32 and tf32: nothing of it in a shorter dtype. Mixed and pure precisions: most of it in
+    theirs. ``amp`` must also scale its loss.
+    """
+    if not flops_by_dtype:
+        return
+    expected = EXPECTED_DTYPE[precision]
+    total = sum(flops_by_dtype.values())
+    share = flops_by_dtype.get(expected, 0) / total
+    shorter = sum(flops_by_dtype.get(name, 0) for name in ("float16", "bfloat16")) / total
+    if share < 0.5 or (expected == "float32" and shorter > 0):
+        found = ", ".join(f"{name} {count / total:.0%}" for name, count in flops_by_dtype.items())
+        raise WorkerFailure(
+            "precision-mismatch",
+            f"the case names {precision}, whose matrix work is in {expected}; this run did it "
+            f"in {found}. Wrap the forward pass in job.autocast()",
+        )
+    if precision == "amp" and (scaler is None or not scaler.is_enabled()):
+        raise WorkerFailure("precision-mismatch", "amp without loss scaling: use job.scaler")
+
+
+#: Relative error of a product above which it was not done in float32: TF32 has 3e-4.
+_FLOAT32_ERROR: Final = 1e-5
+
+
+def check_tf32(found: ArithmeticRecord, precision: str, *, on_gpu: bool) -> None:
+    """Raise ``WorkerFailure`` if float32 work was done in another precision than the case names.
+
+    Flags count on a GPU only: on a CPU they are recorded, and do nothing. The product counts on
+    both. Other precisions than fp32 and tf32 leave the flags to the workload.
+    """
+    override = found["overrides"].get("NVIDIA_TF32_OVERRIDE")
+    flags = found["tf32"] if on_gpu else {}
+    on = [] if override == "0" else [name for name, is_on in flags.items() if is_on]
+    off = list(flags) if override == "0" else [n for n, is_on in flags.items() if not is_on]
+    error = found["product_error"]
+    wrong = ""
+    if precision == "fp32" and on:
+        wrong = f"TF32 is on for {' and '.join(on)}; leave it off in the workload"
+    elif precision == "fp32" and on_gpu and override not in {None, "", "0"}:
+        wrong = f"NVIDIA_TF32_OVERRIDE={override} is set; unset it"
+    elif precision == "fp32" and error is not None and error > _FLOAT32_ERROR:
+        wrong = (
+            f"a float32 product has a relative error of {error:.1g}, where float32 has less than "
+            f"{_FLOAT32_ERROR:.0g}; look for settings of the workload or the environment that "
+            "allow shorter arithmetic"
+        )
+    elif precision == "tf32" and off:
+        why = "NVIDIA_TF32_OVERRIDE=0 is set; unset it" if override == "0" else ""
+        wrong = why or f"TF32 is off for {' and '.join(off)}; leave it on in the workload"
+    if wrong:
+        raise WorkerFailure(
+            "precision-mismatch",
+            f"the case names {precision}, and after the measured window {wrong}, or name the "
+            "precision that this training has",
+        )
+
+
+def check_data(folder: str | None, *, used: bool) -> None:
+    """Raise ``WorkerFailure`` if real data were asked for, and nothing was read."""
+    if folder is not None and not used:
+        raise WorkerFailure(
+            "data-unused",
+            f"--dlperf-data={folder} was given, and the workload read nothing through "
+            "job.batches(loader), so it trained on other data; leave the option out for it",
+        )

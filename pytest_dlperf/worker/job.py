@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pytest_dlperf.worker.feed import Feed
-from pytest_dlperf.worker.metrics import MetricBook
+from pytest_dlperf.worker.records import MetricBook
 
 #: The workload option for the number of processes or threads that read data for a rank.
 DATA_WORKERS_OPTION: Final = "data_workers"

@@ -21,10 +21,15 @@ from pytest_dlperf.core.wire_records import (
 from pytest_dlperf.worker import compiling, failure, host
 from pytest_dlperf.worker.frameworks import on_cpu
 from pytest_dlperf.worker.frameworks.base import Timer
-from pytest_dlperf.worker.imports import imported
+from pytest_dlperf.worker.host import imported
 from pytest_dlperf.worker.marked_device import Device, device_of, framework_record
-from pytest_dlperf.worker.metrics import MetricBook, kept_number
-from pytest_dlperf.worker.records import ProgressCounter, RecordWriter, write_conflict
+from pytest_dlperf.worker.records import (
+    MetricBook,
+    ProgressCounter,
+    RecordWriter,
+    kept_number,
+    write_conflict,
+)
 
 #: Libraries that train, or that hold the numbers of a training: every program that trains in its
 #: own process imports one of them.

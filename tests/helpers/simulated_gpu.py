@@ -14,7 +14,7 @@ import pytest
 
 from pytest_dlperf.worker.frameworks import on_cpu
 from pytest_dlperf.worker.frameworks.base import EventTimer, Timer
-from pytest_dlperf.worker.metrics import MetricBook
+from pytest_dlperf.worker.records import MetricBook
 
 
 class SimulatedGpu:

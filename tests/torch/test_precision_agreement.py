@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from perf_tests.arcface.torch_train import share_overflow
-from pytest_dlperf.worker.checks import check_precision
+from pytest_dlperf.worker.failure import check_precision
 from pytest_dlperf.worker.frameworks.torch.job import TorchJob
 from pytest_dlperf.worker.frameworks.torch.watch import FlopsByDtype
 

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.core.wire_records import ArithmeticRecord
-from pytest_dlperf.worker.checks import check_tf32
-from pytest_dlperf.worker.failure import WorkerFailure
+from pytest_dlperf.worker.failure import WorkerFailure, check_tf32
 from tests.helpers.one_session import OneSession, run_together
 from tests.helpers.user_folder import HERE
 
@@ -33,7 +32,7 @@ SAID = {
 PROGRAM = """
 import json, os, sys, torch
 from torch import backends
-from pytest_dlperf.worker.frameworks.torch.tf32 import set_tf32, tf32
+from pytest_dlperf.worker.frameworks.torch.watch import set_tf32, tf32
 
 for said in json.loads(sys.argv[1]):
     child = os.fork()
@@ -113,6 +112,6 @@ def test_float32_products_that_are_shorter_are_an_error(trained: OneSession):
 
 def test_a_float32_product_of_this_cpu_is_one():
     torch = pytest.importorskip("torch")
-    from pytest_dlperf.worker.frameworks.torch.tf32 import product_error
+    from pytest_dlperf.worker.frameworks.torch.watch import product_error
 
     assert product_error(torch.device("cpu")) < 1e-6

@@ -17,7 +17,7 @@ from pytest_dlperf.cli.history.opened import address_in
 from pytest_dlperf.cli.stdout import say
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.history import Bisection, Change, HistoryFound, Series
+from pytest_dlperf.core.findings import Bisection, Change, HistoryFound, Series
 from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.quantity import parse_share, parse_time, whole_number

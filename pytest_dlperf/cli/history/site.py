@@ -18,7 +18,7 @@ from pytest_dlperf.cli.history.show import (
 )
 from pytest_dlperf.cli.stdout import say
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.history import Acknowledged, HistoryFound, LastWord, Series, Site
+from pytest_dlperf.core.findings import Acknowledged, HistoryFound, LastWord, Series, Site
 from pytest_dlperf.report.figures import counted, percent
 
 if TYPE_CHECKING:

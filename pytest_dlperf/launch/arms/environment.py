@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_dlperf.core.errors import CaseError, UsageError
-from pytest_dlperf.launch.arms.command import last_lines
+from pytest_dlperf.launch.arms.git import last_lines
 
 #: Prints what an interpreter has installed. Isolated, so that no folder of the caller counts.
 _LIST: Final = """

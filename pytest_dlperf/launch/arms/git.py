@@ -1,4 +1,4 @@
-"""Ask git about the repository, and check out another commit: a worktree, set up and linked."""
+"""Prepare the tree of an arm: ask git, check a commit out, run the commands that set it up."""
 
 from __future__ import annotations
 
@@ -6,12 +6,54 @@ import hashlib
 import os
 import shutil
 import subprocess
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from typing import Final
 
 from pytest_dlperf.core.arm import RefArm
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.launch.arms.command import Execute, last_lines, run_command
+from pytest_dlperf.core.run import LaunchPlan, Run
+from pytest_dlperf.launch.process.supervisor import RUN_VARIABLE
+
+#: Runs a plan to its end: ``launch/process/execute.py``.
+Execute = Callable[[LaunchPlan], Run]
+_TIMEOUT_S: Final = 7200.0
+_LAST_LINES: Final = 12
+
+
+def run_command(
+    argv: Sequence[str], *, cwd: Path, logs: Path, execute: Execute, failed: str
+) -> None:
+    """Run ``argv`` in ``cwd``; its output goes to ``output.log`` in the folder ``logs``.
+
+    Raises ``CaseError`` that begins with ``failed`` and ends with the last lines of the log.
+    """
+    shutil.rmtree(logs, ignore_errors=True)  # of an attempt that failed
+    run = execute(
+        LaunchPlan(
+            case_id=logs.name,
+            argv=tuple(argv),
+            env={RUN_VARIABLE: str(logs), "PYTHONUNBUFFERED": "1"},
+            workdir=str(logs),
+            timeout_s=_TIMEOUT_S,
+            cwd=str(cwd),
+        )
+    )
+    if run.exit_code == 0 and not run.timed_out:
+        return
+    how = f"timed out after {_TIMEOUT_S:g} s" if run.timed_out else f"exit code {run.exit_code}"
+    if run.exit_code is None:
+        how = run.end
+    text = Path(run.log).read_text(encoding="utf-8", errors="replace")
+    raise CaseError(f"{failed}: {how}.\nLog: {run.log}, its last lines:\n{last_lines(text)}")
+
+
+def last_lines(text: str) -> str:
+    """Return the last lines of what a command printed, indented."""
+    lines = [line[:400] for line in text.splitlines() if line.strip()]
+    return "\n".join(f"    {line}" for line in lines[-_LAST_LINES:]) or "    (it printed nothing)"
+
 
 _HOOK_VARIABLES = frozenset(
     {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY"}

@@ -25,8 +25,7 @@ from pytest_dlperf.core.arm import (
 )
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.launch.arms import git
-from pytest_dlperf.launch.arms.command import Execute
-from pytest_dlperf.launch.arms.git import commit_of, top_of
+from pytest_dlperf.launch.arms.git import Execute, commit_of, top_of
 from pytest_dlperf.launch.arms.overlay import Installer, local_path
 
 #: Number of folders of one kind that are kept, apart from those that a living session uses.

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 from filelock import FileLock
 
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.launch.arms.command import Execute, last_lines, run_command
+from pytest_dlperf.launch.arms.git import Execute, last_lines, run_command
 
 _FILE_URL: Final = re.compile(r"(?:@\s*|^)file://(?:localhost)?(/[^;#\s]*)")
 _EXTRAS: Final = re.compile(r"\[[^\]]*\]$")

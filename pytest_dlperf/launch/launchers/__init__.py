@@ -15,7 +15,7 @@ LAUNCHERS: Final = {
     "local": "local:LocalLauncher",
     "mpirun": "mpirun:MpirunLauncher",
     "none": "local:NoLauncher",
-    "tf-multiworker": "tf_multiworker:TfMultiworkerLauncher",
+    "tf-multiworker": "local:TfMultiworkerLauncher",
     "torchrun": "torchrun:TorchrunLauncher",
     "paddle.distributed.launch": "paddle_launch:PaddleLauncher",
 }

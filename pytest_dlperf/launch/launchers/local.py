@@ -1,4 +1,4 @@
-"""The launchers without a program: one rank alone, and a program that starts its ranks itself."""
+"""The launchers without a program: one rank alone, ranks of TF_CONFIG, and a program by itself."""
 
 from __future__ import annotations
 
@@ -44,3 +44,23 @@ class NoLauncher(Launcher):
                 "workload needs a launcher"
             )
         return program_command(case, target)
+
+
+class TfMultiworkerLauncher(Launcher):
+    """Starts one process a rank with TF_CONFIG, on one node."""
+
+    def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
+        """Return the command of ``pytest_dlperf.worker.tf_multiworker``."""
+        if case.layout.nodes > 1:
+            raise UsageError(
+                f"{case.id}: launcher 'tf-multiworker' starts one node, the layout {case.layout} "
+                f"has {case.layout.nodes}; use launcher='horovodrun'"
+            )
+        return (
+            target.python,
+            "-m",
+            "pytest_dlperf.worker.tf_multiworker",
+            f"--processes={case.world_size}",
+            "--",
+            *rank_command(case, target, workdir, self.place_variables),
+        )

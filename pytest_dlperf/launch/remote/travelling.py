@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
+from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.launch.remote import with_environment
 
 if TYPE_CHECKING:
     from pytest_dlperf.launch.base import Target
 
-
-import shutil
-import tempfile
-from types import ModuleType
-
-from pytest_dlperf.core.errors import CaseError
 
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
 #: Not needed by ranks: tests, which a later session would collect there, and baselines.

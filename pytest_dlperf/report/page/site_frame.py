@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from pytest_dlperf.core.history import (
+from pytest_dlperf.core.findings import (
     Acknowledged,
     Change,
     LastWord,

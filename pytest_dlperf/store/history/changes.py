@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.history import Change, Point, Series
+from pytest_dlperf.core.findings import Change, Point, Series
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.store.history.query import differences, whole_outcomes
 

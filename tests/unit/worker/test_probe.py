@@ -5,11 +5,13 @@ import platform
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from pytest_dlperf import worker
 from pytest_dlperf.core.wire import PROBE_MARK
+from pytest_dlperf.worker.probe import nccl_of_paddle, nccl_version
 
 HOME = str(Path(worker.__file__).parents[2])
 
@@ -100,3 +102,15 @@ def test_tensorflow_tells_the_nccl_of_its_horovod(
     found = answer(tmp_path, "--framework=tensorflow")
     assert (found["problem"], found["cuda"], found["keras"]) == ("", "12.2", "2")
     assert found["nccl"] == told
+
+
+@pytest.mark.parametrize(
+    ("code", "version"), [(0, None), (2804, "2.8.4"), (21805, "2.18.5"), (22703, "2.27.3")]
+)
+def test_nccl_is_written_as_people_write_it(code: int, version: str | None):
+    assert nccl_version(code) == version
+
+
+@pytest.mark.parametrize("told", ["False", "0", False])
+def test_a_paddle_without_cuda_has_none(told: object):
+    assert nccl_of_paddle(SimpleNamespace(nccl=lambda: told)) is None

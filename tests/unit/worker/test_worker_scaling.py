@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.worker import loop
-from pytest_dlperf.worker.frameworks import direct_calls
-from pytest_dlperf.worker.frameworks.direct_calls import DirectCalls
-from pytest_dlperf.worker.frameworks.tensorflow import horovod_timeline
+from pytest_dlperf.worker.frameworks import collectives
+from pytest_dlperf.worker.frameworks.collectives import DirectCalls
 
 
 class Clock:
@@ -133,7 +132,7 @@ def sampled(net: Net, *, wrapped: bool = True) -> dict[str, Any]:
     framework = Framework(net.clock)
     framework.module = net.module
     context: Any = net if wrapped else None
-    return direct_calls.sample(framework, net.step, context, net.calls(framework))
+    return collectives.sample(framework, net.step, context, net.calls(framework))
 
 
 def test_averaging_and_collectives_of_the_workload_are_both_counted() -> None:
@@ -238,10 +237,10 @@ def test_the_timeline_of_horovod_counts_the_time_in_which_some_all_reduce_went_o
     events = [name, *tensor(1, *nested), *tensor(2, *beside), *tensor(1, *later)]
     path = tmp_path / "timeline.json"
     path.write_text(json.dumps(events), encoding="utf-8")
-    read = horovod_timeline.read(path)
+    read = collectives.read_timeline(path)
     # From 100 to 300, and from 1000 to 1100 microseconds.
-    assert horovod_timeline.seconds_in_all_reduce(read) == pytest.approx(300e-6)
+    assert collectives.seconds_in_all_reduce(read) == pytest.approx(300e-6)
 
 
 def test_a_timeline_without_all_reduce_tells_nothing() -> None:
-    assert horovod_timeline.seconds_in_all_reduce([]) is None
+    assert collectives.seconds_in_all_reduce([]) is None

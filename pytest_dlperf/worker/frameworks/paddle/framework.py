@@ -32,9 +32,9 @@ from pytest_dlperf.worker.frameworks.base import (
     tf32_overrides,
 )
 from pytest_dlperf.worker.frameworks.on_cpu import canary_time, median_of_s, median_s
-from pytest_dlperf.worker.frameworks.paddle import collectives, watch
+from pytest_dlperf.worker.frameworks.paddle import watch
 from pytest_dlperf.worker.frameworks.paddle.job import LossScaler, PaddleJob
-from pytest_dlperf.worker.nccl import nccl_of_paddle
+from pytest_dlperf.worker.probe import nccl_of_paddle
 
 _PRODUCTS = 100
 
@@ -133,7 +133,7 @@ def _done(work: Callable[[], object], *, on_gpu: bool) -> Callable[[], None]:
 
 
 def product_error() -> float:
-    """Return the relative error of one float32 product, as in ``torch/tf32.py``."""
+    """Return the relative error of one float32 product, as in ``torch/watch.py``."""
     with paddle.no_grad(), paddle.amp.auto_cast(enable=False):
         left, right = (paddle.randn([256, 256], dtype="float32") for _ in range(2))
         product = paddle.matmul(left, right).astype("float64")
@@ -270,15 +270,15 @@ class Paddle:
 
     def mean_over_ranks(self, value: float) -> float:
         """Return the mean of ``value``, the same number on every rank."""
-        return collectives.mean_over_ranks(value)
+        return watch.mean_over_ranks(value)
 
     def all_reduce_of(self, size_bytes: int) -> Callable[[], None]:
         """Return a function that reduces a float32 message over the ranks, and waits for it."""
-        return collectives.all_reduce_of(size_bytes, self.synchronise)
+        return watch.all_reduce_of(size_bytes, self.synchronise)
 
     def sample_collectives(self, step: Callable[[], Any], folder: Path) -> CollectivesRecord:
         """Return what steps take with and without averaging."""
-        return collectives.sample(self, step, [*self.job.wrapped, *self._shapes.layers])
+        return watch.sample_collectives(self, step, [*self.job.wrapped, *self._shapes.layers])
 
     def profile(self, step: Callable[[], Any], folder: Path) -> ProfileRecord:
         """Return why there is none."""

@@ -24,7 +24,7 @@ from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import on_cpu
 from pytest_dlperf.worker.frameworks.base import Timer, checksum_of, no_loss, tf32_overrides
 from pytest_dlperf.worker.frameworks.on_cpu import canary_time, median_of_s, median_s
-from pytest_dlperf.worker.frameworks.tensorflow import collectives, ranks, watch
+from pytest_dlperf.worker.frameworks.tensorflow import ranks, watch
 from pytest_dlperf.worker.frameworks.tensorflow.job import TensorflowJob
 from pytest_dlperf.worker.frameworks.tensorflow.ranks import Ranks
 
@@ -79,7 +79,7 @@ INTER_OP_OPTION: Final = "inter_op_parallelism_threads"
 
 
 def product_error() -> float:
-    """Return the relative error of one float32 product, as in ``torch/tf32.py``."""
+    """Return the relative error of one float32 product, as in ``torch/watch.py``."""
     random = tf.random.Generator.from_seed(1)
     left, right = (random.normal([256, 256]) for _ in range(2))
     exact = tf.matmul(tf.cast(left, tf.float64), tf.cast(right, tf.float64))
@@ -222,7 +222,7 @@ class Tensorflow:
 
     def sample_collectives(self, step: Callable[[], Any], folder: Path) -> CollectivesRecord:
         """Return the seconds of collectives in a few steps, from Horovod's timeline."""
-        return collectives.sample(self, step, self._ranks, folder)
+        return watch.sample_collectives(self, step, self._ranks, folder)
 
     def profile(self, step: Callable[[], Any], folder: Path) -> ProfileRecord:
         """Return why there is none."""

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
-from pytest_dlperf.worker.nccl import horovod_operations, nccl_version
+from pytest_dlperf.worker.probe import horovod_operations, nccl_version
 
 
 class CollectiveLibraries(TypedDict, total=False):
@@ -83,7 +83,7 @@ class HorovodRanks:
         os.environ.setdefault(
             "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", str(max(2, int(arguments.collective_timeout_s)))
         )
-        # Records nothing until it is asked to, after the window: see ``collectives.py``.
+        # Records nothing until it is asked to, after the window: see ``watch.py``.
         os.environ.setdefault("HOROVOD_TIMELINE", "DYNAMIC")
         try:
             import horovod

@@ -1,17 +1,27 @@
-"""Looks at what a TensorFlow training really does, in two warm-up iterations."""
+"""Watches a TensorFlow training: shapes and dtypes of its work, and what its collectives cost."""
 
 from __future__ import annotations
 
 import math
 import os
+import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import tensorflow as tf
 
+from pytest_dlperf.core.wire_records import CollectivesRecord
+from pytest_dlperf.worker.frameworks import collectives
 from pytest_dlperf.worker.frameworks.base import FirstCall
+from pytest_dlperf.worker.frameworks.tensorflow.ranks import HorovodRanks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_dlperf.worker.frameworks.base import Framework
+    from pytest_dlperf.worker.frameworks.tensorflow.ranks import Ranks
 
 
 def first_call() -> FirstCall:
@@ -134,3 +144,45 @@ _MULTIPLY_ADDS: Final[dict[str, Callable[[Any], int]]] = {
     "BatchMatMulV2": lambda operation: _product(operation, "adj_x"),
     "Einsum": _einsum,
 }
+
+
+METHOD: Final = "Horovod's timeline"
+_ITERATIONS: Final = 3
+
+
+def sample_collectives(
+    framework: Framework, step: Callable[[], Any], ranks: Ranks, folder: Path
+) -> CollectivesRecord:
+    """Return medians of a few steps, as ``Framework.sample_collectives`` says.
+
+    Steps live in compiled graphs, from which the averaging cannot be taken out without tracing
+    them again. On the first rank Horovod records when the all-reduce of each tensor began and
+    ended; TensorFlow's own strategy records nothing of the kind.
+    ``collective_seconds`` is the time that some all-reduce went on, with or without
+    computation meanwhile, without the wait for slower ranks; None on ranks other than the first.
+    """
+    path = folder / f"horovod_timeline{framework.job.rank:05d}.json"
+    framework.barrier()
+    recorded = isinstance(ranks, HorovodRanks) and ranks.start_timeline(str(path))
+    timer = framework.timer()
+    timer.start()
+    for _ in range(_ITERATIONS):
+        step()
+        timer.lap()
+    framework.synchronise()
+    seconds = [wall_s for wall_s, _ in timer.read()]
+    found = CollectivesRecord(
+        method=METHOD if recorded else "",
+        iterations=_ITERATIONS,
+        step_seconds=statistics.median(seconds),
+        own_seconds=None,
+        collective_seconds=None,
+    )
+    if isinstance(ranks, HorovodRanks) and recorded:
+        ranks.stop_timeline()
+        if framework.job.rank == 0:
+            spent_s = collectives.seconds_in_all_reduce(collectives.read_timeline(path))
+            # Their number is small, so that the mean is what there is
+            found["step_seconds"] = statistics.fmean(seconds)
+            found["collective_seconds"] = None if spent_s is None else spent_s / _ITERATIONS
+    return found

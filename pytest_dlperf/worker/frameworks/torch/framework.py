@@ -32,9 +32,9 @@ from pytest_dlperf.worker.frameworks.base import (
     tf32_overrides,
 )
 from pytest_dlperf.worker.frameworks.on_cpu import canary_time, median_of_s, median_s
-from pytest_dlperf.worker.frameworks.torch import collectives, tf32, watch
-from pytest_dlperf.worker.frameworks.torch.checksum import checksum
+from pytest_dlperf.worker.frameworks.torch import watch
 from pytest_dlperf.worker.frameworks.torch.job import TorchJob
+from pytest_dlperf.worker.frameworks.torch.watch import checksum
 
 # The canary: fixed work that shows whether the machine changed, apart from any workload.
 #
@@ -88,10 +88,10 @@ class Torch:
     """PyTorch as the loop sees it."""
 
     def __init__(self, arguments: Arguments) -> None:
-        self._tf32_defaults = tf32.tf32()
+        self._tf32_defaults = watch.tf32()
         if arguments.precision in {"fp32", "tf32"}:
             # PyTorch lets convolutions use TF32 by default; a case named fp32 must not.
-            tf32.set_tf32(on=arguments.precision == "tf32")
+            watch.set_tf32(on=arguments.precision == "tf32")
         torch.set_num_threads(arguments.threads_per_rank)
         self._device = _device(arguments)
         if arguments.world_size > 1:
@@ -214,9 +214,9 @@ class Torch:
     def arithmetic(self) -> ArithmeticRecord:
         """Return the flags for TF32, of CUDA also on a CPU, and the error of one product."""
         return {
-            "tf32": tf32.tf32(),
+            "tf32": watch.tf32(),
             "overrides": tf32_overrides(),
-            "product_error": tf32.product_error(self._device),
+            "product_error": watch.product_error(self._device),
         }
 
     def checksum(self) -> Checksum | None:
@@ -231,15 +231,17 @@ class Torch:
 
     def mean_over_ranks(self, value: float) -> float:
         """Return the mean of ``value``, the same number on every rank."""
-        return collectives.mean_over_ranks(value, self._device)
+        return watch.mean_over_ranks(value, self._device)
 
     def all_reduce_of(self, size_bytes: int) -> Callable[[], None]:
         """Return a function that reduces a float32 message over the ranks, and waits for it."""
-        return collectives.all_reduce_of(size_bytes, self._device)
+        return watch.all_reduce_of(size_bytes, self._device)
 
     def sample_collectives(self, step: Callable[[], Any], folder: Path) -> CollectivesRecord:
         """Return what steps take with and without averaging."""
-        return collectives.sample(self, step, [*self.job.wrapped, *self._watch.shapes.layers])
+        return watch.sample_collectives(
+            self, step, [*self.job.wrapped, *self._watch.shapes.layers]
+        )
 
     def profile(self, step: Callable[[], Any], folder: Path) -> ProfileRecord:
         """Return what torch.profiler shows of a few more steps."""

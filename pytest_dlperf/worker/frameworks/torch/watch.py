@@ -1,19 +1,26 @@
-"""Looks at what a PyTorch training really does, in two warm-up iterations."""
+"""Watches a PyTorch training: shapes and dtypes of its work, TF32, parameters, collectives."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import hashlib
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
 import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from pytest_dlperf.core.wire_records import Checksum, CollectivesRecord, ShardChecksum
 from pytest_dlperf.worker import compiling
-from pytest_dlperf.worker.frameworks.base import FirstCall, shapes_in
+from pytest_dlperf.worker.frameworks import collectives
+from pytest_dlperf.worker.frameworks.base import FirstCall, Framework, checksum_of, shapes_in
+from pytest_dlperf.worker.frameworks.collectives import DirectCalls
 
 
 def first_call() -> FirstCall:
@@ -164,3 +171,150 @@ class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any her
             dtype = next(a.dtype for a in args if isinstance(a, torch.Tensor))
             self.flops[str(dtype).removeprefix("torch.")] += formula(*args, **kwargs, out_val=out)
         return out
+
+
+#: Functions of ``torch.distributed`` that a step may call itself; synchronised batch
+#: normalisation does.
+_DIRECT: Final = (
+    "all_gather",
+    "all_gather_into_tensor",
+    "all_reduce",
+    "all_to_all",
+    "all_to_all_single",
+    "barrier",
+    "broadcast",
+    "reduce",
+    "reduce_scatter",
+    "reduce_scatter_tensor",
+)
+
+
+def sample_collectives(
+    framework: Framework, step: Callable[[], Any], modules: Iterable[torch.nn.Module]
+) -> CollectivesRecord:
+    """Return what steps of ``modules`` take with and without averaging; see ``_unaveraged``."""
+    wrappers = {
+        id(part): part
+        for module in modules
+        for part in module.modules()
+        if isinstance(part, DistributedDataParallel)
+    }
+    calls = DirectCalls(
+        dist, _DIRECT, framework.timer, lambda options: bool(options.get("async_op"))
+    )
+    alone = _unaveraged(list(wrappers.values())) if wrappers else None
+    return collectives.sample(framework, step, alone, calls)
+
+
+@contextlib.contextmanager
+def _unaveraged(wrappers: list[DistributedDataParallel]) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for wrapper in wrappers:
+            stack.enter_context(wrapper.no_sync())
+        yield
+
+
+def mean_over_ranks(value: float, device: torch.device) -> float:
+    """Return the mean of ``value``, the same number on every rank."""
+    total = torch.tensor([value], dtype=torch.float32, device=device)
+    dist.all_reduce(total)
+    return float(total.item() / dist.get_world_size())
+
+
+def all_reduce_of(size_bytes: int, device: torch.device) -> Callable[[], None]:
+    """Return a function that reduces a float32 message over the ranks, and waits for it."""
+    message = torch.zeros(size_bytes // 4, device=device)
+
+    def reduce() -> None:
+        dist.all_reduce(message)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+
+    return reduce
+
+
+#: Side of the product that is verified.
+_SIDE = 256
+
+
+def set_tf32(*, on: bool) -> None:
+    """Let matrix products and cuDNN use TF32, or not.
+
+    By the first API, ``allow_tf32``, whose readers in a workload would raise after the second,
+    ``fp32_precision`` of PyTorch 2.9; that one always answers, for both.
+    """
+    torch.backends.cuda.matmul.allow_tf32 = on
+    torch.backends.cudnn.allow_tf32 = on
+
+
+def tf32() -> dict[str, bool]:
+    """Return what may use TF32 now: ``matmul``, and ``cudnn`` if convolutions or RNNs may."""
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    if not hasattr(matmul, "fp32_precision"):
+        return {"matmul": bool(matmul.allow_tf32), "cudnn": bool(cudnn.allow_tf32)}
+    parts = (cudnn.conv, cudnn.rnn)
+    return {
+        "matmul": matmul.fp32_precision == "tf32",
+        "cudnn": any(part.fp32_precision == "tf32" for part in parts),
+    }
+
+
+def product_error(device: torch.device) -> float:
+    """Return the relative error of one float32 product of random numbers, against float64.
+
+    About 2e-7 in float32, 3e-4 in TF32 (10 bits of mantissa), 2e-3 in bfloat16: the Frobenius
+    norm of the difference over that of the product.
+    """
+    made = torch.Generator().manual_seed(1)
+    left, right = (torch.randn(_SIDE, _SIDE, generator=made).to(device) for _ in range(2))
+    with torch.no_grad(), torch.autocast(device.type, enabled=False):
+        product = (left @ right).double().cpu()
+        exact = left.double().cpu() @ right.double().cpu()
+    return float((product - exact).norm() / exact.norm())
+
+
+def checksum(parameters: Sequence[torch.Tensor]) -> Checksum:
+    """Return a digest of the bytes of ``parameters``, in order.
+
+    Of a DTensor the local tensor counts. Those that are sharded have a digest of their own, since
+    only ranks with the same shards have equal ones.
+    """
+    whole, shards, place = [], [], hashlib.blake2b(digest_size=16)
+    for parameter in parameters:
+        where = _place(parameter)
+        if where is None:
+            whole.append(_local(parameter))
+        else:
+            place.update(f"{where};".encode())
+            shards.append(_local(parameter))
+    found = checksum_of(map(_bytes_of, whole))
+    if shards:
+        of_shards = checksum_of(map(_bytes_of, shards))
+        found["shards"] = ShardChecksum(
+            digest=of_shards["digest"], tensors=of_shards["tensors"], place=place.hexdigest()
+        )
+    return found
+
+
+def _place(parameter: Any) -> str | None:
+    """Return the placements of a DTensor and which shard is here; None for a whole tensor."""
+    if not hasattr(parameter, "placements"):
+        return None
+    coordinates = parameter.device_mesh.get_coordinate() or ()
+    parts = [
+        (repr(placement), at)
+        for placement, at in zip(parameter.placements, coordinates, strict=False)
+        if not placement.is_replicate()
+    ]
+    return repr(parts) if parts else None
+
+
+def _local(parameter: Any) -> torch.Tensor:
+    local = parameter.detach()
+    # The data pointer of a DTensor is null.
+    return local.to_local() if hasattr(local, "to_local") else local
+
+
+def _bytes_of(tensor: torch.Tensor) -> bytes:
+    host = tensor.cpu().contiguous()
+    return ctypes.string_at(host.data_ptr(), host.numel() * host.element_size())

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_dlperf.core.wire_records import ArithmeticRecord
-from pytest_dlperf.worker.checks import check_tf32
-from pytest_dlperf.worker.failure import WorkerFailure
+from pytest_dlperf.worker.failure import WorkerFailure, check_tf32
 
 #: Relative errors of a product in these precisions.
 FLOAT32, TF32 = 2e-7, 3e-4

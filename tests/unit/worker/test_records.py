@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from pytest_dlperf.worker.metrics import MetricBook
+from pytest_dlperf.worker.records import MetricBook
 
 
 def values(book: MetricBook) -> dict[str, float]:

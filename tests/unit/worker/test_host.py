@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_dlperf.worker.imports import imported
+from pytest_dlperf.worker.host import imported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +87,7 @@ def test_a_copy_of_a_package_is_known_wherever_the_repository_has_it(
 
 @pytest.mark.usefixtures("modules")
 def test_this_package_is_no_copy_of_what_a_repository_has(tmp_path: Path):
-    (tmp_path / "modules").write_text("pytest_dlperf/worker/imports.py")
+    (tmp_path / "modules").write_text("pytest_dlperf/worker/host.py")
     found = imported()
     assert found is not None
     assert found["copies"] == {}
@@ -97,7 +97,7 @@ def test_this_package_is_no_copy_of_what_a_repository_has(tmp_path: Path):
 def test_a_process_that_started_others_says_so(method: str, tmp_path: Path):
     program = f"""
 import multiprocessing, time
-from pytest_dlperf.worker.imports import imported
+from pytest_dlperf.worker.host import imported
 if __name__ == "__main__":
     assert imported()["started_processes"] is False
     process = multiprocessing.get_context({method!r}).Process(target=time.sleep, args=(0,))
