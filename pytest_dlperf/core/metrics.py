@@ -54,6 +54,12 @@ METRICS: Final[Mapping[str, Metric]] = {
     "compile_seconds": Metric(
         words="compile time", value=_extra("compile_seconds"), unit="s", needs="torch.compile"
     ),
+    "energy": Metric(
+        words="energy for a unit of work",
+        value=_extra("joules_per_unit"),
+        unit="J",
+        needs="nvidia-ml-py, a whole GPU, and a window of two seconds or more",
+    ),
     "graph_breaks": Metric(
         words="graph breaks", value=_extra("graph_breaks"), is_count=True, needs="torch.compile"
     ),

@@ -334,6 +334,8 @@ class GpuFigures(_SomeGpus):
     clock_reasons: int | None
     #: Share of the last moments that any kernel ran, of any process.
     utilisation: float | None
+    #: Energy since the driver was loaded; None for a slice, whose board has others on it.
+    energy_mj: int | None
 
 
 class GpuRecord(GpuFigures):

@@ -1,4 +1,4 @@
-"""How fast devices computed: floating-point operations a second, and their share of the peak."""
+"""What devices did for the work: floating-point operations, their share of the peak, energy."""
 
 from __future__ import annotations
 
@@ -65,6 +65,16 @@ def arithmetic_figures(
     if peak_known:
         found["hardware_flops_utilisation"] = ideal_s / seconds / len(records)
     return found
+
+
+def energy_figures(case: Case, gpu_figures: Mapping[str, float], rate: float) -> dict[str, float]:
+    """Return ``joules_per_unit``: the energy of all GPUs for one sample, token or other unit.
+
+    The mean power of a GPU of this node during the window, times the devices, over ``rate``, all
+    devices' units a second. Empty where the power is unknown.
+    """
+    power_w = gpu_figures.get("gpu_power_w")
+    return {} if power_w is None else {"joules_per_unit": power_w * case.world_size / rate}
 
 
 def peak_flop_per_s(device_name: str, precision: str) -> dict[str, float]:

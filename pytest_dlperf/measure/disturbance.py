@@ -28,6 +28,10 @@ _OTHERS: Final = 0.05
 _SAMPLES: Final = 0.10
 
 
+#: Seconds of the window that the energy of a GPU is measured over, at least.
+_LEAST_ENERGY_S: Final = 1.0
+
+
 def gpu_disturbance(folder: str, device_ids: Sequence[str | None]) -> tuple[dict[str, float], str]:
     """Return figures of the GPUs that the run in ``folder`` used, and why it does not count.
 
@@ -113,7 +117,26 @@ def _figures(gpus: Sequence[Sequence[GpuRecord]]) -> dict[str, float]:
         "gpu_others_utilisation": _known(everything, "others_utilisation"),
     }
     known = {name: [v for v in values if v is not None] for name, values in found.items()}
-    return {name: abs(float(max(values))) for name, values in known.items() if values}
+    worst = {name: abs(float(max(values))) for name, values in known.items() if values}
+    power = [_power_w(lines) for lines in gpus]
+    watts = [one for one in power if one is not None]
+    # Of all GPUs or of none: a mean over some would be a figure of others
+    return {**worst, "gpu_power_w": statistics.fmean(watts)} if len(watts) == len(gpus) else worst
+
+
+def _power_w(lines: Sequence[GpuRecord]) -> float | None:
+    """Return the mean power between the first and the last sample of the window, in watts.
+
+    From the driver's counter of energy, in millijoules. None where there is none, and between
+    samples that are less than a second apart: the counter moves in steps.
+    """
+    known = [(one["time"], one["energy_mj"]) for one in _window(lines)]
+    if len(known) < 2 or known[-1][0] - known[0][0] < _LEAST_ENERGY_S:
+        return None
+    (begin_s, begin_mj), (end_s, end_mj) = known[0], known[-1]
+    if begin_mj is None or end_mj is None:
+        return None
+    return (end_mj - begin_mj) / 1000 / (end_s - begin_s)
 
 
 def _others(index: int, lines: Sequence[GpuRecord]) -> str:

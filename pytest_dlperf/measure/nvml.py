@@ -225,6 +225,9 @@ class Nvml:
             ),
             clock_reasons=self._first_of(_REASONS, board),
             utilisation=None if used is None else used.gpu / 100,
+            energy_mj=None
+            if unit.handle is not board
+            else self._of("nvmlDeviceGetTotalEnergyConsumption", board),
         )
         try:
             nvml.nvmlDeviceGetUUID(board)

@@ -23,7 +23,7 @@ from pytest_dlperf.core.run import (
 )
 from pytest_dlperf.core.wire import RECORDS_FORMAT
 from pytest_dlperf.core.wire_records import ImportsRecord, RunFacts
-from pytest_dlperf.measure.arithmetic import arithmetic_figures
+from pytest_dlperf.measure.arithmetic import arithmetic_figures, energy_figures
 from pytest_dlperf.measure.checks import (
     check_agreement,
     clocks_disagree,
@@ -218,6 +218,7 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
             **compile_extras(records),
             **_reserved(records),
             **arithmetic_figures(case, records, seconds),
+            **energy_figures(case, gpu_figures, rate),
         },
         metrics=own_metrics(case, records),
         scaling=scaling_of(records),

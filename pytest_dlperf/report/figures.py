@@ -84,6 +84,18 @@ def arithmetic(measurement: Measurement) -> str:
     return rate if len(found) == 1 else f"{rate}, {percent(found[1], sign=False)} of its peak"
 
 
+def energy(measurement: Measurement) -> str:
+    """Return the medians of the energy for a unit of work and of a GPU's power; may be empty."""
+    found = []
+    for name in ("joules_per_unit", "gpu_power_w"):
+        known = [run.extras[name] for run in measurement.runs if name in run.extras]
+        if not known or len(known) < len(measurement.runs):
+            return ""
+        found.append(statistics.median(known))
+    unit = measurement.conditions.unit or "samples"
+    return f"{amount(found[0])} J per {unit.removesuffix('s')}, {found[1]:.0f} W per device"
+
+
 def counted(number: int, noun: str) -> str:
     """Return ``1 case``, ``3 cases``; ``series`` stays."""
     return f"{number} {noun}" if number == 1 or noun == "series" else f"{number} {noun}s"

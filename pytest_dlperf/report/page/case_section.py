@@ -287,7 +287,11 @@ def _facts(outcome: Outcome) -> Iterator[tuple[str, object]]:
             of = "" if measurement.reference is None else f" over {measurement.reference}"
             yield "speedup", f"{measurement.speedup:.2f}{of}, efficiency {efficiency}"
         yield "peak memory", figures.memory(measurement.peak_memory_bytes)
-        yield from (("arithmetic", text) for text in [figures.arithmetic(measurement)] if text)
+        derived = {
+            "arithmetic": figures.arithmetic(measurement),
+            "energy": figures.energy(measurement),
+        }
+        yield from ((what, text) for what, text in derived.items() if text)
         yield from ((words_of(n), text) for n, text in figures.metrics(measurement).items())
     if scaled := scaling_figures(outcome):
         yield "collectives of a step", scaled.collectives

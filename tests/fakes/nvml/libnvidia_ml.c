@@ -215,6 +215,15 @@ int nvmlDeviceGetUtilizationRates(Device *device, unsigned *gpu_memory)
     return number_of(device, "used", gpu_memory);
 }
 
+int nvmlDeviceGetTotalEnergyConsumption(Device *device, unsigned long long *to)
+{
+    ENTER(device);
+    unsigned found = 0;
+    int code = number_of(device, "energy", &found);
+    *to = found;
+    return code;
+}
+
 static int reasons(Device *device, unsigned long long *to)
 {
     unsigned found = 0;

@@ -109,6 +109,10 @@ def nvmlDeviceGetCurrentClocksThrottleReasons(handle):
     return _field(handle, "reasons")
 
 
+def nvmlDeviceGetTotalEnergyConsumption(handle):
+    return _field(handle, "energy")
+
+
 def nvmlDeviceGetTemperature(handle, sensor):
     assert sensor == NVML_TEMPERATURE_GPU
     return _field(handle, "temperature")

@@ -92,10 +92,11 @@ def one(driver: FakeDriver) -> dict[str, Any]:
 
 
 def test_a_gpu_is_sampled(driver: FakeDriver):
-    driver.says(gpu_lines(process=["42 1024", "43 2048"], use="42 40", reasons=0x40))
+    driver.says(gpu_lines(process=["42 1024", "43 2048"], use="42 40", reasons=0x40, energy=7000))
     assert one(driver) == {
         "index": 0, "uuid": "GPU-1", "sm_clock_mhz": 1900, "max_sm_clock_mhz": 1980,
         "temperature_c": 60, "clock_reasons": 0x40, "utilisation": 0.0,
+        "energy_mj": 7000,
         "held": {"42": 1024, "43": 2048}, "use": {"42": 0.4},
     }  # fmt: skip
 
@@ -162,8 +163,9 @@ found = [d.sample(1.0)[0].figures for _ in range(2)]
 
 
 def test_slices_are_sampled_with_the_clocks_of_their_board(driver: FakeDriver):
-    driver.says(gpu_lines(mig=1, **A100), SLICES)
+    driver.says(gpu_lines(mig=1, energy=7000, **A100), SLICES)
     board, first, second = driver.ask(SAMPLES)
+    assert [s["energy_mj"] for s in (board, first, second)] == [7000, None, None]
     assert [s["uuid"] for s in (board, first, second)] == ["GPU-1", "MIG-a1", "MIG-a2"]
     assert (first["held"], second["held"]) == ({"77": 2**30}, {})
     assert (second["index"], second["sm_clock_mhz"], second["utilisation"]) == (0, 1900, None)

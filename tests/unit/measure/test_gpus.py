@@ -8,8 +8,10 @@ import os
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -116,6 +118,30 @@ def test_an_old_driver_is_asked_by_the_older_names(watched: Watched):
     found = watched.summary(gpu(old_driver=True, processes=[[4242, GIB]]), slow)
     assert "GPU 0 was throttled by hardware slowdown" in found.disturbed
     assert found.extras["gpu_others_memory_bytes"] == GIB
+
+
+@pytest.mark.parametrize(
+    ("seconds", "joules"),
+    # By the counter, in millijoules: 300 J in two seconds; half a second is too short for it.
+    [((0.0, 0.0, 1.0, 2.0), 150 / 40), ((0.0, 0.0, 0.25, 0.5), None)],
+)
+def test_energy_for_a_sample_is_power_over_the_rate(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch, seconds: tuple[float, ...], joules: float
+):
+    # Asked once at the start, and twice for each sample
+    times = iter([0.0, *(moment for moment in seconds for _ in range(2))])
+    clock = SimpleNamespace(time=lambda: 5000 + next(times), monotonic=time.monotonic)
+    monkeypatch.setattr(gpu_watch, "time", clock)
+    window = [gpu(energy=900_000 + mj) for mj in (0, 100_000, 300_000)]
+    found = watched.summary(gpu(used=0), *window)
+    assert found.throughput == pytest.approx(40)
+    assert found.extras.get("gpu_power_w") == (joules and pytest.approx(150))
+    assert found.extras.get("joules_per_unit") == (joules and pytest.approx(joules))
+
+
+def test_without_a_counter_of_energy_there_is_none(watched: Watched):
+    found = watched.summary(gpu(used=0), gpu(), gpu())
+    assert not {"gpu_power_w", "joules_per_unit"} & set(found.extras)
 
 
 def test_processes_that_the_driver_does_not_report_are_not_none_at_all(watched: Watched):
