@@ -58,7 +58,8 @@ METRICS: Final[Mapping[str, Metric]] = {
         words="energy for a unit of work",
         value=_extra("joules_per_unit"),
         unit="J",
-        needs="nvidia-ml-py, a whole GPU, and a window of two seconds or more",
+        needs="nvidia-ml-py, a whole GPU, a window of two seconds or more, and in pairs "
+        "--dlperf-pairs=alternating",
     ),
     "graph_breaks": Metric(
         words="graph breaks", value=_extra("graph_breaks"), is_count=True, needs="torch.compile"

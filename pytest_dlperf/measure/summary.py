@@ -175,6 +175,7 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
     device_ids = [rank.by_kind["framework"]["device_id"] for rank in records]
     gpu_figures, gpu_reason = gpu_disturbance(run.plan.workdir, device_ids)
     rate = sum(work) / seconds
+    turns = _turns(records)
     steal = {"steal_share": shares["steal"]} if "steal" in shares else {}
     summary = RunSummary(
         throughput=rate,
@@ -192,7 +193,7 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
             node: _canary([r for r in records if r.by_kind["start"]["node"] == node])
             for node in sorted({r.by_kind["start"]["node"] for r in records})
         },
-        turns=_turns(records),
+        turns=turns,
         others_cpu_share=shares.get("others"),
         disturbed=reason or gpu_reason,
         others_cpu_alone=bool(reason) and not gpu_reason and others_alone(records),
@@ -218,7 +219,8 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
             **compile_extras(records),
             **_reserved(records),
             **arithmetic_figures(case, records, seconds),
-            **energy_figures(case, gpu_figures, rate),
+            # In turns with another arm the GPU's energy is that of both
+            **({} if turns else energy_figures(case, gpu_figures, rate)),
         },
         metrics=own_metrics(case, records),
         scaling=scaling_of(records),

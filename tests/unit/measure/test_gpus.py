@@ -139,6 +139,20 @@ def test_energy_for_a_sample_is_power_over_the_rate(
     assert found.extras.get("joules_per_unit") == (joules and pytest.approx(joules))
 
 
+def test_two_arms_in_turns_share_their_energy(watched: Watched, monkeypatch: pytest.MonkeyPatch):
+    times = iter(float(second) for second in range(100))
+    clock = SimpleNamespace(time=lambda: 5000 + next(times), monotonic=time.monotonic)
+    monkeypatch.setattr(gpu_watch, "time", clock)
+    records = [
+        *watched.records(UUID),
+        {"rank": 0, "record": "turns", "first_steps": [10, 15], "waited_cpu_seconds": 0.0},
+    ]
+    watched.run = write(watched.folder, [records])
+    found = watched.summary(gpu(used=0), gpu(energy=0), gpu(energy=100_000))
+    assert "gpu_power_w" in found.extras
+    assert "joules_per_unit" not in found.extras
+
+
 def test_without_a_counter_of_energy_there_is_none(watched: Watched):
     found = watched.summary(gpu(used=0), gpu(), gpu())
     assert not {"gpu_power_w", "joules_per_unit"} & set(found.extras)
