@@ -14,7 +14,6 @@ from typing import Final
 from pytest_dlperf.core.arm import RefArm
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.run import LaunchPlan, Run
-from pytest_dlperf.launch.process.supervisor import RUN_VARIABLE
 
 #: Runs a plan to its end: ``launch/process/execute.py``.
 Execute = Callable[[LaunchPlan], Run]
@@ -29,6 +28,9 @@ def run_command(
 
     Raises ``CaseError`` that begins with ``failed`` and ends with the last lines of the log.
     """
+    # Here: every ``dlperf`` command loads this module, and few of them start anything.
+    from pytest_dlperf.launch.process.supervisor import RUN_VARIABLE
+
     shutil.rmtree(logs, ignore_errors=True)  # of an attempt that failed
     run = execute(
         LaunchPlan(
