@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +9,7 @@ import pytest
 
 from pytest_dlperf.report.page.session_page import render
 from tests.helpers import page_outcomes
+from tests.helpers.chromium import chromium
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
     from pytest_dlperf.core.outcome import Outcome
 
-#: Debian's names first; a browser that Playwright would download is not asked for.
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 DESKTOP, PHONE = (1280, 900), (390, 844)
 
 
@@ -32,16 +29,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
-    if program is None:
-        pytest.skip("no Chromium on PATH: apt-get install chromium")
-    with playwright.sync_playwright() as driver:
-        # Root, as in a container, has no sandbox.
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        started = driver.chromium.launch(executable_path=program, args=arguments)
+    with chromium() as started:
         yield started
-        started.close()
 
 
 class Watched:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -18,6 +17,7 @@ from pytest_dlperf.report.page.series_chart import series_chart
 from pytest_dlperf.report.page.svg import draw
 from pytest_dlperf.store.history.address import Address, parse_address
 from pytest_dlperf.store.history.append import append
+from tests.helpers.chromium import chromium
 from tests.helpers.history_builders import case, commit, days, outcome
 
 pytest.importorskip("otava", reason="Apache Otava is not installed (tox env outputs)")
@@ -106,22 +106,17 @@ def point_of(number: int, one: Outcome) -> Point:
 
 
 def test_labels_of_ninety_sessions_do_not_overlap(tmp_path: Path):
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if (chromium := shutil.which("chromium")) is None:
-        pytest.skip("no Chromium on PATH: apt-get install chromium")
     address = parse_address("h.sqlite", folder=tmp_path, what="test")
     append(address, "s", days(90))
     file = tmp_path / "h.html"
     assert cli.main(["history", "export", f"--history={address.file}", f"--html={file}"]) == 0
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    with chromium() as browser:
         shown = browser.new_page()
         shown.goto(file.as_uri())
         boxes = [
             (label.bounding_box(), label.inner_html())
             for label in shown.query_selector_all("figure svg .labels text")
         ]
-        browser.close()
     commits = {commit(day)[:12] for day in range(90)}
     ends = sorted((box["x"], box["x"] + box["width"]) for box, told in boxes if told in commits)
     assert len(ends) > 3
@@ -129,12 +124,8 @@ def test_labels_of_ninety_sessions_do_not_overlap(tmp_path: Path):
 
 
 def test_a_browser_draws_it_and_filters_it(page: str, tmp_path: Path):
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if (chromium := shutil.which("chromium")) is None:
-        pytest.skip("no Chromium on PATH: apt-get install chromium")
     errors: list[str] = []
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    with chromium() as browser:
         shown = browser.new_page()
         shown.on("console", lambda message: errors.append(message.text))
         shown.on("pageerror", lambda error: errors.append(str(error)))
@@ -144,7 +135,6 @@ def test_a_browser_draws_it_and_filters_it(page: str, tmp_path: Path):
         shown.click("button[data-value=slower]")
         assert shown.locator("section:visible").count() == 1
         assert shown.locator("output").inner_text() == "1 of 3 series"
-        browser.close()
     assert errors == []
 
 

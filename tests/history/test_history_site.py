@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import sqlite3
 from html import unescape
 from pathlib import Path
@@ -23,6 +22,7 @@ from pytest_dlperf.store.baseline.store import BaselineStore
 from pytest_dlperf.store.history.address import Address
 from pytest_dlperf.store.history.append import append
 from tests.helpers import baseline_builders
+from tests.helpers.chromium import chromium
 from tests.helpers.history_builders import case, days, outcome, text
 
 NASTY = '<script>alert(1)</script>"\u202e节点'
@@ -285,13 +285,9 @@ def test_the_site_of_200_cases_is_small(tmp_path: Path, monkeypatch, sessions, m
 
 
 def test_a_browser_opens_it_from_files_and_compares_two_sessions(two_years: Address, capsys):
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if (chromium := shutil.which("chromium")) is None:
-        pytest.skip("no Chromium on PATH: apt-get install chromium")
     text(capsys, "site", "site")
     errors: list[str] = []
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    with chromium() as browser:
         shown = browser.new_page()
         shown.on("console", lambda message: errors.append(message.text))
         shown.on("pageerror", lambda error: errors.append(str(error)))
@@ -314,28 +310,22 @@ def test_a_browser_opens_it_from_files_and_compares_two_sessions(two_years: Addr
         assert shown.locator("#compared tbody tr").all_inner_texts() == made
         assert "%" in made[0]
         shown.click("#compared th >> text=change")
-        browser.close()
     assert errors == []
 
 
 def test_the_script_compares_as_the_page_without_scripts(here: Address, capsys):
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if (chromium := shutil.which("chromium")) is None:
-        pytest.skip("no Chromium on PATH: apt-get install chromium")
     two = [outcome(0, rates=(123456.7,)), outcome(0, of=case(layout="1n1g"), rates=(0.012345,))]
     append(here, "a", two)
     third = outcome(1, of=case(layout="2n8g"), rates=(55.0,))
     append(here, "b", [outcome(1, rates=(1200.0,)), third])
     text(capsys, "site", "site")
     found = []
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    with chromium() as browser:
         for scripts in (True, False):
             shown = browser.new_context(java_script_enabled=scripts).new_page()
             shown.goto(Path("site/compare.html").resolve().as_uri())
             found.append(shown.locator("#compared tbody").inner_html().replace("\n", ""))
             texts = shown.locator("#compared tbody tr").all_inner_texts()
-        browser.close()
     assert len(texts) == 3
     cells = [[re.sub("(<[^>]*>)+", "|", row) for row in one.split("</tr>")] for one in found]
     assert cells[0] == cells[1]

@@ -21,10 +21,10 @@ from pytest_dlperf.report.page.table import (
     table,
 )
 
-#: Of a time, its date.
-_DATE: Final = 10
-_KEY: Final = "series"
-_TITLE: Final = "Training performance over time"
+#: Of a time, the characters of its date.
+DATE: Final = 10
+KEY: Final = "series"
+TITLE: Final = "Training performance over time"
 #: So many series have a chart; the table has all.
 _CHARTS_MAX: Final = 300
 #: Outcomes in the charts of a page, all series together, and of a series at least: each has a
@@ -42,7 +42,7 @@ _COLUMNS: Final = (
     Column(heading="since"),
     Column(heading="commits"),
 )
-_NEVER: Final = number(figures.ABSENT, None)
+NEVER: Final = number(figures.ABSENT, None)
 
 
 def render_history(found: HistoryFound, *, note: str = "") -> str:
@@ -62,20 +62,18 @@ def render_history(found: HistoryFound, *, note: str = "") -> str:
     buttons = {kind: text(kind) for kind in ("slower", "faster", "steady")}
     body = joined(
         [
-            f"<header><h1>{_TITLE}</h1>",
+            f"<header><h1>{TITLE}</h1>",
             f'<p class="quiet">{name(found.history)}</p></header>',
             paragraph(_summary(found)),
             paragraph(note),
             "<h2>Series</h2>",
-            filters(_KEY, noun="series", facets={"changed": buttons}),
-            table(
-                "Series, those that changed last first", _COLUMNS, rows, key=_KEY, sortable=True
-            ),
+            filters(KEY, noun="series", facets={"changed": buttons}),
+            table("Series, those that changed last first", _COLUMNS, rows, key=KEY, sortable=True),
             "<h2>Case by case</h2>",
             *sections,
         ]
     )
-    return render_page(title=f"{_TITLE}, {len(found.series)} series", body=body)
+    return render_page(title=f"{TITLE}, {len(found.series)} series", body=body)
 
 
 def _newest(one: tuple[Series, Sequence[Change]]) -> tuple[bool, str, str]:
@@ -114,13 +112,13 @@ def _row(index: int, series: Series, changes: Sequence[Change], link: str) -> Ta
             cell(series.machine_class),
             TableCell(shown=name(series.node), sort=series.node),
             number(str(len(series.points)), len(series.points)),
-            cell(newest.time[:_DATE], newest.time),
+            cell(newest.time[:DATE], newest.time),
             number(
                 figures.ABSENT if rate is None else f"{figures.rate(rate)} {series.unit}/s", rate
             ),
             number(figures.percent(share), share),
-            cell(change.time[:_DATE], change.time) if change else _NEVER,
-            cell(commits_of(change)) if change else _NEVER,
+            cell(change.time[:DATE], change.time) if change else NEVER,
+            cell(commits_of(change)) if change else NEVER,
         ),
     )
 

@@ -11,6 +11,7 @@ from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.history_text import commit_range
+from pytest_dlperf.report.page.history_page import DATE, KEY, NEVER, TITLE
 from pytest_dlperf.report.page.markup import Html, joined, name, paragraph, text
 from pytest_dlperf.report.page.series_chart import series_chart
 from pytest_dlperf.report.page.site_compare import compare_link, compare_page
@@ -36,14 +37,9 @@ from pytest_dlperf.report.page.table import (
 )
 from pytest_dlperf.report.page.verdicts import badge, sentence
 
-_TITLE: Final = "Training performance over time"
-_KEY: Final = "series"
-#: Of a time, its date.
-_DATE: Final = 10
 #: Outcomes in the small curve of the index, and in the chart of a series.
 _SPARK_POINTS: Final = 40
 _POINTS_MAX: Final = 2000
-_NEVER: Final = number(figures.ABSENT, None)
 
 
 def pages(site: Site) -> Iterator[tuple[str, str]]:
@@ -90,15 +86,15 @@ def _index(site: Site, shown: Sequence[ShownSeries]) -> str:
     }
     rows = [_index_row(index, one) for index, one in enumerate(shown)]
     return site_page(
-        _TITLE,
+        TITLE,
         "",
         [
             f'<p class="quiet">{name(site.found.history)}</p>',
             paragraph(summary),
             paragraph(site.note),
             "<h2>Cases</h2>",
-            filters(_KEY, noun="series", facets=facets),
-            table("Every series, by its newest outcome", _COLUMNS, rows, key=_KEY, sortable=True),
+            filters(KEY, noun="series", facets=facets),
+            table("Every series, by its newest outcome", _COLUMNS, rows, key=KEY, sortable=True),
         ],
     )
 
@@ -122,14 +118,14 @@ def _index_row(index: int, one: ShownSeries) -> TableRow:
             TableCell(shown=name(series.machine_class), sort=series.machine_class),
             TableCell(shown=name(series.node), sort=series.node),
             TableCell(shown=_badge_of(newest), sort=newest.verdict),
-            cell(newest.time[:_DATE], newest.time),
+            cell(newest.time[:DATE], newest.time),
             number(
                 figures.ABSENT if rate is None else f"{figures.rate(rate)} {series.unit}/s", rate
             ),
             TableCell(shown=sparkline([rate for rate in curve if rate is not None])),
             number(figures.percent(share), share),
-            cell(change.time[:_DATE], change.time) if change else _NEVER,
-            TableCell(shown=name(accepted.reason)) if accepted else _NEVER,
+            cell(change.time[:DATE], change.time) if change else NEVER,
+            TableCell(shown=name(accepted.reason)) if accepted else NEVER,
             number(str(len(series.points)), len(series.points)),
         ),
     )
