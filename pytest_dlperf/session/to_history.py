@@ -87,7 +87,7 @@ class SessionHistory:
             self._journal.end(sent=False)
             return self._kept(error)
         line = f"history: {figures.counted(new, 'outcome')} added to {self._address.shown}"
-        line += told_of(earlier, "; and ")
+        line += waited_words(earlier, "; and ")
         try:
             self._journal.end(sent=True)
         except OSError as error:
@@ -125,11 +125,11 @@ def address_of(settings: Settings) -> Address:
     return parse_address(wish.text, folder=wish.folder, what=wish.named_by)
 
 
-def told_of(sent: Sent, begin: str) -> str:
+def waited_words(sent: Sent, begin: str) -> str:
     """Return what is to be said of sessions that had waited; empty if there were none."""
-    told = (
+    words = (
         [f"{begin}{figures.counted(sent.sessions, 'session')} that had waited"]
         if sent.sessions
         else []
     )
-    return "".join([*told, *(f"; left as it is: {sentence}" for sentence in sent.broken)])
+    return "".join([*words, *(f"; left as it is: {sentence}" for sentence in sent.broken)])

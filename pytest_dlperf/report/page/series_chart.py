@@ -69,7 +69,7 @@ def _chart(series: Series, points: Sequence[Point], changes: Sequence[Change]) -
         layers.append(Layer(shape="rule", style="mark", marks=marks))
     for shape, style, is_left_out in _STYLES:
         some = tuple(
-            Mark(at[point.number], point.throughput, told=_told(series, point))
+            Mark(at[point.number], point.throughput, told=_hover_text(series, point))
             for point in points
             if point.throughput is not None and bool(point.left_out) == is_left_out
         )
@@ -96,7 +96,7 @@ def _span(points: Sequence[Point]) -> tuple[float | None, float | None]:
     return low - margin, high + margin
 
 
-def _told(series: Series, point: Point) -> str:
+def _hover_text(series: Series, point: Point) -> str:
     words = (
         point.time,
         short_commit(point.commit),

@@ -120,7 +120,7 @@ def attention(outcomes: Sequence[Outcome], links: Mapping[int, str]) -> Html:
             continue
         parts.append(f"<h2>{heading}</h2>")
         for (verdict, reason), indexes in of_kind[:_SENTENCES_MAX]:
-            parts.append(_told(verdict, reason, indexes, outcomes, links))
+            parts.append(_reason_once(verdict, reason, indexes, outcomes, links))
         left = len(of_kind) - _SENTENCES_MAX
         if left > 0:
             parts.append(paragraph(f"{left} more sentences stand with their cases.", kind="quiet"))
@@ -140,7 +140,7 @@ def command_of(outcomes: Sequence[Outcome]) -> Html:
     )
 
 
-def _told(
+def _reason_once(
     verdict: Verdict,
     reason: str,
     indexes: Sequence[int],

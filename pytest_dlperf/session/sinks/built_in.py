@@ -34,8 +34,8 @@ def chat_text(results: Mapping[str, Any]) -> str:
     """Return the verdicts counted, and the sentences of what failed."""
     outcomes = results["outcomes"]
     counts = Counter(outcome["judgement"]["verdict"] for outcome in outcomes)
-    told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
-    lines = [f"{len(outcomes)} {'case' if len(outcomes) == 1 else 'cases'}: {told}"]
+    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
+    lines = [f"{len(outcomes)} {'case' if len(outcomes) == 1 else 'cases'}: {verdicts}"]
     failed = [one for one in outcomes if Verdict(one["judgement"]["verdict"]) in BAD]
     for outcome in failed[:_SENTENCES_MAX]:
         # A traceback follows the first line

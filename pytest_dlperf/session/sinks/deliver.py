@@ -36,7 +36,7 @@ def deliver(names: Sequence[str], results: str, *, limit_s: float = LIMIT_S) -> 
             with _started(names, file, limit_s) as processes:
                 until_s = time.monotonic() + limit_s
                 return [
-                    f"sink {name}{_told(name, process, file, until_s)}"
+                    f"sink {name}{_result_of(name, process, file, until_s)}"
                     for name, process in processes.items()
                 ]
     except OSError as error:
@@ -77,7 +77,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _told(name: str, process: subprocess.Popen[bytes], file: Path, until_s: float) -> str:
+def _result_of(name: str, process: subprocess.Popen[bytes], file: Path, until_s: float) -> str:
     try:
         code = process.wait(timeout=max(0.0, until_s - time.monotonic()))
     except subprocess.TimeoutExpired:
@@ -103,7 +103,7 @@ def _read(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace").strip()
 
 
-def without_secrets(told: str, environ: Mapping[str, str]) -> str:
+def without_secrets(text: str, environ: Mapping[str, str]) -> str:
     """Return one line, in which values of secret variables and passwords of URLs are ``***``."""
     secrets = [
         value
@@ -112,5 +112,5 @@ def without_secrets(told: str, environ: Mapping[str, str]) -> str:
     ]
     # The longest first: one may be a part of another
     for value in sorted(secrets, key=len, reverse=True):
-        told = told.replace(value, "***")
-    return _IN_URL.sub("***@", " ".join(told.split()))
+        text = text.replace(value, "***")
+    return _IN_URL.sub("***@", " ".join(text.split()))
