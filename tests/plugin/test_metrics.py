@@ -36,7 +36,7 @@ def test_one_more_of_a_count_fails_from_one_run(suite: Suite):
     suite.env(PYTHONPATH=Path(__file__).parents[2], DROPS=3)
     suite.write(TESTS)
     suite.write_file("program.py", PROGRAM)
-    # With a reason: real steps of 2 ms may drift on a busy machine, and counts are stored all the same
+    # With a reason: steps of 2 ms may drift on a busy machine, and are stored all the same
     reason = "--dlperf-reason=its counts"
     suite.run("-p", "tests.helpers.no_repeats", "--update-baselines", reason)
     [session] = suite.baselines()[CASE]["sessions"]

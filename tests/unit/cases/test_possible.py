@@ -151,5 +151,5 @@ def test_what_brings_a_missing_framework(
 def test_a_program_that_needs_no_framework_hears_how_to_say_so(installed: dict[str, str]):
     installed.clear()
     own = case("1n1c", command=["python", "train.py"])
-    with pytest.raises(NotRunError, match="brings it.*; framework=None is for a program that"):
+    with pytest.raises(NotRunError, match=r"brings it.*; framework=None is for a program that"):
         check_possible(own, compute_capability=None)
