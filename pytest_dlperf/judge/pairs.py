@@ -18,7 +18,7 @@ from pytest_dlperf.core.verdict import Comparison, Prior, Rule, Verdict
 from pytest_dlperf.judge import gates, refusals
 from pytest_dlperf.judge.compare import comparison_of
 from pytest_dlperf.judge.metrics import MEMORY_FLOOR
-from pytest_dlperf.judge.readings import by_faster_half
+from pytest_dlperf.judge.readings import by_half
 from pytest_dlperf.judge.screen import spending
 from pytest_dlperf.judge.stats import family, priors
 from pytest_dlperf.judge.stats.levels import Contrast
@@ -109,15 +109,15 @@ class Pairs:
         And ``known``, the comparisons by whole runs, regressed as well.
         """
         now, before = self._now, self._before
-        faster = by_faster_half(now) if refusals.drifts(now) or refusals.drifts(before) else now
+        faster = by_half(now, min) if refusals.drifts(now) or refusals.drifts(before) else now
         if faster is None or any(
             one is not None and one.verdict is not Verdict.REGRESSED for one in known
         ):
             return False
-        by_half, _ = self._compare(
+        found, _ = self._compare(
             faster.throughputs, before.throughputs, self._of_window, is_throughput=True
         )
-        return by_half.verdict is Verdict.REGRESSED
+        return found.verdict is Verdict.REGRESSED
 
     @property
     def _of_window(self) -> Prior:

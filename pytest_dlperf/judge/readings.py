@@ -2,13 +2,14 @@
 
 A case that is slower by all of them is ``regressed``: what would leave it unjudged (a tolerance
 that noise made too large, a machine that moved, steps that drift) does not explain the change.
+A case that all of them certify within a tolerance that was given is ``passed``.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -20,15 +21,16 @@ from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.judge import metrics
 from pytest_dlperf.judge.canary import Shift
 from pytest_dlperf.judge.compare import is_certainly_slower
-from pytest_dlperf.judge.screen import spending
+from pytest_dlperf.judge.screen import Spending, spending
 from pytest_dlperf.judge.stats import family
-from pytest_dlperf.judge.stats.levels import Contrast, Spread, run_variance
+from pytest_dlperf.judge.stats.levels import Contrast, Spread, margin, run_variance
 from pytest_dlperf.judge.stats.stored import contrast
 
 #: The rate estimators beside work over time, as runs and sessions name them.
 ESTIMATORS: Final = ("mean_of_rates", "median_step")
 #: How much a training may follow the canary: not at all, as much, or twice as much.
 _SLOPES: Final = (0.0, 1.0, 2.0)
+_Choice = Callable[[Sequence[float]], float]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,6 +41,8 @@ class Doubt:
     shift: Shift | None = None
     #: Whether the steps of a run were not all alike.
     drifts: bool = False
+    #: Whether there is a doubt about the measurement that no reading takes out.
+    stays: bool = False
 
 
 def all_slower(
@@ -50,21 +54,60 @@ def all_slower(
     taken to vary as much as runs at least, whatever the prior says. Steps that drift
     are read by the faster half of each window as well; without their records it is not shown.
     """
+    sides = _sides(measurement, baseline, [min] if doubt.drifts else [])
+    return sides is not None and all(
+        is_certainly_slower(found, family.of_throughput(rule), spent)
+        for now, before in sides
+        for found, spent in _contrasts(case, now, before, rule, doubt.shift)
+    )
+
+
+def all_certified(
+    case: Case,
+    measurement: Measurement,
+    baseline: Baseline,
+    rule: Rule,
+    doubt: Doubt,
+    tolerance: float,
+) -> bool:
+    """Whether every admissible reading is certified within ``tolerance``, a share.
+
+    At the error rate of a certificate of the throughput at this look. Steps that drift are read by
+    either half of each window as well.
+    """
+    if doubt.stays:
+        return False
+    sides = _sides(measurement, baseline, [min, max] if doubt.drifts else [])
+    bound, alpha = -margin(tolerance), family.of_throughput(rule).alpha
+    return sides is not None and all(
+        found.certified(alpha * spent.certify) > bound
+        for now, before in sides
+        for found, spent in _contrasts(case, now, before, rule, doubt.shift)
+    )
+
+
+def _sides(
+    measurement: Measurement, baseline: Baseline, halves: Sequence[_Choice]
+) -> list[tuple[Measurement, Baseline]] | None:
+    """Return both sides by each estimator, and by the ``halves`` of each window.
+
+    None where the halves are not known.
+    """
     sides = [(measurement, baseline)]
     for name in ESTIMATORS:
         other = by_estimator(measurement, baseline, name)
         sides += [] if other is None else [other]
-    if doubt.drifts:
-        faster = by_faster_half(measurement)
-        if faster is None:
-            return False
-        sides.append((faster, baseline))
-    return all(_is_slower(case, now, before, rule, doubt.shift) for now, before in sides)
+    for choice in halves:
+        half = by_half(measurement, choice)
+        if half is None:
+            return None
+        sides.append((half, baseline))
+    return sides
 
 
-def _is_slower(
+def _contrasts(
     case: Case, now: Measurement, before: Baseline, rule: Rule, shift: Shift | None
-) -> bool:
+) -> Iterator[tuple[Contrast, Spending]]:
     stored = [session for session in before.level if session.runs]
     metric = metrics.throughput(case, now, stored, rule)
     spent = spending(case.protocol, len(now.runs), metric.prior)
@@ -72,21 +115,25 @@ def _is_slower(
     runs, _ = run_variance([*metric.stored, metric.now], metric.prior)
     prior = replace(metric.prior, session_sd=max(metric.prior.session_sd, math.sqrt(runs)))
     found = contrast([metric.now], metric.stored, prior)
-    return all(
-        is_certainly_slower(one, family.of_throughput(rule), spent) for one in _read(found, shift)
-    )
+    for one in _read(found, shift):
+        yield one, spent
 
 
 def _read(found: Contrast, shift: Shift | None) -> Iterator[Contrast]:
     """Yield the contrast as it is, and with the canary's shift taken out by each slope."""
     for slope in _SLOPES if shift is not None else (0.0,):
         size, noise = (0.0, 0.0) if shift is None else (slope * shift.size, slope * shift.noise)
-        own = found.own_alarm
-        if own is not None:
-            own = Spread(se=math.hypot(own.se, noise), df=own.df)
         yield replace(
-            found, shift=found.shift - size, se=math.hypot(found.se, noise), own_alarm=own
+            found,
+            shift=found.shift - size,
+            se=math.hypot(found.se, noise),
+            own_alarm=_wider(found.own_alarm, noise),
+            own_certificate=_wider(found.own_certificate, noise),
         )
+
+
+def _wider(spread: Spread | None, noise: float) -> Spread | None:
+    return spread and Spread(se=math.hypot(spread.se, noise), df=spread.df)
 
 
 def by_estimator(
@@ -117,23 +164,24 @@ def by_estimator(
     return (_with_rates(measurement, rates), replace(baseline, sessions=sessions))
 
 
-def by_faster_half(measurement: Measurement) -> Measurement | None:
-    """Return the measurement with each run's rate over the faster half of its window.
+def by_half(measurement: Measurement, choice: _Choice) -> Measurement | None:
+    """Return the measurement with each run's rate over one half of its window.
 
-    None where the seconds of its iterations are not known.
+    ``choice`` is applied to the mean seconds of a step of either half: ``min`` takes the faster
+    one. None where the seconds of its iterations are not known.
     """
     first, end = measurement.conditions.window
-    rates = [_faster_half(run, run.step_seconds[first:end]) for run in measurement.runs]
+    rates = [_half(run, run.step_seconds[first:end], choice) for run in measurement.runs]
     known = [rate for rate in rates if rate is not None]
     return _with_rates(measurement, known) if len(known) == len(rates) else None
 
 
-def _faster_half(run: RunSummary, seconds: Sequence[float]) -> float | None:
+def _half(run: RunSummary, seconds: Sequence[float], choice: _Choice) -> float | None:
     half = len(seconds) // 2
     if not half or min(seconds) <= 0:
         return None
     halves = statistics.fmean(seconds[:half]), statistics.fmean(seconds[half:])
-    return run.throughput * statistics.fmean(seconds) / min(halves)
+    return run.throughput * statistics.fmean(seconds) / choice(halves)
 
 
 def _with_rates(measurement: Measurement, rates: Sequence[float]) -> Measurement:

@@ -15,6 +15,7 @@ from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import canary, sentences
 from pytest_dlperf.judge.metrics import speedup_level
+from pytest_dlperf.judge.readings import Doubt
 from pytest_dlperf.judge.stats import priors
 from pytest_dlperf.judge.stats.levels import quantile, run_variance
 
@@ -61,6 +62,16 @@ def unsteady(case: Case, measurement: Measurement, rule: Rule) -> str:
     """Return why the measurement itself cannot be trusted, or nothing."""
     message = _messages(measurement, UNSTEADY) or _implausible(case, measurement, rule)
     return message and f"{message}; look at the records of the runs, and measure again"
+
+
+def doubt(case: Case, measurement: Measurement, rule: Rule, shift: canary.Shift | None) -> Doubt:
+    """Return what else may explain a change; ``shift`` is that of a machine that moved."""
+    others = _messages(measurement, UNSTEADY - _DRIFTING)
+    return Doubt(
+        shift=shift,
+        drifts=drifts(measurement),
+        stays=bool(others or _implausible(case, measurement, rule)),
+    )
 
 
 def drifts(measurement: Measurement) -> bool:

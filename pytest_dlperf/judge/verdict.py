@@ -16,7 +16,7 @@ from pytest_dlperf.judge import canary, convergence, gates, metrics, refusals, s
 from pytest_dlperf.judge.canary import Shift
 from pytest_dlperf.judge.compare import compare, is_certainly_slower, learnt_tolerance
 from pytest_dlperf.judge.metrics import Metric, level
-from pytest_dlperf.judge.readings import Doubt, all_slower
+from pytest_dlperf.judge.readings import Doubt, all_certified, all_slower
 from pytest_dlperf.judge.screen import Spending, spending
 from pytest_dlperf.judge.stats import family
 from pytest_dlperf.judge.stats.levels import margin
@@ -124,12 +124,12 @@ def _judge_against(
     asked = gates.compared(case, measurement, stored, rule, spent)
     shift, moved = _machine(case, measurement, stored, found, evidence.shift)
     is_noisy = given is None and tolerance > rule.tolerance_max
-    doubt = Doubt(shift=shift if moved else None, drifts=refusals.drifts(measurement))
+    doubt = refusals.doubt(case, measurement, rule, shift if moved else None)
+    doubt = replace(doubt, stays=doubt.stays or _has_doubts(case, measurement, others, asked))
     noisy = sentences.noisy(tolerance, rule) if is_noisy else ""
     refused = _refused(measurement, found, doubt, unsteady, noisy)
-    if refused is not None and not (
-        found.verdict is Verdict.REGRESSED and all_slower(case, measurement, baseline, rule, doubt)
-    ):
+    agreed = refused and _agreed(case, measurement, baseline, rule, doubt, found)
+    if refused is not None and agreed is None:
         links = moved and refusals.only_links_slower(case, measurement, stored)
         if doubt.shift is None and not unsteady:
             kept = {"peak_memory", "anchor"} | (set() if found.verdict in GOOD else {"speedup"})
@@ -142,6 +142,7 @@ def _judge_against(
         }
         failed = _with_facts(refused, facts, shift if links else None, why)
         return gates.with_certain(failed, case, measurement, asked)
+    found = replace(found, verdict=agreed or found.verdict)
     reason = sentences.throughput(
         found,
         rule,
@@ -150,11 +151,7 @@ def _judge_against(
         against=_name(baseline, found),
         takes=sentences.what_it_takes(found, measurement.runs, case.protocol),
     )
-    if shift is not None:
-        by = sentences.change(math.expm1(shift.size))
-        reason += f"; the machine is {by} (canary {shift.name}), which does not explain it"
-    if unsteady:
-        reason += f"; {unsteady}; it is slower by every rate all the same"
+    reason += _in_spite_of(shift, doubt, unsteady, found)
     if metric.new_node:
         reason += sentences.new_node(metric.new_node)
     judged = Judgement(
@@ -168,6 +165,57 @@ def _judge_against(
     parent = metrics.parent(case, measurement, stored, rule)
     judged = _with_metrics(judged, parent, why, measurement.reference_words)
     return gates.with_gates(judged, case, measurement, asked)
+
+
+def _agreed(
+    case: Case,
+    measurement: Measurement,
+    baseline: Baseline,
+    rule: Rule,
+    doubt: Doubt,
+    found: Comparison,
+) -> Verdict | None:
+    """Return the verdict on the throughput that all its readings agree on, or None.
+
+    A pass needs a tolerance that was given: one that is learnt from noise has no room for what
+    else moved.
+    """
+    if found.verdict is Verdict.REGRESSED:
+        is_red = all_slower(case, measurement, baseline, rule, doubt)
+        return Verdict.REGRESSED if is_red else None
+    given = _given_tolerance(case, baseline, rule)
+    if given is None or not all_certified(case, measurement, baseline, rule, doubt, given):
+        return None
+    return Verdict.PASSED
+
+
+def _in_spite_of(shift: Shift | None, doubt: Doubt, unsteady: str, found: Comparison) -> str:
+    """Return the words about what did not keep a throughput from being judged."""
+    words = ""
+    if shift is not None:
+        has_room = doubt.shift is not None and found.verdict is Verdict.PASSED
+        why = "which the tolerance has room for" if has_room else "which does not explain it"
+        by = sentences.change(math.expm1(shift.size))
+        words = f"; the machine is {by} (canary {shift.name}), {why}"
+    if unsteady:
+        is_so = "slower" if found.verdict is Verdict.REGRESSED else "within the tolerance"
+        words += f"; {unsteady}; it is {is_so} by every rate all the same"
+    return words
+
+
+def _has_doubts(
+    case: Case,
+    measurement: Measurement,
+    others: Mapping[str, Comparison],
+    asked: Mapping[str, Comparison],
+) -> bool:
+    """Whether another metric than the throughput forbids to pass a case whose machine moved.
+
+    It is worse, or a speed, which nothing was taken out of.
+    """
+    if any(one.verdict is Verdict.REGRESSED for one in (*others.values(), *asked.values())):
+        return True
+    return not gates.apart_from_speed(case, measurement).issuperset(asked)
 
 
 def _unjudged_speedup(measurement: Measurement, stored: Sequence[Session]) -> str:

@@ -52,6 +52,8 @@ class Asked:
     store: Sequence[Try]
     unchanged: Sequence[Try] = ()
     slower: Sequence[Try] = ()
+    #: Whether what was stored is to be stored again.
+    is_forgotten: bool = False
 
     @property
     def stored(self) -> Outcome:
@@ -61,7 +63,8 @@ class Asked:
     @property
     def is_stored(self) -> bool:
         """Whether what is stored can be compared with: neither disturbed nor unsteady."""
-        return self.is_asked and self.store[-1].verdict in GOOD
+        is_good = self.is_asked and self.store[-1].verdict in GOOD
+        return is_good and not self.is_forgotten
 
     @property
     def is_asked(self) -> bool:

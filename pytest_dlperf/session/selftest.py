@@ -7,8 +7,9 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pytest
 
@@ -65,6 +66,22 @@ class _EndedEarly(Exception):
         self.code = code
 
 
+#: Verdicts that another stored session may change: that of a changed machine, or of noise.
+_BY_WHAT_IS_STORED: Final = frozenset({Verdict.INCOMPARABLE, Verdict.INCONCLUSIVE})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Step:
+    """One of the three steps: what its sessions are given, and when a case needs none."""
+
+    #: The name of its files.
+    name: str
+    kind: Literal["store", "unchanged", "slower"]
+    title: str
+    is_answered: Callable[[Asked], bool]
+    words: Sequence[str]
+
+
 class _SelfTest:
     """The three steps, and what they found so far."""
 
@@ -101,51 +118,88 @@ class _SelfTest:
         began_s = time.monotonic()
         where = self._path(self._folder / "baselines")
         self._ask(
-            "store",
-            f"1/3: measures, and stores a temporary baseline in {where}; yours stays as it is",
-            lambda asked: asked.is_stored,
-            options.store(),
+            _Step(
+                name="store",
+                kind="store",
+                title=f"1/3: measures, and stores a temporary baseline in {where}; yours stays as "
+                "it is",
+                is_answered=lambda asked: asked.is_stored,
+                words=options.store(),
+            )
         )
         if not self._asked:
             raise _EndedEarly(1, "no case was measured, so there is nothing to ask")
         estimate = self._estimate(time.monotonic() - began_s)
-        self._ask(
-            "unchanged",
-            f"2/3: measures the same again, which must pass; {estimate}",
-            lambda asked: not asked.is_stored or asked.passed_unchanged,
-            options.judged(),
+        unchanged = _Step(
+            name="unchanged",
+            kind="unchanged",
+            title=f"2/3: measures the same again, which must pass; {estimate}",
+            is_answered=lambda asked: not asked.is_stored or asked.passed_unchanged,
+            words=options.judged(),
         )
+        for number in range(1, TRIES + 1):
+            if number > 1:
+                self._store_again(unchanged, number)
+            self._try(unchanged, number)
         longer = f"{100 * self._share:.4g} %"
         self._ask(
-            "slower",
-            f"3/3: makes each step {longer} longer for real, which must be found",
-            lambda asked: not asked.is_stored or asked.is_settled or asked.cries_wolf,
-            options.judged(share=self._share),
+            _Step(
+                name="slower",
+                kind="slower",
+                title=f"3/3: makes each step {longer} longer for real, which must be found",
+                is_answered=lambda asked: (
+                    not asked.is_stored or asked.is_settled or asked.cries_wolf
+                ),
+                words=options.judged(share=self._share),
+            )
         )
 
-    def _ask(
-        self, step: str, title: str, is_answered: Callable[[Asked], bool], ours: Sequence[str]
-    ) -> None:
+    def _ask(self, step: _Step) -> None:
         """Run sessions until every case is answered, at most three, and none after an error."""
         for number in range(1, TRIES + 1):
-            still = self._open(is_answered)
-            if self._asked and (not still or self._has_error):
-                return
-            name, told = step, title
-            if number > 1:
-                name = f"{step}-{number}"
-                told = f"{title[:3]}, try {number} of {TRIES}: {_cases(len(still))} open"
-            if step == "store":
-                self._forget(still)
-            without = [
-                f"--deselect={tries.node_id}"
-                for case_id, tries in self._asked.items()
-                if case_id not in still
-            ]
-            for outcome in self._session(name, told, [*ours, *without]):
-                tries = self._asked.setdefault(outcome.case.id, _Tries(outcome.node_id))
-                page = self._folder / f"{name}.html"
-                getattr(tries, step).append(Try(outcome=outcome, page=page))
+            self._try(step, number)
+
+    def _try(self, step: _Step, number: int) -> None:
+        """Run one session of the cases that are not answered, if there are any."""
+        still = self._open(step.is_answered)
+        if self._asked and (not still or self._has_error):
+            return
+        name, told = step.name, step.title
+        if number > 1:
+            name = f"{step.name}-{number}"
+            told = f"{step.title[:3]}, try {number} of {TRIES}: {_cases(len(still))} open"
+        if step.kind == "store":
+            self._forget(still)
+        without = [
+            f"--deselect={tries.node_id}"
+            for case_id, tries in self._asked.items()
+            if case_id not in still
+        ]
+        for outcome in self._session(name, told, [*step.words, *without]):
+            tries = self._asked.setdefault(outcome.case.id, _Tries(outcome.node_id))
+            tries.add(step.kind, Try(outcome=outcome, page=self._folder / f"{name}.html"))
+
+    def _store_again(self, step: _Step, number: int) -> None:
+        """Store again what noise, or a machine that changed, left open in the try before.
+
+        So that what is stored is no older than what is compared with it. After a false alarm it
+        stays: the gate that is asked has raised it.
+        """
+        for case_id in self._open(step.is_answered):
+            tries = self._asked[case_id]
+            tries.is_forgotten = tries.unchanged[-1].verdict in _BY_WHAT_IS_STORED
+        if not any(tries.is_forgotten for tries in self._asked.values()):
+            return
+        self._ask(
+            _Step(
+                name=f"store-for-{number}",
+                kind="store",
+                title=f"1/3: stores again for try {number} of step 2, as the machine changed or "
+                "its runs differ",
+                is_answered=lambda asked: asked.is_stored,
+                words=options.store(),
+            )
+        )
 
     def _forget(self, case_ids: Collection[str]) -> None:
         """Remove what a disturbed session stored: it would make everything after it look fast."""
@@ -229,10 +283,21 @@ class _Tries:
         self.store: list[Try] = []
         self.unchanged: list[Try] = []
         self.slower: list[Try] = []
+        #: Whether what is stored is to be stored again.
+        self.is_forgotten = False
+
+    def add(self, kind: Literal["store", "unchanged", "slower"], one: Try) -> None:
+        """Add what a session found; the first try to store again replaces what was stored."""
+        if kind == "store" and self.is_forgotten:
+            self.store, self.is_forgotten = [], False
+        {"store": self.store, "unchanged": self.unchanged, "slower": self.slower}[kind].append(one)
 
     def asked(self) -> Asked:
         return Asked(
-            store=tuple(self.store), unchanged=tuple(self.unchanged), slower=tuple(self.slower)
+            store=tuple(self.store),
+            unchanged=tuple(self.unchanged),
+            slower=tuple(self.slower),
+            is_forgotten=self.is_forgotten,
         )
 
 

@@ -105,6 +105,26 @@ def test_drifting_steps_excuse_nothing_that_even_the_faster_half_shows() -> None
     assert judge(GPU, by_rules(unknown, 1.0), before, ALONE).verdict is Verdict.UNSTEADY
 
 
+def test_drifting_steps_pass_where_the_given_tolerance_has_room_for_either_half() -> None:
+    before = with_rules(*[around(100)] * 5)
+    given = replace(ALONE, tolerance=0.30)
+    for first_s, second_s, verdict in (
+        (0.09, 0.11, Verdict.PASSED),  # halves of 111 and 91 per second
+        (0.05, 0.15, Verdict.UNSTEADY),  # of 200 and 67
+    ):
+        drifting = by_rules(steps(measurement(around(100), problem="drift"), first_s, second_s), 1)
+        judged = judge(GPU, drifting, before, given)
+        assert judged.verdict is verdict
+        assert judge(GPU, drifting, before, ALONE).verdict is Verdict.UNSTEADY
+    assert "it was so" in judged.reason
+    unknown = by_rules(measurement(around(100), problem="drift"), 1.0)
+    assert judge(GPU, unknown, before, given).verdict is Verdict.UNSTEADY
+    other = steps(measurement(around(100), problem="clocks-disagree"), 0.09, 0.11)
+    assert judge(GPU, by_rules(other, 1.0), before, given).verdict is Verdict.UNSTEADY
+    by_rates = by_rules(drifting, 0.6)
+    assert judge(GPU, by_rates, before, given).verdict is Verdict.UNSTEADY
+
+
 def test_an_implausible_speedup_is_a_doubt_about_one_device_and_not_about_the_rate() -> None:
     now = measurement(around(50), problem="implausible-speedup")
     judged = judge(GPU, now, baseline(*[session(around(100))] * 5), ALONE)
