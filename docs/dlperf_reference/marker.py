@@ -16,6 +16,7 @@ from pytest_dlperf.core.case import (
     Case,
     Protocol,
 )
+from pytest_dlperf.core.wire_parallel import DATA, SPLITS
 from pytest_dlperf.launch.launchers import LAUNCHERS
 
 
@@ -49,6 +50,9 @@ MEANINGS: Final = {
     "options": "a mapping of names to texts and numbers, for the workload (`job.options`), or for "
     "words of a command (`{name}`); another value is another condition, and a list is an axis "
     "([below](#axes-of-your-own))",
+    "parallel": "how the ranks copy, shard and split the model, a word of the id: one of "
+    f"{_words(DATA)}, then {_words(f'{name}N' for name in SPLITS)} "
+    "([below](#parallelism))",
     "precision": f"one of {_words(PRECISIONS)}; `amp` is float16 autocast with loss scaling",
     "protocol": f"a named protocol, which the other keys then change: {_words(PROTOCOLS)}",
     "runs": "runs (launches) of a case: fewer when a screen of 3 has certified it, more up to "

@@ -15,7 +15,7 @@ from pytest_dlperf.core.metric import gates_of
 from pytest_dlperf.core.quantity import parse_share
 
 #: Keys that may be lists; the rest of a case is the same in all of them.
-AXES: Final = ("framework", "size", "precision", "batch_size_per_device", "layout")
+AXES: Final = ("framework", "size", "precision", "batch_size_per_device", "parallel", "layout")
 _PROTOCOL: Final = tuple(
     f.name for f in dataclasses.fields(Protocol) if f.name not in {"adaptive", "declared_window"}
 )
@@ -25,6 +25,8 @@ _CASE: Final = tuple(
 #: Every key of the marker and of ``expand``.
 KEYS: Final = (*_CASE, "protocol", *_PROTOCOL)
 _DEFAULTS: Final = {"framework": "torch", "precision": "fp32"}
+#: What ``None`` means in an axis.
+_OF_NONE: Final = {"framework": NO_FRAMEWORK, "parallel": ""}
 
 
 def expand(**keys: Any) -> tuple[Case, ...]:
@@ -58,10 +60,11 @@ def expand(**keys: Any) -> tuple[Case, ...]:
     values |= _read(values)
     cases = []
     for combination in itertools.product(*axes.values()):
-        chosen = dict(zip(axes, combination, strict=True))
+        chosen: dict[str, Any] = {
+            name: _OF_NONE.get(name) if value is None else value
+            for name, value in zip(axes, combination, strict=True)
+        }
         layout = chosen.pop("layout")
-        if chosen["framework"] is None:
-            chosen["framework"] = NO_FRAMEWORK
         chosen["layout"] = layout if isinstance(layout, Layout) else Layout.parse(str(layout))
         for picked in itertools.product(*listed.values()):
             own = dict(zip(listed, picked, strict=True))
@@ -74,12 +77,18 @@ def expand(**keys: Any) -> tuple[Case, ...]:
                     axes=tuple(filter(None, (option_word(n, value) for n, value in own.items()))),
                 )
             )
-    _check_reference(cases)
+    _check_layouts(cases)
     return tuple(cases)
 
 
-def _check_reference(cases: Sequence[Case]) -> None:
-    """Raise ``UsageError`` for a layout to compare with that is a part of no declared one."""
+def _check_layouts(cases: Sequence[Case]) -> None:
+    """Raise ``UsageError`` for a layout to compare with that is a part of no declared one.
+
+    And for a layout that does not make whole replicas.
+    """
+    for case in cases:
+        if case.misfit:
+            raise UsageError(f"{case.misfit}; name another layout, or another degree")
     speedup = cases[0].speedup
     if speedup in {None, ONE_DEVICE} or any(case.parent() for case in cases):
         return

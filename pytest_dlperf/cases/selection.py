@@ -184,6 +184,8 @@ def _select_group(
 def _asked(case: Case, machine: Machine) -> Selected:
     if not machine.has_share(case.layout):
         return Selected(case=case, left_out=_no_share(case, machine))
+    if case.misfit:
+        return Selected(case=case, left_out=case.misfit)
     misfit = fits(case.layout, machine)
     return Selected(case=case, error=misfit and f"{misfit}; {ASK_FOR_LESS}")
 

@@ -14,6 +14,7 @@ from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.log_pattern import LogPattern
 from pytest_dlperf.core.metric import Gate
 from pytest_dlperf.core.quantity import counts_batch, parse_share
+from pytest_dlperf.core.wire_parallel import Parallel
 
 _KEYS: Final = ("issue", "until", "change")
 _EXAMPLE: Final = 'known={"issue": "#123", "until": "2027-01-31", "change": "-4%"}'
@@ -157,9 +158,11 @@ class Case:
     #: What is counted. Empty for a program that did not declare it: then the unit of its log, or
     #: else samples.
     unit: str = "samples"
-    #: Work of one rank in one iteration, in the unit. None: its batch where the unit counts that;
-    #: otherwise the training says it.
+    #: Work of one rank in one iteration, in the unit; of one replica where ``parallel`` splits it.
+    #: None: its batch where the unit counts that; otherwise the training says it.
     work: int | None = None
+    #: How the ranks copy, shard and split the model, as in ``fsdp2-tp2``; empty: not said.
+    parallel: str = ""
     protocol: Protocol = field(default_factory=Protocol)
     tolerance: float | None = None
     #: A slowdown that is tolerated until a date.
@@ -214,6 +217,10 @@ class Case:
             if not ID_WORDS.fullmatch(word):
                 raise UsageError(f"{self.suite}: {word!r} can be no word of an id")
         self._check_speedup()
+        try:
+            Parallel.parse(self.parallel)
+        except ValueError as error:
+            raise UsageError(f"{self.suite}: {error}") from None
         if self.workload and self.framework == NO_FRAMEWORK:
             raise UsageError(
                 f"{self.suite}: framework None is for the command of a program; a workload is "
@@ -294,11 +301,16 @@ class Case:
         return tuple(placeholder.sub(fill, word) for word in self.command)
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """Words of the id between the batch and the layout."""
+        return (self.parallel, *self.axes) if self.parallel else self.axes
+
+    @property
     def id_without_layout(self) -> str:
         """What the ids of cases that differ by layout alone have in common."""
         suite = self.suite if self.size == "full" else f"{self.suite}.{self.size}"
         batch = f"bs{self.batch_size_per_device}"
-        return "-".join((suite, self.framework, self.precision, batch, *self.axes))
+        return "-".join((suite, self.framework, self.precision, batch, *self.words))
 
     @property
     def id(self) -> str:
@@ -311,21 +323,37 @@ class Case:
         return self.layout.world_size
 
     @property
-    def global_batch_size(self) -> int:
-        """Entries of the batches of all ranks in one iteration."""
-        return self.batch_size_per_device * self.world_size
+    def misfit(self) -> str:
+        """Why the layout does not make whole replicas; empty if it does."""
+        split = Parallel.parse(self.parallel).split
+        if self.world_size % split == 0:
+            return ""
+        return (
+            f"{self.parallel} needs a multiple of {split} devices, and {self.layout} has "
+            + str(self.world_size)
+        )
 
     @property
-    def rank_work(self) -> int | None:
-        """Work of one rank in one iteration, in the unit; None: the training knows it."""
+    def replicas(self) -> int:
+        """Number of ranks, or groups of ranks that split a model, which train on other data."""
+        return self.world_size // Parallel.parse(self.parallel).split
+
+    @property
+    def global_batch_size(self) -> int:
+        """Entries of the batches of all replicas in one iteration."""
+        return self.batch_size_per_device * self.replicas
+
+    @property
+    def replica_work(self) -> int | None:
+        """Work of one replica in one iteration, in the unit; None: the training knows it."""
         if self.work is not None:
             return self.work
         return self.batch_size_per_device if counts_batch(self.unit) else None
 
     @property
     def iteration_work(self) -> int | None:
-        """Work of all ranks in one iteration, in the unit; None as for ``rank_work``."""
-        return None if self.rank_work is None else self.rank_work * self.world_size
+        """Work of all ranks in one iteration, in the unit; None as for ``replica_work``."""
+        return None if self.replica_work is None else self.replica_work * self.replicas
 
     def parent(self) -> Case | None:
         """Return the same case on the layout that its speedup is over; None if it has none.
@@ -338,7 +366,8 @@ class Case:
         reference = self.layout.one_device() if is_one else Layout.parse(self.speedup)
         if reference == self.layout or not self.layout.contains(reference):
             return None
-        return replace(self, layout=reference)
+        parent = replace(self, layout=reference)
+        return None if parent.misfit else parent
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -364,7 +393,7 @@ class CaseId:
             precision=case.precision,
             batch_size_per_device=case.batch_size_per_device,
             layout=case.layout,
-            axes="-".join(case.axes),
+            axes="-".join(case.words),
         )
 
     @classmethod

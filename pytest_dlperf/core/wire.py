@@ -85,8 +85,10 @@ class RankArguments:
     #: Environment variables of the rank, the local rank and the world size. The launcher names
     #: them: where one launcher runs inside another's job, several sets are in the environment.
     place_from: tuple[str, str, str]
-    #: Work of one rank in one iteration; None where the workload has to say it.
+    #: Work of one replica in one iteration; None where the workload has to say it.
     work: int | None = None
+    #: How the ranks copy, shard and split the model, as in ``fsdp2-tp2``; empty: not said.
+    parallel: str = ""
     #: What is counted, where the workload has to say its work; else empty.
     uncounted_unit: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -169,7 +171,8 @@ class MarkSettings(NamedTuple):
     records: str
     iterations: int
     warmup: int
-    #: Work of one rank in one iteration, unless the mark says otherwise; None: each mark says it.
+    #: Work of one replica in an iteration, unless the mark says otherwise; None: each mark says
+    #: it.
     work: float | None
     world_size: int
     #: Environment variables of the rank, the local rank and the world size.
@@ -179,6 +182,8 @@ class MarkSettings(NamedTuple):
     unit: str = ""
     #: Whether the marker says the work; else it is the batch size.
     is_work_declared: bool = False
+    #: Number of ranks that share a replica's work.
+    split: int = 1
 
     def to_json(self) -> str:
         """Return the value of ``MARK_VARIABLE``."""

@@ -13,6 +13,7 @@ from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.stretch import most_different
+from pytest_dlperf.core.wire_parallel import Parallel
 from pytest_dlperf.core.wire_records import Checksum
 from pytest_dlperf.measure.records import RankRecords
 
@@ -27,6 +28,24 @@ def check_agreement(case: Case, records: Sequence[RankRecords]) -> None:
             "are averaged; use job.data_parallel(model), or job.replicated(parameters), or "
             "job.replicated([]) if the ranks share none"
         )
+    # The stages of a pipeline hold other parameters: each is compared with itself.
+    stage = Parallel.parse(case.parallel).stage
+    for number in sorted({stage(rank.rank) for rank in records}):
+        _check_stage(case, [(rank, found) for rank, found in checksums if stage(rank) == number])
+    _check_samples(case, records)
+    of_stages: dict[int, set[int]] = {}
+    for rank in records:
+        count = rank.by_kind["model"]["parameter_count"]
+        of_stages.setdefault(stage(rank.rank), set()).add(count)
+    for counts in of_stages.values():
+        if len(counts) > 1:
+            raise CaseError(
+                f"{case.id}: ranks have different numbers of parameters: {sorted(counts)}"
+            )
+
+
+def _check_stage(case: Case, checksums: Sequence[tuple[int, Checksum]]) -> None:
+    """Raise ``CaseError`` unless ranks that hold the same parameters have the same numbers."""
     whole = {(found["digest"], found["tensors"]) for _, found in checksums}
     if len(whole) > 1 or _shards_differ([found for _, found in checksums]):
         digests = ", ".join(
@@ -37,10 +56,6 @@ def check_agreement(case: Case, records: Sequence[RankRecords]) -> None:
             f"{case.id}: the replicated parameters differ between ranks after training ({digests})"
             "; gradients are not averaged over the ranks, so the ranks train different models"
         )
-    _check_samples(case, records)
-    counts = {rank.by_kind["model"]["parameter_count"] for rank in records}
-    if len(counts) > 1:
-        raise CaseError(f"{case.id}: ranks have different numbers of parameters: {sorted(counts)}")
 
 
 def _shards_differ(checksums: Sequence[Checksum]) -> bool:
@@ -55,10 +70,11 @@ def _shards_differ(checksums: Sequence[Checksum]) -> bool:
 def _check_samples(case: Case, records: Sequence[RankRecords]) -> None:
     """Raise ``CaseError`` if two ranks begin with the same samples, where those are known."""
     readers: dict[int, int] = {}
+    replica = Parallel.parse(case.parallel).replica
     for rank in records:
         for sample in rank.by_kind.get("data", {}).get("first_samples") or ():
             other = readers.setdefault(sample, rank.rank)
-            if other != rank.rank:
+            if replica(other) != replica(rank.rank):
                 raise CaseError(
                     f"{case.id}: ranks {other} and {rank.rank} both read sample {sample} in their "
                     "first batch; each rank must read its own samples, through the "

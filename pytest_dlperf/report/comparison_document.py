@@ -78,12 +78,14 @@ def table_key(case_id: CaseId, field: str) -> TableKey:
 def key_of(case: Case, field: str) -> TableKey:
     """Return the key of the table of ``case``, whose columns may be one of its own axes."""
     case_id = CaseId.of(case)
-    others = "-".join(word for word in case.axes if word != _own_word(case, field))
+    others = "-".join(word for word in case.words if word != _own_word(case, field))
     return table_key(replace(case_id, axes=others), field)
 
 
 def _own_word(case: Case, field: str) -> str:
     """Return the word of the option ``field`` in ids; empty where it can have none."""
+    if field == "parallel":
+        return case.parallel
     options = dict(case.options)
     try:
         return option_word(field, options[field]) if field in options else ""

@@ -13,7 +13,7 @@ from pytest_dlperf.core.outcome import Outcome
 #: What stands for a value that was not recorded.
 UNKNOWN: Final = "unknown"
 #: Fields of the case itself that are no row of a table.
-CASE_FIELDS: Final = ("framework", "precision", "size", "suite", "launcher", "version")
+CASE_FIELDS: Final = ("framework", "precision", "size", "suite", "launcher", "parallel", "version")
 
 
 def fields_of(outcome: Outcome) -> dict[str, str]:

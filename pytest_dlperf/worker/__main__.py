@@ -60,7 +60,8 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     progress = ProgressCounter(arguments.folder, arguments.rank)
     framework = frameworks.start(arguments)
     records.write(framework=framework.facts())
-    framework.job.iteration_work = arguments.work
+    if arguments.work is not None:
+        framework.job.work(arguments.work)
     step = _build(arguments.workload, framework.job)
     records.write(built=MomentRecord(time=time.time()))
     window = Window(

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pytest_dlperf.core.wire_parallel import Parallel
 from pytest_dlperf.worker.feed import Feed
 from pytest_dlperf.worker.records import MetricBook
 
@@ -43,15 +44,18 @@ class Job(abc.ABC):
     feed: Feed = field(default_factory=Feed)
     #: Work of this rank in an iteration, in the case's unit; None until ``work`` says it.
     iteration_work: float | None = None
+    #: How the ranks copy, shard and split the model: ``parallel`` of the marker.
+    parallel: Parallel = field(default_factory=Parallel)
     book: MetricBook = field(default_factory=MetricBook)
 
     def work(self, amount: float) -> None:
         """Say how much this rank does in an iteration, in the case's unit.
 
         Called in ``build`` it is said of every iteration; called in a step, of that one and of
-        those after it, as for batches that are packed. Ranks that share a batch, as tensor
-        parallelism does, each say their part of it. Raises ``ValueError`` for anything but a
-        finite number above 0.
+        those after it, as for batches that are packed. Where the marker's ``parallel`` splits the
+        model, it is the work of the replica, and this rank's part of it counts; without it, ranks
+        that share a batch each say their part. Raises ``ValueError`` for anything but a finite
+        number above 0.
         """
         is_number = hasattr(amount, "__float__") and not isinstance(amount, bool)
         # A tensor would be waited for in every step
@@ -59,7 +63,17 @@ class Job(abc.ABC):
             raise ValueError(f"job.work({amount!r}): give a number, such as batch * length")
         if not (math.isfinite(amount) and amount > 0):
             raise ValueError(f"job.work({amount!r}): give a finite number above 0")
-        self.iteration_work = float(amount)
+        self.iteration_work = float(amount) / self.parallel.split
+
+    @property
+    def replicas(self) -> int:
+        """Number of replicas: ranks, or groups of ranks that share a batch."""
+        return self.world_size // self.parallel.split
+
+    @property
+    def replica(self) -> int:
+        """The number of this rank's replica; the ranks of one train on the same data."""
+        return self.parallel.replica(self.rank)
 
     def metric(self, name: str, value: Any, *, better: str, unit: str = "") -> None:
         """Report a metric of this rank: the mean of its calls in the measured window counts.
@@ -89,7 +103,7 @@ class Job(abc.ABC):
 
     @abc.abstractmethod
     def generator(self) -> Any:
-        """Return a random generator on the device, seeded for this rank: data differ by rank."""
+        """Return a random generator on the device, seeded for this rank's replica."""
 
     @abc.abstractmethod
     def data_parallel(self, module: Any, **options: Any) -> Any:

@@ -98,7 +98,7 @@ class Marks:
             found = samples if samples is not None and counts_samples else settings.work
         if found is None and not self._is_over:
             self._refuse()
-        self._work = found or 0.0
+        self._work = (found or 0.0) / settings.split
         return self
 
     def _refuse(self) -> None:

@@ -120,7 +120,7 @@ def test_only_units_of_a_batch_are_counted_by_it(
     unit: str, work: int | None, of_a_rank: int | None
 ):
     one = case(unit=unit, work=work)
-    assert one.rank_work == of_a_rank
+    assert one.replica_work == of_a_rank
     assert one.iteration_work == (None if of_a_rank is None else 8 * of_a_rank)
 
 

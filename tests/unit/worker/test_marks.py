@@ -48,6 +48,12 @@ def records(folder: Path) -> dict[str, list[dict[str, object]]]:
     return found
 
 
+def test_ranks_that_share_a_batch_each_do_a_part_of_it(tmp_path: Path):
+    shared = settings(tmp_path)._replace(split=4).to_json()
+    program(tmp_path, "for _ in range(12):\n    with step(work=6): pass", DLPERF_MARK=shared)
+    assert {span["work"] for span in records(tmp_path)["span"]} == {1.5}
+
+
 def test_a_loss_on_the_cpu_is_kept_as_a_number(tmp_path: Path):
     """A tensor kept for each iteration holds the heap open around it, and memory grows."""
     marks = Marks(settings(tmp_path))

@@ -11,6 +11,7 @@ from typing import Any
 import paddle
 import paddle.distributed as dist
 
+from pytest_dlperf.core.wire_parallel import Parallel
 from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.core.wire_records import (
     ArithmeticRecord,
@@ -166,6 +167,7 @@ class Paddle:
             size=arguments.size,
             seed=arguments.seed,
             options=arguments.options,
+            parallel=Parallel.parse(arguments.parallel),
             data=arguments.data,
             dtype="float16" if arguments.precision == "pure_fp16" else "float32",
             scaler=LossScaler() if arguments.precision == "amp" else None,

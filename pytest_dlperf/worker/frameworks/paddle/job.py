@@ -18,12 +18,12 @@ from pytest_dlperf.worker.job import AutogradJob, Job
 
 def loader(job: Job, dataset: Dataset) -> DataLoader:
     """Return this rank's batches of ``dataset``, shuffled again in each epoch."""
-    guarded = job.feed.guard(dataset, job.world_size, job.batch_size_per_device)
+    guarded = job.feed.guard(dataset, job.replicas, job.batch_size_per_device)
     sampler = DistributedBatchSampler(
         guarded,
         job.batch_size_per_device,
-        num_replicas=job.world_size,
-        rank=job.rank,
+        num_replicas=job.replicas,
+        rank=job.replica,
         shuffle=True,
         drop_last=True,
     )
@@ -73,7 +73,7 @@ class PaddleJob(AutogradJob):
 
     def generator(self) -> np.random.Generator:
         """Return NumPy's generator, since Paddle's functions take none; differs by rank."""
-        return np.random.default_rng(self.seed * 100_003 + self.rank)
+        return np.random.default_rng(self.seed * 100_003 + self.replica)
 
     def data_parallel(self, module: paddle.nn.Layer, **options: Any) -> paddle.nn.Layer:
         """Return ``module``, and under ``paddle.DataParallel`` if there are ranks.

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import tensorflow as tf
 
+from pytest_dlperf.core.wire_parallel import Parallel
 from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.core.wire_records import (
     ArithmeticRecord,
@@ -111,6 +112,7 @@ class Tensorflow:
             size=arguments.size,
             seed=arguments.seed,
             options=arguments.options,
+            parallel=Parallel.parse(arguments.parallel),
             data=arguments.data,
             dtype=tf.float32,
             ranks=self._ranks,

@@ -57,7 +57,7 @@ class TensorflowJob(Job):
 
     def generator(self) -> Any:
         """Return a ``tf.random.Generator``; ranks draw different numbers."""
-        return tf.random.Generator.from_seed(self.seed * 100_003 + self.rank)
+        return tf.random.Generator.from_seed(self.seed * 100_003 + self.replica)
 
     def data_parallel(self, module: Any, **options: Any) -> Any:
         """Return ``module``, a built Keras model, with the values of rank 0."""

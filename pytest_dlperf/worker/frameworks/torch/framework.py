@@ -12,6 +12,7 @@ from typing import Any, Final
 import torch
 import torch.distributed as dist
 
+from pytest_dlperf.core.wire_parallel import Parallel
 from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.core.wire_records import (
     ArithmeticRecord,
@@ -109,6 +110,7 @@ class Torch:
             size=arguments.size,
             seed=arguments.seed,
             options=arguments.options,
+            parallel=Parallel.parse(arguments.parallel),
             data=arguments.data,
             dtype=torch.float16 if arguments.precision == "pure_fp16" else torch.float32,
             scaler=torch.amp.GradScaler(self._device.type)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
@@ -19,9 +20,9 @@ from pytest_dlperf.worker.job import AutogradJob, Job
 
 def loader(job: Job, dataset: Dataset) -> DataLoader:
     """Return this rank's batches of ``dataset``, shuffled again in each epoch."""
-    guarded = job.feed.guard(dataset, job.world_size, job.batch_size_per_device)
+    guarded = job.feed.guard(dataset, job.replicas, job.batch_size_per_device)
     sampler = DistributedSampler(
-        guarded, num_replicas=job.world_size, rank=job.rank, seed=job.seed, drop_last=True
+        guarded, num_replicas=job.replicas, rank=job.replica, seed=job.seed, drop_last=True
     )
     first = list(itertools.islice(sampler, job.batch_size_per_device))
     job.feed.note(samples=len(guarded), first_samples=first)
@@ -50,7 +51,7 @@ class TorchJob(AutogradJob):
 
     def generator(self) -> torch.Generator:
         """Return a generator on the device; ranks draw different numbers."""
-        return torch.Generator(device=self.device).manual_seed(self.seed * 100_003 + self.rank)
+        return torch.Generator(device=self.device).manual_seed(self.seed * 100_003 + self.replica)
 
     def data_parallel(self, module: torch.nn.Module, **options: Any) -> torch.nn.Module:
         """Return ``module`` moved, and under DistributedDataParallel if there are ranks."""
@@ -63,6 +64,17 @@ class TorchJob(AutogradJob):
         wrapped = DistributedDataParallel(module, device_ids=device_ids, **options)
         self.wrapped.append(wrapped)
         return wrapped
+
+    @functools.cached_property
+    def mesh(self) -> Any:
+        """The ranks as a ``DeviceMesh``: ``dp``, then those of ``pp``, ``cp``, ``tp`` in use.
+
+        Made at the first use, by all ranks.
+        """
+        from torch.distributed.device_mesh import init_device_mesh
+
+        names, lengths = zip(*self.parallel.dims(self.world_size), strict=True)
+        return init_device_mesh(self.device.type, lengths, mesh_dim_names=names)
 
     def replicated(self, parameters: Iterable[torch.Tensor]) -> None:
         """Declare parameters that must be equal on all ranks at the end."""

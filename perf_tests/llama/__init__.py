@@ -1,0 +1,1 @@
+"""Llama 3: a language model, data parallel, sharded, or tensor parallel."""

@@ -1,0 +1,39 @@
+"""Cases of Llama 3: data only."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pytest_dlperf import expand
+
+torch = partial(
+    expand,
+    suite="llama",
+    framework="torch",
+    workload=f"{__package__}.torch_train:build",
+    unit="tokens",
+)
+tiny = partial(torch, size="tiny", batch_size_per_device=4)
+
+CASES = (
+    *torch(
+        precision=["fp32", "bf16"],
+        batch_size_per_device=8,
+        layout=["1n1g", "1n8g"],
+        parallel=["ddp", "fsdp2"],
+        options={"model": ["350m"], "compile": [False, True]},
+    ),
+    # On one device the model does not fit, so that there is no speedup.
+    *torch(
+        precision="bf16",
+        batch_size_per_device=1,
+        layout=["1n8g", "2n8g"],
+        parallel=["fsdp2", "fsdp2-tp2"],
+        options={"model": ["8b"], "compile": [False, True], "recompute": [False, True]},
+        speedup=None,
+    ),
+    *tiny(precision=["fp32", "bf16"], layout=["1n1c", "1n2c"], parallel="ddp"),
+    *tiny(precision=["fp32", "bf16"], layout=["1n1g", "1n2g"], parallel="ddp"),
+    *tiny(layout=["1n2c", "1n2g"], parallel=["fsdp2", "tp2"], speedup=None),
+    *tiny(layout=["1n4g"], parallel="fsdp2-tp2", speedup=None),
+)

@@ -1,0 +1,78 @@
+"""How ranks copy, shard and split a model, as the marker says it."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_dlperf.cases.marker import expand
+from pytest_dlperf.cases.selection import Machine, Wish, select
+from pytest_dlperf.core.case import CaseId
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.wire_parallel import Parallel
+
+KEYS = {"suite": "gpt", "workload": "m:f", "batch_size_per_device": 4}
+
+
+def test_degrees_and_the_mesh():
+    parsed = Parallel.parse("fsdp2-tp4-pp2")
+    assert parsed == Parallel(data="fsdp2", tp=4, pp=2)
+    assert parsed.split == 8
+    assert parsed.dims(32) == (("dp", 4), ("pp", 2), ("tp", 4))
+    assert Parallel.parse("ddp").dims(8) == (("dp", 8),)
+    assert Parallel.parse("") == Parallel()
+
+
+def test_ranks_of_a_replica_follow_one_another_and_the_last_word_is_fastest():
+    parsed = Parallel.parse("zero1-pp2-cp2-tp2")
+    assert [parsed.replica(rank) for rank in range(16)] == [0] * 8 + [1] * 8
+    assert [parsed.stage(rank) for rank in range(16)] == ([0] * 4 + [1] * 4) * 2
+
+
+@pytest.mark.parametrize(
+    "text", ["tp", "tp1", "tp0", "tp2-tp4", "tp2-ddp", "ep2", "fsdp3", "tp2-", "tp2fsdp2", " ddp"]
+)
+def test_what_cannot_be_meant_is_a_usage_error(text: str):
+    with pytest.raises(UsageError, match="is not known there; give one of ddp, fsdp"):
+        expand(**KEYS, layout="1n8g", parallel=text)
+
+
+def test_it_is_an_axis_and_a_word_of_the_id():
+    cases = expand(
+        **KEYS, layout="1n8g", parallel=[None, "ddp", "fsdp2-tp2"], options={"compile": [True]}
+    )
+    assert [case.id for case in cases] == [
+        "gpt-torch-fp32-bs4-compile-1n8g",
+        "gpt-torch-fp32-bs4-ddp-compile-1n8g",
+        "gpt-torch-fp32-bs4-fsdp2-tp2-compile-1n8g",
+    ]
+    for case in cases:
+        assert CaseId.parse(case.id) == CaseId.of(case)
+
+
+def test_a_replicas_batch_counts_once():
+    ddp, split = expand(**KEYS, layout="1n8g", parallel=["ddp", "tp4"])
+    assert (ddp.iteration_work, split.iteration_work) == (32, 8)
+    assert (ddp.global_batch_size, split.global_batch_size) == (32, 8)
+
+
+def test_layouts_hold_whole_replicas():
+    with pytest.raises(UsageError, match="tp4 needs a multiple of 4 devices, and 1n2g has 2"):
+        expand(**KEYS, layout=["1n2g", "1n8g"], parallel="tp4")
+    eight = expand(**KEYS, layout=["1n4g", "1n8g"], parallel="tp4")[1]
+    assert eight.parent() is None, "one device holds no replica"
+    [_, scaled] = expand(**KEYS, layout=["1n4g", "1n8g"], parallel="tp4", speedup="1n4g")
+    parent = scaled.parent()
+    assert parent is not None
+    assert str(parent.layout) == "1n4g"
+
+
+def test_devices_that_make_no_whole_replica_leave_the_case_out():
+    cases = expand(**KEYS, size="tiny", layout="1n2c", parallel=["ddp", "tp2"])
+    machine = Machine(gpus=0, gpu_problem="", cores=4)
+    found = {s.case.id: s.left_out for s in select(cases, Wish(cpus=(1, 2)), machine)}
+    assert found == {
+        "gpt.tiny-torch-fp32-bs4-ddp-1n1c": "",
+        "gpt.tiny-torch-fp32-bs4-ddp-1n2c": "",
+        "gpt.tiny-torch-fp32-bs4-tp2-1n1c": "tp2 needs a multiple of 2 devices, and 1n1c has 1",
+        "gpt.tiny-torch-fp32-bs4-tp2-1n2c": "",
+    }

@@ -1,0 +1,52 @@
+"""Ranks that hold the same parameters hold the same numbers; stages of a pipeline do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.measure.checks import check_agreement
+from pytest_dlperf.measure.records import RankRecords
+from tests.helpers.judge_builders import case
+
+
+def ranks(*held: tuple[str, int], samples: tuple[int, ...] = ()) -> list[RankRecords]:
+    """Return the records of ranks, each with the digest and the number of its parameters."""
+    found = []
+    for rank, (digest, parameter_count) in enumerate(held):
+        kinds: dict[str, Any] = {
+            "checksum": {"value": {"digest": digest, "tensors": 2}},
+            "model": {"parameter_count": parameter_count},
+            "data": {"first_samples": list(samples)},
+        }
+        found.append(RankRecords(rank=rank, by_kind=kinds, spans=(), canaries=()))
+    return found
+
+
+A, B, OTHER = ("a", 10), ("b", 20), ("c", 10)
+
+
+def test_stages_of_a_pipeline_are_not_compared_with_each_other():
+    check_agreement(case("1n4c", parallel="ddp-pp2"), ranks(A, B, A, B))
+    with pytest.raises(CaseError, match="the replicated parameters differ between ranks"):
+        check_agreement(case("1n4c"), ranks(A, B, A, B))
+
+
+@pytest.mark.parametrize(
+    ("held", "says"),
+    [
+        ((A, B, OTHER, B), "the replicated parameters differ between ranks"),
+        ((A, B, ("a", 11), B), r"different numbers of parameters: \[10, 11\]"),
+    ],
+)
+def test_a_stage_is_compared_with_the_same_stage_of_other_replicas(held: Any, says: str):
+    with pytest.raises(CaseError, match=says):
+        check_agreement(case("1n4c", parallel="ddp-pp2"), ranks(*held))
+
+
+def test_only_ranks_of_one_replica_may_read_the_same_samples():
+    check_agreement(case("1n2c", parallel="tp2"), ranks(A, A, samples=(1, 2)))
+    with pytest.raises(CaseError, match="ranks 0 and 1 both read sample 1"):
+        check_agreement(case("1n2c", parallel="ddp"), ranks(A, A, samples=(1, 2)))
