@@ -5,12 +5,24 @@ from __future__ import annotations
 import torch
 
 from perf_tests.arcface import torch_train as arcface_train
+from perf_tests.llama import torch_train as llama_train
 from tests.helpers.fault_in_environment import planted
 
 
 def arcface(job):
     plant(job)
     return arcface_train.build(job)
+
+
+def llama(job):
+    if (fault := planted(job.world_size)) == "learning-rate-0":
+        torch.optim.AdamW = FrozenAdamW
+    if fault == "shuffled-labels":
+        loss = torch.nn.functional.cross_entropy
+        llama_train.F.cross_entropy = shuffling(loss)
+    if fault == "not-averaged":
+        job.data_parallel = lambda module: job.replicated(module.parameters()) or module
+    return llama_train.build(job)
 
 
 def plant(job):
@@ -27,6 +39,15 @@ def plant(job):
 
 class Frozen(torch.optim.SGD):
     """Whatever rate a schedule sets, nothing moves."""
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            group["lr"] = 0.0
+        return super().step(closure)
+
+
+class FrozenAdamW(torch.optim.AdamW):
+    """Nothing moves, and no weight decays."""
 
     def step(self, closure=None):
         for group in self.param_groups:
