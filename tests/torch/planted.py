@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from perf_tests.arcface import torch_train as arcface_train
+from perf_tests.dlrm import torch_train as dlrm_train
 from perf_tests.llama import torch_train as llama_train
 from tests.helpers.fault_in_environment import planted
 
@@ -12,6 +13,17 @@ from tests.helpers.fault_in_environment import planted
 def arcface(job):
     plant(job)
     return arcface_train.build(job)
+
+
+def dlrm(job):
+    if (fault := planted(job.world_size)) == "learning-rate-0":
+        torch.optim.Adagrad = FrozenAdagrad
+    if fault == "shuffled-labels":
+        loss = torch.nn.functional.binary_cross_entropy_with_logits
+        dlrm_train.F.binary_cross_entropy_with_logits = shuffling(loss)
+    if fault == "not-averaged":
+        job.data_parallel = lambda module: job.replicated(module.parameters()) or module
+    return dlrm_train.build(job)
 
 
 def llama(job):
@@ -39,6 +51,15 @@ def plant(job):
 
 class Frozen(torch.optim.SGD):
     """Whatever rate a schedule sets, nothing moves."""
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            group["lr"] = 0.0
+        return super().step(closure)
+
+
+class FrozenAdagrad(torch.optim.Adagrad):
+    """Nothing moves."""
 
     def step(self, closure=None):
         for group in self.param_groups:

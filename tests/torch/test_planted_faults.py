@@ -1,6 +1,6 @@
 """Faults planted in a suite's own training are errors against the right one's baseline.
 
-ArcFace here, whose classifier is sharded, and Llama; ResNet-50 in those of other frameworks.
+ArcFace, Llama and DLRM here; ResNet-50 in the tests of the other frameworks.
 """
 
 from __future__ import annotations
@@ -13,20 +13,26 @@ from tests.helpers.user_folder import Folder
 pytestmark = pytest.mark.torch
 
 
+#: What a suite's own training needs beside the defaults.
+MARKERS: dict[str, dict[str, object]] = {
+    "arcface": {"batch_size_per_device": 16},
+    "llama": {"batch_size_per_device": 4, "unit": "tokens", "parallel": "ddp"},
+    "dlrm": {"batch_size_per_device": 64, "options": {"model": "dcnv2"}},
+}
+
+
 @pytest.mark.parametrize(
-    ("suite", "batch_size", "parallel"), [("arcface", 16, ""), ("llama", 4, "ddp")]
+    "suite",
+    # ArcFace has a part of the model on each rank, as DLRM has.
+    ["arcface", "llama", pytest.param("dlrm", marks=pytest.mark.nightly)],
 )
-def test_planted_faults_are_caught(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch, suite: str, batch_size: int, parallel: str
-):
+def test_planted_faults_are_caught(folder: Folder, monkeypatch: pytest.MonkeyPatch, suite: str):
     folder.write(
         f"planted:{suite}",
-        batch_size_per_device=batch_size,
-        parallel=parallel,
-        unit="samples" if suite == "arcface" else "tokens",
         size="tiny",
         iterations=60,
         speedup=None,
         timeout_s=600.0,
+        **MARKERS[suite],
     )
     assert_caught(folder, monkeypatch)
