@@ -30,11 +30,15 @@ class LogPattern:
             groups = set(re.compile(self.regex.encode()).groupindex)
         except re.error as error:
             raise UsageError(f"pattern {self.regex!r}: {error}") from error
-        if "step" not in groups or not groups & {"rate", "seconds"}:
+        if "step" not in groups or not groups & {"rate", "seconds", "milliseconds"}:
             raise UsageError(
-                f"pattern {self.regex!r} needs the groups (?P<step>\\d+) and (?P<rate>…) or "
-                "(?P<seconds>…)"
+                f"pattern {self.regex!r} needs the groups (?P<step>\\d+) and (?P<rate>…), "
+                "(?P<seconds>…) or (?P<milliseconds>…)"
             )
+        for one in ("seconds", "data"):
+            other = "milliseconds" if one == "seconds" else "data_milliseconds"
+            if {one, other} <= groups:
+                raise UsageError(f"pattern {self.regex!r} has {one} and {other}; give one of them")
         for name, value, known in (
             ("scope", self.scope, get_args(Scope)),
             ("averaging", self.averaging, get_args(Averaging)[:3]),
@@ -44,7 +48,7 @@ class LogPattern:
 
     @property
     def has_rate(self) -> bool:
-        """Whether it reads rates; else seconds alone."""
+        """Whether it reads rates; else times alone."""
         return "rate" in re.compile(self.regex).groupindex
 
 
@@ -54,7 +58,7 @@ def pattern(
     """Return the format of a user's own log.
 
     ``regex`` has the named groups ``step`` and ``rate`` (in ``unit`` a second; the case's unit if
-    it is left out) or ``seconds`` (of one iteration), and may have ``epoch``, ``data`` (seconds of
-    waiting) and ``loss``. Raises ``UsageError`` for a pattern that cannot be used.
+    it is left out), ``seconds`` or ``milliseconds`` (of one iteration), and may have ``epoch``,
+    ``data`` or ``data_milliseconds`` (of waiting) and ``loss``. Raises ``UsageError`` for a pattern that cannot be used.
     """
     return LogPattern(regex=regex, scope=scope, averaging=averaging, unit=unit)

@@ -40,6 +40,11 @@ def of_pattern(declared: LogPattern) -> Format:
         found = number.fullmatch(text) if text is not None else None
         return float(found[1].replace(b",", b"")) if found else None
 
+    def seconds(match: re.Match[bytes], group: str, in_thousandths: str) -> float | None:
+        whole = value(match, group)
+        parts = value(match, in_thousandths)
+        return whole if parts is None else parts / 1000
+
     def lost(match: re.Match[bytes]) -> bool:
         # Other text may be around it, as in tensor(nan, device='cuda:0').
         text = match["loss"] if "loss" in groups else None
@@ -55,8 +60,8 @@ def of_pattern(declared: LogPattern) -> Format:
             step=int(step),
             epoch=None if epoch is None else int(epoch),
             rate=value(match, "rate"),
-            seconds=value(match, "seconds"),
-            data_wait_seconds=value(match, "data"),
+            seconds=seconds(match, "seconds", "milliseconds"),
+            data_wait_seconds=seconds(match, "data", "data_milliseconds"),
             loss=math.inf if lost(match) else value(match, "loss"),
         )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.errors import CaseError, UsageError
 from pytest_dlperf.core.log_pattern import pattern
 from pytest_dlperf.flow.user_program import check_unit, known_unit, logged_batch, summarise_program
 from tests.helpers.record_files import case, write
@@ -65,6 +65,14 @@ OF_TOKENS = {"log_format": SECONDS, "unit": "tokens"}
 def test_seconds_are_counted_by_the_work_of_the_marker(tmp_path: Path):
     assert read(tmp_path, LINES, log_format=SECONDS, unit="images") == (0.5, "images")
     assert read(tmp_path, LINES, **OF_TOKENS, work=512) == (64, "tokens")
+
+
+def test_milliseconds_are_a_thousand_to_the_second(tmp_path: Path):
+    """Iterations of 8 s, written as 8 ms."""
+    declared = pattern(SECONDS.regex.replace("P<seconds>", "P<milliseconds>"))
+    assert read(tmp_path, LINES, log_format=declared, unit="images") == (500, "images")
+    with pytest.raises(UsageError, match="has seconds and milliseconds; give one of them"):
+        pattern(r"(?P<step>\d+) (?P<seconds>\d+) (?P<milliseconds>\d+)")
 
 
 def test_seconds_are_no_tokens_where_nothing_says_how_many(tmp_path: Path):
