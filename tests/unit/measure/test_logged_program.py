@@ -70,7 +70,10 @@ def test_seconds_are_counted_by_the_work_of_the_marker(tmp_path: Path):
 def test_milliseconds_are_a_thousand_to_the_second(tmp_path: Path):
     """Iterations of 8 s, written as 8 ms."""
     declared = pattern(SECONDS.regex.replace("P<seconds>", "P<milliseconds>"))
-    assert read(tmp_path, LINES, log_format=declared, unit="images") == (500, "images")
+    assert read(tmp_path, LINES, log_format=declared, unit="images") == (
+        pytest.approx(500),
+        "images",
+    )
     with pytest.raises(UsageError, match="has seconds and milliseconds; give one of them"):
         pattern(r"(?P<step>\d+) (?P<seconds>\d+) (?P<milliseconds>\d+)")
 
