@@ -67,7 +67,9 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--format", help="name of the format, where its look is not enough")
     parser.add_argument(
-        "--pattern", metavar="REGEX", help="a line, with groups step, and rate, seconds or milliseconds"
+        "--pattern",
+        metavar="REGEX",
+        help="a line, with groups step, and rate, seconds or milliseconds",
     )
     parser.add_argument("--scope", choices=("device", "process", "node", "global"))
     parser.add_argument("--averaging", choices=("iteration", "window", "running"))
