@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import tempfile
 from typing import Any
 
@@ -112,8 +111,6 @@ def train(given: argparse.Namespace, folder: str) -> None:
     config = LlamaConfig(**SIZES[given.size])
     adapters = LoraConfig(r=16, lora_alpha=32, target_modules="all-linear", task_type="CAUSAL_LM")
     model = get_peft_model(LlamaForCausalLM(config), adapters)
-    ranks = int(os.environ.get("WORLD_SIZE", "1"))
-    answers = Answers(given.batch_size, ranks, SEQUENCE[given.size], config.vocab_size)
     arguments = TrainingArguments(
         output_dir=folder,
         max_steps=given.iterations,
@@ -128,6 +125,8 @@ def train(given: argparse.Namespace, folder: str) -> None:
         save_strategy="no",
         disable_tqdm=True,
     )
+    sequence = SEQUENCE[given.size]
+    answers = Answers(given.batch_size, arguments.world_size, sequence, config.vocab_size)
     InOrder(
         model,
         arguments,

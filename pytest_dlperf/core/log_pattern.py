@@ -59,7 +59,7 @@ def pattern(
 
     ``regex`` has the named groups ``step`` and ``rate`` (in ``unit`` a second; the case's unit if
     it is left out), ``seconds`` or ``milliseconds`` (of one iteration), and may have ``epoch``,
-    ``data`` or ``data_milliseconds`` (of waiting) and ``loss``. Raises ``UsageError`` for a pattern
+    ``data`` or ``data_milliseconds`` (of waiting) and ``loss``. Raises ``UsageError`` for one
     that cannot be used.
     """
     return LogPattern(regex=regex, scope=scope, averaging=averaging, unit=unit)
