@@ -56,7 +56,8 @@ def expand(**keys: Any) -> tuple[Case, ...]:
     fixed, listed = _options(values.pop("options", {}))
     _check_work(values.get("work"), axes["batch_size_per_device"], listed)
     if "command" in values:
-        _check_used(listed, values["command"])
+        several = axes.get("parallel", ())[1:]
+        _check_used([*listed, *(["parallel"] if several else [])], values["command"])
     values |= _read(values)
     cases = []
     for combination in itertools.product(*axes.values()):
@@ -160,12 +161,13 @@ def _check_work(work: Any, batch_sizes: Sequence[Any], listed: Mapping[str, Any]
         raise UsageError(f"{why}; leave work out, and let build(job) call job.work(...)")
 
 
-def _check_used(listed: Mapping[str, Any], command: Any) -> None:
+def _check_used(listed: Sequence[str], command: Any) -> None:
     """Raise ``UsageError`` for an axis that changes nothing in a program."""
-    for name in listed:
+    for name in dict.fromkeys(listed):
         if not any(f"{{{name}}}" in str(word) for word in command):
+            what = name if name == "parallel" else f"option {name}"
             raise UsageError(
-                f"option {name} is a list, and no word of the command has {{{name}}}, so its "
+                f"{what} is a list, and no word of the command has {{{name}}}, so its "
                 f"cases would be one program; write for instance --{name}={{{name}}}"
             )
 

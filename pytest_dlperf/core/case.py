@@ -67,6 +67,7 @@ PLACEHOLDERS: Final = (
     "devices_per_node",
     "iterations",
     "nodes",
+    "parallel",
     "precision",
     "size",
     "warmup",
@@ -217,10 +218,7 @@ class Case:
             if not ID_WORDS.fullmatch(word):
                 raise UsageError(f"{self.suite}: {word!r} can be no word of an id")
         self._check_speedup()
-        try:
-            Parallel.parse(self.parallel)
-        except ValueError as error:
-            raise UsageError(f"{self.suite}: {error}") from None
+        self._check_parallel()
         if self.workload and self.framework == NO_FRAMEWORK:
             raise UsageError(
                 f"{self.suite}: framework None is for the command of a program; a workload is "
@@ -232,6 +230,21 @@ class Case:
                 f"{self.suite}: workload {self.workload!r} is not a function; "
                 "write module:function, for instance mymodel:build"
             )
+
+    def _check_parallel(self) -> None:
+        if self.parallel and "parallel" in dict(self.options):
+            raise UsageError(
+                f"{self.suite}: parallel={self.parallel!r} and an option parallel; give it one "
+                "name or the other"
+            )
+        if type(self.parallel) is not str:
+            raise UsageError(
+                f"{self.suite}: parallel {self.parallel!r}: give a text, as in 'fsdp2-tp2'"
+            )
+        try:
+            Parallel.parse(self.parallel)
+        except ValueError as error:
+            raise UsageError(f"{self.suite}: {error}") from None
 
     def _check_speedup(self) -> None:
         if self.speedup is None or self.speedup == ONE_DEVICE:
@@ -283,12 +296,15 @@ class Case:
     @property
     def command_line(self) -> tuple[str, ...]:
         """The command with its placeholders filled in; other braces stay."""
-        values = {
+        values: dict[str, OptionValue] = {
             "devices_per_node": self.layout.devices_per_node,
             "nodes": self.layout.nodes,
             "iterations": self.protocol.iterations,
             "warmup": self.protocol.warmup,
         }
+
+        if not self.parallel:
+            values |= {name: value for name, value in self.options if name == "parallel"}
 
         def fill(match: re.Match[str]) -> str:
             name = match[1]

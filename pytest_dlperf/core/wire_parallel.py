@@ -9,7 +9,7 @@ from typing import NamedTuple
 DATA = ("ddp", "fsdp", "fsdp2", "hsdp", "zero1", "zero2", "zero3")
 #: Ranks that share a batch: its layers, its tokens, or the channels of a layer are split.
 SPLITS = ("pp", "cp", "tp")
-_DEGREE = re.compile(rf"({'|'.join(SPLITS)})([1-9]\d{{0,5}})")
+_DEGREE = re.compile(rf"({'|'.join(SPLITS)})([1-9][0-9]{{0,5}})")
 _EXAMPLE = "parallel='fsdp2-tp2'"
 
 

@@ -166,6 +166,7 @@ def judge_by_logs(
         skip=case.protocol.warmup,
         batch_size_per_device=logged_batch(case),
         world_size=case.world_size,
+        split=case.world_size // case.replicas,
         precision=case.precision,
     )
     results = [extract(path, options) for path in paths]

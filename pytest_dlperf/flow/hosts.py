@@ -41,7 +41,10 @@ def conditions_of(
     if case.command:
         options["command"] = shlex.join(case.command_line)
     # A program's marks may say another work than the marker, as for batches that are packed
-    work = case.work if case.command else facts.get("work")
+    found, split = facts.get("work"), case.world_size // case.replicas
+    if found is not None and split > 1:
+        found = round(found * split, 6)  # of the replica, as the marker's is
+    work = case.work if case.command else found
     if work is not None and work != case.batch_size_per_device:
         options["work"] = int(work) if float(work).is_integer() else work
     timing: str | None = facts.get("framework", {}).get("timing")

@@ -81,7 +81,7 @@ def check_unit(case: Case) -> None:
 
 
 def logged_batch(case: Case) -> int:
-    """Return the work of one device in an iteration, by which seconds in a log become a rate.
+    """Return the work of one replica in an iteration, by which seconds in a log become a rate.
 
     Raises ``CaseError`` if nothing says it.
     """
@@ -121,6 +121,7 @@ def _read(case: Case, run: Run) -> LogResult:
         until=case.protocol.iterations,
         batch_size_per_device=logged_batch(case),
         world_size=case.world_size,
+        split=case.world_size // case.replicas,
         devices_per_node=case.layout.devices_per_node,
     )
     for path in _rank_logs(run):

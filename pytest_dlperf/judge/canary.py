@@ -11,6 +11,7 @@ from typing import Final
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.judge.stats.levels import median_cost
 
 #: The canary metric of the links between devices.
 ALL_REDUCE: Final = "all_reduce_gb_per_s"
@@ -31,21 +32,13 @@ class Shift:
     size: float
     #: Empty where the run has one node, or where no stored session ran on it.
     node: str = ""
-    #: Standard error of ``size``.
+    #: Standard error of ``size``, as far as it is known, and its degrees of freedom.
     noise: float = 0.0
+    df: float = math.inf
 
     def explains(self, change: float, tolerance: float) -> bool:
         """Whether a log change is between 0 and twice this shift, give or take the tolerance."""
         return abs(change - self.size) <= abs(self.size) + tolerance
-
-
-def moved(measurement: Measurement, stored: Sequence[Session], device: DeviceKind) -> Shift | None:
-    """Return the largest shift that is beyond the canary's own noise, or None.
-
-    Each node is compared with itself in the sessions that ran on it. Where a node is new, the
-    slowest rank of all is compared with that of all sessions.
-    """
-    return max(shifts(measurement, stored, device), key=lambda one: abs(one.size), default=None)
 
 
 def slower_perhaps(
@@ -70,7 +63,8 @@ def shifts(
 ) -> list[Shift]:
     """Return all shifts beyond the margin and ``spreads`` times the canary's own noise.
 
-    They are compared as in ``moved``.
+    Each node is compared with itself in the sessions that ran on it. Where a node is new, the
+    slowest rank of all is compared with that of all sessions.
     """
     nodes = sorted({node for run in measurement.runs for node in run.canary_by_node})
     own = {
@@ -103,11 +97,17 @@ def _shifts(
         size = statistics.median(now) - statistics.fmean(before)
         # Of a difference of two sessions, assuming that the stored one is as noisy as this one.
         noise = statistics.stdev(now) * math.sqrt(2 / len(now)) if len(now) > 1 else 0.0
+        # Both sides are medians, which vary more than the means of as many values
+        se, df = noise * math.sqrt(median_cost(len(now))), len(now) - 1
         if len(before) >= 3:
-            noise = max(noise, statistics.stdev(before))
+            between = statistics.stdev(before)
+            noise = max(noise, between)
+            between *= math.sqrt(1 + 1 / len(before))
+            se, df = max((se, df), (between, len(before) - 1))
         margin = _LOOSE.get((device, name), MARGIN[device])
         if abs(size) > max(math.log1p(margin), spreads * noise):
-            shifts.append(Shift(name=name, size=size, node=node, noise=noise))
+            known = {"noise": se, "df": df} if se else {}
+            shifts.append(Shift(name=name, size=size, node=node, **known))
     return shifts
 
 

@@ -7,6 +7,8 @@ A case that all of them certify within a tolerance that was given is ``passed``.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
@@ -28,8 +30,8 @@ from pytest_dlperf.judge.stats.stored import contrast
 
 #: The rate estimators beside work over time, as runs and sessions name them.
 ESTIMATORS: Final = ("mean_of_rates", "median_step")
-#: How much a training may follow the canary: not at all, as much, or twice as much.
-_SLOPES: Final = (0.0, 1.0, 2.0)
+#: How much a training that follows the canary may do so: as much, or twice as much.
+_SLOPES: Final = (1.0, 2.0)
 _Choice = Callable[[Sequence[float]], float]
 
 
@@ -37,12 +39,17 @@ _Choice = Callable[[Sequence[float]], float]
 class Doubt:
     """What else may explain a change of the throughput."""
 
-    #: How the machine moved; None if it did not.
-    shift: Shift | None = None
+    #: How the machine moved, by each canary metric that did: the first is told. Empty: it did not.
+    shifts: tuple[Shift, ...] = ()
     #: Whether the steps of a run were not all alike.
     drifts: bool = False
     #: Whether there is a doubt about the measurement that no reading takes out.
     stays: bool = False
+
+    @property
+    def shift(self) -> Shift | None:
+        """The shift that is told; None if the machine did not move."""
+        return self.shifts[0] if self.shifts else None
 
 
 def all_slower(
@@ -58,7 +65,7 @@ def all_slower(
     return sides is not None and all(
         is_certainly_slower(found, family.of_throughput(rule), spent)
         for now, before in sides
-        for found, spent in _contrasts(case, now, before, rule, doubt.shift)
+        for found, spent in _contrasts(case, now, before, rule, doubt.shifts)
     )
 
 
@@ -82,7 +89,7 @@ def all_certified(
     return sides is not None and all(
         found.certified(alpha * spent.certify) > bound
         for now, before in sides
-        for found, spent in _contrasts(case, now, before, rule, doubt.shift)
+        for found, spent in _contrasts(case, now, before, rule, doubt.shifts)
     )
 
 
@@ -106,7 +113,7 @@ def _sides(
 
 
 def _contrasts(
-    case: Case, now: Measurement, before: Baseline, rule: Rule, shift: Shift | None
+    case: Case, now: Measurement, before: Baseline, rule: Rule, shifts: Sequence[Shift]
 ) -> Iterator[tuple[Contrast, Spending]]:
     stored = [session for session in before.level if session.runs]
     metric = metrics.throughput(case, now, stored, rule)
@@ -115,25 +122,37 @@ def _contrasts(
     runs, _ = run_variance([*metric.stored, metric.now], metric.prior)
     prior = replace(metric.prior, session_sd=max(metric.prior.session_sd, math.sqrt(runs)))
     found = contrast([metric.now], metric.stored, prior)
-    for one in _read(found, shift):
+    for one in _read(found, shifts):
         yield one, spent
 
 
-def _read(found: Contrast, shift: Shift | None) -> Iterator[Contrast]:
-    """Yield the contrast as it is, and with the canary's shift taken out by each slope."""
-    for slope in _SLOPES if shift is not None else (0.0,):
-        size, noise = (0.0, 0.0) if shift is None else (slope * shift.size, slope * shift.noise)
+def _read(found: Contrast, shifts: Sequence[Shift]) -> Iterator[Contrast]:
+    """Yield the contrast as it is, and with each of the canary's shifts taken out by each slope.
+
+    Where its metrics moved apart, any of them may be the one that the training follows.
+    """
+    yield found
+    for shift, slope in itertools.product(shifts, _SLOPES):
+        wider = functools.partial(_wider, noise=slope * shift.noise, df=shift.df)
+        own = Spread(se=found.se, df=found.df)
+        both = wider(own) or own
         yield replace(
             found,
-            shift=found.shift - size,
-            se=math.hypot(found.se, noise),
-            own_alarm=_wider(found.own_alarm, noise),
-            own_certificate=_wider(found.own_certificate, noise),
+            shift=found.shift - slope * shift.size,
+            se=both.se,
+            df=both.df,
+            own_alarm=wider(found.own_alarm),
+            own_certificate=wider(found.own_certificate),
         )
 
 
-def _wider(spread: Spread | None, noise: float) -> Spread | None:
-    return spread and Spread(se=math.hypot(spread.se, noise), df=spread.df)
+def _wider(spread: Spread | None, noise: float, df: float) -> Spread | None:
+    """Return the spread with ``noise`` added; the degrees of freedom by Satterthwaite (1946)."""
+    if spread is None or not noise:
+        return spread
+    own, other = spread.se**2, noise**2
+    parts = own**2 / spread.df + other**2 / df
+    return Spread(se=math.sqrt(own + other), df=(own + other) ** 2 / parts)
 
 
 def by_estimator(

@@ -64,11 +64,13 @@ def unsteady(case: Case, measurement: Measurement, rule: Rule) -> str:
     return message and f"{message}; look at the records of the runs, and measure again"
 
 
-def doubt(case: Case, measurement: Measurement, rule: Rule, shift: canary.Shift | None) -> Doubt:
-    """Return what else may explain a change; ``shift`` is that of a machine that moved."""
+def doubt(
+    case: Case, measurement: Measurement, rule: Rule, shifts: Sequence[canary.Shift]
+) -> Doubt:
+    """Return what else may explain a change; ``shifts`` are those of a machine that moved."""
     others = _messages(measurement, UNSTEADY - _DRIFTING)
     return Doubt(
-        shift=shift,
+        shifts=tuple(shifts),
         drifts=drifts(measurement),
         stays=bool(others or _implausible(case, measurement, rule)),
     )
@@ -89,11 +91,12 @@ def machine_moved(shift: canary.Shift) -> str:
     )
 
 
-def canary_shift(
+def canary_shifts(
     case: Case, measurement: Measurement, stored: Sequence[Session]
-) -> canary.Shift | None:
-    """Return how the machine changed since the stored sessions, or None."""
-    return canary.moved(measurement, stored, case.layout.device)
+) -> list[canary.Shift]:
+    """Return how the machine changed since the stored sessions, the largest shift first."""
+    found = canary.shifts(measurement, stored, case.layout.device)
+    return sorted(found, key=lambda one: abs(one.size), reverse=True)
 
 
 def only_links_slower(case: Case, measurement: Measurement, stored: Sequence[Session]) -> bool:

@@ -122,9 +122,10 @@ def _judge_against(
     if drifted is not None:
         others["anchor"] = drifted
     asked = gates.compared(case, measurement, stored, rule, spent)
-    shift, moved = _machine(case, measurement, stored, found, evidence.shift)
+    shifts, moved = _machine(case, measurement, stored, found, evidence.shift)
+    shift = shifts[0] if shifts else None
     is_noisy = given is None and tolerance > rule.tolerance_max
-    doubt = refusals.doubt(case, measurement, rule, shift if moved else None)
+    doubt = refusals.doubt(case, measurement, rule, shifts if moved else [])
     doubt = replace(doubt, stays=doubt.stays or _has_doubts(case, measurement, others, asked))
     noisy = sentences.noisy(tolerance, rule) if is_noisy else ""
     refused = _refused(measurement, found, doubt, unsteady, noisy)
@@ -277,16 +278,21 @@ def _machine(
     stored: Sequence[Session],
     found: Comparison,
     change: float,
-) -> tuple[Shift | None, bool]:
-    """Return how the machine moved, and whether that may be all of the log ``change``."""
-    shift = refusals.canary_shift(case, measurement, stored)
-    if shift is not None:
-        return shift, shift.explains(change, margin(found.tolerance or 0.0))
+) -> tuple[list[Shift], bool]:
+    """Return how the machine moved, and whether that may be all of the log ``change``.
+
+    The first shift is the one to tell: the largest that may be, else the largest of all.
+    """
+    tolerance = margin(found.tolerance or 0.0)
+    shifts = refusals.canary_shifts(case, measurement, stored)
+    if shifts:
+        told = sorted(shifts, key=lambda one: not one.explains(change, tolerance))
+        return told, told[0].explains(change, tolerance)
     if found.verdict is not Verdict.REGRESSED:
-        return None, False
+        return [], False
     # Too noisy to refuse every verdict, but it may be all that an alarm saw.
     shift = canary.slower_perhaps(measurement, stored, case.layout.device)
-    return shift, shift is not None
+    return ([], False) if shift is None else ([shift], True)
 
 
 def _refused(

@@ -84,7 +84,7 @@ def key_of(case: Case, field: str) -> TableKey:
 
 def _own_word(case: Case, field: str) -> str:
     """Return the word of the option ``field`` in ids; empty where it can have none."""
-    if field == "parallel":
+    if field == "parallel" and case.parallel:
         return case.parallel
     options = dict(case.options)
     try:

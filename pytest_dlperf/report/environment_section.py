@@ -34,7 +34,8 @@ def fields_of(outcome: Outcome) -> dict[str, str]:
             **environment.machine,
             **environment.software,
         }
-    values |= {name: getattr(case, name) for name in CASE_FIELDS}
+    # Where the marker does not say how a case is parallel, an option of that name may
+    values |= {name: value for name in CASE_FIELDS if (value := getattr(case, name)) != ""}
     return {
         name: str(value)
         for name, value in values.items()

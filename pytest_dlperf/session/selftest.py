@@ -185,10 +185,15 @@ class _SelfTest:
         So that what is stored is no older than what is compared with it. After a false alarm it
         stays: the gate that is asked has raised it.
         """
+        if self._has_error:
+            return
+        forgotten = set()
         for case_id in self._open(step.is_answered):
             tries = self._asked[case_id]
-            tries.is_forgotten = tries.unchanged[-1].verdict in _BY_WHAT_IS_STORED
-        if not any(tries.is_forgotten for tries in self._asked.values()):
+            if tries.unchanged and tries.unchanged[-1].verdict in _BY_WHAT_IS_STORED:
+                tries.is_forgotten = True
+                forgotten.add(case_id)
+        if not forgotten:
             return
         self._ask(
             _Step(
@@ -196,7 +201,7 @@ class _SelfTest:
                 kind="store",
                 title=f"1/3: stores again for try {number} of step 2, as the machine changed or "
                 "its runs differ",
-                is_answered=lambda asked: asked.is_stored,
+                is_answered=lambda asked: asked.is_stored or asked.stored.case.id not in forgotten,
                 words=options.store(),
             )
         )

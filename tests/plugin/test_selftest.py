@@ -326,3 +326,57 @@ def test_it_is_killed(suite: Suite):
     assert session.wait(timeout=60) == -signal.SIGKILL
     wait_until_gone(suite)
     assert not (suite.path / "baselines").exists()
+
+
+TWO_TESTS = (
+    "import os, pytest\n"
+    "keys = {'layout': '1n1c', 'batch_size_per_device': 4, 'launcher': 'torchrun'}\n"
+    "@pytest.mark.dlperf('w:build', **keys)\n"
+    "def test_a(dlperf):\n"
+    "    dlperf.run()\n"
+    "@pytest.mark.dlperf('w:build', **keys)\n"
+    "def test_b(dlperf):\n"
+    "    if os.environ.get('SKIPPED'):\n"
+    "        pytest.skip('not now')\n"
+    "    dlperf.run()\n"
+)
+
+
+def test_a_case_that_was_not_measured_again_does_not_end_the_others(suite: Suite):
+    skipped, usual = {"SKIPPED": "1"}, {"SKIPPED": ""}
+    plan(suite, unlike() | usual, unlike() | skipped, *[unlike() | usual] * 2)
+    suite.write(TWO_TESTS)
+    result = suite.run(*SHORT)
+    assert result.ret in {0, 1}, result.stderr.str()
+    result.stdout.fnmatch_lines(["a-torch-fp32-bs4-1n1c: yes", "b-torch-fp32-bs4-1n1c: *"])
+
+
+def test_only_what_was_forgotten_is_stored_again(suite: Suite):
+    """One case is disturbed whenever it is stored; of the other the machine changed."""
+    disturbed, faster = unlike(FAKE_OTHERS=1), unlike(FAKE_OTHERS=1, FAKE_CANARY=2)
+    plan(suite, *[disturbed] * 3, *[faster] * 6)
+    suite.write(TWO_TESTS)
+    suite.env(FAKE_OTHERS_IN="*b-torch*")
+    result = suite.run(*SHORT)
+    text = result.stdout.str()
+    assert "stores again for try 2 of step 2" in text
+    assert "try 3 of 3, too" in text
+    assert "try 4" not in text
+    assert list(results(suite, "store-for-2")) == ["a-torch-fp32-bs4-1n1c"]
+
+
+def test_after_an_error_nothing_is_forgotten(suite: Suite):
+    faster = unlike(FAKE_CANARY=2, FAKE_FAIL="*b-torch*")
+    plan(suite, unlike(), faster)
+    suite.write(TWO_TESTS)
+    result = suite.run(*SHORT)
+    assert result.ret == 1
+    text = result.stdout.str()
+    assert "stores again" not in text
+    result.stdout.fnmatch_lines(
+        [
+            "a-torch-fp32-bs4-1n1c: no answer",
+            "  stored: * samples/s, 1 run",
+            "  unchanged: incomp*",
+        ]
+    )

@@ -24,8 +24,11 @@ class ParseOptions:
     rule: str = "time-weighted"
     skip: int = 50
     until: int | None = None
+    #: Of a replica, where ranks share a batch.
     batch_size_per_device: int | None = None
     world_size: int | None = None
+    #: Number of ranks that share a batch.
+    split: int = 1
     #: Only compared with what the log says.
     precision: str | None = None
     devices_per_node: int | None = None

@@ -62,7 +62,7 @@ def sizes(parsed: ParsedLog) -> Sizes:
         world_size_from=world_from,
         batch_size_per_device=int(batch) if batch and whole else None,
         batch_size_from=source if whole else None,
-        global_batch=batch * world if batch and world else None,
+        global_batch=batch * world / parsed.options.split if batch and world else None,
         is_unsure=unsure and batch is None,
         batch_by_words=of_log if lines is None else None,
         problems=odd,
@@ -89,16 +89,19 @@ def _world(parsed: ParsedLog) -> tuple[int | None, Source | None, tuple[Problem,
 
 
 def _of_log(parsed: ParsedLog, world: int | None) -> float | None:
-    """Return the batch of a device by the log's words, a part of one where devices share it."""
-    log, batch_of = parsed.log_facts, parsed.fmt.batch_of
+    """Return the batch of a device by the log's words, a part of one where devices share it.
+
+    Where the case says that they do, the batch of a replica.
+    """
+    log, batch_of, split = parsed.log_facts, parsed.fmt.batch_of, parsed.options.split
     if log.update_batch is not None:
-        return None if world is None else log.update_batch / world
+        return None if world is None else log.update_batch * split / world
     if log.batch_size is None or batch_of == "device" or log.per_replica:
         return log.batch_size
     devices = world
     if batch_of == "node" and log.node_devices is not None:
         devices = log.node_devices
-    return None if devices is None else log.batch_size / devices
+    return None if devices is None else log.batch_size * split / devices
 
 
 def _is_unsure(parsed: ParsedLog, world: int | None) -> bool:
@@ -116,7 +119,8 @@ def _of_lines(parsed: ParsedLog, world: int | None) -> float | None:
     columns = parsed.timeline.windows.columns()
     products = columns["rate"] * columns["seconds_each"]
     products = products[np.isfinite(products)]
-    return float(np.median(products)) / devices if len(products) else None
+    each = float(np.median(products)) if len(products) else None
+    return None if each is None else each * parsed.options.split / devices
 
 
 def _mismatch(batch: float, source: Source | None, lines: float) -> Problem:

@@ -29,7 +29,8 @@ def test_ranks_of_a_replica_follow_one_another_and_the_last_word_is_fastest():
 
 
 @pytest.mark.parametrize(
-    "text", ["tp", "tp1", "tp0", "tp2-tp4", "tp2-ddp", "ep2", "fsdp3", "tp2-", "tp2fsdp2", " ddp"]
+    "text",
+    ["tp", "tp1", "tp0", "tp2-tp4", "tp2-ddp", "ep2", "fsdp3", "tp2-", "tp2fsdp2", " ddp", "tp1٢"],
 )
 def test_what_cannot_be_meant_is_a_usage_error(text: str):
     with pytest.raises(UsageError, match="is not known there; give one of ddp, fsdp"):
@@ -76,3 +77,23 @@ def test_devices_that_make_no_whole_replica_leave_the_case_out():
         "gpt.tiny-torch-fp32-bs4-tp2-1n1c": "tp2 needs a multiple of 2 devices, and 1n1c has 1",
         "gpt.tiny-torch-fp32-bs4-tp2-1n2c": "",
     }
+
+
+@pytest.mark.parametrize("value", [2, True, b"tp2", {"tp": 2}, 2.0])
+def test_what_is_no_text_is_a_usage_error(value: object):
+    with pytest.raises(UsageError, match="give a text, as in 'fsdp2-tp2'"):
+        expand(**KEYS, layout="1n8g", parallel=value)
+
+
+def test_a_command_is_told_how_it_is_parallel():
+    keys = {"suite": "gpt", "batch_size_per_device": 4, "layout": "1n8g"}
+    words = ["python", "x.py", "--parallel={parallel}"]
+    cases = expand(**keys, command=words, parallel=["ddp", "tp2"])
+    assert [case.command_line[-1] for case in cases] == ["--parallel=ddp", "--parallel=tp2"]
+    with pytest.raises(UsageError, match="parallel is a list, and no word of the command has"):
+        expand(**keys, command=["python", "x.py"], parallel=["ddp", "tp2"])
+    # An option of that name was there before
+    [case] = expand(**keys, command=words, options={"parallel": "both"})
+    assert case.command_line[-1] == "--parallel=both"
+    with pytest.raises(UsageError, match="parallel='tp2' and an option parallel; give it one"):
+        expand(**keys, command=words, parallel="tp2", options={"parallel": ["a", "b"]})

@@ -22,14 +22,27 @@ from pytest_dlperf.measure.devices import Devices
 def test_gpu_steps_that_wait_for_each_other_are_another_condition(
     layout: str, timing: str, told: dict[str, str]
 ):
+    [case] = expand(suite="net", workload="m:build", batch_size_per_device=1, layout=layout)
+    target = Target(python="python3", python_path=(), threads_per_rank=1)
+    found = hosts().conditions(case, {"framework": {"timing": timing}}, target)
+    assert found.options == told
+
+
+@pytest.mark.parametrize(("each", "told"), [(8 / 3, {}), (16 / 3, {"work": 16})])
+def test_the_work_of_ranks_that_share_a_batch_is_that_of_all_of_them(
+    each: float, told: dict[str, int]
+):
+    keys = {"suite": "net", "workload": "m:build", "batch_size_per_device": 8}
+    [case] = expand(**keys, layout="1n6c", parallel="tp3")
+    target = Target(python="python3", python_path=(), threads_per_rank=1)
+    assert hosts().conditions(case, {"work": each}, target).options == told
+
+
+def hosts() -> Hosts:
     devices = Devices(
         gpus=(), visible_gpus=0, gpu_problem="", cores=2, visible_cores=2, cpu_name="X"
     )
-    hosts = Hosts(
+    return Hosts(
         devices=devices, folder=Path(), rootdir=Path(), shared=Path(),
         place=Place(python="python3"), pinned_machine_class="any",
     )  # fmt: skip
-    [case] = expand(suite="net", workload="m:build", batch_size_per_device=1, layout=layout)
-    target = Target(python="python3", python_path=(), threads_per_rank=1)
-    found = hosts.conditions(case, {"framework": {"timing": timing}}, target)
-    assert found.options == told

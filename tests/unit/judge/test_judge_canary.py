@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.judge import judge
+from pytest_dlperf.judge.canary import shifts
 from tests.helpers.judge_builders import around, baseline, case, measurement, run, session
 
 RULE = Rule(family=24, tolerance=0.05)
@@ -61,6 +63,36 @@ def test_a_case_within_the_given_tolerance_by_every_reading_passes() -> None:
     learnt = replace(RULE, tolerance=None)
     now = measurement(around(100), canary=slower)
     assert judge(GPU, now, BEFORE, learnt).verdict is Verdict.INCOMPARABLE  # type: ignore[arg-type]
+
+
+def test_metrics_of_the_canary_that_moved_apart_are_each_a_reading() -> None:
+    """The larger shift is that of the arithmetic; the training may follow the memory."""
+    apart = {"matmul": 40.0, "copy": 11.0}
+    before = stored({"matmul": 50.0, "copy": 10.0})
+    for tolerance, expected in ((0.15, Verdict.INCOMPARABLE), (0.30, Verdict.PASSED)):
+        now = measurement(around(100), canary=apart)
+        judged = judge(GPU, now, before, replace(RULE, tolerance=tolerance))  # type: ignore[arg-type]
+        assert judged.verdict is expected
+        assert "canary matmul" in judged.reason
+    # Nor is it regressed for what the smaller shift explains
+    apart = {"matmul": 65.0, "copy": 8.5}
+    judged = judge(GPU, measurement(around(85), canary=apart), before, RULE)  # type: ignore[arg-type]
+    assert judged.verdict is Verdict.INCOMPARABLE
+    assert "15.0 % slower than with the baseline (canary copy)" in judged.reason
+
+
+def test_a_canary_that_varies_is_no_exact_measure_of_the_machine() -> None:
+    """One session each: of medians of five runs, with the degrees of freedom of five runs."""
+    [moved] = shifts(
+        replace(
+            measurement([1.0]),
+            runs=tuple(run(100.0, canary={"matmul": rate}) for rate in around(60, 0.03)),
+        ),
+        [session(around(100), canary={"matmul": 50.0})],
+        "gpu",
+    )
+    assert moved.df == 4
+    assert moved.noise == pytest.approx(0.03 * math.sqrt(2.5) * math.sqrt(1.43 * 2 / 5))
 
 
 def test_a_metric_that_is_worse_keeps_a_moved_machine_incomparable() -> None:

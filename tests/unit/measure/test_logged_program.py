@@ -26,11 +26,11 @@ def paddlevideo(i: int, *, loss: str = "1.5", rate: str = "8.0") -> str:
     )
 
 
-def read(folder: Path, lines: list[str], **keys: Any) -> tuple[float, str]:
+def read(folder: Path, lines: list[str], layout: str = "1n1c", **keys: Any) -> tuple[float, str]:
     """Return the throughput and the unit of a program that printed these lines."""
     run = write(folder, [])
     Path(run.log).write_text("".join(f"{text}\n" for text in lines), encoding="utf-8")
-    program = case("1n1c", command=["python", "x.py"], **keys)
+    program = case(layout, command=["python", "x.py"], **keys)
     check_unit(program)
     summary, facts = summarise_program(program, run)
     return summary.throughput, facts["unit"]
@@ -172,3 +172,13 @@ def test_a_nodes_rate_is_scaled_by_the_layout(tmp_path: Path):
 )
 def test_the_unit_that_progress_shows(keys: dict[str, Any], unit: str):
     assert known_unit(case("1n1c", command=["python", "x.py"], **keys)) == unit
+
+
+@pytest.mark.parametrize(("parallel", "rate"), [("ddp", 32), ("tp2", 16), ("tp4", 8), ("pp4", 8)])
+def test_seconds_of_ranks_that_share_a_batch_count_it_once(
+    tmp_path: Path, parallel: str, rate: float
+):
+    """Half a second for a batch of 4 a replica."""
+    lines = [line(i, rate="0.5") for i in range(1, 21)]
+    keys = {"layout": "1n4c", "parallel": parallel, "log_format": SECONDS}
+    assert read(tmp_path, lines, **keys) == (pytest.approx(rate), "samples")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_dlperf.core.errors import UsageError
@@ -178,6 +180,19 @@ def test_precisions_are_apart_unless_they_are_compared():
     assert (table.columns, table.precision) == (("amp", "fp32"), None)
     # Another dtype is what another precision means
     assert [c.notes for c in table.rows[0].cells] == [(), ()]
+
+
+def test_how_cases_are_parallel_can_be_the_columns():
+    said = [replace(TORCH_8, parallel=one) for one in ("fsdp2", "tp2", "")]
+    (table,) = compare([measured(one, 50.0) for one in said], [], "parallel").tables
+    assert set(table.columns) == {"fsdp2", "tp2", "unknown"}
+    # An option of that name, which a workload may have had before
+    own = [
+        replace(TORCH_8, options=(("parallel", one),), axes=(f"parallel_{one}",))
+        for one in ("a", "b")
+    ]
+    (table,) = compare([measured(one, 50.0) for one in own], [], "parallel").tables
+    assert table.columns == ("a", "b")
 
 
 def test_gpus_and_cpus_are_apart():
