@@ -39,7 +39,7 @@ _Choice = Callable[[Sequence[float]], float]
 class Doubt:
     """What else may explain a change of the throughput."""
 
-    #: How the machine moved, by each canary metric that did: the first is told. Empty: it did not.
+    #: How the machine moved, by each canary metric that did: the sentence names the first. Empty: it did not.
     shifts: tuple[Shift, ...] = ()
     #: Whether the steps of a run were not all alike.
     drifts: bool = False
@@ -48,7 +48,7 @@ class Doubt:
 
     @property
     def shift(self) -> Shift | None:
-        """The shift that is told; None if the machine did not move."""
+        """The shift that the sentence names; None if the machine did not move."""
         return self.shifts[0] if self.shifts else None
 
 
