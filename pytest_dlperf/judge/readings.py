@@ -39,7 +39,7 @@ _Choice = Callable[[Sequence[float]], float]
 class Doubt:
     """What else may explain a change of the throughput."""
 
-    #: How the machine moved, by each canary metric that did: the sentence names the first. Empty: it did not.
+    #: How the machine moved, by each canary metric that did; empty if it did not.
     shifts: tuple[Shift, ...] = ()
     #: Whether the steps of a run were not all alike.
     drifts: bool = False
