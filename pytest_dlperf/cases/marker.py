@@ -83,13 +83,8 @@ def expand(**keys: Any) -> tuple[Case, ...]:
 
 
 def _check_layouts(cases: Sequence[Case]) -> None:
-    """Raise ``UsageError`` for a layout to compare with that is a part of no declared one.
-
-    And for a layout that does not make whole replicas.
-    """
-    for case in cases:
-        if case.misfit:
-            raise UsageError(f"{case.misfit}; name another layout, or another degree")
+    """Raise ``UsageError`` for a layout to compare with that is a part of no declared one."""
+    _check_replicas(cases)
     speedup = cases[0].speedup
     if speedup in {None, ONE_DEVICE} or any(case.parent() for case in cases):
         return
@@ -98,6 +93,13 @@ def _check_layouts(cases: Sequence[Case]) -> None:
         f"speedup={speedup!r}: no declared layout ({layouts}) is larger and contains it, so there "
         "would be no speedup; name a smaller layout of the same kind of device, or None"
     )
+
+
+def _check_replicas(cases: Sequence[Case]) -> None:
+    """Raise ``UsageError`` for a layout that does not make whole replicas."""
+    for case in cases:
+        if case.misfit:
+            raise UsageError(f"{case.misfit}; name another layout, or another degree")
 
 
 def _read(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -202,6 +204,7 @@ def cases_of(args: Sequence[Any], kwargs: Mapping[str, Any], *, function: str) -
                 )
         if not cases:
             raise UsageError("cases is empty; give at least one")
+        _check_replicas(cases)
         return cases
     if len(args) > 1:
         raise UsageError(

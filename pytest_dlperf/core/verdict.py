@@ -217,3 +217,5 @@ class Judgement:
     metrics: Mapping[str, Comparison] = field(default_factory=dict)
     #: None where the case has no known slowdown, or the verdict does not depend on it.
     known: KnownState | None = None
+    #: Whether it passed although its machine moved or its steps drift: by every reading.
+    by_readings: bool = False

@@ -160,6 +160,7 @@ def _judge_against(
         reason=reason,
         throughput=found,
         metrics=others,
+        by_readings=agreed is Verdict.PASSED,
     )
     if speedup is None:
         judged = replace(judged, reason=judged.reason + _unjudged_speedup(measurement, stored))

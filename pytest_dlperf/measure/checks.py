@@ -68,7 +68,10 @@ def _shards_differ(checksums: Sequence[Checksum]) -> bool:
 
 
 def _check_samples(case: Case, records: Sequence[RankRecords]) -> None:
-    """Raise ``CaseError`` if two ranks begin with the same samples, where those are known."""
+    """Raise ``CaseError`` if two replicas begin with the same samples, where those are known.
+
+    Or if ranks of one replica do not.
+    """
     readers: dict[int, int] = {}
     replica = Parallel.parse(case.parallel).replica
     for rank in records:
@@ -80,6 +83,18 @@ def _check_samples(case: Case, records: Sequence[RankRecords]) -> None:
                     "first batch; each rank must read its own samples, through the "
                     "framework's distributed sampler"
                 )
+    firsts: dict[int, tuple[int, list[int]]] = {}
+    for rank in records:
+        samples = rank.by_kind.get("data", {}).get("first_samples")
+        if not samples:
+            continue
+        other, theirs = firsts.setdefault(replica(rank.rank), (rank.rank, samples))
+        if sorted(samples) != sorted(theirs):
+            raise CaseError(
+                f"{case.id}: ranks {other} and {rank.rank} share a batch ({case.parallel}), and "
+                "begin with other samples; give both those of their replica, through "
+                "job.loader(dataset)"
+            )
 
 
 #: What a rank reports of the clock that times its laps.

@@ -88,7 +88,12 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     framework.barrier()  # the canary is of all ranks at once
     write_canary(framework, records, when="after")
     dimension = int(arguments.options.get("batch_dimension", 0))
-    check_batch(model["input_shapes"], arguments.batch_size_per_device, dimension)
+    check_batch(
+        model["input_shapes"],
+        arguments.batch_size_per_device,
+        dimension,
+        in_parts=framework.job.parallel.pp > 1,
+    )
     check_precision(model["flops_by_dtype"], arguments.precision, framework.job.scaler)
     check_tf32(arithmetic, arguments.precision, on_gpu=arguments.device == "gpu")
     check_loss(losses, arguments.loss)

@@ -74,13 +74,23 @@ EXPECTED_DTYPE: Final = {
 
 
 def check_batch(
-    input_shapes: Sequence[Sequence[int]] | None, batch_size_per_device: int, dimension: int = 0
+    input_shapes: Sequence[Sequence[int]] | None,
+    batch_size_per_device: int,
+    dimension: int = 0,
+    *,
+    in_parts: bool = False,
 ) -> None:
     """Raise ``WorkerFailure`` unless an input has the batch as its ``dimension``.
 
-    The pytest side reports shapes that could not be seen.
+    ``in_parts``: or an equal part of it, as a stage of a pipeline has. The pytest side reports
+    shapes that could not be seen.
     """
     sizes = [shape[dimension] for shape in input_shapes or () if len(shape) > dimension]
+    if in_parts:
+        sizes = [
+            batch_size_per_device if size and batch_size_per_device % size == 0 else size
+            for size in sizes
+        ]
     if input_shapes and batch_size_per_device not in sizes:
         raise WorkerFailure(
             "batch-mismatch",

@@ -75,6 +75,15 @@ class Job(abc.ABC):
         """The number of this rank's replica; the ranks of one train on the same data."""
         return self.parallel.replica(self.rank)
 
+    def check_averaged_by_all(self) -> None:
+        """Raise ``ValueError`` where gradients are not to be averaged over all ranks."""
+        if self.parallel.split > 1:
+            raise ValueError(
+                f"job.data_parallel averages over all ranks here, and {self.parallel.split} of "
+                "them share a batch (parallel=); average over the replicas yourself, and call "
+                "job.replicated(parameters)"
+            )
+
     def metric(self, name: str, value: Any, *, better: str, unit: str = "") -> None:
         """Report a metric of this rank: the mean of its calls in the measured window counts.
 

@@ -153,3 +153,9 @@ def test_a_loss_on_the_cpu_is_kept_as_a_number():
     kept = object.__new__(Paddle).keep_loss(loss)
     assert isinstance(kept, float)
     assert kept == 1.5
+
+
+def test_ranks_that_share_a_batch_are_not_averaged():
+    split = job(world_size=2, parallel=Parallel.parse("tp2"))
+    with pytest.raises(ValueError, match="averages over all ranks here, and 2 of them share"):
+        split.data_parallel(paddle.nn.Linear(2, 2))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -10,6 +12,7 @@ from perf_tests.arcface import torch_train as arcface
 from perf_tests.deeplabv3p import torch_train as deeplabv3p
 from perf_tests.resnet50 import torch_train as resnet50
 from perf_tests.tsm import torch_train as tsm
+from pytest_dlperf.core.wire_parallel import Parallel
 from pytest_dlperf.worker.frameworks.torch.framework import Torch
 from pytest_dlperf.worker.frameworks.torch.job import TorchJob
 
@@ -148,6 +151,21 @@ def test_arcface_margin_is_added_to_the_angle_of_the_target_only():
     expected = angle.clone()
     expected[0, 1] += 0.5
     torch.testing.assert_close(moved.acos(), expected)
+
+
+def test_gradients_are_averaged_over_the_replicas_alone(monkeypatch):
+    """Ranks that share a batch hold other parts of the model."""
+    wrapped = []
+    monkeypatch.setattr(
+        "pytest_dlperf.worker.frameworks.torch.job.DistributedDataParallel",
+        lambda module, **options: wrapped.append(options) or module,
+    )
+    replicas = SimpleNamespace(get_group=lambda: "ranks of other replicas")
+    monkeypatch.setattr(TorchJob, "mesh", {"dp": replicas})
+    for text, group in (("ddp", {}), ("ddp-tp2", {"process_group": "ranks of other replicas"})):
+        one = job(world_size=4, parallel=Parallel.parse(text))
+        one.data_parallel(torch.nn.Linear(2, 2))
+        assert wrapped.pop() == {"device_ids": None, **group}
 
 
 def test_a_loss_on_the_cpu_is_kept_as_a_number():

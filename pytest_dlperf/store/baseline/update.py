@@ -102,6 +102,8 @@ def _doubt(outcome: Outcome, *, dirty: bool, observe: bool) -> str:
     verdict, measurement = outcome.judgement.verdict, outcome.measurement
     if verdict in _NEED_REASON and not (observe and verdict in OBSERVED):
         return f"the verdict is {verdict}"
+    if outcome.judgement.by_readings:
+        return "it passed although the machine moved or its steps drift"
     disturbed = [p for p in measurement.problems if p.code == "disturbed"] if measurement else []
     if disturbed:
         return disturbed[0].message

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from pytest_dlperf.cases.marker import expand
+from pytest_dlperf.cases.marker import cases_of, expand
 from pytest_dlperf.cases.selection import Machine, Wish, select
 from pytest_dlperf.core.case import CaseId
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.wire_parallel import Parallel
 
 KEYS = {"suite": "gpt", "workload": "m:f", "batch_size_per_device": 4}
@@ -65,6 +68,13 @@ def test_layouts_hold_whole_replicas():
     parent = scaled.parent()
     assert parent is not None
     assert str(parent.layout) == "1n4g"
+
+
+def test_cases_that_were_changed_by_hand_hold_whole_replicas():
+    [case] = expand(**KEYS, layout="1n4g", parallel="tp4")
+    cut = replace(case, layout=Layout.parse("1n2g"))
+    with pytest.raises(UsageError, match="tp4 needs a multiple of 4 devices, and 1n2g has 2"):
+        cases_of((), {"cases": [cut]}, function="test_gpt")
 
 
 def test_devices_that_make_no_whole_replica_leave_the_case_out():

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from datetime import date
 from typing import Any
 
 import pytest
 
-from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
+from pytest_dlperf.core.case import Known
+from pytest_dlperf.core.verdict import Judgement, KnownState, Rule, Verdict
 from pytest_dlperf.judge import judge
 from pytest_dlperf.judge.canary import shifts
+from pytest_dlperf.judge.expected import with_known
 from tests.helpers.judge_builders import around, baseline, case, measurement, run, session
 
 RULE = Rule(family=24, tolerance=0.05)
@@ -93,6 +96,19 @@ def test_a_canary_that_varies_is_no_exact_measure_of_the_machine() -> None:
     )
     assert moved.df == 4
     assert moved.noise == pytest.approx(0.03 * math.sqrt(2.5) * math.sqrt(1.43 * 2 / 5))
+
+
+def test_what_passed_by_every_reading_is_no_news_of_a_known_slowdown() -> None:
+    """7 % faster by the canary, and 3 % by the rate: a slowdown of 4 % may still be there."""
+    known = Known.parse({"issue": "#1", "until": "2027-01-31", "change": "-4%"})
+    wide = replace(RULE, tolerance=0.30)
+    found = {}
+    for moved, canary in ((True, 53.5), (False, 50.0)):
+        now = measurement(around(103), canary={"matmul": canary, "copy": 10.0})
+        judged = judge(GPU, now, BEFORE, wide)  # type: ignore[arg-type]
+        assert judged.by_readings is moved
+        found[moved] = with_known(judged, known, date(2026, 12, 1)).known
+    assert found == {True: None, False: KnownState.GONE}
 
 
 def test_a_metric_that_is_worse_keeps_a_moved_machine_incomparable() -> None:

@@ -46,6 +46,16 @@ def test_a_stage_is_compared_with_the_same_stage_of_other_replicas(held: Any, sa
         check_agreement(case("1n4c", parallel="ddp-pp2"), ranks(*held))
 
 
+def test_ranks_of_one_replica_read_the_same_samples():
+    records = ranks(A, A, A, A)
+    for rank, first in zip(records, ([1, 2], [2, 1], [3, 4], [5, 6]), strict=True):
+        rank.by_kind["data"]["first_samples"] = first
+    with pytest.raises(CaseError, match=r"ranks 2 and 3 share a batch \(tp2\), and begin with"):
+        check_agreement(case("1n4c", parallel="tp2"), records)
+    records[3].by_kind["data"]["first_samples"] = [4, 3]
+    check_agreement(case("1n4c", parallel="tp2"), records)
+
+
 def test_only_ranks_of_one_replica_may_read_the_same_samples():
     check_agreement(case("1n2c", parallel="tp2"), ranks(A, A, samples=(1, 2)))
     with pytest.raises(CaseError, match="ranks 0 and 1 both read sample 1"):

@@ -86,6 +86,7 @@ class PaddleJob(AutogradJob):
         self.replicated(module.parameters())
         if self.world_size == 1:
             return module
+        self.check_averaged_by_all()
         wrapped = paddle.DataParallel(module, **options)
         self.wrapped.append(wrapped)
         return wrapped

@@ -65,6 +65,7 @@ class TensorflowJob(Job):
             raise TypeError(f"TensorFlow wraps no model; it takes no {sorted(options)}")
         if not module.built:
             raise ValueError("data_parallel(model) needs a built model; call model.build(shape)")
+        self.check_averaged_by_all()
         self.models.append(module)
         self.replicated(module.trainable_variables)
         self.ranks.broadcast(module.variables)

@@ -60,6 +60,9 @@ class TorchJob(AutogradJob):
         self.replicated(module.parameters())
         if self.world_size == 1:
             return module
+        if self.parallel.split > 1:
+            # Ranks that share a batch hold other parts of the model
+            options = {"process_group": self.mesh["dp"].get_group(), **options}
         device_ids = [self.local_rank] if self.device.type == "cuda" else None
         wrapped = DistributedDataParallel(module, device_ids=device_ids, **options)
         self.wrapped.append(wrapped)
