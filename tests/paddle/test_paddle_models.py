@@ -12,6 +12,7 @@ from perf_tests.deeplabv3p import paddle_train as deeplabv3p
 from perf_tests.resnet50 import paddle_train as resnet50
 from perf_tests.tsm import cases
 from perf_tests.tsm import paddle_train as tsm
+from pytest_dlperf.core.wire_parallel import Parallel
 from pytest_dlperf.worker.frameworks.paddle.framework import Paddle
 from pytest_dlperf.worker.frameworks.paddle.job import LossScaler, PaddleJob
 
