@@ -193,6 +193,7 @@ def outcome_from_json(values: Any) -> Outcome:
         judgement = values["judgement"]
         own = {key: judgement.pop(key) for key in ("verdict", "reason", "metrics")}
         own["known"] = judgement.pop("known", None)
+        own["by_readings"] = judgement.pop("by_readings", False)
         if "refused" not in judgement:  # a file of before
             is_shown = judgement.get("change") is not None
             judgement["refused"] = is_shown and own["verdict"] not in JUDGED
