@@ -135,8 +135,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a changed machine is called a regression",
-        "        return shift, shift.explains(change, margin(found.tolerance or 0.0))",
-        "        return shift, False",
+        "        return told, told[0].explains(change, tolerance)",
+        "        return told, False",
         "tests/unit/judge/test_judge_canary.py",
     ),
     # baseline
