@@ -56,8 +56,7 @@ def expand(**keys: Any) -> tuple[Case, ...]:
     fixed, listed = _options(values.pop("options", {}))
     _check_work(values.get("work"), axes["batch_size_per_device"], listed)
     if "command" in values:
-        several = axes.get("parallel", ())[1:]
-        _check_used([*listed, *(["parallel"] if several else [])], values["command"])
+        _check_used(axes.get("parallel", []), listed, values["command"])
     values |= _read(values)
     cases = []
     for combination in itertools.product(*axes.values()):
@@ -163,11 +162,13 @@ def _check_work(work: Any, batch_sizes: Sequence[Any], listed: Mapping[str, Any]
         raise UsageError(f"{why}; leave work out, and let build(job) call job.work(...)")
 
 
-def _check_used(listed: Sequence[str], command: Any) -> None:
+def _check_used(parallel: Sequence[str], listed: Mapping[str, Any], command: Any) -> None:
     """Raise ``UsageError`` for an axis that changes nothing in a program."""
-    for name in dict.fromkeys(listed):
+    axes = {name: f"option {name}" for name in listed}
+    if len(parallel) > 1:
+        axes["parallel"] = "parallel"
+    for name, what in axes.items():
         if not any(f"{{{name}}}" in str(word) for word in command):
-            what = name if name == "parallel" else f"option {name}"
             raise UsageError(
                 f"{what} is a list, and no word of the command has {{{name}}}, so its "
                 f"cases would be one program; write for instance --{name}={{{name}}}"

@@ -77,9 +77,6 @@ LossRule = Literal["falls", "finite"]
 #: ``Case.speedup`` where the divisor is one device of the layout's own kind.
 ONE_DEVICE: Final = "one-device"
 OptionValue = str | int | float | bool
-_CASE_ID = re.compile(
-    r"(\w+)(?:\.(\w+))?-(\w+)-(\w+)-bs(\d{1,9})(?:-([\w.+][\w.+-]*))?-(\w+)", re.ASCII
-)
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 _WORKLOAD = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
@@ -296,21 +293,20 @@ class Case:
     @property
     def command_line(self) -> tuple[str, ...]:
         """The command with its placeholders filled in; other braces stay."""
-        values: dict[str, OptionValue] = {
+        of_layout = {
             "devices_per_node": self.layout.devices_per_node,
             "nodes": self.layout.nodes,
             "iterations": self.protocol.iterations,
             "warmup": self.protocol.warmup,
         }
-
-        if not self.parallel:
-            values |= {name: value for name, value in self.options if name == "parallel"}
+        values = dict(self.options)
+        for name in PLACEHOLDERS:
+            value = of_layout[name] if name in of_layout else getattr(self, name)
+            # An option may have the name of what the marker leaves empty: parallel
+            values[name] = value if value != "" else values.get(name, "")
 
         def fill(match: re.Match[str]) -> str:
-            name = match[1]
-            if name in PLACEHOLDERS:
-                return str(values[name] if name in values else getattr(self, name))
-            return str(dict(self.options)[name])
+            return str(values[match[1]])
 
         names = (*PLACEHOLDERS, *(re.escape(name) for name, _ in self.options))
         placeholder = re.compile("\\{(" + "|".join(names) + ")\\}")
@@ -339,20 +335,23 @@ class Case:
         return self.layout.world_size
 
     @property
+    def parallelism(self) -> Parallel:
+        """The degrees that ``parallel`` names."""
+        return Parallel.parse(self.parallel)
+
+    @property
     def misfit(self) -> str:
         """Why the layout does not make whole replicas; empty if it does."""
-        split = Parallel.parse(self.parallel).split
-        if self.world_size % split == 0:
+        split, world_size = self.parallelism.split, self.world_size
+        if world_size % split == 0:
             return ""
-        return (
-            f"{self.parallel} needs a multiple of {split} devices, and {self.layout} has "
-            + str(self.world_size)
-        )
+        needed = f"{self.parallel} needs a multiple of {split} devices"
+        return f"{needed}, and {self.layout} has {world_size}"
 
     @property
     def replicas(self) -> int:
         """Number of ranks, or groups of ranks that split a model, which train on other data."""
-        return self.world_size // Parallel.parse(self.parallel).split
+        return self.world_size // self.parallelism.split
 
     @property
     def global_batch_size(self) -> int:
@@ -384,47 +383,3 @@ class Case:
             return None
         parent = replace(self, layout=reference)
         return None if parent.misfit else parent
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CaseId:
-    """The parts of an id such as ``tsm.tiny-torch-bf16-bs2-1n2c``."""
-
-    suite: str
-    size: str
-    framework: str
-    precision: str
-    batch_size_per_device: int
-    layout: Layout
-    #: The words of the case's own axes, with hyphens between.
-    axes: str = ""
-
-    @classmethod
-    def of(cls, case: Case) -> CaseId:
-        """Return the parts of the id of ``case``."""
-        return cls(
-            suite=case.suite,
-            size=case.size,
-            framework=case.framework,
-            precision=case.precision,
-            batch_size_per_device=case.batch_size_per_device,
-            layout=case.layout,
-            axes="-".join(case.words),
-        )
-
-    @classmethod
-    def parse(cls, text: str) -> CaseId:
-        """Return the parts of ``text``; raise ``UsageError`` if it is not a case id."""
-        match = _CASE_ID.fullmatch(text)
-        if match is None:
-            raise UsageError(f"{text!r} is not a case id; an example is tsm-torch-amp-bs16-1n8g")
-        suite, size, framework, precision, batch_size, axes, layout = match.groups()
-        return cls(
-            suite=suite,
-            size=size or "full",
-            framework=framework,
-            precision=precision,
-            batch_size_per_device=int(batch_size),
-            layout=Layout.parse(layout),
-            axes=axes or "",
-        )

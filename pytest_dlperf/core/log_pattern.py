@@ -35,8 +35,7 @@ class LogPattern:
                 f"pattern {self.regex!r} needs the groups (?P<step>\\d+) and (?P<rate>…), "
                 "(?P<seconds>…) or (?P<milliseconds>…)"
             )
-        for one in ("seconds", "data"):
-            other = "milliseconds" if one == "seconds" else "data_milliseconds"
+        for one, other in (("seconds", "milliseconds"), ("data", "data_milliseconds")):
             if {one, other} <= groups:
                 raise UsageError(f"pattern {self.regex!r} has {one} and {other}; give one of them")
         for name, value, known in (

@@ -46,10 +46,6 @@ class Parallel(NamedTuple):
         """Number of ranks that share a batch: those of one replica."""
         return self.pp * self.cp * self.tp
 
-    def divides(self, world_size: int) -> bool:
-        """Whether so many ranks make whole replicas."""
-        return world_size % self.split == 0
-
     def replica(self, rank: int) -> int:
         """Return the number of the replica that a rank belongs to; the mesh is ``dims``."""
         return rank // self.split

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from pytest_dlperf.core.baseline import Baseline
-from pytest_dlperf.core.case import NO_FRAMEWORK, Case, CaseId
+from pytest_dlperf.core.case import NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import CaseError, UsageError
+from pytest_dlperf.core.id_words import CaseId
 from pytest_dlperf.core.log_pattern import LogPattern
 from pytest_dlperf.core.measurement import Conditions, Measurement
 from pytest_dlperf.core.outcome import Outcome
@@ -166,7 +167,7 @@ def judge_by_logs(
         skip=case.protocol.warmup,
         batch_size_per_device=logged_batch(case),
         world_size=case.world_size,
-        split=case.world_size // case.replicas,
+        split=case.parallelism.split,
         precision=case.precision,
     )
     results = [extract(path, options) for path in paths]

@@ -41,7 +41,7 @@ def conditions_of(
     if case.command:
         options["command"] = shlex.join(case.command_line)
     # A program's marks may say another work than the marker, as for batches that are packed
-    found, split = facts.get("work"), case.world_size // case.replicas
+    found, split = facts.get("work"), case.parallelism.split
     if found is not None and split > 1:
         found = round(found * split, 6)  # of the replica, as the marker's is
     work = case.work if case.command else found

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from pytest_dlperf.core.baseline import Baseline, Session
-from pytest_dlperf.core.case import CaseId
+from pytest_dlperf.core.id_words import CaseId
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import LearntNoise, MachineNoise, Prior

@@ -121,7 +121,7 @@ def _read(case: Case, run: Run) -> LogResult:
         until=case.protocol.iterations,
         batch_size_per_device=logged_batch(case),
         world_size=case.world_size,
-        split=case.world_size // case.replicas,
+        split=case.parallelism.split,
         devices_per_node=case.layout.devices_per_node,
     )
     for path in _rank_logs(run):

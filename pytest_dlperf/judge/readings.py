@@ -43,8 +43,8 @@ class Doubt:
     shifts: tuple[Shift, ...] = ()
     #: Whether the steps of a run were not all alike.
     drifts: bool = False
-    #: Whether there is a doubt about the measurement that no reading takes out.
-    stays: bool = False
+    #: Whether something else forbids a pass, which no reading takes out.
+    forbids_pass: bool = False
 
     @property
     def shift(self) -> Shift | None:
@@ -82,7 +82,7 @@ def all_certified(
     At the error rate of a certificate of the throughput at this look. Steps that drift are read by
     either half of each window as well.
     """
-    if doubt.stays:
+    if doubt.forbids_pass:
         return False
     sides = _sides(measurement, baseline, [min, max] if doubt.drifts else [])
     bound, alpha = -margin(tolerance), family.of_throughput(rule).alpha
@@ -134,21 +134,20 @@ def _read(found: Contrast, shifts: Sequence[Shift]) -> Iterator[Contrast]:
     yield found
     for shift, slope in itertools.product(shifts, _SLOPES):
         wider = functools.partial(_wider, noise=slope * shift.noise, df=shift.df)
-        own = Spread(se=found.se, df=found.df)
-        both = wider(own) or own
+        both = wider(Spread(se=found.se, df=found.df))
         yield replace(
             found,
             shift=found.shift - slope * shift.size,
             se=both.se,
             df=both.df,
-            own_alarm=wider(found.own_alarm),
-            own_certificate=wider(found.own_certificate),
+            own_alarm=found.own_alarm and wider(found.own_alarm),
+            own_certificate=found.own_certificate and wider(found.own_certificate),
         )
 
 
-def _wider(spread: Spread | None, noise: float, df: float) -> Spread | None:
+def _wider(spread: Spread, noise: float, df: float) -> Spread:
     """Return the spread with ``noise`` added; the degrees of freedom by Satterthwaite (1946)."""
-    if spread is None or not noise:
+    if not noise:
         return spread
     own, other = spread.se**2, noise**2
     parts = own**2 / spread.df + other**2 / df

@@ -72,7 +72,7 @@ def doubt(
     return Doubt(
         shifts=tuple(shifts),
         drifts=drifts(measurement),
-        stays=bool(others or _implausible(case, measurement, rule)),
+        forbids_pass=bool(others or _implausible(case, measurement, rule)),
     )
 
 

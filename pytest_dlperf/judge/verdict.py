@@ -126,7 +126,8 @@ def _judge_against(
     shift = shifts[0] if shifts else None
     is_noisy = given is None and tolerance > rule.tolerance_max
     doubt = refusals.doubt(case, measurement, rule, shifts if moved else [])
-    doubt = replace(doubt, stays=doubt.stays or _has_doubts(case, measurement, others, asked))
+    if _others_forbid_pass(case, measurement, others, asked):
+        doubt = replace(doubt, forbids_pass=True)
     noisy = sentences.noisy(tolerance, rule) if is_noisy else ""
     refused = _refused(measurement, found, doubt, unsteady, noisy)
     agreed = refused and _agreed(case, measurement, baseline, rule, doubt, found)
@@ -205,7 +206,7 @@ def _in_spite_of(shift: Shift | None, doubt: Doubt, unsteady: str, found: Compar
     return words
 
 
-def _has_doubts(
+def _others_forbid_pass(
     case: Case,
     measurement: Measurement,
     others: Mapping[str, Comparison],
@@ -282,13 +283,13 @@ def _machine(
 ) -> tuple[list[Shift], bool]:
     """Return how the machine moved, and whether that may be all of the log ``change``.
 
-    The first shift is the one to tell: the largest that may be, else the largest of all.
+    The sentence names the first: the largest that may be all of it, else the largest.
     """
     tolerance = margin(found.tolerance or 0.0)
     shifts = refusals.canary_shifts(case, measurement, stored)
     if shifts:
-        told = sorted(shifts, key=lambda one: not one.explains(change, tolerance))
-        return told, told[0].explains(change, tolerance)
+        shifts.sort(key=lambda one: not one.explains(change, tolerance))
+        return shifts, shifts[0].explains(change, tolerance)
     if found.verdict is not Verdict.REGRESSED:
         return [], False
     # Too noisy to refuse every verdict, but it may be all that an alarm saw.

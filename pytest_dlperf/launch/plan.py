@@ -19,7 +19,6 @@ from pytest_dlperf.core.errors import CaseError, UsageError
 from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.core.run import LaunchPlan
 from pytest_dlperf.core.wire import MARK_VARIABLE, MODULES_VARIABLE, TREES_VARIABLE, MarkSettings
-from pytest_dlperf.core.wire_parallel import Parallel
 from pytest_dlperf.launch.base import Target, behind, join_timeout_s
 from pytest_dlperf.launch.launchers import launcher_name, launcher_of
 from pytest_dlperf.launch.process.supervisor import RUN_VARIABLE
@@ -187,7 +186,7 @@ def _program_env(
         framework=case.framework,
         unit=case.unit,
         is_work_declared=case.work is not None,
-        split=Parallel.parse(case.parallel).split,
+        split=case.parallelism.split,
     )
     found = {MARK_VARIABLE: mark.to_json()}
     if case.layout.device == "gpu":

@@ -13,39 +13,32 @@ from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.stretch import most_different
-from pytest_dlperf.core.wire_parallel import Parallel
 from pytest_dlperf.core.wire_records import Checksum
 from pytest_dlperf.measure.records import RankRecords
 
 
 def check_agreement(case: Case, records: Sequence[RankRecords]) -> None:
     """Raise ``CaseError`` if ranks differ in what they must share, or share what they must not."""
-    values = [rank.by_kind["checksum"]["value"] for rank in records]
-    checksums = [(rank.rank, value) for rank, value in zip(records, values, strict=True) if value]
-    if case.world_size > 1 and len(checksums) < len(records):
+    declared = all(rank.by_kind["checksum"]["value"] for rank in records)
+    if case.world_size > 1 and not declared:
         raise CaseError(
             f"{case.id}: no replicated parameters were declared, so nothing shows that gradients "
             "are averaged; use job.data_parallel(model), or job.replicated(parameters), or "
             "job.replicated([]) if the ranks share none"
         )
     # The stages of a pipeline hold other parameters: each is compared with itself.
-    stage = Parallel.parse(case.parallel).stage
-    for number in sorted({stage(rank.rank) for rank in records}):
-        _check_stage(case, [(rank, found) for rank, found in checksums if stage(rank) == number])
-    _check_samples(case, records)
-    of_stages: dict[int, set[int]] = {}
+    stages: dict[int, list[RankRecords]] = {}
     for rank in records:
-        count = rank.by_kind["model"]["parameter_count"]
-        of_stages.setdefault(stage(rank.rank), set()).add(count)
-    for counts in of_stages.values():
-        if len(counts) > 1:
-            raise CaseError(
-                f"{case.id}: ranks have different numbers of parameters: {sorted(counts)}"
-            )
+        stages.setdefault(case.parallelism.stage(rank.rank), []).append(rank)
+    for ranks in stages.values():
+        _check_parameters(case, ranks)
+    _check_samples(case, records)
 
 
-def _check_stage(case: Case, checksums: Sequence[tuple[int, Checksum]]) -> None:
+def _check_parameters(case: Case, records: Sequence[RankRecords]) -> None:
     """Raise ``CaseError`` unless ranks that hold the same parameters have the same numbers."""
+    values = [(rank.rank, rank.by_kind["checksum"]["value"]) for rank in records]
+    checksums: list[tuple[int, Checksum]] = [(rank, value) for rank, value in values if value]
     whole = {(found["digest"], found["tensors"]) for _, found in checksums}
     if len(whole) > 1 or _shards_differ([found for _, found in checksums]):
         digests = ", ".join(
@@ -56,6 +49,9 @@ def _check_stage(case: Case, checksums: Sequence[tuple[int, Checksum]]) -> None:
             f"{case.id}: the replicated parameters differ between ranks after training ({digests})"
             "; gradients are not averaged over the ranks, so the ranks train different models"
         )
+    counts = {rank.by_kind["model"]["parameter_count"] for rank in records}
+    if len(counts) > 1:
+        raise CaseError(f"{case.id}: ranks have different numbers of parameters: {sorted(counts)}")
 
 
 def _shards_differ(checksums: Sequence[Checksum]) -> bool:
@@ -72,28 +68,26 @@ def _check_samples(case: Case, records: Sequence[RankRecords]) -> None:
 
     Or if ranks of one replica do not.
     """
+    replica_of = case.parallelism.replica
     readers: dict[int, int] = {}
-    replica = Parallel.parse(case.parallel).replica
+    batches: dict[int, tuple[int, list[int]]] = {}
     for rank in records:
-        for sample in rank.by_kind.get("data", {}).get("first_samples") or ():
+        samples = sorted(rank.by_kind.get("data", {}).get("first_samples") or ())
+        if not samples:
+            continue
+        for sample in samples:
             other = readers.setdefault(sample, rank.rank)
-            if replica(other) != replica(rank.rank):
+            if replica_of(other) != replica_of(rank.rank):
                 raise CaseError(
                     f"{case.id}: ranks {other} and {rank.rank} both read sample {sample} in their "
                     "first batch; each rank must read its own samples, through the "
                     "framework's distributed sampler"
                 )
-    firsts: dict[int, tuple[int, list[int]]] = {}
-    for rank in records:
-        samples = rank.by_kind.get("data", {}).get("first_samples")
-        if not samples:
-            continue
-        other, theirs = firsts.setdefault(replica(rank.rank), (rank.rank, samples))
-        if sorted(samples) != sorted(theirs):
+        other, theirs = batches.setdefault(replica_of(rank.rank), (rank.rank, samples))
+        if samples != theirs:
             raise CaseError(
                 f"{case.id}: ranks {other} and {rank.rank} share a batch ({case.parallel}), and "
-                "begin with other samples; give both those of their replica, through "
-                "job.loader(dataset)"
+                "begin with other samples; read those of the replica, through job.loader(dataset)"
             )
 
 

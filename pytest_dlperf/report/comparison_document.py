@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from pytest_dlperf.core.baseline import Baseline
-from pytest_dlperf.core.case import Case, CaseId
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.id_words import option_word
+from pytest_dlperf.core.id_words import CaseId, option_word
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.report import figures

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from pytest_dlperf.core.case import Case, CaseId
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.id_words import CaseId
 from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.judge.screen import looks
 from pytest_dlperf.judge.stats import priors

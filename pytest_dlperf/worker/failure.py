@@ -85,13 +85,10 @@ def check_batch(
     ``in_parts``: or an equal part of it, as a stage of a pipeline has. The pytest side reports
     shapes that could not be seen.
     """
-    sizes = [shape[dimension] for shape in input_shapes or () if len(shape) > dimension]
-    if in_parts:
-        sizes = [
-            batch_size_per_device if size and batch_size_per_device % size == 0 else size
-            for size in sizes
-        ]
-    if input_shapes and batch_size_per_device not in sizes:
+    sizes = {shape[dimension] for shape in input_shapes or () if len(shape) > dimension}
+    parts = range(1, batch_size_per_device) if in_parts else ()
+    fitting = {batch_size_per_device, *(one for one in parts if batch_size_per_device % one == 0)}
+    if input_shapes and not sizes & fitting:
         raise WorkerFailure(
             "batch-mismatch",
             f"the case declares a batch of {batch_size_per_device} per device, but the model's "

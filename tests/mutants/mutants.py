@@ -24,7 +24,7 @@ MUTANTS: Final = (
     # worker
     Mutant(
         "a batch that is not the declared one is not noticed",
-        "    if input_shapes and batch_size_per_device not in sizes:",
+        "    if input_shapes and not sizes & fitting:",
         "    if input_shapes and not sizes:",
         "tests/torch -k wrong-batch",
         "torch",
@@ -135,8 +135,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a changed machine is called a regression",
-        "        return told, told[0].explains(change, tolerance)",
-        "        return told, False",
+        "        return shifts, shifts[0].explains(change, tolerance)",
+        "        return shifts, False",
         "tests/unit/judge/test_judge_canary.py",
     ),
     # baseline

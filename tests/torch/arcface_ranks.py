@@ -20,7 +20,8 @@ def main(folder: Path) -> None:
     world_size, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
     torch.set_num_threads(1)
     if world_size > 1:
-        dist.init_process_group("gloo")
+        meeting = f"file://{folder / 'rendezvous'}"
+        dist.init_process_group("gloo", meeting, rank=rank, world_size=world_size)
     torch.manual_seed(0)
     # In eval mode: statistics and dropout are each rank's own in training, by design.
     trunk = FaceResNet(8, 32, EMBEDDING, depths=(1, 1, 1, 1)).double().eval()

@@ -18,13 +18,23 @@ from perf_tests.dlrm.torch_train import skewed
 SIZE, BATCH, STEPS = SIZES["tiny"], 8, 4
 
 
-def main(folder: Path, name: str) -> None:
-    """Write the losses of a few steps, and the weights after them."""
+def main(folder: Path) -> None:
+    """Write what each of the models has learnt."""
     world_size, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
     torch.set_num_threads(1)
     if world_size > 1:
-        dist.init_process_group("gloo")
-    kind = MODELS[name]
+        meeting = f"file://{folder / 'rendezvous'}"
+        dist.init_process_group("gloo", meeting, rank=rank, world_size=world_size)
+    report = {name: learnt(kind, rank, world_size) for name, kind in MODELS.items()}
+    (folder / f"{world_size}-{rank}.json").write_text(json.dumps(report), encoding="utf-8")
+    if world_size > 1:
+        dist.barrier()
+        # Gloo's threads sometimes abort the interpreter's own ending; all is written by now.
+        os._exit(0)
+
+
+def learnt(kind: type[torch.nn.Module], rank: int, world_size: int) -> dict[str, object]:
+    """Return the losses of a few steps, and the weights after them."""
     torch.manual_seed(0)
     model = kind(SIZE).double()
     dense = torch.randn(BATCH, SIZE.dense, dtype=torch.float64)
@@ -51,7 +61,7 @@ def main(folder: Path, name: str) -> None:
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    report = {
+    return {
         "losses": losses,
         "layers": sum(p.detach().square().sum().item() for p in model.parameters()),
         "tables": {
@@ -59,12 +69,7 @@ def main(folder: Path, name: str) -> None:
             for table, bag in zip(tables.mine, tables.bags, strict=True)
         },
     }
-    (folder / f"{world_size}-{rank}.json").write_text(json.dumps(report), encoding="utf-8")
-    if world_size > 1:
-        dist.barrier()
-        # Gloo's threads sometimes abort the interpreter's own ending; all is written by now.
-        os._exit(0)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]))

@@ -11,69 +11,49 @@ from tests.helpers.fault_in_environment import planted
 
 
 def arcface(job):
-    plant(job)
+    head = arcface_train.ShardedArcFace
+    loss = head.forward
+    if plant(job, "SGD") == "shuffled-labels":
+        head.forward = lambda self, x, labels: shuffling(lambda x, y: loss(self, x, y))(x, labels)
     return arcface_train.build(job)
 
 
 def dlrm(job):
-    if (fault := planted(job.world_size)) == "learning-rate-0":
-        torch.optim.Adagrad = FrozenAdagrad
-    if fault == "shuffled-labels":
-        loss = torch.nn.functional.binary_cross_entropy_with_logits
-        dlrm_train.F.binary_cross_entropy_with_logits = shuffling(loss)
-    if fault == "not-averaged":
-        job.data_parallel = lambda module: job.replicated(module.parameters()) or module
+    if plant(job, "Adagrad") == "shuffled-labels":
+        shuffle(dlrm_train.F, "binary_cross_entropy_with_logits")
     return dlrm_train.build(job)
 
 
 def llama(job):
-    if (fault := planted(job.world_size)) == "learning-rate-0":
-        torch.optim.AdamW = FrozenAdamW
-    if fault == "shuffled-labels":
-        loss = torch.nn.functional.cross_entropy
-        llama_train.F.cross_entropy = shuffling(loss)
-    if fault == "not-averaged":
-        job.data_parallel = lambda module: job.replicated(module.parameters()) or module
+    if plant(job, "AdamW") == "shuffled-labels":
+        shuffle(llama_train.F, "cross_entropy")
     return llama_train.build(job)
 
 
-def plant(job):
+def plant(job, optimizer):
+    """Plant the fault, if it is in the optimizer of this name or in averaging; return it."""
     fault = planted(job.world_size)
     if fault == "learning-rate-0":
-        torch.optim.SGD = Frozen
-    if fault == "shuffled-labels":
-        head = arcface_train.ShardedArcFace
-        loss = head.forward
-        head.forward = lambda self, x, labels: shuffling(lambda x, y: loss(self, x, y))(x, labels)
+        setattr(torch.optim, optimizer, frozen(getattr(torch.optim, optimizer)))
     if fault == "not-averaged":
         job.data_parallel = lambda module: job.replicated(module.parameters()) or module
+    return fault
 
 
-class Frozen(torch.optim.SGD):
-    """Whatever rate a schedule sets, nothing moves."""
+def frozen(optimizer):
+    """Return an optimizer that moves nothing, whatever rate a schedule sets."""
 
-    def step(self, closure=None):
-        for group in self.param_groups:
-            group["lr"] = 0.0
-        return super().step(closure)
+    class Frozen(optimizer):
+        def step(self, closure=None):
+            for group in self.param_groups:
+                group["lr"] = 0.0
+            return super().step(closure)
 
-
-class FrozenAdagrad(torch.optim.Adagrad):
-    """Nothing moves."""
-
-    def step(self, closure=None):
-        for group in self.param_groups:
-            group["lr"] = 0.0
-        return super().step(closure)
+    return Frozen
 
 
-class FrozenAdamW(torch.optim.AdamW):
-    """Nothing moves, and no weight decays."""
-
-    def step(self, closure=None):
-        for group in self.param_groups:
-            group["lr"] = 0.0
-        return super().step(closure)
+def shuffle(functions, name):
+    setattr(functions, name, shuffling(getattr(functions, name)))
 
 
 def shuffling(loss):

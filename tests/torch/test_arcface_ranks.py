@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.helpers.gloo_ranks import reports_of
 
 pytestmark = pytest.mark.torch
 SCRIPT = Path(__file__).with_name("arcface_ranks.py")
 
 
-def test_two_ranks_give_the_loss_of_one_on_the_same_global_batch(tmp_path):
-    torchrun = [
-        sys.executable, "-m", "torch.distributed.run", "--standalone",
-        f"--log-dir={tmp_path / 'log'}",
-    ]  # fmt: skip
-    environment = os.environ | {"PYTHONPATH": str(SCRIPT.parents[2]), "OMP_NUM_THREADS": "1"}
-    for launcher in ([sys.executable], [*torchrun, "--nproc-per-node=2"]):
-        subprocess.run(
-            [*launcher, str(SCRIPT), str(tmp_path)], env=environment, check=True, timeout=120
-        )
-    alone, first, second = (
-        json.loads((tmp_path / name).read_text(encoding="utf-8"))
-        for name in ("1-0.json", "2-0.json", "2-1.json")
-    )
+def test_two_ranks_give_the_loss_of_one_on_the_same_global_batch(tmp_path: Path):
+    alone, first, second = reports_of(SCRIPT, tmp_path)
     assert first["losses"] == second["losses"]
     assert first["losses"] == pytest.approx(alone["losses"], rel=1e-8)
     assert alone["losses"][-1] < alone["losses"][0]

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +13,7 @@ from perf_tests.dlrm.recipe import SIZES, owners
 from perf_tests.dlrm.torch_model import MODELS
 from perf_tests.dlrm.torch_train import skewed
 from pytest_dlperf.worker.failure import WorkerFailure
+from tests.helpers.gloo_ranks import Reports, reports_of
 from tests.helpers.losses import assert_losses_fell
 from tests.helpers.suites import train_suites
 
@@ -38,22 +35,14 @@ def test_both_models_train_on_two_ranks(tmp_path: Path):
         assert outcome["measurement"]["speedup"] is not None
 
 
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> Reports:
+    return reports_of(SCRIPT, tmp_path_factory.mktemp("ranks"))
+
+
 @pytest.mark.parametrize("name", MODELS)
-def test_two_ranks_train_as_one_on_the_same_global_batch(tmp_path: Path, name: str):
-    torchrun = [
-        sys.executable, "-m", "torch.distributed.run", "--standalone",
-        f"--log-dir={tmp_path / 'log'}",
-    ]  # fmt: skip
-    environment = os.environ | {"PYTHONPATH": str(SCRIPT.parents[2]), "OMP_NUM_THREADS": "1"}
-    for launcher in ([sys.executable], [*torchrun, "--nproc-per-node=2"]):
-        subprocess.run(
-            [*launcher, str(SCRIPT), str(tmp_path), name],
-            env=environment, check=True, timeout=120,
-        )  # fmt: skip
-    alone, first, second = (
-        json.loads((tmp_path / file).read_text(encoding="utf-8"))
-        for file in ("1-0.json", "2-0.json", "2-1.json")
-    )
+def test_two_ranks_train_as_one_on_the_same_global_batch(reports: Reports, name: str):
+    alone, first, second = (report[name] for report in reports)
     both = [(a + b) / 2 for a, b in zip(first["losses"], second["losses"], strict=True)]
     assert both == pytest.approx(alone["losses"], rel=1e-8)
     assert alone["losses"][-1] < alone["losses"][0]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.core.case import CaseId
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.id_words import CaseId
 
 if TYPE_CHECKING:
     from pytest_dlperf.measure.logs.extract import LogResult

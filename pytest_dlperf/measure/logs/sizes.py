@@ -119,8 +119,9 @@ def _of_lines(parsed: ParsedLog, world: int | None) -> float | None:
     columns = parsed.timeline.windows.columns()
     products = columns["rate"] * columns["seconds_each"]
     products = products[np.isfinite(products)]
-    each = float(np.median(products)) if len(products) else None
-    return None if each is None else each * parsed.options.split / devices
+    if not len(products):
+        return None
+    return float(np.median(products)) * parsed.options.split / devices
 
 
 def _mismatch(batch: float, source: Source | None, lines: float) -> Problem:

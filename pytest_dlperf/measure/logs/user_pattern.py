@@ -40,10 +40,9 @@ def of_pattern(declared: LogPattern) -> Format:
         found = number.fullmatch(text) if text is not None else None
         return float(found[1].replace(b",", b"")) if found else None
 
-    def seconds(match: re.Match[bytes], group: str, in_thousandths: str) -> float | None:
-        whole = value(match, group)
-        parts = value(match, in_thousandths)
-        return whole if parts is None else parts / 1000
+    def seconds(match: re.Match[bytes], group: str, in_milliseconds: str) -> float | None:
+        found = value(match, in_milliseconds)
+        return value(match, group) if found is None else found / 1000
 
     def lost(match: re.Match[bytes]) -> bool:
         # Other text may be around it, as in tensor(nan, device='cuda:0').

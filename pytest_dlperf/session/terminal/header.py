@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_dlperf.core.case import Case, CaseId
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import DlperfError
+from pytest_dlperf.core.id_words import CaseId
 from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.flow.scheduled import Jobs
 from pytest_dlperf.session.collection import selected_of

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_dlperf.core.case import Case, CaseId
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import DlperfError, UsageError
+from pytest_dlperf.core.id_words import CaseId
 
 
 def read(path: Path) -> Mapping[str, Any]:

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.cases.marker import expand
-from pytest_dlperf.core.case import CaseId
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.id_words import option_word, parameter_words
+from pytest_dlperf.core.id_words import CaseId, option_word, parameter_words
 
 KEYS: dict[str, Any] = {
     "suite": "gpt", "workload": "m:f", "layout": "1n8g", "batch_size_per_device": 8,

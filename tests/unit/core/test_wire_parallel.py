@@ -8,8 +8,8 @@ import pytest
 
 from pytest_dlperf.cases.marker import cases_of, expand
 from pytest_dlperf.cases.selection import Machine, Wish, select
-from pytest_dlperf.core.case import CaseId
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.id_words import CaseId
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.wire_parallel import Parallel
 
