@@ -69,6 +69,8 @@ def taken_apart(step: Callable[[], Any]) -> Training:
         for part in parts:
             if isinstance(part, torch.nn.Dropout | paddle.nn.Dropout):
                 part.p = 0.0
+            if hasattr(part, "dropout_p"):
+                part.dropout_p = 0.0
     return Training(step, models, held["batches"])
 
 

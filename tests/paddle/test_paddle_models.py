@@ -6,8 +6,11 @@ from types import SimpleNamespace
 
 import paddle
 import pytest
+from paddle.nn import functional as F
 
 from perf_tests.arcface import paddle_train as arcface
+from perf_tests.bert import paddle_train as bert
+from perf_tests.bert import recipe as bert_recipe
 from perf_tests.deeplabv3p import paddle_train as deeplabv3p
 from perf_tests.resnet50 import paddle_train as resnet50
 from perf_tests.tsm import cases
@@ -15,6 +18,7 @@ from perf_tests.tsm import paddle_train as tsm
 from pytest_dlperf.core.wire_parallel import Parallel
 from pytest_dlperf.worker.frameworks.paddle.framework import Paddle
 from pytest_dlperf.worker.frameworks.paddle.job import LossScaler, PaddleJob
+from pytest_dlperf.worker.frameworks.paddle.watch import FlopsByDtype
 
 pytestmark = pytest.mark.paddle
 
@@ -53,6 +57,39 @@ def test_parameters(model, parameters: int):
 def test_deeplabv3p_counted_as_paddle_counts_is_that_of_the_reports_log():
     parameters = deeplabv3p.DeepLabV3P(64).parameters()
     assert sum(int(parameter.size) for parameter in parameters) == 26_794_243
+
+
+def test_bert_has_the_parameters_of_its_recipe():
+    size = bert_recipe.SIZES["tiny"]
+    assert trained(bert.Bert(size)) == bert_recipe.parameter_count(size)
+
+
+def test_bert_updates_once_for_the_batches_it_accumulates():
+    made = job(batch=3)
+    step = bert.build(made)
+    (model,) = made.layers
+    before = model.pooler.weight.numpy()
+    step()
+    assert (model.pooler.weight.numpy() == before).all()
+    step()
+    assert (model.pooler.weight.numpy() != before).any()
+
+
+def test_products_are_counted_however_their_arguments_are_given():
+    x, y = paddle.ones([3, 4]), paddle.ones([5, 4])
+    images, filters = paddle.ones([1, 2, 5, 5]), paddle.ones([3, 2, 3, 3])
+    for call, flops in [
+        (lambda: paddle.matmul(x, y, transpose_y=True), 2 * 3 * 5 * 4),
+        (lambda: paddle.matmul(x=x, y=y, transpose_y=True), 2 * 3 * 5 * 4),
+        (lambda: paddle.matmul(x=x, y=x, transpose_x=True), 2 * 4 * 4 * 3),
+        (lambda: x.matmul(y=y.T), 2 * 3 * 5 * 4),
+        (lambda: x @ y.T, 2 * 3 * 5 * 4),
+        (lambda: F.conv2d(x=images, weight=filters), 2 * 3 * 3 * 3 * 2 * 9),
+    ]:
+        counted = FlopsByDtype()
+        with counted:
+            call()
+        assert counted.flops == {"float32": flops}
 
 
 class Recorder:

@@ -1,4 +1,4 @@
-"""All four suites train at tiny size, for real, in one and in two processes."""
+"""All suites in Paddle train at tiny size, for real, in one and in two processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.helpers.losses import assert_losses_fell
 from tests.helpers.suites import train_suites
 
 pytestmark = pytest.mark.paddle
-SUITES = ("arcface", "deeplabv3p", "resnet50", "tsm")
+SUITES = ("arcface", "bert", "deeplabv3p", "resnet50", "tsm")
 
 
 def test_every_suite_trains_at_tiny_size(tmp_path: Path):

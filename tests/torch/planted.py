@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import torch
 
 from perf_tests.arcface import torch_train as arcface_train
+from perf_tests.bert import torch_train as bert_train
 from perf_tests.dlrm import torch_train as dlrm_train
 from perf_tests.llama import torch_train as llama_train
 from tests.helpers.fault_in_environment import planted
@@ -16,6 +19,15 @@ def arcface(job):
     if plant(job, "SGD") == "shuffled-labels":
         head.forward = lambda self, x, labels: shuffling(lambda x, y: loss(self, x, y))(x, labels)
     return arcface_train.build(job)
+
+
+def bert(job):
+    fault = plant(job, "AdamW")
+    if fault == "shuffled-labels":
+        shuffle(bert_train.F, "cross_entropy")
+    if fault == "not-averaged":
+        bert_train.Bert.no_sync = contextlib.nullcontext
+    return bert_train.build(job)
 
 
 def dlrm(job):

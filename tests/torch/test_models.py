@@ -9,6 +9,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from perf_tests.arcface import torch_train as arcface
+from perf_tests.bert import recipe as bert_recipe
+from perf_tests.bert import torch_train as bert
 from perf_tests.deeplabv3p import torch_train as deeplabv3p
 from perf_tests.resnet50 import torch_train as resnet50
 from perf_tests.tsm import torch_train as tsm
@@ -174,3 +176,37 @@ def test_a_loss_on_the_cpu_is_kept_as_a_number():
     kept = object.__new__(Torch).keep_loss(loss)
     assert isinstance(kept, float)
     assert kept == 1.5
+
+
+def test_bert_has_the_parameters_of_bert_base():
+    """110,106,428 with the heads of pre-training (arXiv 1810.04805: 110 M), and 6 words more."""
+    with torch.device("meta"):
+        model = bert.Bert(bert_recipe.SIZES["full"])
+    # A word has a row of 768 and a bias of the head.
+    assert parameters_of(model) == 110_106_428 + 6 * 769
+    for size in bert_recipe.SIZES.values():
+        with torch.device("meta"):
+            assert parameters_of(bert.Bert(size)) == bert_recipe.parameter_count(size)
+
+
+def test_bert_updates_once_for_the_batches_it_accumulates():
+    made = job(batch=3)
+    step = bert.build(made)
+    (model,) = made.modules
+    before = model.pooler.weight.detach().clone()
+    step()
+    assert torch.equal(model.pooler.weight, before)
+    assert model.pooler.weight.grad is not None
+    step()
+    assert not torch.equal(model.pooler.weight, before)
+    assert model.pooler.weight.grad is None
+
+
+def test_bert_masks_distinct_tokens_of_each_sequence():
+    size = bert_recipe.SIZES["tiny"]
+    _, sentences, masked, words, follows = bert.batch_of(job(batch=3), size)
+    by_sequence = masked.view(3, size.predictions)
+    assert [set((row // size.sequence).tolist()) for row in by_sequence] == [{0}, {1}, {2}]
+    assert len(set(masked.tolist())) == len(words) == 3 * size.predictions
+    assert sentences.sum(1).tolist() == [size.sequence // 2] * 3
+    assert follows.shape == (3,)

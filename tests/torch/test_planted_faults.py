@@ -1,6 +1,6 @@
 """Faults planted in a suite's own training are errors against the right one's baseline.
 
-ArcFace, Llama and DLRM here; ResNet-50 in the tests of the other frameworks.
+ArcFace, BERT, Llama and DLRM here; ResNet-50 in the tests of the other frameworks.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ pytestmark = pytest.mark.torch
 #: What a suite's own training needs beside the defaults.
 MARKERS: dict[str, dict[str, object]] = {
     "arcface": {"batch_size_per_device": 16},
+    "bert": {"batch_size_per_device": 16},
     "llama": {"batch_size_per_device": 4, "unit": "tokens", "parallel": "ddp"},
     "dlrm": {"batch_size_per_device": 64, "options": {"model": "dcnv2"}},
 }
@@ -24,7 +25,12 @@ MARKERS: dict[str, dict[str, object]] = {
 @pytest.mark.parametrize(
     "suite",
     # ArcFace has a part of the model on each rank, as DLRM has.
-    ["arcface", "llama", pytest.param("dlrm", marks=pytest.mark.nightly)],
+    [
+        "arcface",
+        "llama",
+        pytest.param("bert", marks=pytest.mark.nightly),
+        pytest.param("dlrm", marks=pytest.mark.nightly),
+    ],
 )
 def test_planted_faults_are_caught(folder: Folder, monkeypatch: pytest.MonkeyPatch, suite: str):
     folder.write(

@@ -1,4 +1,4 @@
-"""The suites of convolutions train at tiny size, for real, in one and in two processes.
+"""BERT and the suites of convolutions train at tiny size, for real, in one and in two processes.
 
 Llama and DLRM do in files of their own. In float32 here; in bfloat16 they
 train on real data in test_real_data.py.
@@ -14,7 +14,7 @@ from tests.helpers.losses import assert_losses_fell
 from tests.helpers.suites import train_suites
 
 pytestmark = pytest.mark.torch
-SUITES = ("arcface", "deeplabv3p", "resnet50", "tsm")
+SUITES = ("arcface", "bert", "deeplabv3p", "resnet50", "tsm")
 DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
 
 

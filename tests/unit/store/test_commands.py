@@ -91,10 +91,9 @@ def test_list_has_every_published_file_and_accuracy_only_where_it_was_stated(cap
     assert cli.main(["baselines", "list", "--json", f"--baselines={PUBLISHED}"]) == 0
     values = json.loads(capsys.readouterr().out)
     assert values["format"] == 1
-    rows = {
-        row["case_id"]: row for row in values["baselines"] if row["source"]["kind"] == "published"
-    }
-    assert len(rows) == len(list(PUBLISHED.glob("*/*/*.published.json")))
+    published = [row for row in values["baselines"] if row["source"]["kind"] == "published"]
+    rows = {row["case_id"]: row for row in published}
+    assert len(published) == len(list(PUBLISHED.glob("*/*/*.published.json")))
     full = rows["tsm-paddle-amp-bs16-1n8g"]
     assert (full["throughput"], full["unit"]) == (549.176, "samples")
     assert (full["accuracy_percent"], full["time_to_train_s"]) == (71.0, 22549.33)

@@ -63,13 +63,28 @@ class FlopsByDtype:
         self._originals.clear()
 
 
-def _of_convolution(_x: Any, weight: Any, *_args: Any, **_kwargs: Any) -> int:
-    return math.prod(weight.shape[1:])
+def _of_convolution(*args: Any, **kwargs: Any) -> int:
+    weight = _operand(1, ("filter", "weight"), args, kwargs)
+    return 0 if weight is None else math.prod(weight.shape[1:])
 
 
-def _of_product(x: Any, _y: Any, transpose_x: bool = False, *_args: Any, **_kwargs: Any) -> int:
+def _of_product(*args: Any, **kwargs: Any) -> int:
+    x = _operand(0, ("x", "input"), args, kwargs)
     # Of a linear layer the third argument is the bias.
-    return int(x.shape[-2 if transpose_x is True else -1])
+    transposed = _operand(2, ("transpose_x",), args, kwargs) is True
+    return 0 if x is None else int(x.shape[-2 if transposed else -1])
+
+
+def _operand(
+    index: int, names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Return an argument by place or by one of its names; None where it was not given.
+
+    Users call these operators both ways, and names differ between versions.
+    """
+    if index < len(args):
+        return args[index]
+    return next((kwargs[name] for name in names if name in kwargs), None)
 
 
 #: Operators, and their multiply-adds for each element of the result.

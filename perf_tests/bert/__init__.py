@@ -1,0 +1,1 @@
+"""BERT base: pre-training on masked words and pairs of sentences."""
