@@ -226,6 +226,22 @@ def never_ran(case_ids: Sequence[str], *, verbosity: int = 0) -> list[str]:
     return lines + [line.plain for line in _more(case_ids, most)]
 
 
+def later_sessions(sees: Mapping[str, float]) -> list[str]:
+    """Return the line on what later sessions will see of the stored cases, by id as shares."""
+    if not sees:
+        return []
+    first, last = min(sees, key=sees.__getitem__), max(sees, key=sees.__getitem__)
+    named = " to ".join(
+        f"{figures.percent(sees[case_id], sign=False)} ({one_line(case_id)})"
+        for case_id in dict.fromkeys((first, last))
+    )
+    return [
+        f"a later session of as many runs will see slowdowns from {named}; to see smaller ones, "
+        "store further sessions at other times, measure more runs (--dlperf-runs=N), or compare "
+        "pairs of runs (--dlperf-against=REF)"
+    ]
+
+
 def _of(most: int, *, verbose: bool) -> int | None:
     """Return how many a list has at most; None for all."""
     return None if verbose else most

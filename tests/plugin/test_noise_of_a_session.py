@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.helpers.fake_suite import Suite
@@ -48,3 +50,19 @@ def test_noise_that_cannot_be_learnt_is_told_and_fails_the_session(suite: Suite)
     assert result.ret == 1
     result.stdout.fnmatch_lines(["the noise of * was NOT learnt: *: exit code 1"])
     assert len(suite.baselines()[ONE]["sessions"]) == 1
+
+
+def test_what_a_later_session_will_see_is_what_it_sees(suite: Suite):
+    stored = suite.run("--update-baselines", "--cpus=1", "--dlperf-runs=4")
+    (line,) = [one for one in stored.outlines if one.startswith("a later session of as many")]
+    (said,) = re.findall(rf"slowdowns from (\S+) % \({ONE}\);", line)
+    # The same noise again: what it sees is what was said.
+    _, outcomes = suite.outcomes("--cpus=1", "--dlperf-runs=4")
+    now = outcomes[ONE]["judgement"]["sees"]
+    assert float(said) == pytest.approx(100 * now, abs=0.06)
+
+
+def test_nothing_is_said_of_later_sessions_where_nothing_was_stored(suite: Suite):
+    suite.run("--update-baselines", "--cpus=1")
+    suite.run("--cpus=1").stdout.no_fnmatch_line("*a later session*")
+    suite.run("--update-baselines", "--cpus=1", "-q").stdout.no_fnmatch_line("*a later session*")

@@ -17,7 +17,7 @@ import pytest
 
 from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.outcome import Outcome, outcome_from_json, outcome_to_json
-from pytest_dlperf.flow.learn_noise import learn_noise
+from pytest_dlperf.flow.learn_noise import learn_noise, seen_later
 from pytest_dlperf.report import json_, terminal
 from pytest_dlperf.report.sort_order import Standing, standing
 from pytest_dlperf.session.collection import selected_of
@@ -195,6 +195,8 @@ class Collector:
         self._reached = Reached()
         self._reports = SessionReports()
         self._not_learnt = ""
+        #: What later sessions will see of what this one stored, by case id.
+        self._seen_later: dict[str, float] = {}
         self._exit_code = 0
         self._no_step_summary = ""
         #: Of the tests in their files, from 1, by node id.
@@ -310,6 +312,13 @@ class Collector:
                 learn_noise(session.store, machine_class)
             except DlperfError as error:
                 self._not_learnt = f"the noise of {machine_class} was NOT learnt: {error}"
+        if written and not self._not_learnt:
+            self._seen_later = seen_later(
+                session.store,
+                self.outcomes,
+                session.settings.rule,
+                count_family=not session.settings.family_given,
+            )
 
     def write_summary(self, reporter: pytest.TerminalReporter, session: PerfSession) -> None:
         """Print the table, the sentences, and what was not judged."""
@@ -355,6 +364,8 @@ class Collector:
             )
         if self._not_learnt:
             remarks.append(f"{self._not_learnt}: exit code 1")
+        if verbosity >= 0:
+            remarks += terminal.later_sessions(self._seen_later)
         if session.settings.observe and verbosity >= 0:
             remarks.append(self._observed(session))
         remarks += [line for line in self._reports.lines if verbosity >= 0 or " NOT " in line]
