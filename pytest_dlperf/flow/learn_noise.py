@@ -1,4 +1,4 @@
-"""What a session that stores baselines teaches: the noise of the machine, and what will be seen."""
+"""What stored sessions teach: the noise of the machine, and what later sessions will see."""
 
 from __future__ import annotations
 
