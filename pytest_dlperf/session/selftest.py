@@ -22,7 +22,7 @@ from pytest_dlperf.report import json_
 from pytest_dlperf.report.selftest import TRIES, Asked, Try, exit_code, lines, pages
 from pytest_dlperf.session import selftest_process as options
 from pytest_dlperf.session.estimate import span
-from pytest_dlperf.session.selftest_process import Sessions
+from pytest_dlperf.session.selftest_process import Sessions, wait_for_idle_cpus
 from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.session.terminal.github_actions import shown
 from pytest_dlperf.store.history.session_runs import make_session_folder, make_work_folder
@@ -66,6 +66,8 @@ class _EndedEarly(Exception):
         self.code = code
 
 
+#: Seconds to wait at most, before a try, for what other programs do.
+WAIT_S: Final = 60
 #: Verdicts that another stored session may change: that of a changed machine, or of noise.
 _BY_WHAT_IS_STORED: Final = frozenset({Verdict.INCOMPARABLE, Verdict.INCONCLUSIVE})
 
@@ -168,6 +170,7 @@ class _SelfTest:
         if number > 1:
             name = f"{step.name}-{number}"
             told = f"{step.title[:3]}, try {number} of {TRIES}: {_cases(len(still))} open"
+            self._wait_for_idle_cpus(still)
         if step.kind == "store":
             self._forget(still)
         without = [
@@ -178,6 +181,17 @@ class _SelfTest:
         for outcome in self._session(name, told, [*step.words, *without]):
             tries = self._asked.setdefault(outcome.case.id, _Tries(outcome.node_id))
             tries.add(step.kind, Try(outcome=outcome, page=self._folder / f"{name}.html"))
+
+    def _wait_for_idle_cpus(self, case_ids: Collection[str]) -> None:
+        """Wait, where other programs disturbed a case, until they are done or a minute is over."""
+        last = [tries.last for i, tries in self._asked.items() if i in case_ids]
+        measured = [o.measurement for o in last if o is not None and o.measurement is not None]
+        if not any(run.disturbed for found in measured for run in found.runs):
+            return
+        _tell("", f"dlperf self-test: waits up to {WAIT_S} s for other programs to end their work")
+        waited_s = wait_for_idle_cpus(WAIT_S, is_over=lambda: self._sessions.interrupted)
+        if waited_s >= WAIT_S:
+            _tell("dlperf self-test: they still use the CPUs; it goes on all the same")
 
     def _store_again(self, step: _Step, number: int) -> None:
         """Store again what noise, or a machine that changed, left open in the try before.
@@ -296,6 +310,12 @@ class _Tries:
         if kind == "store" and self.is_forgotten:
             self.store, self.is_forgotten = [], False
         {"store": self.store, "unchanged": self.unchanged, "slower": self.slower}[kind].append(one)
+
+    @property
+    def last(self) -> Outcome | None:
+        """The newest outcome of the last step that was tried; None before the first."""
+        tried = self.slower or self.unchanged or self.store
+        return tried[-1].outcome if tried else None
 
     def asked(self) -> Asked:
         return Asked(
