@@ -18,7 +18,8 @@ from tests.helpers.framework_pairs import as_in_paddle, as_in_torch, trainings
 # Both frameworks in one environment, and what it compares changes with the suites alone.
 pytestmark = [pytest.mark.agreement, pytest.mark.nightly]
 SUITES = pytest.mark.parametrize(
-    ("suite", "batch_size"), [("tsm", 2), ("deeplabv3p", 2), ("arcface", 16), ("resnet50", 32)]
+    ("suite", "batch_size"),
+    [("tsm", 2), ("deeplabv3p", 2), ("hrnet", 2), ("arcface", 16), ("resnet50", 32)],
 )
 #: Relative. Paddle smooths ResNet-50's labels by a float32 0.1, DeepLabV3+ ends in float32.
 LOSS = {"float64": 5e-7, "float32": 1e-5}

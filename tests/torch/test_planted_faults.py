@@ -1,6 +1,6 @@
 """Faults planted in a suite's own training are errors against the right one's baseline.
 
-ArcFace, Llama and DLRM here; ResNet-50 in the tests of the other frameworks.
+ArcFace, HRNet, Llama and DLRM here; ResNet-50 in the tests of the other frameworks.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ pytestmark = pytest.mark.torch
 #: What a suite's own training needs beside the defaults.
 MARKERS: dict[str, dict[str, object]] = {
     "arcface": {"batch_size_per_device": 16},
+    # Of two images, shuffled labels are the right ones half of the time.
+    "hrnet": {"batch_size_per_device": 8},
     "llama": {"batch_size_per_device": 4, "unit": "tokens", "parallel": "ddp"},
     "dlrm": {"batch_size_per_device": 64, "options": {"model": "dcnv2"}},
 }
@@ -24,7 +26,11 @@ MARKERS: dict[str, dict[str, object]] = {
 @pytest.mark.parametrize(
     "suite",
     # ArcFace has a part of the model on each rank, as DLRM has.
-    ["arcface", "llama", pytest.param("dlrm", marks=pytest.mark.nightly)],
+    [
+        "arcface",
+        "llama",
+        *(pytest.param(suite, marks=pytest.mark.nightly) for suite in ("dlrm", "hrnet")),
+    ],
 )
 def test_planted_faults_are_caught(folder: Folder, monkeypatch: pytest.MonkeyPatch, suite: str):
     folder.write(
