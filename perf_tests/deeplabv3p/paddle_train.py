@@ -208,10 +208,11 @@ def feed(job: PaddleJob, size: Size) -> Iterator[tuple[paddle.Tensor, paddle.Ten
     """Return the batches; without real data one and the same for ever, as the loss must fall."""
     if job.data is not None:
         # Needs Pillow, which training on synthetic data does not.
-        from .data import Streets
+        from ..cityscapes import Streets
 
+        seed = f"{job.seed} {job.rank}"
         dataset = Streets(
-            job.data, height=size.height, breadth=size.breadth, seed=f"{job.seed} {job.rank}"
+            job.data, "deeplabv3p", height=size.height, breadth=size.breadth, seed=seed
         )
         batches = job.batches(job.loader(dataset))
         return ((images.astype(job.dtype), labels) for images, labels in batches)

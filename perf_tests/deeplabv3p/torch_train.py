@@ -197,10 +197,11 @@ def feed(job: TorchJob, size: Size) -> Iterator[tuple[torch.Tensor, torch.Tensor
     """Return the batches; without real data one and the same for ever, as the loss must fall."""
     if job.data is not None:
         # Needs Pillow, which training on synthetic data does not.
-        from .data import Streets
+        from ..cityscapes import Streets
 
+        seed = f"{job.seed} {job.rank}"
         dataset = Streets(
-            job.data, height=size.height, breadth=size.breadth, seed=f"{job.seed} {job.rank}"
+            job.data, "deeplabv3p", height=size.height, breadth=size.breadth, seed=seed
         )
         return batches_of(job, dataset)
     return itertools.repeat(street(job, size))

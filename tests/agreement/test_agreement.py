@@ -19,7 +19,7 @@ from tests.helpers.framework_pairs import as_in_paddle, as_in_torch, trainings
 pytestmark = [pytest.mark.agreement, pytest.mark.nightly]
 SUITES = pytest.mark.parametrize(
     ("suite", "batch_size"),
-    [("tsm", 2), ("deeplabv3p", 2), ("arcface", 16), ("resnet50", 32), ("bert", 4)],
+    [("tsm", 2), ("deeplabv3p", 2), ("hrnet", 2), ("arcface", 16), ("resnet50", 32), ("bert", 4)],
 )
 #: Relative. Paddle smooths ResNet-50's labels by a float32 0.1, DeepLabV3+ ends in float32.
 LOSS = {"float64": 5e-7, "float32": 1e-5}

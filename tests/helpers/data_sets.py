@@ -12,6 +12,7 @@ def write_all(folder: Path) -> Path:
     """Write what every suite reads into its sub-folder of ``folder``, enough for two ranks."""
     kinetics(folder / "tsm")
     cityscapes(folder / "deeplabv3p")
+    cityscapes(folder / "hrnet")
     imagenet(folder / "resnet50")
     faces(folder / "arcface")
     return folder

@@ -12,6 +12,7 @@ from perf_tests.arcface import paddle_train as arcface
 from perf_tests.bert import paddle_train as bert
 from perf_tests.bert import recipe as bert_recipe
 from perf_tests.deeplabv3p import paddle_train as deeplabv3p
+from perf_tests.hrnet import paddle_train as hrnet
 from perf_tests.resnet50 import paddle_train as resnet50
 from perf_tests.tsm import cases
 from perf_tests.tsm import paddle_train as tsm
@@ -148,7 +149,7 @@ def scaler(monkeypatch: pytest.MonkeyPatch) -> LossScaler:
 
 
 @pytest.mark.filterwarnings("ignore:amp_guard can only be enabled")
-@pytest.mark.parametrize("suite", [arcface, deeplabv3p, resnet50, tsm])
+@pytest.mark.parametrize("suite", [arcface, deeplabv3p, hrnet, resnet50, tsm])
 def test_a_suite_steps_with_amp_as_without(suite, scaler: LossScaler):
     """In float32, since a CPU has no other kernels; with the loss scaled, as on a GPU."""
     mixed, plain = (suite.build(job(**f)) for f in ({"precision": "amp", "scaler": scaler}, {}))

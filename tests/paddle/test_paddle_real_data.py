@@ -50,6 +50,6 @@ def test_broken_image_is_named(outcomes: Outcomes, broken: Path):
 @pytest.mark.nightly
 def test_every_suite_trains_on_real_data(tmp_path):
     found = train(tmp_path, write_all(tmp_path / "data"), "paddle")
-    assert len(found) == 8
+    assert len(found) == 10
     for outcome in found:
         check_read(outcome)

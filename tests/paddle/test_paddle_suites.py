@@ -1,4 +1,7 @@
-"""All suites in Paddle train at tiny size, for real, in one and in two processes."""
+"""All suites but HRNet train at tiny size, for real, in one and in two processes.
+
+HRNet does in a file of its own.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ SUITES = ("arcface", "bert", "deeplabv3p", "resnet50", "tsm")
 
 
 def test_every_suite_trains_at_tiny_size(tmp_path: Path):
-    done, outcomes = train_suites(tmp_path, "paddle", "--cpus=1,2")
+    done, outcomes = train_suites(tmp_path, "paddle and not hrnet", "--cpus=1,2")
     assert done.returncode == 0, done.stdout
     found = {(o["case"]["suite"], o["measurement"]["conditions"]["world_size"]) for o in outcomes}
     assert found == {(suite, ranks) for suite in SUITES for ranks in (1, 2)}

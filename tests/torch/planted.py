@@ -9,6 +9,7 @@ import torch
 from perf_tests.arcface import torch_train as arcface_train
 from perf_tests.bert import torch_train as bert_train
 from perf_tests.dlrm import torch_train as dlrm_train
+from perf_tests.hrnet import torch_train as hrnet_train
 from perf_tests.llama import torch_train as llama_train
 from tests.helpers.fault_in_environment import planted
 
@@ -34,6 +35,12 @@ def dlrm(job):
     if plant(job, "Adagrad") == "shuffled-labels":
         shuffle(dlrm_train.F, "binary_cross_entropy_with_logits")
     return dlrm_train.build(job)
+
+
+def hrnet(job):
+    if plant(job, "SGD") == "shuffled-labels":
+        shuffle(hrnet_train.F, "cross_entropy")
+    return hrnet_train.build(job)
 
 
 def llama(job):

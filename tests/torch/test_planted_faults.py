@@ -1,6 +1,6 @@
 """Faults planted in a suite's own training are errors against the right one's baseline.
 
-ArcFace, BERT, Llama and DLRM here; ResNet-50 in the tests of the other frameworks.
+ArcFace, BERT, HRNet, Llama and DLRM here; ResNet-50 in the tests of the other frameworks.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ pytestmark = pytest.mark.torch
 MARKERS: dict[str, dict[str, object]] = {
     "arcface": {"batch_size_per_device": 16},
     "bert": {"batch_size_per_device": 16},
+    # Of two images, shuffled labels are the right ones half of the time.
+    "hrnet": {"batch_size_per_device": 8},
     "llama": {"batch_size_per_device": 4, "unit": "tokens", "parallel": "ddp"},
     "dlrm": {"batch_size_per_device": 64, "options": {"model": "dcnv2"}},
 }
@@ -28,8 +30,7 @@ MARKERS: dict[str, dict[str, object]] = {
     [
         "arcface",
         "llama",
-        pytest.param("bert", marks=pytest.mark.nightly),
-        pytest.param("dlrm", marks=pytest.mark.nightly),
+        *(pytest.param(suite, marks=pytest.mark.nightly) for suite in ("bert", "dlrm", "hrnet")),
     ],
 )
 def test_planted_faults_are_caught(folder: Folder, monkeypatch: pytest.MonkeyPatch, suite: str):

@@ -23,7 +23,7 @@ FIRST = 0.03
 #: is told; on another CPU, DeepLabV3+ in float16 falls 32 % further than in float32.
 FALL, FURTHER = 0.30, 0.50
 ITERATIONS, LAST = 30, 5
-SUITES = (("arcface", 16), ("deeplabv3p", 2), ("resnet50", 32), ("tsm", 2))
+SUITES = (("arcface", 16), ("deeplabv3p", 2), ("hrnet", 2), ("resnet50", 32), ("tsm", 2))
 AMP_DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 #: No gradient of these trainings overflows at this scale, so that no step of 30 is left out.
 SCALE = 64.0
@@ -72,7 +72,7 @@ def test_mixed_precision_learns_what_fp32_learns(
         # Other models, the same loss scaler.
         *(
             pytest.param(suite, "amp", marks=pytest.mark.nightly)
-            for suite in ("deeplabv3p", "resnet50", "tsm")
+            for suite in ("deeplabv3p", "hrnet", "resnet50", "tsm")
         ),
     ],
 )

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from perf_tests.deeplabv3p import archive
-from perf_tests.deeplabv3p.data import IGNORED, Streets, class_of_label, find_streets
+from perf_tests import cityscapes_archive as archive
+from perf_tests.cityscapes import IGNORED, Streets, class_of_label, find_streets
 from pytest_dlperf.worker.failure import WorkerFailure
 from tests.helpers.data_sets import cityscapes, picture
 
 
 def read(folder) -> Streets:
-    return Streets(str(folder), height=32, breadth=64, seed=1)
+    return Streets(str(folder), "deeplabv3p", height=32, breadth=64, seed=1)
 
 
 def test_ids_become_the_nineteen_classes():
@@ -77,20 +77,20 @@ def test_archive_is_checked_before_it_is_unpacked(tmp_path, monkeypatch):
     found = hashlib.md5(b"tar").hexdigest()
     assert archive.md5_of(packed) == found
     with pytest.raises(WorkerFailure) as caught:
-        find_streets(str(tmp_path))
+        find_streets(str(tmp_path), "deeplabv3p")
     assert f"{packed} has the MD5 sum {found}" in str(caught.value)
     assert "37724b19b6e5d41f9f147936d60b3c29" in str(caught.value)
     monkeypatch.setitem(archive.MD5, "cityscapes.tar", found)
     with pytest.raises(
         WorkerFailure, match="is not unpacked and has the report's MD5 sum; unpack"
     ):
-        find_streets(str(tmp_path))
+        find_streets(str(tmp_path), "deeplabv3p")
 
 
 def test_archive_of_cityscapes_own_site_has_no_sum_to_check(tmp_path):
     (tmp_path / "leftImg8bit_trainvaltest.zip").write_bytes(b"zip")
     with pytest.raises(WorkerFailure, match=r"trainvaltest.zip is not unpacked; unpack it there"):
-        find_streets(str(tmp_path))
+        find_streets(str(tmp_path), "deeplabv3p")
     cityscapes(tmp_path / "cityscapes", streets=1)
     (tmp_path / "leftImg8bit_trainvaltest.zip").unlink()
-    assert len(find_streets(str(tmp_path))) == 1
+    assert len(find_streets(str(tmp_path), "deeplabv3p")) == 1

@@ -1,4 +1,4 @@
-"""Cityscapes: ``leftImg8bit/train`` with the labels of ``gtFine/train``."""
+"""Cityscapes for every suite: ``leftImg8bit/train`` with the labels of ``gtFine/train``."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 
 from pytest_dlperf.worker.failure import WorkerFailure
 
-from ..data_folder import candidates, other_format
-from ..images import normalised, padded, read_image, read_labels, resized
-from .archive import refuse_packed
+from .cityscapes_archive import refuse_packed
+from .data_folder import candidates, other_format
+from .images import normalised, padded, read_image, read_labels, resized
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,14 +38,14 @@ class Street(NamedTuple):
     trained: bool
 
 
-def find_streets(data: str) -> list[Street]:
-    """Return the training set."""
-    for place in candidates(data, "deeplabv3p"):
+def find_streets(data: str, suite: str) -> list[Street]:
+    """Return the training set of ``suite``."""
+    for place in candidates(data, suite):
         for folder in (place, place / "cityscapes"):
             if (folder / "leftImg8bit" / "train").is_dir():
                 return read_folder(folder)
             refuse_packed(folder)
-    raise other_format(data, "deeplabv3p", "folder leftImg8bit/train")
+    raise other_format(data, suite, "folder leftImg8bit/train")
 
 
 def read_folder(folder: Path) -> list[Street]:
@@ -89,8 +89,10 @@ def class_of_label(*, trained: bool) -> np.ndarray:
 class Streets:
     """Training samples: (3, height, breadth) float32, (height, breadth) int64 classes."""
 
-    def __init__(self, data: str, *, height: int, breadth: int, seed: int | str) -> None:
-        self._streets = find_streets(data)
+    def __init__(
+        self, data: str, suite: str, *, height: int, breadth: int, seed: int | str
+    ) -> None:
+        self._streets = find_streets(data, suite)
         self._size = (breadth, height)
         self._seed = seed
         self._reads = 0
