@@ -14,7 +14,7 @@ SUITES = ("arcface", "deeplabv3p", "resnet50", "tsm")
 
 
 def test_every_suite_trains_at_tiny_size(tmp_path: Path):
-    done, outcomes = train_suites(tmp_path, "paddle", "--cpus=1,2")
+    done, outcomes = train_suites(tmp_path, "paddle and not transformer", "--cpus=1,2")
     assert done.returncode == 0, done.stdout
     found = {(o["case"]["suite"], o["measurement"]["conditions"]["world_size"]) for o in outcomes}
     assert found == {(suite, ranks) for suite in SUITES for ranks in (1, 2)}
