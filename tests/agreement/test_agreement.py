@@ -19,13 +19,23 @@ from tests.helpers.framework_pairs import as_in_paddle, as_in_torch, trainings
 pytestmark = [pytest.mark.agreement, pytest.mark.nightly]
 SUITES = pytest.mark.parametrize(
     ("suite", "batch_size"),
-    [("tsm", 2), ("deeplabv3p", 2), ("hrnet", 2), ("arcface", 16), ("resnet50", 32), ("bert", 4)],
+    [
+        ("tsm", 2),
+        ("deeplabv3p", 2),
+        ("hrnet", 2),
+        ("arcface", 16),
+        ("resnet50", 32),
+        ("bert", 4),
+        ("transformer", 32),
+    ],
 )
 #: Relative. Paddle smooths ResNet-50's labels by a float32 0.1, DeepLabV3+ ends in float32.
 LOSS = {"float64": 5e-7, "float32": 1e-5}
 GRADIENT = {"float64": 1e-6, "float32": 0.03}
 #: Of the way that weights went in three iterations; the smallest weight decay is 6e-5 of it.
 MOVED = 1e-6
+#: Paddle keeps the powers of Adam's betas in float32: 1 - 0.997 has five digits there.
+MOVED_BY_ADAM = {"transformer": 3e-5}
 
 
 def flat(arrays: dict[str, np.ndarray]) -> np.ndarray:
@@ -87,5 +97,5 @@ def test_three_iterations_move_the_weights_alike(
         theirs.step()
     left = flat(weights_of_torch(ours.models)) - before
     right = flat(weights_of_paddle(theirs.models)) - before
-    assert apart(left, right) < MOVED
+    assert apart(left, right) < MOVED_BY_ADAM.get(suite, MOVED)
     assert float(theirs.step()) == pytest.approx(ours.step().item(), rel=LOSS[dtype])

@@ -13,11 +13,12 @@ from tests.helpers.losses import assert_losses_fell
 from tests.helpers.suites import train_suites
 
 pytestmark = pytest.mark.paddle
-SUITES = ("arcface", "bert", "deeplabv3p", "resnet50", "tsm")
+SUITES = ("arcface", "bert", "deeplabv3p", "resnet50", "transformer", "tsm")
 
 
 def test_every_suite_trains_at_tiny_size(tmp_path: Path):
-    done, outcomes = train_suites(tmp_path, "paddle and not hrnet", "--cpus=1,2")
+    which = f"paddle and ({' or '.join(SUITES)})"
+    done, outcomes = train_suites(tmp_path, which, "--cpus=1,2")
     assert done.returncode == 0, done.stdout
     found = {(o["case"]["suite"], o["measurement"]["conditions"]["world_size"]) for o in outcomes}
     assert found == {(suite, ranks) for suite in SUITES for ranks in (1, 2)}

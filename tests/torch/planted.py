@@ -11,6 +11,7 @@ from perf_tests.bert import torch_train as bert_train
 from perf_tests.dlrm import torch_train as dlrm_train
 from perf_tests.hrnet import torch_train as hrnet_train
 from perf_tests.llama import torch_train as llama_train
+from perf_tests.transformer import torch_train as transformer_train
 from tests.helpers.fault_in_environment import planted
 
 
@@ -47,6 +48,12 @@ def llama(job):
     if plant(job, "AdamW") == "shuffled-labels":
         shuffle(llama_train.F, "cross_entropy")
     return llama_train.build(job)
+
+
+def transformer(job):
+    if plant(job, "Adam") == "shuffled-labels":
+        shuffle(transformer_train.F, "cross_entropy")
+    return transformer_train.build(job)
 
 
 def plant(job, optimizer):

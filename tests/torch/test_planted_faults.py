@@ -1,6 +1,6 @@
 """Faults planted in a suite's own training are errors against the right one's baseline.
 
-ArcFace, BERT, HRNet, Llama and DLRM here; ResNet-50 in the tests of the other frameworks.
+ResNet-50's are in the tests of the other frameworks.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ MARKERS: dict[str, dict[str, object]] = {
     # Of two images, shuffled labels are the right ones half of the time.
     "hrnet": {"batch_size_per_device": 8},
     "llama": {"batch_size_per_device": 4, "unit": "tokens", "parallel": "ddp"},
+    "transformer": {"batch_size_per_device": 128, "unit": "tokens"},
     "dlrm": {"batch_size_per_device": 64, "options": {"model": "dcnv2"}},
 }
+NIGHTLY = ("bert", "dlrm", "hrnet", "transformer")
 
 
 @pytest.mark.parametrize(
@@ -30,7 +32,7 @@ MARKERS: dict[str, dict[str, object]] = {
     [
         "arcface",
         "llama",
-        *(pytest.param(suite, marks=pytest.mark.nightly) for suite in ("bert", "dlrm", "hrnet")),
+        *(pytest.param(suite, marks=pytest.mark.nightly) for suite in NIGHTLY),
     ],
 )
 def test_planted_faults_are_caught(folder: Folder, monkeypatch: pytest.MonkeyPatch, suite: str):

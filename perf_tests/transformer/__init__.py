@@ -1,0 +1,1 @@
+"""Transformer big: machine translation by encoder and decoder."""
