@@ -17,6 +17,7 @@ from pytest_dlperf.launch.process.lease import lease_holder
 from tests.helpers.cluster import Cluster
 from tests.helpers.fault_table import ROWS, Row
 from tests.helpers.lab import Lab, a_lab
+from tests.helpers.written import written
 
 REPOSITORY = Path(__file__).parents[2]
 #: From the fault, or from the timeout, to the verdict; the issue's own bound.
@@ -89,7 +90,7 @@ class Scene(Cluster):
 
     def _await_training(self, session: subprocess.Popen[str]) -> None:
         end_s = time.monotonic() + 90
-        while not list(self.path.glob(".dlperf/*/*2n*/run1/rank00001.trains")):
+        while not written(self.path, ".dlperf/*/*2n*/run1/rank00001.trains"):
             assert session.poll() is None, session.communicate()[0]
             assert time.monotonic() < end_s, "no rank has trained"
             time.sleep(0.05)

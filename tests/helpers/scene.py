@@ -16,6 +16,7 @@ from pytest_dlperf.launch.process.lease import lease_holder
 from tests.helpers.fault_table import Row
 from tests.helpers.perf_project import PerfProject, perf_test
 from tests.helpers.processes import heed_interrupts
+from tests.helpers.written import written
 
 PROGRAM = Path(__file__).parents[1] / "faults" / "program.py"
 #: From the fault, or from the timeout, to the verdict; the issue's own bound.
@@ -230,7 +231,7 @@ class Scene(PerfProject):
 
     def wait_for(self, pattern: str) -> None:
         end_s = time.monotonic() + 60
-        while not list(self.path.glob(pattern)):
+        while not written(self.path, pattern):
             assert time.monotonic() < end_s, f"{pattern} never came"
             time.sleep(0.02)
 

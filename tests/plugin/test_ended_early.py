@@ -19,6 +19,7 @@ from pytest_dlperf.cli.main import main
 from pytest_dlperf.launch.process.lease import lease_holder
 from tests.helpers.fake_suite import Suite
 from tests.helpers.processes import heed_interrupts
+from tests.helpers.written import written
 
 # Many sessions; .ci/run has them
 pytestmark = pytest.mark.slow
@@ -196,7 +197,7 @@ def test_while_the_tree_of_the_other_arm_is_prepared(suite: Suite):
         identity = ["-c", "user.name=t", "-c", "user.email=t@t"]
         subprocess.run(["git", *identity, *words], cwd=suite.path, check=True)
     session = start(suite, "--dlperf-against=HEAD")
-    until(lambda: list(suite.path.glob(".dlperf/arms/**/begun")), session)
+    until(lambda: written(suite.path, ".dlperf/arms/**/begun"), session)
     assert end(suite, session, signal.SIGTERM) == 143
     assert verdicts(suite) == dict.fromkeys(CASES, ("not-run", WHY))
     # The tree that was not finished is no arm of the next session

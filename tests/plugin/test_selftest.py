@@ -16,6 +16,7 @@ import pytest
 
 from tests.helpers.fake_suite import Suite
 from tests.helpers.processes import heed_interrupts
+from tests.helpers.written import written
 
 pytestmark = pytest.mark.slow  # many sessions; .ci/run has them
 
@@ -281,7 +282,7 @@ def started(suite: Suite) -> subprocess.Popen[bytes]:
             preexec_fn=heed_interrupts,  # noqa: PLW1509
         )
     end_s = time.monotonic() + 60
-    while not list(suite.path.glob(".dlperf/selftest/*/*/*/run1/**/*.progress")):
+    while not written(suite.path, ".dlperf/selftest/*/*/*/run1/**/*.progress"):
         assert session.poll() is None, (suite.path / "log").read_text()
         assert time.monotonic() < end_s
         time.sleep(0.02)

@@ -16,6 +16,7 @@ import pytest
 from pytest_dlperf.launch.process.lease import lease_holder
 from tests.helpers.processes import heed_interrupts
 from tests.helpers.user_folder import Folder
+from tests.helpers.written import written
 
 pytestmark = pytest.mark.torch
 
@@ -31,7 +32,7 @@ def test_pytest_is_interrupted(folder: Folder):
         preexec_fn=heed_interrupts,  # noqa: PLW1509
     )
     end_s = time.monotonic() + 180
-    while not list(folder.path.glob(".dlperf/*/*/run1/asleep")):
+    while not written(folder.path, ".dlperf/*/*/run1/asleep"):
         assert time.monotonic() < end_s, "the rank never fell asleep"
         time.sleep(0.05)
     assert folder.ours()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.user_folder import Folder
+from tests.helpers.written import written
 
 pytestmark = pytest.mark.torch
 
@@ -68,6 +69,6 @@ def test_the_launch_is_repeated_once_the_port_is_free(
 
 def free_once_failed(folder: Path, taken: socket.socket) -> None:
     end_s = time.monotonic() + 120
-    while not list(folder.glob(".dlperf/*/*/run1.failed1")) and time.monotonic() < end_s:
+    while not written(folder, ".dlperf/*/*/run1.failed1") and time.monotonic() < end_s:
         time.sleep(0.05)
     taken.close()
