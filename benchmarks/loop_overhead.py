@@ -38,6 +38,7 @@ def worker_loop_s(framework: Torch, step: Callable[[], Any], iterations: int) ->
         window = Window(
             iterations=iterations + 2,
             warmup=2,
+            warmup_s=0.0,
             batch_size_per_device=1,
             uncounted_unit="",
             inject=0,

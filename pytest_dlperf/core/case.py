@@ -90,6 +90,9 @@ class Protocol:
 
     iterations: int = 150
     warmup: int = 50
+    #: Seconds that the warm-up takes at least, from the first iteration on: a GPU may need more
+    #: than ``warmup`` iterations to become as warm as it stays.
+    warmup_s: float = 0.0
     runs: int = 5
     max_runs: int = 10
     timeout_s: float = 1800.0
@@ -103,8 +106,6 @@ class Protocol:
             value = getattr(self, name)
             if type(value) is not int:
                 raise UsageError(f"{name} {value!r}: give a whole number")
-        if isinstance(self.timeout_s, bool) or not isinstance(self.timeout_s, int | float):
-            raise UsageError(f"timeout_s {self.timeout_s!r}: give a number of seconds")
         if self.warmup < 2:
             raise UsageError(
                 f"warm-up {self.warmup}: give 2 or more iterations; the first two check "
@@ -119,8 +120,20 @@ class Protocol:
             raise UsageError(f"runs {self.runs}: give 1 or more")
         if self.max_runs < self.runs:
             raise UsageError(f"max_runs {self.max_runs} is below runs {self.runs}; raise it")
+        self._check_seconds()
+
+    def _check_seconds(self) -> None:
+        for name in ("timeout_s", "warmup_s"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise UsageError(f"{name} {value!r}: give a number of seconds")
         if not self.timeout_s > 0:
             raise UsageError(f"timeout {self.timeout_s} s: give more than 0 seconds")
+        if not 0 <= self.warmup_s < self.timeout_s:
+            raise UsageError(
+                f"warmup_s {self.warmup_s:g}: give 0 or more seconds, fewer than the timeout of "
+                f"{self.timeout_s:g} s"
+            )
 
     @property
     def window(self) -> tuple[int, int]:
@@ -260,6 +273,11 @@ class Case:
                 raise UsageError(
                     f"{self.suite}: command has the word {word!r}; give texts that are not empty"
                 )
+        if self.command and self.protocol.warmup_s:
+            raise UsageError(
+                f"{self.suite}: warmup_s is for a workload; a program trains as many "
+                "iterations as it was written to, so raise warmup"
+            )
         if self.log_format and not self.command:
             raise UsageError(f"{self.suite}: log_format is for a command; a workload writes none")
         if self.log_format and self.metrics:

@@ -92,6 +92,8 @@ class RankArguments:
     #: What is counted, where the workload has to say its work; else empty.
     uncounted_unit: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    #: Seconds that the warm-up takes at least.
+    warmup_s: float = 0.0
     #: Folder of real data (``--dlperf-data``).
     data: str | None = None
     #: Whether the rank samples collectives after the measured window.

@@ -66,12 +66,16 @@ class FrameworkRecord(_AnyFramework, total=False):
     inter_op_threads: int
 
 
-class CanaryRates(TypedDict):
+class CanaryRates(TypedDict, total=False):
     """Rates of fixed work on a rank's device; None for an all-reduce of one rank."""
 
     matmul_gflop_per_s: float
     copy_gb_per_s: float
     all_reduce_gb_per_s: float | None
+    #: Those of a GPU, of many launches.
+    sustained_matmul_gflop_per_s: float
+    sustained_copy_gb_per_s: float
+    sustained_all_reduce_gb_per_s: float | None
 
 
 class CanaryRecord(CanaryRates):

@@ -13,13 +13,14 @@ from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.judge.stats.levels import median_cost
 
-#: The canary metric of the links between devices.
-ALL_REDUCE: Final = "all_reduce_gb_per_s"
+#: The canary metric of the links between CPU processes, and between GPUs.
+_ALL_REDUCE: Final = "all_reduce_gb_per_s"
+OF_LINKS: Final = frozenset({_ALL_REDUCE, "sustained_all_reduce_gb_per_s"})
 #: A shift below this, as a share, is not taken for a change of the machine.
 MARGIN: Final[Mapping[DeviceKind, float]] = {"cpu": 0.10, "gpu": 0.05}
 #: On CPU processes these two vary by themselves: over 40 runs on 2 quiet cores the copy of two
 #: ranks was 25 or 50 GB/s, gloo's all-reduce 0.7 to 1.8 GB/s, the matrix product 102 to 104.
-_LOOSE: Final = {("cpu", "copy_gb_per_s"): 0.75, ("cpu", ALL_REDUCE): 0.75}
+_LOOSE: Final = {("cpu", "copy_gb_per_s"): 0.75, ("cpu", _ALL_REDUCE): 0.75}
 #: A shift must also exceed this many standard deviations of the canary itself.
 _SPREADS: Final = 3.0
 

@@ -102,7 +102,7 @@ def canary_shifts(
 def only_links_slower(case: Case, measurement: Measurement, stored: Sequence[Session]) -> bool:
     """Whether the canary's all-reduce became slower, and nothing else of the machine moved."""
     found = canary.shifts(measurement, stored, case.layout.device)
-    return bool(found) and all(one.name == canary.ALL_REDUCE and one.size < 0 for one in found)
+    return bool(found) and all(one.name in canary.OF_LINKS and one.size < 0 for one in found)
 
 
 def links_slower(shift: canary.Shift) -> str:

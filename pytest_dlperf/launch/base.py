@@ -123,6 +123,7 @@ def rank_command(
         world_size=case.world_size,
         iterations=case.protocol.iterations,
         warmup=case.protocol.warmup,
+        warmup_s=float(case.protocol.warmup_s),
         threads_per_rank=target.threads_per_rank,
         collective_timeout_s=collective_timeout_s(case),
         seed=1,

@@ -35,6 +35,21 @@ def check_agreement(case: Case, records: Sequence[RankRecords]) -> None:
     _check_samples(case, records)
 
 
+def check_devices(case: Case, records: Sequence[RankRecords]) -> None:
+    """Raise ``CaseError`` if two ranks of a node trained on one GPU, where that is known."""
+    ranks: dict[tuple[str, str], int] = {}
+    for rank in records:
+        device_id = rank.by_kind["framework"].get("device_id")
+        if not device_id:
+            continue
+        other = ranks.setdefault((rank.by_kind["start"]["node"], device_id), rank.rank)
+        if other != rank.rank:
+            raise CaseError(
+                f"{case.id}: ranks {other} and {rank.rank} trained on one GPU, {device_id}; give "
+                "each rank a GPU of its own: look at CUDA_VISIBLE_DEVICES of every rank"
+            )
+
+
 def _check_parameters(case: Case, records: Sequence[RankRecords]) -> None:
     """Raise ``CaseError`` unless ranks that hold the same parameters have the same numbers."""
     values = [(rank.rank, rank.by_kind["checksum"]["value"]) for rank in records]

@@ -26,6 +26,7 @@ from pytest_dlperf.core.wire_records import ImportsRecord, RunFacts
 from pytest_dlperf.measure.arithmetic import arithmetic_figures, energy_figures
 from pytest_dlperf.measure.checks import (
     check_agreement,
+    check_devices,
     clocks_disagree,
     drift,
     host_waits,
@@ -159,6 +160,7 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
     if not complete or any(r.wrote("failure") for r in records):
         raise failure_of(case, run, records)
     _check_whole(case, run, records)
+    check_devices(case, records)
     # The model of a user's own program is not looked into
     if not case.command:
         check_agreement(case, records)

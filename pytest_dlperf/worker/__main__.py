@@ -23,7 +23,15 @@ from pytest_dlperf.worker.failure import (
 )
 from pytest_dlperf.worker.host import imported
 from pytest_dlperf.worker.job import Job
-from pytest_dlperf.worker.loop import Window, check_loss, run_loop, write_canary, write_scaling
+from pytest_dlperf.worker.loop import (
+    GPU_SIZES,
+    SIZES,
+    Window,
+    check_loss,
+    run_loop,
+    write_canary,
+    write_scaling,
+)
 from pytest_dlperf.worker.records import ProgressCounter, RecordWriter
 from pytest_dlperf.worker.turns import InTurns, Turns
 
@@ -67,6 +75,7 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     window = Window(
         iterations=arguments.iterations,
         warmup=arguments.warmup,
+        warmup_s=arguments.warmup_s,
         batch_size_per_device=arguments.batch_size_per_device,
         uncounted_unit=arguments.uncounted_unit,
         inject=arguments.inject,
@@ -81,7 +90,8 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     records.write(data=framework.job.feed.record())
     records.write(checksum=ChecksumRecord(value=framework.checksum()))
     if arguments.scaling:
-        write_scaling(framework, step, records, arguments.folder)
+        sizes = GPU_SIZES if arguments.device == "gpu" else SIZES
+        write_scaling(framework, step, records, arguments.folder, sizes)
     if arguments.profile:
         records.write(profile=framework.profile(step, arguments.folder))
     framework.job.feed.close()

@@ -6,7 +6,7 @@ import contextlib
 import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -27,15 +27,20 @@ from pytest_dlperf.worker.turns import Turns
 
 # Scaling is sampled after the window, and after the checksum: its steps spoil the parameters.
 
-#: Bytes of the messages, the smallest first.
+#: Bytes of the messages, the smallest first. Links between GPUs reach their rate with the largest.
 SIZES: Final = (2**16, 2**20, 2**22, 2**24)
+GPU_SIZES: Final = (*SIZES, 2**26, 2**28)
 #: Seconds that all sizes together may take; a size that would not fit is left out.
 _BUDGET_S: Final = 0.4
 _REPETITIONS: Final = 10
 
 
 def write_scaling(
-    framework: Framework, step: Callable[[], Any], records: RecordWriter, folder: Path
+    framework: Framework,
+    step: Callable[[], Any],
+    records: RecordWriter,
+    folder: Path,
+    sizes: Sequence[int] = SIZES,
 ) -> None:
     """Write the records ``collectives`` and ``all_reduce``; nothing for a single rank.
 
@@ -51,20 +56,22 @@ def write_scaling(
     records.write(collectives=found)
     framework.synchronise()
     framework.barrier()
-    bandwidths = all_reduce_gb_per_s(framework)
+    bandwidths = all_reduce_gb_per_s(framework, sizes)
     rates = {str(size): rate for size, rate in bandwidths.items()}
     records.write(all_reduce=AllReduceRecord(gb_per_s=rates, time=time.time()))
 
 
-def all_reduce_gb_per_s(framework: Framework) -> dict[int, float]:
+def all_reduce_gb_per_s(framework: Framework, sizes: Sequence[int]) -> dict[int, float]:
     """Return the rate of an all-reduce by bytes of its message: bytes over median seconds.
+
+    NVIDIA's nccl-tests call this rate ``algbw``; their ``busbw`` is 2(n-1)/n of it for n ranks.
 
     All ranks make the same choices, since they use means over the ranks: on a slow link the
     large messages are left out.
     """
     found: dict[int, float] = {}
     left_s, expected_s = _BUDGET_S, 0.0
-    for size in SIZES:
+    for size in sizes:
         # One that sets up, and one that counts
         if found and 2 * expected_s > left_s:
             break
@@ -91,6 +98,8 @@ class Window(NamedTuple):
 
     iterations: int
     warmup: int
+    #: Seconds that the warm-up takes at least, from the end of the first iteration.
+    warmup_s: float
     batch_size_per_device: int
     #: What is counted, where the workload has to say its work; else empty.
     uncounted_unit: str
@@ -195,12 +204,21 @@ def _warm_up(
     records: RecordWriter,
     progress: ProgressCounter,
 ) -> list[tuple[float, float]]:
-    """Do the warm-up iterations; the first two are watched, the canary runs between them."""
+    """Do the warm-up iterations; the first two are watched, the canary runs between them.
+
+    Where they take fewer seconds than the warm-up is to take, more are done before the last of
+    them, which leave no span: so that the window begins at the same iteration in every record.
+    """
     watches = {0: framework.watch_shapes, 1: framework.watch_arithmetic}
     timer = framework.timer()
     progress.update(0)
     timer.start()
+    end_s = math.inf
     for index in range(window.warmup):
+        if index == window.warmup - 1 and window.warmup_s:
+            timer.finish(progress.update)
+            _warm_up_until(end_s, framework, step)
+            timer.start()
         with watches.get(index, contextlib.nullcontext)():
             done.losses.append(framework.keep_loss(step()))
         timer.lap()
@@ -214,10 +232,32 @@ def _warm_up(
             # After the first step, so that the time to it is the workload's own; the
             # warm-up that follows restores caches and memory before anything is measured.
             write_canary(framework, records, when="before")
+            end_s = time.perf_counter() + window.warmup_s
             timer.start()
     timer.finish(progress.update)
     framework.synchronise()
     return timer.read()
+
+
+#: Ranks agree this often on whether to go on warming up.
+_AGREED_S: Final = 0.25
+
+
+def _warm_up_until(end_s: float, framework: Framework, step: Callable[[], Any]) -> None:
+    """Train on until it is ``end_s`` on every rank's ``perf_counter``; all do as many steps."""
+
+    def mean(value: float) -> float:
+        return framework.mean_over_ranks(value) if framework.job.world_size > 1 else value
+
+    count = 1
+    while mean(float(time.perf_counter() < end_s)) > 0:
+        begin_s = time.perf_counter()
+        for _ in range(count):
+            framework.keep_loss(step())
+            framework.job.feed.take_wait()
+        framework.synchronise()
+        step_s = mean(time.perf_counter() - begin_s) / count
+        count = max(1, min(2 * count, round(_AGREED_S / step_s)))
 
 
 def write_canary(

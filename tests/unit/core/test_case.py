@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from pytest_dlperf.cases.marker import cases_of, expand
@@ -216,11 +218,14 @@ def test_layout_counts_ranks():
         ({"runs": 0}, "1 or more"),
         ({"max_runs": 3}, "below runs 5"),
         ({"timeout_s": 0.0}, "more than 0"),
+        ({"warmup_s": -1.0}, "0 or more seconds"),
+        ({"warmup_s": 1800.0}, "fewer than the timeout of 1800 s"),
+        ({"warmup_s": "10"}, "give a number of seconds"),
     ],
 )
-def test_protocols_that_measure_nothing(changes: dict[str, int], message: str):
+def test_protocols_that_measure_nothing(changes: dict[str, Any], message: str):
     with pytest.raises(UsageError, match=message):
-        Protocol(**changes)  # type: ignore[arg-type]
+        Protocol(**changes)
 
 
 @pytest.mark.parametrize(

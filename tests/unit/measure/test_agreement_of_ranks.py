@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.measure.checks import check_agreement
+from pytest_dlperf.measure.checks import check_agreement, check_devices
 from pytest_dlperf.measure.records import RankRecords
 from tests.helpers.judge_builders import case
 
@@ -60,3 +60,22 @@ def test_only_ranks_of_one_replica_may_read_the_same_samples():
     check_agreement(case("1n2c", parallel="tp2"), ranks(A, A, samples=(1, 2)))
     with pytest.raises(CaseError, match="ranks 0 and 1 both read sample 1"):
         check_agreement(case("1n2c", parallel="ddp"), ranks(A, A, samples=(1, 2)))
+
+
+def on_devices(*places: tuple[str, str | None]) -> list[RankRecords]:
+    """Return the records of ranks, each with its node and the device that it reported."""
+    kinds: list[Any] = [
+        {"start": {"node": node}, "framework": {"device_id": device}} for node, device in places
+    ]
+    return [
+        RankRecords(rank=rank, by_kind=one, spans=(), canaries=())
+        for rank, one in enumerate(kinds)
+    ]
+
+
+def test_ranks_of_a_node_have_a_gpu_each():
+    check_devices(case("2n1g"), on_devices(("a", "GPU-1"), ("b", "GPU-1")))
+    check_devices(case("1n2g"), on_devices(("a", "GPU-1"), ("a", "GPU-2")))
+    check_devices(case("1n2c"), on_devices(("a", None), ("a", None)))
+    with pytest.raises(CaseError, match="ranks 0 and 1 trained on one GPU, GPU-1"):
+        check_devices(case("1n2g"), on_devices(("a", "GPU-1"), ("a", "GPU-1")))

@@ -23,7 +23,14 @@ from tests.helpers.simulated_gpu import (
     cuda_of,
 )
 
-WINDOW = Window(iterations=30, warmup=10, batch_size_per_device=4, uncounted_unit="", inject=0.0)
+WINDOW = Window(
+    iterations=30,
+    warmup=10,
+    warmup_s=0.0,
+    batch_size_per_device=4,
+    uncounted_unit="",
+    inject=0.0,
+)
 #: A step of five kernels that the host launches in a twentieth of the device's time.
 STEP_S = 0.010
 
@@ -52,10 +59,12 @@ def step_of(gpu: SimulatedGpu, loss: Any = None) -> Any:
     return step
 
 
-def trained(folder: Path, framework: SimulatedFramework, step: Any) -> dict[str, Any]:
+def trained(
+    folder: Path, framework: SimulatedFramework, step: Any, window: Window = WINDOW
+) -> dict[str, Any]:
     writer = RecordWriter(folder, 0)
     try:
-        run_loop(framework, step, WINDOW, writer, ProgressCounter(folder, 0), Turns())  # type: ignore[arg-type]
+        run_loop(framework, step, window, writer, ProgressCounter(folder, 0), Turns())  # type: ignore[arg-type]
     finally:
         writer.close()
     return records(folder)
@@ -74,6 +83,49 @@ def test_events_and_the_hosts_clock_agree_over_the_window(tmp_path: Path, gpu: S
     found = trained(tmp_path, SimulatedFramework(gpu), step_of(gpu))
     laps_s = sum(s["seconds"] for s in found["span"][10:])
     assert found["window"][0]["seconds"] == pytest.approx(laps_s, rel=5e-3)
+
+
+def test_a_warm_up_in_seconds_goes_on_before_its_last_iteration(tmp_path: Path, gpu: SimulatedGpu):
+    """Ten iterations take a tenth of a second: what is more leaves no span, and is no progress."""
+    issued: list[tuple[float, int]] = []
+    inner = step_of(gpu)
+
+    def step() -> Any:
+        begun = (tmp_path / "rank00000.progress").exists()
+        issued.append((gpu.now_s, finished(tmp_path) if begun else 0))
+        return inner()
+
+    window = WINDOW._replace(warmup_s=3.0)
+    found = trained(tmp_path, SimulatedFramework(gpu), step, window)
+    assert len(found["span"]) == 30
+    assert [s["seconds"] for s in found["span"]][11:] == pytest.approx([STEP_S] * 19, rel=1e-3)
+    assert len(found["loss"][0]["values"]) == 30
+    more = len(issued) - 30
+    assert 290 <= more <= 320, "a quarter of a second at a time"
+    last_s, done = issued[9 + more]
+    assert done == 9
+    assert 3.0 <= last_s - issued[1][0] <= 3.5
+    # The GPU is watched from the tenth iteration on
+    assert all(done <= 9 for _, done in issued[: 10 + more])
+
+
+def test_ranks_warm_up_for_as_many_iterations(tmp_path: Path, gpu: SimulatedGpu):
+    """Another rank's clock is half a second late: this one goes on with it."""
+    framework = SimulatedFramework(gpu)
+    framework.job.world_size = 2
+    begun_s = gpu.now_s
+    asked: list[float] = []
+
+    def mean_over_ranks(value: float) -> float:
+        asked.append(value)
+        if value not in {0.0, 1.0}:  # seconds
+            return value
+        return (value + float(gpu.now_s - begun_s < 2.5)) / 2
+
+    framework.mean_over_ranks = mean_over_ranks  # type: ignore[attr-defined]
+    trained(tmp_path, framework, step_of(gpu), WINDOW._replace(warmup_s=2.0))
+    assert asked.count(0.0) >= 2, "this rank was through, and went on"
+    assert gpu.now_s - begun_s > 2.5
 
 
 def test_progress_is_what_the_device_did(tmp_path: Path, gpu: SimulatedGpu):

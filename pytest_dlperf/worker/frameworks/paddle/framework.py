@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import paddle
 import paddle.distributed as dist
 
@@ -24,7 +25,7 @@ from pytest_dlperf.core.wire_records import (
 )
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
-from pytest_dlperf.worker.frameworks import on_cpu
+from pytest_dlperf.worker.frameworks import canary, on_cpu
 from pytest_dlperf.worker.frameworks.base import (
     EventTimer,
     Timer,
@@ -32,7 +33,6 @@ from pytest_dlperf.worker.frameworks.base import (
     no_loss,
     tf32_overrides,
 )
-from pytest_dlperf.worker.frameworks.on_cpu import canary_time, median_of_s, median_s
 from pytest_dlperf.worker.frameworks.paddle import watch
 from pytest_dlperf.worker.frameworks.paddle.job import LossScaler, PaddleJob
 from pytest_dlperf.worker.probe import nccl_of_paddle
@@ -87,50 +87,30 @@ def gpu_delay(seconds: float, *, events: bool) -> Callable[[float], None]:
     return delay
 
 
-# The canary in Paddle: fixed work that shows whether the machine changed.
-#
-# As in ``torch/framework.py``: a matrix product, a memory copy and, where there are ranks, an
-# all-reduce; all ranks at once. The median of the repetitions is taken.
-
-
-def measure(*, on_gpu: bool) -> CanaryRates:
-    """Return ``matmul_gflop_per_s``, ``copy_gb_per_s``, ``all_reduce_gb_per_s`` of this rank.
-
-    float32 throughout; the last is None on one rank: bytes of the tensor over seconds.
-    """
-    side = 4096 if on_gpu else 384
-    copied = 2**26 if on_gpu else 2**22
-    takes = canary_time(on_gpu=on_gpu)
-    with paddle.no_grad():
-        left, right = paddle.ones([side, side]), paddle.ones([side, side])
-        matmul_s = median_s(
-            _done(lambda: paddle.matmul(left, right), on_gpu=on_gpu), seconds=takes.matmul_s
-        )
-        source = paddle.ones([copied])
-        copy_s = median_s(_done(source.clone, on_gpu=on_gpu), seconds=takes.copy_s)
-        all_reduce_s = None
-        if dist.is_initialized():
-            message = paddle.zeros([2**20])
-            all_reduce_s = median_of_s(
-                _done(lambda: dist.all_reduce(message), on_gpu=on_gpu),
-                repetitions=takes.all_reduces,
-            )
-    return {
-        "matmul_gflop_per_s": 2 * side**3 / matmul_s / 1e9,
-        "copy_gb_per_s": 2 * 4 * copied / copy_s / 1e9,
-        "all_reduce_gb_per_s": None if all_reduce_s is None else 4 * 2**20 / all_reduce_s / 1e9,
-    }
-
-
-def _done(work: Callable[[], object], *, on_gpu: bool) -> Callable[[], None]:
-    """Return ``work`` with a wait for the GPU after it; on a CPU it is done when it returns."""
-
-    def done() -> None:
-        work()
+def measure_canary(precision: str, *, on_gpu: bool) -> CanaryRates:
+    """Return the canary's rates on this rank."""
+    work = canary.work_of(on_gpu=on_gpu)
+    sides = [work.side, work.side]
+    with paddle.no_grad(), paddle.amp.auto_cast(enable=False):
         if on_gpu:
-            paddle.device.synchronize()
-
-    return done
+            # Not paddle.randn: the training's random numbers must not depend on the canary
+            random = np.random.default_rng(1)
+            dtype = canary.HALF.get(precision, "float32")
+            left, right = (
+                paddle.to_tensor(random.standard_normal(sides, "float32")).astype(dtype)
+                for _ in range(2)
+            )
+        else:
+            left, right = paddle.ones(sides), paddle.ones(sides)
+        source = paddle.ones([work.copied])
+        message = paddle.zeros([work.reduced])
+        launches = canary.Launches(
+            matmul=lambda: paddle.matmul(left, right),
+            copy=source.clone,
+            all_reduce=(lambda: dist.all_reduce(message)) if dist.is_initialized() else None,
+            wait=lambda _: paddle.device.synchronize() if on_gpu else None,
+        )
+        return canary.measure(launches, work, on_gpu=on_gpu)
 
 
 def product_error() -> float:
@@ -268,7 +248,7 @@ class Paddle:
 
     def canary(self) -> CanaryRates:
         """Return the canary's rates."""
-        return measure(on_gpu=self._on_gpu)
+        return measure_canary(self.job.precision, on_gpu=self._on_gpu)
 
     def mean_over_ranks(self, value: float) -> float:
         """Return the mean of ``value``, the same number on every rank."""

@@ -22,39 +22,42 @@ from pytest_dlperf.core.wire_records import (
 )
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
-from pytest_dlperf.worker.frameworks import on_cpu
-from pytest_dlperf.worker.frameworks.base import Timer, checksum_of, no_loss, tf32_overrides
-from pytest_dlperf.worker.frameworks.on_cpu import canary_time, median_of_s, median_s
+from pytest_dlperf.worker.frameworks import canary, on_cpu
+from pytest_dlperf.worker.frameworks.base import (
+    Timer,
+    checksum_of,
+    gpu_of,
+    no_loss,
+    tf32_overrides,
+)
 from pytest_dlperf.worker.frameworks.tensorflow import ranks, watch
 from pytest_dlperf.worker.frameworks.tensorflow.job import TensorflowJob
 from pytest_dlperf.worker.frameworks.tensorflow.ranks import Ranks
 
 
-def measure(ranks: Ranks, *, on_gpu: bool) -> CanaryRates:
-    """Return ``matmul_gflop_per_s``, ``copy_gb_per_s``, ``all_reduce_gb_per_s`` of this rank.
+def measure_canary(ranks: Ranks, precision: str, *, on_gpu: bool) -> CanaryRates:
+    """Return the canary's rates on this rank.
 
-    float32 throughout; the last is None on one rank: bytes of the tensor over seconds. A
-    negation takes the place of the copy, since TensorFlow's own copies share their buffers.
+    A negation takes the place of the copy, since TensorFlow's own copies share their buffers.
     """
-    side = 4096 if on_gpu else 384
-    copied = 2**26 if on_gpu else 2**22
-    takes = canary_time(on_gpu=on_gpu)
-    left, right = tf.ones((side, side)), tf.ones((side, side))
-    matmul_s = median_s(lambda: _wait(tf.matmul(left, right)), seconds=takes.matmul_s)
-    source = tf.ones(copied)
-    copy_s = median_s(lambda: _wait(tf.negative(source)), seconds=takes.copy_s)
-    all_reduce_s = None
-    if ranks.backend is not None:
-        message = tf.zeros(2**20)
-        all_reduce = tf.function(lambda tensor: ranks.average([tensor])[0])
-        all_reduce_s = median_of_s(
-            lambda: _wait(all_reduce(message)), repetitions=takes.all_reduces
-        )
-    return {
-        "matmul_gflop_per_s": 2 * side**3 / matmul_s / 1e9,
-        "copy_gb_per_s": 2 * 4 * copied / copy_s / 1e9,
-        "all_reduce_gb_per_s": None if all_reduce_s is None else 4 * 2**20 / all_reduce_s / 1e9,
-    }
+    work = canary.work_of(on_gpu=on_gpu)
+    sides = work.side, work.side
+    if on_gpu:
+        random = tf.random.Generator.from_seed(1)
+        dtype = canary.HALF.get(precision, "float32")
+        left, right = (tf.cast(random.normal(sides), dtype) for _ in range(2))
+    else:
+        left, right = tf.ones(sides), tf.ones(sides)
+    source = tf.ones(work.copied)
+    message = tf.zeros(work.reduced)
+    all_reduce = tf.function(lambda tensor: ranks.average([tensor])[0])
+    launches = canary.Launches(
+        matmul=lambda: tf.matmul(left, right),
+        copy=lambda: tf.negative(source),
+        all_reduce=(lambda: all_reduce(message)) if ranks.backend is not None else None,
+        wait=_wait,
+    )
+    return canary.measure(launches, work, on_gpu=on_gpu)
 
 
 def all_reduce_of(ranks: Ranks, size_bytes: int) -> Callable[[], None]:
@@ -212,7 +215,7 @@ class Tensorflow:
 
     def canary(self) -> CanaryRates:
         """Return the canary's rates."""
-        return measure(self._ranks, on_gpu=self._gpu is not None)
+        return measure_canary(self._ranks, self.job.precision, on_gpu=self._gpu is not None)
 
     def mean_over_ranks(self, value: float) -> float:
         """Return the mean of ``value``, the same number on every rank."""
@@ -276,7 +279,8 @@ def _gpu(arguments: Arguments) -> Any:
         tf.config.set_visible_devices([], "GPU")
         return None
     gpus = tf.config.list_physical_devices("GPU")
-    if arguments.local_rank >= len(gpus):
+    index = gpu_of(arguments.local_rank, len(gpus))
+    if index is None:
         built = "with" if tf.test.is_built_with_gpu_support() else "without"
         raise WorkerFailure(
             "device-unusable",
@@ -284,7 +288,7 @@ def _gpu(arguments: Arguments) -> Any:
             f"{built} GPU support) sees {len(gpus)}; install a build for this driver, or name "
             "CPU processes with --cpus",
         )
-    gpu = gpus[arguments.local_rank]
+    gpu = gpus[index]
     tf.config.set_visible_devices(gpu, "GPU")
     # Else the first rank to look takes all of the memory.
     tf.config.experimental.set_memory_growth(gpu, True)

@@ -25,64 +25,45 @@ from pytest_dlperf.core.wire_records import (
 )
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
-from pytest_dlperf.worker.frameworks import on_cpu
+from pytest_dlperf.worker.frameworks import canary, on_cpu
 from pytest_dlperf.worker.frameworks.base import (
     EventTimer,
     Timer,
+    gpu_of,
     no_loss,
     tf32_overrides,
 )
-from pytest_dlperf.worker.frameworks.on_cpu import canary_time, median_of_s, median_s
 from pytest_dlperf.worker.frameworks.torch import watch
 from pytest_dlperf.worker.frameworks.torch.job import TorchJob
 from pytest_dlperf.worker.frameworks.torch.watch import checksum
 
-# The canary: fixed work that shows whether the machine changed, apart from any workload.
-#
-# A matrix product, a memory copy and, where there are ranks, an all-reduce; all ranks at once,
-# as in training, each a fraction of a second. The median of the repetitions is taken.
 
-
-def measure(device: torch.device) -> CanaryRates:
-    """Return ``matmul_gflop_per_s``, ``copy_gb_per_s``, ``all_reduce_gb_per_s`` of this rank.
-
-    float32 throughout; the last is None on one rank: bytes of the tensor over seconds.
-    """
-    on_gpu = device.type == "cuda"
-    takes = canary_time(on_gpu=on_gpu)
-    side = 4096 if on_gpu else 384
-    copied = 2**26 if on_gpu else 2**22
+def measure_canary(device: torch.device, precision: str, *, on_gpu: bool) -> CanaryRates:
+    """Return the canary's rates on this rank."""
+    work = canary.work_of(on_gpu=on_gpu)
+    sides = work.side, work.side
     with torch.no_grad(), torch.autocast(device.type, enabled=False):
-        left, right = torch.ones(side, side, device=device), torch.ones(side, side, device=device)
+        if on_gpu:
+            # The training's random numbers must not depend on the canary
+            generator = torch.Generator(device).manual_seed(1)
+            dtype = getattr(torch, canary.HALF.get(precision, "float32"))
+            factors = [
+                torch.randn(sides, generator=generator, device=device).to(dtype) for _ in range(2)
+            ]
+        else:
+            factors = [torch.ones(sides, device=device) for _ in range(2)]
+        left, right = factors
         product = torch.empty_like(left)
-        matmul_s = median_s(
-            _done(lambda: torch.mm(left, right, out=product), device), seconds=takes.matmul_s
-        )
-        source = torch.ones(copied, device=device)
+        source = torch.ones(work.copied, device=device)
         target = torch.empty_like(source)
-        copy_s = median_s(_done(lambda: target.copy_(source), device), seconds=takes.copy_s)
-        all_reduce_s = None
-        if dist.is_initialized():
-            message = torch.zeros(2**20, device=device)
-            all_reduce_s = median_of_s(
-                _done(lambda: dist.all_reduce(message), device), repetitions=takes.all_reduces
-            )
-    return {
-        "matmul_gflop_per_s": 2 * side**3 / matmul_s / 1e9,
-        "copy_gb_per_s": 2 * 4 * copied / copy_s / 1e9,
-        "all_reduce_gb_per_s": None if all_reduce_s is None else 4 * 2**20 / all_reduce_s / 1e9,
-    }
-
-
-def _done(work: Callable[[], object], device: torch.device) -> Callable[[], None]:
-    """Return ``work`` with a wait for the device after it."""
-
-    def done() -> None:
-        work()
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-
-    return done
+        message = torch.zeros(work.reduced, device=device)
+        launches = canary.Launches(
+            matmul=lambda: torch.mm(left, right, out=product),
+            copy=lambda: target.copy_(source),
+            all_reduce=(lambda: dist.all_reduce(message)) if dist.is_initialized() else None,
+            wait=lambda _: torch.cuda.synchronize(device) if device.type == "cuda" else None,
+        )
+        return canary.measure(launches, work, on_gpu=on_gpu)
 
 
 class Torch:
@@ -229,7 +210,7 @@ class Torch:
 
     def canary(self) -> CanaryRates:
         """Return the canary's rates."""
-        return measure(self._device)
+        return measure_canary(self._device, self.job.precision, on_gpu=self._device.type == "cuda")
 
     def mean_over_ranks(self, value: float) -> float:
         """Return the mean of ``value``, the same number on every rank."""
@@ -325,13 +306,14 @@ def _device(arguments: Arguments) -> torch.device:
             f"torch {torch.__version__} (built {built}) cannot use a GPU here; install a build "
             "for this driver, or name CPU processes with --cpus",
         )
-    if arguments.local_rank >= torch.cuda.device_count():
+    index = gpu_of(arguments.local_rank, torch.cuda.device_count())
+    if index is None:
         raise WorkerFailure(
             "device-unusable",
             f"local rank {arguments.local_rank} has no GPU: torch sees "
             f"{torch.cuda.device_count()}; look at CUDA_VISIBLE_DEVICES",
         )
-    device = torch.device("cuda", arguments.local_rank)
+    device = torch.device("cuda", index)
     torch.cuda.set_device(device)
     return device
 
