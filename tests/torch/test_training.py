@@ -6,6 +6,7 @@ each fault. Ranks that die later, and launchers, are in tests/faults.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[OneSession, set[s
     """Two ranks in float32, repeated and compared with one rank; and two in bfloat16."""
     return run_with_secret(
         tmp_path_factory.mktemp("trained"),
-        {"fp32": {"runs": 2, "max_runs": 4}, "bf16": {"precision": "bf16"}},
+        {
+            "fp32": {"runs": 2, "max_runs": 4},
+            "bf16": {"precision": "bf16", "warmup_s": 1.0},
+        },
         # On a CPU without instructions for bf16 it is trained where it is named.
         "-k", "fp32 or bf16",
         "--update-baselines", "--dlperf-reason=first", "--dlperf-html=r.html", "--dlperf-md=r.md",
@@ -105,6 +109,20 @@ class TestTwoRanks:
                 "matmul_gflop_per_s",
             }
         session[precision].assert_nothing_left()
+
+    def test_warm_up_for_the_seconds_that_the_case_names(
+        self, trained: tuple[OneSession, set[str]]
+    ):
+        session, _ = trained
+        options = {name: session[name].measurement["conditions"]["options"] for name in DTYPES}
+        assert options["bf16"]["warmup_s"] == 1.0
+        assert "warmup_s" not in options["fp32"]
+        [run] = session["bf16"].measurement["runs"][:1]
+        for rank in run["ranks"]:
+            file = Path(run["folder"]) / f"rank{rank['rank']:05}.jsonl"
+            lines = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+            moments = {line["record"]: line["time"] for line in lines if "time" in line}
+            assert moments["window"] - moments["first_step"] > 1.0
 
     def test_are_repeated_and_stored(self, trained: tuple[OneSession, set[str]]):
         session, _ = trained
