@@ -30,6 +30,19 @@ tensorflow = partial(
 
 CASES = (
     *torch(precision=["fp32", "amp"], batch_size_per_device=256, layout=["1n1g", "1n8g", "4n8g"]),
+    # The report's recipe is a script of 2021; these are as one would train it now.
+    *torch(
+        precision=["tf32", "amp", "bf16"],
+        batch_size_per_device=256,
+        layout=["1n1g", "1n8g"],
+        options={"tuned": [True], "compile": [False, True]},
+    ),
+    *torch(
+        precision="bf16",
+        batch_size_per_device=256,
+        layout=["1n1g", "1n8g"],
+        options={"tuned": [True], "compile": [True], "cuda_graphs": [True]},
+    ),
     *torch(
         size="tiny", precision=["fp32", "bf16"], batch_size_per_device=32, layout=["1n1c", "1n2c"]
     ),

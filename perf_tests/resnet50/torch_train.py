@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from pytest_dlperf.worker.frameworks.torch.job import TorchJob
 
 
+#: What autocast computes in.
+HALF = {"amp": torch.float16, "bf16": torch.bfloat16}
+
+
 class ConvBN(nn.Sequential):  # type: ignore[misc]  # torch is Any here
     """Convolution and batch normalisation."""
 
@@ -110,19 +114,33 @@ def feed(job: TorchJob, size: Size) -> Iterator[tuple[torch.Tensor, torch.Tensor
         return batches_of(job, dataset, memory_format=torch.channels_last)
     batch, random = job.batch_size_per_device, {"generator": job.generator(), "device": job.device}
     images = torch.randn(batch, 3, size.image, size.image, **random)
-    images = images.to(dtype=job.dtype, memory_format=torch.channels_last)
+    # Tuned, no step casts them again
+    dtype = HALF.get(job.precision, job.dtype) if job.options.get("tuned") else job.dtype
+    images = images.to(dtype=dtype, memory_format=torch.channels_last)
     labels = torch.randint(size.classes, (batch,), **random)
     return itertools.repeat((images, labels))
 
 
 def build(job: TorchJob) -> Callable[[], torch.Tensor]:
-    """Return one training iteration."""
+    """Return one training iteration.
+
+    Options: ``tuned`` (the fused optimizer, gradients in the buckets that are reduced, images in
+    the type that is computed in), ``compile``, and with it ``cuda_graphs``.
+    """
+    tuned, compiled = bool(job.options.get("tuned")), bool(job.options.get("compile"))
+    if job.options.get("cuda_graphs") and not compiled:
+        raise ValueError("cuda_graphs are made by torch.compile here: give compile as well")
     size = SIZES[job.size]
     torch.backends.cudnn.benchmark = True
     model = ResNet50(size.width, size.classes, size.depths).to(memory_format=torch.channels_last)
     optimizer_groups = parameter_groups(model)
-    model = job.data_parallel(model)
-    optimizer = torch.optim.SGD(optimizer_groups, lr=0.0, momentum=MOMENTUM)
+    model = job.data_parallel(model, **({"gradient_as_bucket_view": True} if tuned else {}))
+    if compiled:
+        mode = "reduce-overhead" if job.options.get("cuda_graphs") else "default"
+        model = torch.compile(model, mode=mode)
+    optimizer = torch.optim.SGD(
+        optimizer_groups, lr=0.0, momentum=MOMENTUM, fused=tuned and job.device.type == "cuda"
+    )
 
     batch, batches = job.batch_size_per_device, feed(job, size)
     iteration = 0

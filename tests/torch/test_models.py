@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -47,6 +48,52 @@ def test_resnet50_is_that_of_torchvision():
     model = resnet50.ResNet50(width=64, classes=1000)
     assert parameters_of(model) == 25_557_032
     assert multiply_adds(model, 1, 3, 224, 224) == pytest.approx(4.09e9, rel=0.002)
+
+
+def losses_of_resnet50(**fields: Any) -> list[float]:
+    step = resnet50.build(job(batch=8, **fields))
+    return [float(step()) for _ in range(5)]
+
+
+def test_resnet50_tuned_is_the_same_training():
+    plain, tuned = (losses_of_resnet50(options=o) for o in ({}, {"tuned": True}))
+    assert tuned == pytest.approx(plain, rel=1e-6)
+    assert plain[-1] < plain[0]
+
+
+def test_resnet50_tuned_reads_images_in_the_type_that_it_computes_in():
+    options = {"tuned": True}
+    images, _ = next(resnet50.feed(job(precision="bf16", options=options), resnet50.SIZES["tiny"]))
+    assert images.dtype is torch.bfloat16
+    losses = losses_of_resnet50(precision="bf16", options=options)
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "modes"),
+    [
+        ({"tuned": True}, []),
+        ({"compile": True}, ["default"]),
+        ({"compile": True, "cuda_graphs": True}, ["reduce-overhead"]),
+    ],
+)
+def test_resnet50_is_compiled_as_its_options_say(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, bool], modes: list[str]
+):
+    seen: list[str] = []
+
+    def compile_(model: torch.nn.Module, *, mode: str) -> torch.nn.Module:
+        seen.append(mode)
+        return model
+
+    monkeypatch.setattr(torch, "compile", compile_)
+    losses_of_resnet50(options=options)
+    assert seen == modes
+
+
+def test_resnet50_has_no_cuda_graphs_without_the_compiler():
+    with pytest.raises(ValueError, match="give compile as well"):
+        resnet50.build(job(options={"cuda_graphs": True}))
 
 
 def test_resnet50_has_its_stride_in_the_3x3_and_spares_norms_of_decay():

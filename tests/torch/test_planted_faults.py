@@ -23,17 +23,13 @@ MARKERS: dict[str, dict[str, object]] = {
     "transformer": {"batch_size_per_device": 128, "unit": "tokens"},
     "dlrm": {"batch_size_per_device": 64, "options": {"model": "dcnv2"}},
 }
-NIGHTLY = ("bert", "dlrm", "hrnet", "transformer")
+NIGHTLY = ("bert", "dlrm", "hrnet", "llama", "transformer")
 
 
 @pytest.mark.parametrize(
     "suite",
     # ArcFace has a part of the model on each rank, as DLRM has.
-    [
-        "arcface",
-        "llama",
-        *(pytest.param(suite, marks=pytest.mark.nightly) for suite in NIGHTLY),
-    ],
+    ["arcface", *(pytest.param(suite, marks=pytest.mark.nightly) for suite in NIGHTLY)],
 )
 def test_planted_faults_are_caught(folder: Folder, monkeypatch: pytest.MonkeyPatch, suite: str):
     folder.write(

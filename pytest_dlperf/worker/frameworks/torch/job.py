@@ -63,7 +63,7 @@ class TorchJob(AutogradJob):
         if self.parallel.split > 1:
             # Ranks that share a batch hold other parts of the model
             options = {"process_group": self.mesh["dp"].get_group(), **options}
-        device_ids = [self.local_rank] if self.device.type == "cuda" else None
+        device_ids = [self.device.index] if self.device.type == "cuda" else None
         wrapped = DistributedDataParallel(module, device_ids=device_ids, **options)
         self.wrapped.append(wrapped)
         return wrapped
