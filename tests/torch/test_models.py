@@ -52,7 +52,7 @@ def test_resnet50_is_that_of_torchvision():
 
 def losses_of_resnet50(**fields: Any) -> list[float]:
     step = resnet50.build(job(batch=8, **fields))
-    return [float(step()) for _ in range(5)]
+    return [step().item() for _ in range(5)]
 
 
 def test_resnet50_tuned_is_the_same_training():
