@@ -148,7 +148,8 @@ def rates(measurement: dict[str, Any] | None) -> list[list[float]]:
             statistics.median(one["step_seconds"][first:end])
             for first, end in itertools.pairwise(turns)
         ]
-        canary = one["canary"].get("matmul_gflop_per_s", 0.0)
+        rates = one["canary"]
+        canary = rates.get("matmul_gflop_per_s") or rates.get("sustained_matmul_gflop_per_s", 0.0)
         known = [one["throughput"], one["estimates"].get("median_step", 0.0), canary, *medians]
         found.append([float(f"{value:.5g}") for value in known])
     return found

@@ -73,7 +73,8 @@ MEANINGS: Final = {
     "`incomparable`",
     "warmup": "iterations before the measured window",
     "warmup_s": "seconds that the warm-up of a workload takes at least: where its iterations take "
-    "fewer, more are done, which count for nothing",
+    "fewer, more are done, which count for nothing (so the workload must be able to do more than "
+    "`iterations`); how far the loss falls is then taken from the warm-up before them",
     "work": "what one rank does in one iteration, in the unit: 512 for 8 sequences of 64 tokens; "
     "the batch size, if left out ([units](../concepts/rates.md))",
     "workload": '`"module:function"`, the one positional argument: builds the training in every '

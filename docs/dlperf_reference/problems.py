@@ -54,6 +54,7 @@ MEANINGS: Final = {
     "precision-mismatch": "the work was done in another precision than the declared one",
     "precision-unchecked": "no matrix product or convolution was seen",
     "precision-unsupported": "the framework has no such precision on this device",
+    "cuda-graphs-skipped": "torch.compile left out CUDA graphs that it was to make",
     "recompiled": "torch.compile compiled within the measured window",
     "running-mean": "printed rates are means since an early step; they were taken apart",
     "speedup-unknown": "the layout that a speedup is over cannot be trained; the case is judged "

@@ -40,7 +40,8 @@ CASES = (
     *torch(
         precision="bf16",
         batch_size_per_device=256,
-        layout=["1n1g", "1n8g"],
+        # Not under DistributedDataParallel: PyTorch may leave the graphs out there (issue 139207)
+        layout="1n1g",
         options={"tuned": [True], "compile": [True], "cuda_graphs": [True]},
     ),
     *torch(

@@ -90,7 +90,7 @@ class Protocol:
 
     iterations: int = 150
     warmup: int = 50
-    #: Seconds that the warm-up takes at least, from the first iteration on: a GPU may need more
+    #: Seconds that the warm-up takes at least, from the second iteration on: a GPU may need more
     #: than ``warmup`` iterations to become as warm as it stays.
     warmup_s: float = 0.0
     runs: int = 5
@@ -273,6 +273,8 @@ class Case:
                 raise UsageError(
                     f"{self.suite}: command has the word {word!r}; give texts that are not empty"
                 )
+        if self.protocol.warmup_s and "warmup_s" in dict(self.options):
+            raise UsageError(f"{self.suite}: an option warmup_s, and the key; rename the option")
         if self.command and self.protocol.warmup_s:
             raise UsageError(
                 f"{self.suite}: warmup_s is for a workload; a program trains as many "

@@ -140,6 +140,8 @@ class GraphCounts(TypedDict, total=False):
     operators: int
     #: Operators of each of the last graphs, the earliest first; Dynamo keeps 64.
     operators_by_graph: list[int]
+    #: Functions whose CUDA graphs Inductor left out although it was to make some.
+    cudagraph_skips: int
 
 
 class CompileRecord(GraphCounts):

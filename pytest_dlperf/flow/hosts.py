@@ -46,7 +46,7 @@ def conditions_of(
         found = round(found * split, 6)  # of the replica, as the marker's is
     if case.protocol.warmup_s:
         # A device that is warmer may be slower
-        options["warmup_s"] = case.protocol.warmup_s
+        options["warmup_s"] = float(case.protocol.warmup_s)
     work = case.work if case.command else found
     if work is not None and work != case.batch_size_per_device:
         options["work"] = int(work) if float(work).is_integer() else work

@@ -85,6 +85,24 @@ def recompiled(records: Sequence[RankRecords]) -> list[Problem]:
     return [Problem(code="recompiled", message=message)]
 
 
+def cuda_graphs_skipped(records: Sequence[RankRecords]) -> list[Problem]:
+    """Return a problem if a rank's compiler left out CUDA graphs that it was to make."""
+    skips = [
+        (rank.rank, rank.by_kind["compile"].get("cudagraph_skips", 0))
+        for rank in records
+        if "compile" in rank.by_kind
+    ]
+    rank, count = max(skips, key=lambda item: item[1], default=(0, 0))
+    if not count:
+        return []
+    message = (
+        f"torch.compile left out the CUDA graphs of {count} compiled "
+        f"{'function' if count == 1 else 'functions'} in rank {rank}: what is measured there is "
+        "launched kernel by kernel (TORCH_LOGS=perf_hints says why)"
+    )
+    return [Problem(code="cuda-graphs-skipped", message=message)]
+
+
 def scaling_of(records: Sequence[RankRecords]) -> Scaling | None:
     """Return what the ranks measured of scaling.
 
@@ -160,9 +178,9 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
     if not complete or any(r.wrote("failure") for r in records):
         raise failure_of(case, run, records)
     _check_whole(case, run, records)
-    check_devices(case, records)
-    # The model of a user's own program is not looked into
+    # The model of a user's own program is not looked into, and its GPU is only the current one
     if not case.command:
+        check_devices(case, records)
         check_agreement(case, records)
     slowest = max(records, key=lambda r: _window_seconds(case, r))
     seconds = _window_seconds(case, slowest)
@@ -204,6 +222,7 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
         problems=(
             *drift(measured, first, rate, case.unit or "samples", case.layout.device),
             *recompiled(records),
+            *cuda_graphs_skipped(records),
             *clocks_disagree(case.protocol.window, records),
             *host_waits(case.protocol.window, records),
             *_ending(run),
@@ -336,6 +355,9 @@ def _rank_summary(case: Case, records: RankRecords) -> RankSummary:
             f"{case.id}: rank {records.rank} reported a loss that is not a finite number, so its "
             "speed means nothing"
         )
+    if case.protocol.warmup_s:
+        # How many iterations the warm-up had depends on the speed, which the loss must not
+        losses = losses[: case.protocol.warmup - 1]
     count = max(3, len(losses) // 10)
     return RankSummary(
         rank=records.rank,

@@ -24,7 +24,6 @@ from pytest_dlperf.worker.failure import (
 from pytest_dlperf.worker.host import imported
 from pytest_dlperf.worker.job import Job
 from pytest_dlperf.worker.loop import (
-    GPU_SIZES,
     SIZES,
     Window,
     check_loss,
@@ -90,8 +89,7 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     records.write(data=framework.job.feed.record())
     records.write(checksum=ChecksumRecord(value=framework.checksum()))
     if arguments.scaling:
-        sizes = GPU_SIZES if arguments.device == "gpu" else SIZES
-        write_scaling(framework, step, records, arguments.folder, sizes)
+        write_scaling(framework, step, records, arguments.folder, SIZES[arguments.device])
     if arguments.profile:
         records.write(profile=framework.profile(step, arguments.folder))
     framework.job.feed.close()

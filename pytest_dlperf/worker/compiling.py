@@ -56,6 +56,7 @@ def graphs() -> GraphCounts:
         graphs=int(stats.get("unique_graphs", 0)),
         graph_breaks=sum(counters.get("graph_break", {}).values()),
         operators=int(stats.get("calls_captured", 0)),
+        cudagraph_skips=int(counters.get("inductor", {}).get("cudagraph_skips", 0)),
     )
     if compilations := _compilations():
         found["recompiles"] = sum(count - 1 for count in compilations.values())

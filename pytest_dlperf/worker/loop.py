@@ -6,7 +6,7 @@ import contextlib
 import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -27,9 +27,12 @@ from pytest_dlperf.worker.turns import Turns
 
 # Scaling is sampled after the window, and after the checksum: its steps spoil the parameters.
 
-#: Bytes of the messages, the smallest first. Links between GPUs reach their rate with the largest.
-SIZES: Final = (2**16, 2**20, 2**22, 2**24)
-GPU_SIZES: Final = (*SIZES, 2**26, 2**28)
+#: Bytes of the messages by the kind of device, the smallest first. Links between GPUs reach
+#: their rate with the largest.
+SIZES: Final[Mapping[str, tuple[int, ...]]] = {
+    "cpu": (2**16, 2**20, 2**22, 2**24),
+    "gpu": (2**16, 2**20, 2**22, 2**24, 2**26, 2**28),
+}
 #: Seconds that all sizes together may take; a size that would not fit is left out.
 _BUDGET_S: Final = 0.4
 _REPETITIONS: Final = 10
@@ -40,7 +43,7 @@ def write_scaling(
     step: Callable[[], Any],
     records: RecordWriter,
     folder: Path,
-    sizes: Sequence[int] = SIZES,
+    sizes: Sequence[int],
 ) -> None:
     """Write the records ``collectives`` and ``all_reduce``; nothing for a single rank.
 
@@ -98,7 +101,7 @@ class Window(NamedTuple):
 
     iterations: int
     warmup: int
-    #: Seconds that the warm-up takes at least, from the end of the first iteration.
+    #: Seconds that the warm-up takes at least, from the second iteration on.
     warmup_s: float
     batch_size_per_device: int
     #: What is counted, where the workload has to say its work; else empty.
@@ -217,7 +220,7 @@ def _warm_up(
     for index in range(window.warmup):
         if index == window.warmup - 1 and window.warmup_s:
             timer.finish(progress.update)
-            _warm_up_until(end_s, framework, step)
+            _warm_up_until(end_s, framework, step, lambda: progress.update(window.warmup - 1))
             timer.start()
         with watches.get(index, contextlib.nullcontext)():
             done.losses.append(framework.keep_loss(step()))
@@ -243,8 +246,13 @@ def _warm_up(
 _AGREED_S: Final = 0.25
 
 
-def _warm_up_until(end_s: float, framework: Framework, step: Callable[[], Any]) -> None:
-    """Train on until it is ``end_s`` on every rank's ``perf_counter``; all do as many steps."""
+def _warm_up_until(
+    end_s: float, framework: Framework, step: Callable[[], Any], lives: Callable[[], None]
+) -> None:
+    """Train on until it is ``end_s`` on every rank's ``perf_counter``; all do as many steps.
+
+    ``lives`` is called after every few steps.
+    """
 
     def mean(value: float) -> float:
         return framework.mean_over_ranks(value) if framework.job.world_size > 1 else value
@@ -256,6 +264,7 @@ def _warm_up_until(end_s: float, framework: Framework, step: Callable[[], Any]) 
             framework.keep_loss(step())
             framework.job.feed.take_wait()
         framework.synchronise()
+        lives()
         step_s = mean(time.perf_counter() - begin_s) / count
         count = max(1, min(2 * count, round(_AGREED_S / step_s)))
 

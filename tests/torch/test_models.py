@@ -55,9 +55,25 @@ def losses_of_resnet50(**fields: Any) -> list[float]:
     return [step().item() for _ in range(5)]
 
 
-def test_resnet50_tuned_is_the_same_training():
+def test_resnet50_tuned_is_the_same_training(monkeypatch: pytest.MonkeyPatch):
+    """What the report's recipe asks of PyTorch does not change with it."""
+    asked: list[dict[str, Any]] = []
+    sgd, data_parallel = torch.optim.SGD, TorchJob.data_parallel
+
+    def optimizer(*arguments: Any, **options: Any) -> torch.optim.SGD:
+        made = sgd(*arguments, **options)
+        asked.append({"fused": made.param_groups[0]["fused"]})
+        return made
+
+    def wrapped(self: TorchJob, module: torch.nn.Module, **options: Any) -> torch.nn.Module:
+        asked.append(options)
+        return data_parallel(self, module, **options)
+
+    monkeypatch.setattr(torch.optim, "SGD", optimizer)
+    monkeypatch.setattr(TorchJob, "data_parallel", wrapped)
     plain, tuned = (losses_of_resnet50(options=o) for o in ({}, {"tuned": True}))
-    assert tuned == pytest.approx(plain, rel=1e-6)
+    assert asked == [{}, {"fused": None}, {"gradient_as_bucket_view": True}, {"fused": True}]
+    assert tuned == pytest.approx(plain, rel=1e-5)
     assert plain[-1] < plain[0]
 
 

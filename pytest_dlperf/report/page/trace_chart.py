@@ -209,6 +209,8 @@ def _caption(measurement: Measurement, shown: RunSummary, warmup: int, behind: s
     told = f"Blue: run {place} of {len(measurement.runs)}, the one of the median rate{behind}."
     if warmup:
         told += f" Shaded: warm-up, {warmup} iterations that do not count."
+        if warmup_s := measurement.conditions.options.get("warmup_s"):
+            told += f" More of them, until {warmup_s} s were over, are not shown."
     if marked := stalls(shown, warmup):
         noun = "iteration" if len(marked) == 1 else "iterations"
         told += f" Marked: {len(marked)} {noun} of more than twice the median."

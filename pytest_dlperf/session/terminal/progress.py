@@ -142,7 +142,9 @@ class Live(Quiet):
             return
         before, at_s = self._place
         now_s = time.monotonic()
-        if iterations > before and at_s:
+        # The one before may have been followed by seconds of warm-up
+        is_paused = case.protocol.warmup_s and before < case.protocol.warmup <= iterations
+        if iterations > before and at_s and not is_paused:
             step_s = (now_s - at_s) / (iterations - before)
             # Which work the ranks say is known once a run ended
             known = self._work.get(case.id)

@@ -25,17 +25,6 @@ from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.job import Job
 
 
-def gpu_of(local_rank: int, visible: int) -> int | None:
-    """Return the number of a rank's GPU among the ``visible`` ones; None if it has none.
-
-    Slurm and MPI can show each task its one GPU alone, which then has number 0 for every rank.
-    """
-    if local_rank < visible:
-        return local_rank
-    shown = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    return 0 if visible == 1 and shown and "," not in shown else None
-
-
 class Timer(Protocol):
     """Times laps on the device's own clock, without waiting for it."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +11,10 @@ import pytest
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.measure.checks import check_agreement, check_devices
 from pytest_dlperf.measure.records import RankRecords
+from pytest_dlperf.measure.summary import summarise
 from tests.helpers.judge_builders import case
+from tests.helpers.record_files import case as of_records
+from tests.helpers.record_files import rank_records, write
 
 
 def ranks(*held: tuple[str, int], samples: tuple[int, ...] = ()) -> list[RankRecords]:
@@ -71,6 +76,19 @@ def on_devices(*places: tuple[str, str | None]) -> list[RankRecords]:
         RankRecords(rank=rank, by_kind=one, spans=(), canaries=())
         for rank, one in enumerate(kinds)
     ]
+
+
+@pytest.mark.parametrize("command", [(), ("train",)])
+def test_a_program_of_ones_own_may_share_a_gpu(tmp_path: Path, command: tuple[str, ...]):
+    """Its marks know PyTorch's current device only, which need not be the one it trains on."""
+    ranks = [rank_records(0), rank_records(1)]
+    for records in ranks:
+        [framework] = [one for one in records if one["record"] == "framework"]
+        framework["device_id"] = "GPU-1"
+    run = write(tmp_path, ranks)
+    keys = {"command": list(command)} if command else {}
+    with contextlib.nullcontext() if command else pytest.raises(CaseError, match="on one GPU"):
+        summarise(of_records("1n2g", **keys), run)
 
 
 def test_ranks_of_a_node_have_a_gpu_each():

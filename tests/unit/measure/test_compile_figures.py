@@ -34,6 +34,14 @@ def test_what_dynamo_says_of_its_graphs_is_among_the_figures(tmp_path: Path):
     assert summary.extras["recompiles"] == 0
 
 
+def test_cuda_graphs_that_were_left_out_are_said(tmp_path: Path):
+    ranks = [compiled(0, cudagraph_skips=0), compiled(1, cudagraph_skips=2)]
+    summary, _ = summarise(case(), write(tmp_path, ranks))
+    [problem] = summary.problems
+    assert problem.code == "cuda-graphs-skipped"
+    assert "left out the CUDA graphs of 2 compiled functions in rank 1" in problem.message
+
+
 def test_compiling_within_the_window_is_a_problem(tmp_path: Path):
     ranks = [compiled(0), compiled(1, frames_in_window=1, seconds_in_window=0.5)]
     summary, _ = summarise(case(), write(tmp_path, ranks))

@@ -321,3 +321,20 @@ def test_stolen_time_disturbs_by_itself(tmp_path: Path):
         "measured"
     )
     assert summary.extras["steal_share"] == pytest.approx(0.04)
+
+
+def test_with_a_warm_up_in_seconds_the_loss_falls_over_a_known_number_of_iterations(
+    tmp_path: Path,
+):
+    """How many more iterations there were, and how far the loss fell, depends on the speed."""
+    found = []
+    for folder, loss_after in (("fast", 0.01), ("slow", 0.9)):
+        ranks = [rank_records(0), rank_records(1)]
+        for records in ranks:
+            [loss] = [one for one in records if one["record"] == "loss"]
+            loss["values"][9:] = [loss_after] * 11
+        run = write(tmp_path / folder, ranks)
+        summary, _ = summarise(case(warmup_s=3.0), run)
+        found.append(summary.loss_fall)
+    assert found[0] == found[1]
+    assert 0.2 < found[0] < 0.5

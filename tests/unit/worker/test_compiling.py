@@ -35,6 +35,7 @@ def test_what_dynamo_made(monkeypatch: pytest.MonkeyPatch):
     counters = defaultdict(Counter)
     counters["stats"].update(unique_graphs=2, calls_captured=5)
     counters["graph_break"].update({"print": 2, "backward": 1})
+    counters["inductor"].update(cudagraph_skips=2)
     metrics = [SimpleNamespace(graph_op_count=count) for count in (4, None, 1)]
     dynamo = SimpleNamespace(counters=counters, get_compilation_metrics=lambda: metrics)
     convert = SimpleNamespace(FRAME_COMPILE_COUNTER=Counter({0: 1, 1: 3}))
@@ -44,7 +45,7 @@ def test_what_dynamo_made(monkeypatch: pytest.MonkeyPatch):
     assert sample() == (0, 0.0, 4)
     assert graphs() == {
         "graphs": 2, "graph_breaks": 3, "recompiles": 2, "operators": 5,
-        "operators_by_graph": [4, 1],
+        "operators_by_graph": [4, 1], "cudagraph_skips": 2,
     }  # fmt: skip
     record = compile_record(CompileSample(0, 0.0, 3), sample(), graphs())
     assert (record["frames"], record["frames_in_window"], record["graphs"]) == (4, 1, 2)

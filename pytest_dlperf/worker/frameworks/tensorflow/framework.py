@@ -26,7 +26,6 @@ from pytest_dlperf.worker.frameworks import canary, on_cpu
 from pytest_dlperf.worker.frameworks.base import (
     Timer,
     checksum_of,
-    gpu_of,
     no_loss,
     tf32_overrides,
 )
@@ -279,8 +278,7 @@ def _gpu(arguments: Arguments) -> Any:
         tf.config.set_visible_devices([], "GPU")
         return None
     gpus = tf.config.list_physical_devices("GPU")
-    index = gpu_of(arguments.local_rank, len(gpus))
-    if index is None:
+    if arguments.local_rank >= len(gpus):
         built = "with" if tf.test.is_built_with_gpu_support() else "without"
         raise WorkerFailure(
             "device-unusable",
@@ -288,7 +286,7 @@ def _gpu(arguments: Arguments) -> Any:
             f"{built} GPU support) sees {len(gpus)}; install a build for this driver, or name "
             "CPU processes with --cpus",
         )
-    gpu = gpus[index]
+    gpu = gpus[arguments.local_rank]
     tf.config.set_visible_devices(gpu, "GPU")
     # Else the first rank to look takes all of the memory.
     tf.config.experimental.set_memory_growth(gpu, True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_dlperf.worker.frameworks.base import gpu_of
+pytestmark = pytest.mark.torch
+
+pytest.importorskip("torch")
 
 
 @pytest.mark.parametrize(
@@ -34,4 +36,6 @@ def test_the_gpu_of_a_rank(
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if variable is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
+    from pytest_dlperf.worker.frameworks.torch.framework import gpu_of
+
     assert gpu_of(local_rank, visible) == expected
