@@ -8,7 +8,6 @@ from typing import Final
 from dlperf_reference.markdown import code, table
 from pytest_dlperf.cases.marker import _DEFAULTS, AXES, KEYS
 from pytest_dlperf.core.case import (
-    FRAMEWORKS,
     PLACEHOLDERS,
     PRECISIONS,
     PROTOCOLS,
@@ -16,6 +15,7 @@ from pytest_dlperf.core.case import (
     Case,
     Protocol,
 )
+from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.wire_parallel import DATA, SPLITS
 from pytest_dlperf.launch.launchers import LAUNCHERS
 

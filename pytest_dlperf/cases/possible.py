@@ -9,34 +9,12 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from pytest_dlperf.core.case import GPU_PRECISIONS, NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import CaseError, NotRunError
+from pytest_dlperf.core.frameworks import FRAMEWORKS
 
-
-class Bounds(NamedTuple):
-    """The lowest version that will do, and the first that will not again, if there is one."""
-
-    lowest: tuple[int, int]
-    #: What the lowest has that those before it lack; goes on with a sentence.
-    needed: str
-    too_new: tuple[int, int] | None = None
-    #: What is wrong from there on; ends a sentence.
-    wrong: str = ""
-
-
-#: By the name in ``Case.framework``; the extras of pyproject.toml say the same.
-BOUNDS: Final = {
-    "torch": Bounds((2, 3), "which has torch.amp.GradScaler"),
-    "paddle": Bounds((2, 6), "the oldest that was tried"),
-    "tensorflow": Bounds(
-        (2, 12),
-        "which has tf.test.experimental.sync_devices",
-        (2, 16),
-        "Keras 3 is in it, whose variables Horovod cannot average",
-    ),
-}
 _NUMBERS = re.compile(r"(\d+)\.(\d+)")
 
 
@@ -50,7 +28,7 @@ def check_version(framework: str, version: str, *, where: str = "", keras_2: boo
     numbers = (int(found[1]), int(found[2])) if found else (0, 0)
     if numbers == (0, 0):
         return
-    bounds = BOUNDS[framework]
+    bounds = FRAMEWORKS[framework]
     name, wanted = f"{framework} {version}{where and ' '}{where}", requirement(framework)
     if numbers < bounds.lowest:
         lowest = ".".join(map(str, bounds.lowest))
@@ -67,17 +45,11 @@ def check_version(framework: str, version: str, *, where: str = "", keras_2: boo
 
 def requirement(framework: str) -> str:
     """Return the versions of ``framework`` that will do, as pip reads them: ``>=2.12,<2.16``."""
-    bounds = BOUNDS[framework]
+    bounds = FRAMEWORKS[framework]
     below = f",<{'.'.join(map(str, bounds.too_new))}" if bounds.too_new else ""
     return f">={'.'.join(map(str, bounds.lowest))}{below}"
 
 
-#: Distributions that bring a framework, by its name in ``Case.framework``.
-DISTRIBUTIONS: Final = {
-    "torch": ("torch",),
-    "paddle": ("paddlepaddle", "paddlepaddle-gpu"),
-    "tensorflow": ("tensorflow", "tensorflow-cpu"),
-}
 #: First CUDA compute capability with bfloat16 and TF32 tensor cores (Ampere; NVIDIA Ampere
 #: GA100 whitepaper).
 _AMPERE: Final = 8.0
@@ -99,7 +71,7 @@ class Installed:
 
 def installed_here() -> Installed:
     """Return what this environment has."""
-    versions = {name: framework_version(name) for name in DISTRIBUTIONS}
+    versions = {name: framework_version(name) for name in FRAMEWORKS}
     return Installed(
         frameworks={name: version for name, version in versions.items() if version is not None},
         horovod=_version_of("horovod") is not None,
@@ -110,7 +82,7 @@ def installed_here() -> Installed:
 
 def framework_version(framework: str) -> str | None:
     """Return the installed version of ``framework``; None if it is not installed."""
-    versions = (_version_of(distribution) for distribution in DISTRIBUTIONS[framework])
+    versions = (_version_of(distribution) for distribution in FRAMEWORKS[framework].distributions)
     return next((version for version in versions if version is not None), None)
 
 

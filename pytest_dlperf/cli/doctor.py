@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_dlperf.cases.possible import (
-    DISTRIBUTIONS,
     check_version,
     framework_version,
     legacy_keras,
@@ -21,6 +20,7 @@ from pytest_dlperf.core import runtime_folder
 from pytest_dlperf.core.case import GPU_PRECISIONS
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import CaseError, NotRunError
+from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.place import Host
 from pytest_dlperf.flow.nodes import Asked, ask_nodes, clocks_apart, too_small, unlike
 from pytest_dlperf.launch.base import find_program
@@ -178,7 +178,7 @@ def examine() -> dict[str, Any]:
     problems = []
     if devices.gpu_problem:
         problems.append(f"a GPU is present but unusable: {devices.gpu_problem}")
-    versions = {name: framework_version(name) for name in DISTRIBUTIONS}
+    versions = {name: framework_version(name) for name in FRAMEWORKS}
     limits = memory_limits()
     if not any(versions.values()):
         problems.append("no framework is installed; pip install 'pytest-dlperf[torch]' brings one")

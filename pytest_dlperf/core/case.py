@@ -9,6 +9,7 @@ from datetime import date
 from typing import Any, Final, Literal
 
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.id_words import ID_WORDS
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.log_pattern import LogPattern
@@ -54,7 +55,6 @@ class Known:
         return cls(issue=issue, until=last.isoformat(), change=-share)
 
 
-FRAMEWORKS: Final = ("torch", "paddle", "tensorflow")
 #: The framework of a program that needs none of them.
 NO_FRAMEWORK: Final = "none"
 PRECISIONS: Final = ("fp32", "tf32", "amp", "bf16", "pure_fp16")

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_dlperf.core.case import FRAMEWORKS, NO_FRAMEWORK, PRECISIONS
+from pytest_dlperf.core.case import NO_FRAMEWORK, PRECISIONS
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.quantity import parse_duration, parse_share, whole_number
 from pytest_dlperf.session.options import FLAG, OPTIONS, Option
 

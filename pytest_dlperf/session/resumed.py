@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from pytest_dlperf.cases.possible import DISTRIBUTIONS, framework_version
+from pytest_dlperf.cases.possible import framework_version
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import DlperfError, UsageError
+from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.measurement import CUT_SHORT, Environment, short_commit
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Judgement, Verdict
@@ -46,7 +47,7 @@ class Now:
 def now_of(case: Case, bench: Bench, commit: tuple[str, bool]) -> Now:
     """Return what a session would measure ``case`` with, at a commit that is modified or not."""
     hosts, policy = bench.hosts, bench.policy
-    is_here = not hosts.place.foreign and case.framework in DISTRIBUTIONS
+    is_here = not hosts.place.foreign and case.framework in FRAMEWORKS
     return Now(
         commit=commit[0],
         dirty=commit[1],

@@ -10,9 +10,10 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.wire_records import ChecksumRecord, FailureRecord, MomentRecord
 from pytest_dlperf.worker import arguments as command_line
-from pytest_dlperf.worker import failure, frameworks, host
+from pytest_dlperf.worker import failure, host
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import (
     WorkerFailure,
@@ -21,6 +22,7 @@ from pytest_dlperf.worker.failure import (
     check_precision,
     check_tf32,
 )
+from pytest_dlperf.worker.frameworks.base import Framework
 from pytest_dlperf.worker.host import imported
 from pytest_dlperf.worker.job import Job
 from pytest_dlperf.worker.loop import (
@@ -57,6 +59,18 @@ def main() -> None:
         raise
 
 
+def _join(arguments: Arguments) -> Framework:
+    """Import the framework of ``arguments``, which is imported only now, and join the job."""
+    name = arguments.framework
+    module = importlib.import_module(f"pytest_dlperf.worker.frameworks.{name}.framework")
+    join = getattr(module, FRAMEWORKS[name].worker)
+    # Its import may have taken SIGTERM (Paddle), and a rank may hang while it joins the others.
+    failure.watch(arguments.folder, arguments.rank)
+    failure.watch_crashes()
+    framework: Framework = join(arguments)
+    return framework
+
+
 def _train(arguments: Arguments, records: RecordWriter) -> None:
     if arguments.launched_world_size != arguments.world_size:
         raise WorkerFailure(
@@ -65,7 +79,7 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
             f"{arguments.world_size}",
         )
     progress = ProgressCounter(arguments.folder, arguments.rank)
-    framework = frameworks.start(arguments)
+    framework = _join(arguments)
     records.write(framework=framework.facts())
     if arguments.work is not None:
         framework.job.work(arguments.work)

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
+from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.wire_records import FrameworkRecord, MemoryRecord
 from pytest_dlperf.worker.frameworks import on_cpu
 from pytest_dlperf.worker.frameworks.base import EventTimer, Timer
-
-#: Frameworks of a case.
-_FRAMEWORKS: Final = ("torch", "paddle", "tensorflow")
 
 
 class Device(Protocol):
@@ -168,7 +166,7 @@ def framework_record(of_case: str, device: Device) -> FrameworkRecord:
 
     ``program`` if none is known.
     """
-    for name in (of_case, *_FRAMEWORKS):
+    for name in (of_case, *FRAMEWORKS):
         module = sys.modules.get(name)
         if module is not None:
             version = getattr(module, "__version__", None)

@@ -7,11 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import pytest_dlperf
+from pytest_dlperf.core.wire import RankArguments
 
 ROOT = Path(__file__).parents[2]
 LAUNCHER = """
@@ -53,6 +55,34 @@ from .cases import CASES
 def test_added(dlperf):
     dlperf.run()
 """
+FRAMEWORK = """
+class Added:
+    def __init__(self, arguments):
+        raise RuntimeError(f"rank {arguments.rank} joins")
+"""
+PROBE = """
+def probe():
+    import added
+
+    return {"framework_version": added.__version__}
+"""
+RANK = RankArguments(
+    framework="added",
+    workload="none:build",
+    precision="fp32",
+    device="cpu",
+    size="tiny",
+    loss="finite",
+    batch_size_per_device=1,
+    world_size=1,
+    iterations=1,
+    warmup=0,
+    threads_per_rank=1,
+    collective_timeout_s=1.0,
+    seed=1,
+    records="",
+    place_from=("RANK", "LOCAL_RANK", "WORLD_SIZE"),
+)
 REFERENCE = "from dlperf_reference import options; print(options.text())"
 #: By the first cell of a row of CONTRIBUTING's table: the file that it names, and the line there.
 LINES = {
@@ -77,10 +107,20 @@ LINES = {
         'Option("added", "N", "how often it is added (1)", parse="whole", '
         'excludes={"list": "a list adds nothing"}),',
     ),
+    "a framework": (
+        "pytest_dlperf/core/frameworks.py",
+        "FRAMEWORKS: Final[Mapping[str, FrameworkEntry]] = {",
+        '"added": FrameworkEntry(worker="Added", launcher="added", distributions=("added",), '
+        'lowest=(1, 0), needed="the first"),',
+    ),
 }
 #: New files, in the folder that the row names.
 FILES = {
     "a launcher": ("pytest_dlperf/launch/launchers/", {"added.py": LAUNCHER}),
+    "a framework": (
+        "pytest_dlperf/worker/frameworks/",
+        {"added/__init__.py": PROBE, "added/framework.py": FRAMEWORK},
+    ),
     "a suite": (
         "perf_tests/",
         {"added/__init__.py": "", "added/cases.py": CASES, "added/test_added.py": TEST},
@@ -179,6 +219,25 @@ def test_a_metric_is_read_from_a_run_where_the_marker_gates_it(copy: Path):
         "one = replace(run(1.0), step_seconds=(1.0, 7.5))\n"
         "print(built_in(gates_of(['added']), one, (0, 2)))"
     )
-    shutil.copytree(ROOT / "tests" / "helpers", copy / "tests" / "helpers")
+    shutil.copytree(ROOT / "tests" / "helpers", copy / "tests" / "helpers", dirs_exist_ok=True)
     code, text = run(copy, "-c", read)
     assert (code, text) == (0, "{'added': Figure(value=7.5, unit='s', better='lower')}\n")
+
+
+def test_a_framework_is_known_probed_and_started(copy: Path, monkeypatch: pytest.MonkeyPatch):
+    for name, value in (("RANK", "0"), ("LOCAL_RANK", "0"), ("WORLD_SIZE", "1")):
+        monkeypatch.setenv(name, value)
+    (copy / "added.py").write_text('__version__ = "1.2"', "utf-8")
+    code, text = run(copy, "-m", "pytest_dlperf.worker.probe", "--framework=added")
+    assert code == 0
+    assert '"framework": "added", "framework_version": "1.2", "problem": ""' in text
+    command = (
+        "from pytest_dlperf.launch.launchers import launcher_name\n"
+        "from tests.helpers.judge_builders import case\n"
+        "print(launcher_name(case('1n2c', framework='added')))"
+    )
+    shutil.copytree(ROOT / "tests" / "helpers", copy / "tests" / "helpers", dirs_exist_ok=True)
+    assert run(copy, "-c", command) == (0, "added\n")
+    rank = replace(RANK, records=str(copy / "records")).flags()
+    code, text = run(copy, "-m", "pytest_dlperf.worker", *rank)
+    assert (code, text.splitlines()[-1]) == (1, "RuntimeError: rank 0 joins")

@@ -7,6 +7,7 @@ from typing import Final
 
 from pytest_dlperf.core.case import NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import NotRunError, lookup
+from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.launch.base import Launcher, find_program
 
 #: Module of this folder and class of every launcher, by the name in ``Case.launcher``.
@@ -19,13 +20,6 @@ LAUNCHERS: Final = {
     "torchrun": "torchrun:TorchrunLauncher",
     "paddle.distributed.launch": "paddle_launch:PaddleLauncher",
 }
-#: Default launcher of each framework, for cases with the launcher ``auto``.
-DEFAULT_LAUNCHERS: Final = {
-    "torch": "torchrun",
-    "paddle": "paddle.distributed.launch",
-    "tensorflow": "horovodrun",
-    NO_FRAMEWORK: "none",
-}
 
 
 def launcher_name(case: Case) -> str:
@@ -34,7 +28,9 @@ def launcher_name(case: Case) -> str:
         return case.launcher
     if case.world_size == 1:
         return "local"
-    return lookup("framework with a launcher", case.framework, DEFAULT_LAUNCHERS)
+    if case.framework == NO_FRAMEWORK:
+        return "none"
+    return lookup("framework", case.framework, FRAMEWORKS).launcher
 
 
 def launcher_of(case: Case) -> Launcher:

@@ -1,31 +1,14 @@
-"""Starts a rank's framework, which is imported only then."""
+"""The frameworks of ranks, a folder each: its class and its probe. Those of one case are imported.
+
+The probe imports this package on Python 3.7 as well.
+"""
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.worker import failure
-
-if TYPE_CHECKING:
-    # The probe imports this package on Pythons that are too old for these modules.
-    from pytest_dlperf.worker.arguments import Arguments
-    from pytest_dlperf.worker.frameworks.base import Framework
-
-#: Module and class by the name in ``Case.framework``.
-FRAMEWORKS: Final = {
-    "torch": "pytest_dlperf.worker.frameworks.torch.framework:Torch",
-    "paddle": "pytest_dlperf.worker.frameworks.paddle.framework:Paddle",
-    "tensorflow": "pytest_dlperf.worker.frameworks.tensorflow.framework:Tensorflow",
-}
-
-
-def start(arguments: Arguments) -> Framework:
-    """Import the framework of ``arguments``, join the job, and return it."""
-    module, _, name = FRAMEWORKS[arguments.framework].partition(":")
-    join = getattr(importlib.import_module(module), name)
-    # Its import may have taken SIGTERM (Paddle), and a rank may hang while it joins the others.
-    failure.watch(arguments.folder, arguments.rank)
-    failure.watch_crashes()
-    framework: Framework = join(arguments)
-    return framework
+def nccl_version(code: int) -> str | None:
+    """Return ``2.18.5`` for 21805, and ``2.8.4`` for 2804, as nccl.h has it; None for 0."""
+    if code <= 0:
+        return None
+    major, rest = divmod(code, 10000 if code >= 10000 else 1000)
+    return f"{major}.{rest // 100}.{rest % 100}"

@@ -116,7 +116,7 @@ def tf32_overrides() -> dict[str, str]:
 
 
 class Framework(Protocol):
-    """One framework in one rank; ``frameworks.start`` makes it and joins the job."""
+    """One framework in one rank; ``worker/__main__.py`` makes it, which joins the job."""
 
     @property
     def job(self) -> Job:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.cases.marker import expand
-from pytest_dlperf.cases.possible import BOUNDS, check_possible, check_version, requirement
+from pytest_dlperf.cases.possible import check_possible, check_version, requirement
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import NotRunError
+from pytest_dlperf.core.frameworks import FRAMEWORKS
 
 
 def case(layout: str, **keys: object) -> Case:
@@ -122,9 +123,8 @@ def test_a_version_elsewhere_is_said_to_be_there():
 
 def test_the_extras_install_what_will_do():
     project = (Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8")
-    distributions = {"torch": "torch", "paddle": "paddlepaddle", "tensorflow": "tensorflow"}
-    for framework in BOUNDS:
-        wanted = f"{distributions[framework]}{requirement(framework)}"
+    for framework, entry in FRAMEWORKS.items():
+        wanted = f"{entry.distributions[0]}{requirement(framework)}"
         assert re.search(rf'^{framework} = \["{wanted}"', project, re.MULTILINE)
     assert f'"paddlepaddle-gpu{requirement("paddle")}"' in project
 

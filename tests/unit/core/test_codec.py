@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_dlperf.core.baseline import Session
-from pytest_dlperf.core.case import FRAMEWORKS, PRECISIONS, Case, Protocol
+from pytest_dlperf.core.case import PRECISIONS, Case, Protocol
 from pytest_dlperf.core.codec import DecodeError, decode, encode
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.measurement import Conditions, Environment, Measurement
 from pytest_dlperf.core.outcome import (
@@ -61,7 +62,7 @@ CASES = st.builds(
     lambda length, **fields: Case(samples_per_epoch=length[0], epochs=length[1], **fields),
     length=LENGTHS,
     suite=st.sampled_from(["tsm", "My_Net2"]),
-    framework=st.sampled_from(FRAMEWORKS),
+    framework=st.sampled_from(sorted(FRAMEWORKS)),
     workload=st.just("pkg.mymodel:build"),
     precision=st.sampled_from(PRECISIONS),
     batch_size_per_device=COUNT,

@@ -11,6 +11,7 @@ from typing import get_args
 import pytest
 
 from pytest_dlperf.core import wire
+from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.wire import MarkSettings, RankArguments
 from pytest_dlperf.core.wire_records import RecordKind, RecordsByKind
 
@@ -104,7 +105,14 @@ NEWER = {"Final", "Literal", "Protocol", "TypedDict", "runtime_checkable", "fina
 
 
 def test_a_probe_loads_on_python_3_7_which_it_has_to_report() -> None:
-    for name, file in imported_with("pytest_dlperf.worker.probe").items():
+    asked = [f"pytest_dlperf.worker.frameworks.{name}" for name in FRAMEWORKS]
+    modules = {
+        name: file
+        for module in ("pytest_dlperf.worker.probe", *asked)
+        for name, file in imported_with(module).items()
+    }
+    assert {"pytest_dlperf.core.frameworks", *asked} <= set(modules)
+    for name, file in modules.items():
         text = Path(file).read_text(encoding="utf-8")
         tree = ast.parse(text, feature_version=(3, 7))
         imported = {

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.cases.marker import expand
-from pytest_dlperf.core.case import FRAMEWORKS, Case
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import NotRunError
+from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.launch.base import Launcher
-from pytest_dlperf.launch.launchers import DEFAULT_LAUNCHERS, LAUNCHERS, check_program, launcher_of
+from pytest_dlperf.launch.launchers import LAUNCHERS, check_program, launcher_of
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def test_every_name_is_a_launcher(name: str):
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_every_framework_has_one(framework: str):
     found = launcher_of(case_of("auto", framework=framework))
-    assert type(found) is type(launcher_of(case_of(DEFAULT_LAUNCHERS[framework])))
+    assert type(found) is type(launcher_of(case_of(FRAMEWORKS[framework].launcher)))
 
 
 @pytest.mark.parametrize(

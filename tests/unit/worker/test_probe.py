@@ -11,7 +11,8 @@ import pytest
 
 from pytest_dlperf import worker
 from pytest_dlperf.core.wire import PROBE_MARK
-from pytest_dlperf.worker.probe import nccl_of_paddle, nccl_version
+from pytest_dlperf.worker.frameworks import nccl_version
+from pytest_dlperf.worker.frameworks.paddle import nccl_of_paddle
 
 HOME = str(Path(worker.__file__).parents[2])
 

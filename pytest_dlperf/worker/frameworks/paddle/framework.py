@@ -33,9 +33,8 @@ from pytest_dlperf.worker.frameworks.base import (
     no_loss,
     tf32_overrides,
 )
-from pytest_dlperf.worker.frameworks.paddle import watch
+from pytest_dlperf.worker.frameworks.paddle import nccl_of_paddle, watch
 from pytest_dlperf.worker.frameworks.paddle.job import LossScaler, PaddleJob
-from pytest_dlperf.worker.probe import nccl_of_paddle
 
 _PRODUCTS = 100
 

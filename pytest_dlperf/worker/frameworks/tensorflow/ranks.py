@@ -15,7 +15,8 @@ import tensorflow as tf
 
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
-from pytest_dlperf.worker.probe import horovod_operations, nccl_version
+from pytest_dlperf.worker.frameworks import nccl_version
+from pytest_dlperf.worker.frameworks.tensorflow import horovod_operations
 
 
 class CollectiveLibraries(TypedDict, total=False):

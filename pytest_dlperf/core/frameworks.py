@@ -1,0 +1,63 @@
+"""The table of frameworks: a new one is an entry here, and its folder in ``worker/frameworks/``.
+
+Ranks and the pytest side read it. Like ``wire.py`` it needs the standard library only, and loads
+on Python 3.7, whose ``typing`` lacks what is imported for types alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Final
+
+
+class FrameworkEntry(NamedTuple):
+    """What is known of a framework before it is imported.
+
+    The folder of its name in ``worker/frameworks/`` has the rest: its class, and ``probe()``.
+    """
+
+    #: Class in ``worker/frameworks/<name>/framework.py`` that follows ``base.Framework``.
+    worker: str
+    #: Launcher of its cases with several ranks (``launch/launchers/``).
+    launcher: str
+    #: Distributions that bring it.
+    distributions: tuple[str, ...]
+    #: The lowest version that will do; the extras of pyproject.toml say the same.
+    lowest: tuple[int, int]
+    #: What the lowest has that those before it lack; goes on with a sentence.
+    needed: str
+    #: The first version that will not do again, if there is one.
+    too_new: tuple[int, int] | None = None
+    #: What is wrong from there on; ends a sentence.
+    wrong: str = ""
+
+
+#: By the name in ``Case.framework``, which is also the name of its module.
+FRAMEWORKS: Final[Mapping[str, FrameworkEntry]] = {
+    "torch": FrameworkEntry(
+        worker="Torch",
+        launcher="torchrun",
+        distributions=("torch",),
+        lowest=(2, 3),
+        needed="which has torch.amp.GradScaler",
+    ),
+    "paddle": FrameworkEntry(
+        worker="Paddle",
+        launcher="paddle.distributed.launch",
+        distributions=("paddlepaddle", "paddlepaddle-gpu"),
+        lowest=(2, 6),
+        needed="the oldest that was tried",
+    ),
+    "tensorflow": FrameworkEntry(
+        worker="Tensorflow",
+        launcher="horovodrun",
+        distributions=("tensorflow", "tensorflow-cpu"),
+        lowest=(2, 12),
+        needed="which has tf.test.experimental.sync_devices",
+        too_new=(2, 16),
+        wrong="Keras 3 is in it, whose variables Horovod cannot average",
+    ),
+}
