@@ -53,6 +53,8 @@ MEANINGS: Final = {
     "parallel": "how the ranks copy, shard and split the model, a word of the id: one of "
     f"{_words(DATA)}, then {_words(f'{name}N' for name in SPLITS)} "
     "([below](#parallelism))",
+    "parameters": "parameters of the whole model: the shards and stages of a replica must add up "
+    "to this number",
     "precision": f"one of {_words(PRECISIONS)}; `amp` is float16 autocast with loss scaling",
     "protocol": f"a named protocol, which the other keys then change: {_words(PROTOCOLS)}",
     "runs": "runs (launches) of a case: fewer when a screen of 3 has certified it, more up to "

@@ -13,6 +13,7 @@ from pytest_dlperf.core.id_words import is_number, option_word
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.metric import gates_of
 from pytest_dlperf.core.quantity import parse_share
+from pytest_dlperf.core.wire_parallel import Parallel
 
 #: Keys that may be lists; the rest of a case is the same in all of them.
 AXES: Final = ("framework", "size", "precision", "batch_size_per_device", "parallel", "layout")
@@ -50,6 +51,8 @@ def expand(**keys: Any) -> tuple[Case, ...]:
         **{name: values.pop(name) for name in _PROTOCOL if name in values},
     )
     axes = {name: _as_list(values.pop(name)) for name in AXES if name in values}
+    if "parallel" in axes:
+        axes["parallel"] = [_one_text(text) for text in axes["parallel"]]
     for name, items in axes.items():
         if not items:
             raise UsageError(f"{name} is an empty list; give at least one value")
@@ -95,10 +98,24 @@ def _check_layouts(cases: Sequence[Case]) -> None:
 
 
 def _check_replicas(cases: Sequence[Case]) -> None:
-    """Raise ``UsageError`` for a layout that does not make whole replicas."""
+    """Raise ``UsageError`` where no layout makes whole replicas.
+
+    Other layouts of the same case that do not are left out when cases are selected.
+    """
+    groups: dict[str, list[Case]] = {}
     for case in cases:
-        if case.misfit:
-            raise UsageError(f"{case.misfit}; name another layout, or another degree")
+        groups.setdefault(case.id_without_layout, []).append(case)
+    for group in groups.values():
+        if all(case.misfit for case in group):
+            raise UsageError(f"{group[0].misfit}; name another layout, or another degree")
+
+
+def _one_text(parallel: Any) -> Any:
+    """Return the one text of a mesh that can be written in several; others are checked later."""
+    try:
+        return str(Parallel.parse(parallel)) if isinstance(parallel, str) else parallel
+    except ValueError:
+        return parallel
 
 
 def _read(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -211,7 +211,9 @@ def _declared_layouts(
     chosen = []
     for case in group:
         sized, misfit = replace(case, cpu_ranks_max=ranks), fits(case.layout, machine)
-        if case.layout.device != kind:
+        if case.misfit:
+            chosen.append(Selected(case=sized, left_out=case.misfit))
+        elif case.layout.device != kind:
             other = misfit or "a CPU layout; --cpus runs it here"
             chosen.append(Selected(case=sized, left_out=other))
         elif not machine.has_share(case.layout):

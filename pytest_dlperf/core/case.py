@@ -174,6 +174,8 @@ class Case:
     work: int | None = None
     #: How the ranks copy, shard and split the model, as in ``fsdp2-tp2``; empty: not said.
     parallel: str = ""
+    #: Parameters of the whole model, to which the ranks' shards must add up; None: not said.
+    parameters: int | None = None
     protocol: Protocol = field(default_factory=Protocol)
     tolerance: float | None = None
     #: A slowdown that is tolerated until a date.
@@ -203,6 +205,7 @@ class Case:
             ("batch_size_per_device", self.batch_size_per_device),
             ("version", self.version),
             ("work", 1 if self.work is None else self.work),
+            ("parameters", 1 if self.parameters is None else self.parameters),
         ):
             if type(value) is not int or value < 1:
                 raise UsageError(
@@ -252,9 +255,14 @@ class Case:
                 f"{self.suite}: parallel {self.parallel!r}: give a text, as in 'fsdp2-tp2'"
             )
         try:
-            Parallel.parse(self.parallel)
+            parsed = Parallel.parse(self.parallel)
         except ValueError as error:
             raise UsageError(f"{self.suite}: {error}") from None
+        if str(parsed) != self.parallel:
+            raise UsageError(
+                f"{self.suite}: parallel {self.parallel!r} is {str(parsed)!r}, and one mesh has "
+                "one id; write it so"
+            )
 
     def _check_speedup(self) -> None:
         if self.speedup is None or self.speedup == ONE_DEVICE:
@@ -279,6 +287,10 @@ class Case:
             raise UsageError(
                 f"{self.suite}: warmup_s is for a workload; a program trains as many "
                 "iterations as it was written to, so raise warmup"
+            )
+        if self.command and self.parameters is not None:
+            raise UsageError(
+                f"{self.suite}: parameters is for a workload; nobody looks into a program's model"
             )
         if self.log_format and not self.command:
             raise UsageError(f"{self.suite}: log_format is for a command; a workload writes none")

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from pytest_dlperf.core.errors import UsageError
 
 #: Whose work a printed rate counts.
-Scope = Literal["device", "process", "node", "global"]
+Scope = Literal["device", "process", "replica", "node", "global"]
 #: Over what a printed rate is an average: the iteration printed, the iterations since the last
 #: print, all since some iteration of the epoch, or the whole run.
 Averaging = Literal["iteration", "window", "running", "whole"]

@@ -11,6 +11,9 @@ DATA = ("ddp", "fsdp", "fsdp2", "hsdp", "zero1", "zero2", "zero3")
 SPLITS = ("pp", "cp", "tp")
 _DEGREE = re.compile(rf"({'|'.join(SPLITS)})([1-9][0-9]{{0,5}})")
 _EXAMPLE = "parallel='fsdp2-tp2'"
+#: The order of the splits in a text that is an id's word: the fastest first, as in Megatron-LM's
+#: order of ranks, ``tp-cp-ep-dp-pp`` (its ``RankGenerator``).
+_WRITTEN = ("tp", "cp", "pp")
 
 
 class Parallel(NamedTuple):
@@ -40,6 +43,12 @@ class Parallel(NamedTuple):
                     f"once and N above 1, as in {_EXAMPLE}"
                 )
         return cls(data=data, **found)
+
+    def __str__(self) -> str:
+        """Return the one text of these degrees: ``fsdp2-tp2-pp2``, also for ``fsdp2-pp2-tp2``."""
+        degrees = ((name, getattr(self, name)) for name in _WRITTEN)
+        splits = (f"{name}{degree}" for name, degree in degrees if degree > 1)
+        return "-".join(filter(None, (self.data, *splits)))
 
     @property
     def split(self) -> int:

@@ -197,6 +197,9 @@ class ModelRecord(_AnyModel, total=False):
 
     #: Why nobody could look without changing what is measured, and what to do about it.
     unwatched: str
+    #: Numbers of parameters in this rank's memory, by which shard of them it has; those that it
+    #: has whole under the empty text.
+    held: dict[str, int]
 
 
 class _AnyMemory(TypedDict):

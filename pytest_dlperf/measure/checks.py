@@ -32,7 +32,31 @@ def check_agreement(case: Case, records: Sequence[RankRecords]) -> None:
         stages.setdefault(case.parallelism.stage(rank.rank), []).append(rank)
     for ranks in stages.values():
         _check_parameters(case, ranks)
+    _check_count(case, records)
     _check_samples(case, records)
+
+
+def parameter_count(case: Case, records: Sequence[RankRecords]) -> int:
+    """Return how many parameters the model of a replica has: each shard and each stage once."""
+    places: dict[tuple[int, str], int] = {}
+    for rank in records:
+        model = rank.by_kind["model"]
+        # Frameworks without sharded tensors report the number alone
+        for place, count in model.get("held", {"": model["parameter_count"]}).items():
+            places[case.parallelism.stage(rank.rank), place] = count
+    return sum(places.values())
+
+
+def _check_count(case: Case, records: Sequence[RankRecords]) -> None:
+    """Raise ``CaseError`` unless the shards add up to the parameters that the case declares."""
+    found = parameter_count(case, records)
+    if case.parameters is not None and found != case.parameters:
+        raise CaseError(
+            f"{case.id}: the parameters of a replica add up to {found}, each shard and each stage "
+            f"counted once, and the case declares {case.parameters}; a part of the model is "
+            "missing or counted more than once: tensors that are split by hand are to be declared "
+            "by job.sharded(parameters), and modules of a rank by job.modules"
+        )
 
 
 def check_devices(case: Case, records: Sequence[RankRecords]) -> None:
@@ -64,9 +88,16 @@ def _check_parameters(case: Case, records: Sequence[RankRecords]) -> None:
             f"{case.id}: the replicated parameters differ between ranks after training ({digests})"
             "; gradients are not averaged over the ranks, so the ranks train different models"
         )
-    counts = {rank.by_kind["model"]["parameter_count"] for rank in records}
-    if len(counts) > 1:
-        raise CaseError(f"{case.id}: ranks have different numbers of parameters: {sorted(counts)}")
+    counts: dict[str, set[int]] = {}
+    for rank in records:
+        model = rank.by_kind["model"]
+        for place, count in model.get("held", {"": model["parameter_count"]}).items():
+            counts.setdefault(place, set()).add(count)
+    for found in counts.values():
+        if len(found) > 1:
+            raise CaseError(
+                f"{case.id}: ranks have different numbers of parameters: {sorted(found)}"
+            )
 
 
 def _shards_differ(checksums: Sequence[Checksum]) -> bool:

@@ -30,6 +30,7 @@ from pytest_dlperf.measure.checks import (
     clocks_disagree,
     drift,
     host_waits,
+    parameter_count,
     unchecked,
 )
 from pytest_dlperf.measure.disturbance import disturbance, gpu_disturbance, others_alone
@@ -249,6 +250,8 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
     asked = built_in(case.metrics, summary, case.protocol.window)
     summary = replace(summary, metrics={**summary.metrics, **asked})
     facts = _facts(records)
+    if not case.command:
+        facts["model"] = {**facts["model"], "parameter_count": parameter_count(case, records)}
     amounts = {span.work for rank in records for span in _window(case, rank.spans)}
     if len(amounts) == 1:
         facts["work"] = amounts.pop()

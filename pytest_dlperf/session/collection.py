@@ -198,7 +198,7 @@ def _with_log(case: Case, session: PerfSession) -> Selected:
     wish = wish_of(session)
     counts = wish.gpus if case.layout.device == "gpu" else wish.cpus
     asked = counts is not None and case.world_size in counts
-    left_out = ""
+    left_out = case.misfit
     if wish.names_devices and not asked:
         left_out = f"{case.layout} was not asked for"
     elif wish.frameworks is not None and case.framework not in wish.frameworks:
@@ -207,7 +207,7 @@ def _with_log(case: Case, session: PerfSession) -> Selected:
         left_out = f"precision {case.precision} was not asked for"
     elif wish.size is not None and case.size != wish.size:
         left_out = f"size {case.size} was not asked for"
-    elif not session.logs.claim(case):
+    elif not left_out and not session.logs.claim(case):
         left_out = f"no log under {session.logs.folder}"
     return Selected(case=case, left_out=left_out)
 

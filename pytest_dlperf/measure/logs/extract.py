@@ -98,6 +98,7 @@ def _result(parsed: ParsedLog) -> LogResult:
         scope=parsed.fmt.scope,
         world_size=size.world_size,
         node_devices=options.devices_per_node or parsed.log_facts.node_devices,
+        split=options.split,
         batch=size.global_batch,
         varies=parsed.fmt.unit == "tokens",
     )

@@ -113,7 +113,8 @@ def _is_unsure(parsed: ParsedLog, world: int | None) -> bool:
 
 def _of_lines(parsed: ParsedLog, world: int | None) -> float | None:
     """Return the batch of a device by rate and seconds of the lines, where they have both."""
-    devices = {"device": 1, "global": world}.get(parsed.fmt.scope)
+    scopes = {"device": 1, "replica": parsed.options.split, "global": world}
+    devices = scopes.get(parsed.fmt.scope)
     if parsed.fmt.unit == "tokens" or devices is None:
         return None
     columns = parsed.timeline.windows.columns()

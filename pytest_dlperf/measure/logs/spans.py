@@ -72,15 +72,17 @@ def scaled(
     scope: Scope,
     world_size: int | None,
     node_devices: int | None,
+    split: int = 1,
     batch: float | None,
     varies: bool,
 ) -> RateSeries:
     """Return the rates of all devices; empty if what it takes to scale them is unknown.
 
-    ``batch`` is the work of one iteration of all devices, or the most of it where it ``varies``.
+    ``split`` ranks are one replica. ``batch`` is the work of one iteration of all devices, or the
+    most of it where it ``varies``.
     """
     window = windows.columns()
-    factor = _factor(scope, world_size, node_devices)
+    factor = _factor(scope, world_size, node_devices, split)
     global_batch = np.nan if batch is None else batch
     # A printed rate goes before one that the batch size and the time make.
     by_rate = ~np.isnan(window["rate"]) & (factor is not None)
@@ -117,14 +119,16 @@ def scaled(
     ).where(by_rate | by_time)
 
 
-def _factor(scope: Scope, world_size: int | None, node_devices: int | None) -> float | None:
+def _factor(
+    scope: Scope, world_size: int | None, node_devices: int | None, split: int
+) -> float | None:
     if scope == "global":
         return 1.0
     if world_size is None:
         return None
     if scope == "node":
         return None if node_devices is None else world_size / node_devices
-    return float(world_size)
+    return world_size / split if scope == "replica" else float(world_size)
 
 
 def after(series: RateSeries, skip: int) -> Flags:

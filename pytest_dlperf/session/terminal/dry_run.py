@@ -228,6 +228,8 @@ def _runs_here(item: pytest.Item, case: Case, session: PerfSession) -> str:
     place = session.settings.place
     if session.jobs is not None:
         return f"as a job of {session.jobs.scheduling.name}"
+    if case.misfit:
+        return case.misfit
     try:
         session.bench.check(case)
     except DlperfError as error:

@@ -12,6 +12,7 @@ from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.id_words import CaseId
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.wire_parallel import Parallel
+from pytest_dlperf.session.collection import declared_by
 
 KEYS = {"suite": "gpt", "workload": "m:f", "batch_size_per_device": 4}
 
@@ -59,9 +60,40 @@ def test_a_replicas_batch_counts_once():
     assert (ddp.global_batch_size, split.global_batch_size) == (32, 8)
 
 
+@pytest.mark.parametrize("text", ["fsdp2-pp2-tp4", "fsdp2-tp4-pp2"])
+def test_one_mesh_has_one_id(text: str):
+    [case] = expand(**KEYS, layout="1n8g", parallel=text)
+    assert case.id == "gpt-torch-fp32-bs4-fsdp2-tp4-pp2-1n8g"
+    assert str(case.parallelism) == case.parallel
+    keys = {"layout": "1n8g", "batch_size_per_device": 4, "parallel": [text, "fsdp2-tp4-pp2"]}
+    with pytest.raises(UsageError, match=r"case id gpt-.* is declared twice"):
+        declared_by([(("m:f",), keys)], function="test_gpt")
+
+
+def test_a_case_that_is_made_by_hand_has_the_same_text():
+    [case] = expand(**KEYS, layout="1n4g", parallel="tp2-pp2")
+    with pytest.raises(UsageError, match="'pp2-tp2' is 'tp2-pp2', and one mesh has one id"):
+        replace(case, parallel="pp2-tp2")
+
+
+def test_a_sweep_leaves_out_layouts_without_whole_replicas():
+    cases = expand(**KEYS, size="tiny", layout=["1n1c", "1n2c", "1n4c"], parallel=["ddp", "tp4"])
+    machine = Machine(gpus=0, gpu_problem="", cores=4)
+    found = {s.case.id: s.left_out for s in select(cases, Wish(), machine)}
+    left_out = {case_id: why for case_id, why in found.items() if why}
+    assert len(found) == 6
+    assert left_out == {
+        "gpt.tiny-torch-fp32-bs4-tp4-1n1c": "tp4 needs a multiple of 4 devices, and 1n1c has 1",
+        "gpt.tiny-torch-fp32-bs4-tp4-1n2c": "tp4 needs a multiple of 4 devices, and 1n2c has 2",
+    }
+
+
+def test_a_degree_that_fits_no_layout_is_an_error():
+    with pytest.raises(UsageError, match="tp4 needs a multiple of 4 devices, and 1n1g has 1"):
+        expand(**KEYS, layout=["1n1g", "1n2g"], parallel=["ddp", "tp4"])
+
+
 def test_layouts_hold_whole_replicas():
-    with pytest.raises(UsageError, match="tp4 needs a multiple of 4 devices, and 1n2g has 2"):
-        expand(**KEYS, layout=["1n2g", "1n8g"], parallel="tp4")
     eight = expand(**KEYS, layout=["1n4g", "1n8g"], parallel="tp4")[1]
     assert eight.parent() is None, "one device holds no replica"
     [_, scaled] = expand(**KEYS, layout=["1n4g", "1n8g"], parallel="tp4", speedup="1n4g")

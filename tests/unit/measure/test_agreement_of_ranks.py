@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.measure.checks import check_agreement, check_devices
+from pytest_dlperf.measure.checks import check_agreement, check_devices, parameter_count
 from pytest_dlperf.measure.records import RankRecords
 from pytest_dlperf.measure.summary import summarise
 from tests.helpers.judge_builders import case
@@ -20,10 +20,10 @@ from tests.helpers.record_files import rank_records, write
 def ranks(*held: tuple[str, int], samples: tuple[int, ...] = ()) -> list[RankRecords]:
     """Return the records of ranks, each with the digest and the number of its parameters."""
     found = []
-    for rank, (digest, parameter_count) in enumerate(held):
+    for rank, (digest, count) in enumerate(held):
         kinds: dict[str, Any] = {
             "checksum": {"value": {"digest": digest, "tensors": 2}},
-            "model": {"parameter_count": parameter_count},
+            "model": {"parameter_count": count},
             "data": {"first_samples": list(samples)},
         }
         found.append(RankRecords(rank=rank, by_kind=kinds, spans=(), canaries=()))
@@ -49,6 +49,47 @@ def test_stages_of_a_pipeline_are_not_compared_with_each_other():
 def test_a_stage_is_compared_with_the_same_stage_of_other_replicas(held: Any, says: str):
     with pytest.raises(CaseError, match=says):
         check_agreement(case("1n4c", parallel="ddp-pp2"), ranks(*held))
+
+
+def holding(*parts: dict[str, int]) -> list[RankRecords]:
+    """Return the records of ranks that hold so many parameters of each shard."""
+    found = ranks(*[("a", sum(one.values())) for one in parts])
+    for rank, one in zip(found, parts, strict=True):
+        rank.by_kind["model"]["held"] = one
+    return found
+
+
+TP = {"": 4, "x": 3}, {"": 4, "y": 3}
+
+
+@pytest.mark.parametrize(
+    ("parallel", "held", "whole"),
+    [
+        ("ddp", [{"": 4}] * 4, 4),
+        ("ddp-pp2", [{"": 4}, {"": 5}] * 2, 9),
+        ("tp2", [*TP, *TP], 10),
+        ("tp2-pp2", [*TP, {"": 1, "x": 1}, {"": 1, "y": 2}], 14),
+        ("fsdp2", [{"a": 3}, {"b": 3}, {"c": 3}, {"d": 1}], 10),
+    ],
+)
+def test_each_shard_and_each_stage_counts_once(
+    parallel: str, held: list[dict[str, int]], whole: int
+):
+    records = holding(*held)
+    declared = case("1n4c", parallel=parallel, parameters=whole)
+    assert parameter_count(declared, records) == whole
+    check_agreement(declared, records)
+    with pytest.raises(CaseError, match=f"add up to {whole}, each shard and each stage counted"):
+        check_agreement(case("1n4c", parallel=parallel, parameters=whole + 1), records)
+
+
+def test_ranks_of_one_place_hold_as_much():
+    with pytest.raises(CaseError, match=r"different numbers of parameters: \[3, 4\]"):
+        check_agreement(case("1n4c", parallel="tp2"), holding(*TP, TP[0], {"": 4, "y": 4}))
+
+
+def test_a_framework_without_sharded_tensors_reports_the_number_alone():
+    assert parameter_count(case("1n4c", parallel="ddp-pp2"), ranks(A, B, A, B)) == 30
 
 
 def test_ranks_of_one_replica_read_the_same_samples():

@@ -182,3 +182,16 @@ def test_seconds_of_ranks_that_share_a_batch_count_it_once(
     lines = [line(i, rate="0.5") for i in range(1, 21)]
     keys = {"layout": "1n4c", "parallel": parallel, "log_format": SECONDS}
     assert read(tmp_path, lines, **keys) == (pytest.approx(rate), "samples")
+
+
+@pytest.mark.parametrize(
+    ("parallel", "scope", "rate"),
+    [
+        ("ddp", "replica", 400), ("tp2", "replica", 200), ("tp2-pp2", "replica", 100),
+        ("tp2", "device", 400), ("tp2", "global", 100),
+    ],
+)  # fmt: skip
+def test_whose_work_a_printed_rate_counts(tmp_path: Path, parallel: str, scope: Any, rate: float):
+    lines = [line(i, rate="100") for i in range(1, 21)]
+    keys = {"layout": "1n4c", "parallel": parallel, "log_format": pattern(OWN, scope=scope)}
+    assert read(tmp_path, lines, **keys) == (pytest.approx(rate), "samples")

@@ -188,6 +188,7 @@ class Torch:
             input_shapes=watched.shapes.shapes,
             flops_by_dtype=dict(watched.arithmetic.flops),
             parameter_count=sum(p.numel() for module in modules for p in module.parameters()),
+            held=watch.held(modules, self.job.shards),
         )
         if watched.unwatched:
             found["unwatched"] = watched.unwatched
@@ -203,9 +204,9 @@ class Torch:
 
     def checksum(self) -> Checksum | None:
         """Return a digest of the bytes of the replicated parameters, in order of declaration."""
-        if self.job.declared is None:
+        if self.job.declared is None and not self.job.shards:
             return None
-        return checksum(self.job.declared)
+        return checksum(self.job.declared or [], self.job.shards)
 
     def canary(self) -> CanaryRates:
         """Return the canary's rates."""

@@ -48,6 +48,8 @@ class TorchJob(AutogradJob):
     #: Those of ``modules`` whose gradients are averaged over ranks, in their wrappers.
     wrapped: list[torch.nn.Module] = field(default_factory=list)
     declared: list[torch.Tensor] | None = None
+    #: Tensors that are shards by hand, each with the number of its part.
+    shards: list[tuple[int, torch.Tensor]] = field(default_factory=list)
 
     def generator(self) -> torch.Generator:
         """Return a generator on the device; ranks draw different numbers."""
@@ -82,6 +84,17 @@ class TorchJob(AutogradJob):
     def replicated(self, parameters: Iterable[torch.Tensor]) -> None:
         """Declare parameters that must be equal on all ranks at the end."""
         self.declared = [*(self.declared or []), *parameters]
+
+    def sharded(self, parameters: Iterable[torch.Tensor], part: int | None = None) -> None:
+        """Declare plain tensors of which this rank holds one part: DTensors say so themselves.
+
+        Ranks that hold the same part must be equal at the end, other parts are not compared, and
+        each counts once in the number of parameters. ``part`` is its number; by default the
+        rank's among those that split a replica. Experts that each rank has its own of have
+        ``part=job.rank``.
+        """
+        number = self.rank % self.parallel.split if part is None else part
+        self.shards += [(number, parameter) for parameter in parameters]
 
     def loader(self, dataset: Dataset) -> Iterable[Any]:
         """Return a ``DataLoader`` over ``dataset`` with a ``DistributedSampler``; see ``batches``.

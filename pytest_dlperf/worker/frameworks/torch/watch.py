@@ -273,15 +273,41 @@ def product_error(device: torch.device) -> float:
     return float((product - exact).norm() / exact.norm())
 
 
-def checksum(parameters: Sequence[torch.Tensor]) -> Checksum:
+#: Tensors that are shards by hand, each with the number of its part.
+_ByHand = Sequence[tuple[int, torch.Tensor]]
+
+
+def held(modules: Iterable[torch.nn.Module], shards: _ByHand) -> dict[str, int]:
+    """Return how many parameters this rank has in memory, by which shard of them it is.
+
+    Those that it has whole are under the empty text.
+    """
+    parts = {id(parameter): _part(number) for number, parameter in shards}
+    found: Counter[str] = Counter()
+    for parameter in (p for module in modules for p in module.parameters()):
+        place = parts.pop(id(parameter), None) or _place(parameter) or ""
+        found[place] += _local(parameter).numel()
+    for number, parameter in shards:
+        if id(parameter) in parts:
+            found[_part(number)] += parameter.numel()
+    return dict(found)
+
+
+def _part(number: int) -> str:
+    return f"part {number}"
+
+
+def checksum(parameters: Sequence[torch.Tensor], shards_by_hand: _ByHand = ()) -> Checksum:
     """Return a digest of the bytes of ``parameters``, in order.
 
     Of a DTensor the local tensor counts. Those that are sharded have a digest of their own, since
     only ranks with the same shards have equal ones.
     """
     whole, shards, place = [], [], hashlib.blake2b(digest_size=16)
-    for parameter in parameters:
-        where = _place(parameter)
+    parts = {id(parameter): _part(number) for number, parameter in shards_by_hand}
+    declared = [p for p in parameters if id(p) not in parts]
+    for parameter in [*declared, *(parameter for _, parameter in shards_by_hand)]:
+        where = parts.get(id(parameter)) or _place(parameter)
         if where is None:
             whole.append(_local(parameter))
         else:
