@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 from pytest_dlperf.core.layout import Layout
@@ -32,6 +32,9 @@ class Environment:
     software: Mapping[str, str]
     #: OS, CPU, memory, GPUs ...
     machine: Mapping[str, str]
+    #: Versions of all installed packages; ``software`` has their digest. Files have each list
+    #: once.
+    packages: Mapping[str, str] = field(default_factory=dict)
 
 
 #: Code of the problem of a measurement whose budget was spent before all its runs.

@@ -7,7 +7,7 @@ judgement has the keys of its throughput's comparison directly.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pytest_dlperf.core.arm import ArmKind
@@ -16,6 +16,7 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.codec import DecodeError, decode, encode
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.measurement import Environment, Measurement
+from pytest_dlperf.core.packages import PACKAGES, PackageChange
 from pytest_dlperf.core.verdict import JUDGED, Judgement
 
 
@@ -130,6 +131,8 @@ class Outcome:
     environment: Environment | None = None
     #: Why it got slower, by profiles; None where none were taken.
     explanation: Explanation | None = None
+    #: Packages whose versions are not those of the baseline's last session, or of the other arm.
+    package_changes: tuple[PackageChange, ...] = ()
     #: The baseline's sessions at the time, so that a report needs no baseline file.
     baseline_sessions: tuple[Session, ...] = ()
     #: The published number of the same case, and its source, where there is one.
@@ -214,8 +217,13 @@ def _without_derived(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def results_to_json(outcomes: Iterable[Outcome]) -> dict[str, Any]:
-    """Return the contents of a results file."""
-    return {"format": RESULTS_FORMAT, "outcomes": [outcome_to_json(o) for o in outcomes]}
+    """Return the contents of a results file, with each list of packages once."""
+    values = [outcome_to_json(outcome) for outcome in outcomes]
+    lists: dict[str, dict[str, str]] = {}
+    for one in values:
+        if one["environment"] and (packages := one["environment"].pop("packages")):
+            lists[one["environment"]["software"][PACKAGES]] = packages
+    return {"format": RESULTS_FORMAT, "outcomes": values, "packages": lists}
 
 
 def results_from_json(values: Any, *, where: str) -> tuple[Outcome, ...]:
@@ -227,6 +235,18 @@ def results_from_json(values: Any, *, where: str) -> tuple[Outcome, ...]:
             f"{where}: format {values.get('format')!r}, this version reads {RESULTS_FORMAT}"
         )
     try:
-        return tuple(outcome_from_json(item) for item in values["outcomes"])
+        found = tuple(outcome_from_json(item) for item in values["outcomes"])
+        lists = decode(dict[str, dict[str, str]], values.get("packages", {}), "packages")
+        return tuple(_with_packages(outcome, lists) for outcome in found)
+    except DecodeError as error:
+        raise UsageError(f"{where}: {error}") from error
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from error
+
+
+def _with_packages(outcome: Outcome, lists: Mapping[str, Mapping[str, str]]) -> Outcome:
+    environment = outcome.environment
+    packages = lists.get(environment.software.get(PACKAGES, "")) if environment else None
+    if environment is None or packages is None:
+        return outcome
+    return replace(outcome, environment=replace(environment, packages=packages))

@@ -278,6 +278,17 @@ class AllReduceRecord(TypedDict):
     time: float
 
 
+class SettingsRecord(TypedDict):
+    """How a rank was set up, read after the measured window; secrets are masked."""
+
+    #: Variables of the environment that configure libraries.
+    variables: dict[str, str]
+    #: How frameworks choose their kernels, by the name of the flag: ``on``, ``off`` or a word.
+    flags: dict[str, str]
+    #: Version of every installed package.
+    packages: dict[str, str]
+
+
 class LibrariesRecord(TypedDict):
     """The libraries that train, or hold numbers, which a user's program had imported."""
 
@@ -335,6 +346,7 @@ class RecordsByKind(TypedDict, total=False):
     collectives: CollectivesRecord
     all_reduce: AllReduceRecord
     profile: ProfileRecord
+    settings: SettingsRecord
     libraries: LibrariesRecord
     imports: ImportsRecord
     failure: FailureRecord
@@ -351,7 +363,7 @@ class WrittenRecords(RecordsByKind, total=False):
 RecordKind = Literal[
     "start", "framework", "built", "first_step", "window", "turns", "compile", "loss", "metrics",
     "model", "memory", "arithmetic", "data", "checksum", "collectives", "all_reduce", "profile",
-    "libraries", "imports", "failure", "end",
+    "settings", "libraries", "imports", "failure", "end",
 ]  # fmt: skip
 
 
@@ -368,6 +380,7 @@ class RunFacts(TypedDict, total=False):
     #: Not of one either.
     arithmetic: ArithmeticRecord
     data: DataRecord
+    settings: SettingsRecord
     imports: ImportsRecord
     #: What a user's own program counts.
     unit: str

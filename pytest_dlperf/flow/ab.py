@@ -9,7 +9,7 @@ import contextlib
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.arm import ReadyArm, Reported
@@ -59,6 +59,8 @@ class Compared:
     #: What the ranks of the first run reported.
     facts: RunFacts
     against: Against
+    #: Installed packages of the other arm.
+    packages_before: Mapping[str, str] = field(default_factory=dict)
     explanation: Explanation | None = None
 
 
@@ -289,6 +291,7 @@ class _Pairs:
             judgement=judgement,
             facts=self._runs[NOW][0][1],
             against=self._against(measured[BEFORE]),
+            packages_before=self._runs[BEFORE][0][1].get("settings", {}).get("packages", {}),
         )
 
     def _unaffected(self, reason: str) -> Compared:

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 from pytest_dlperf.cases.possible import check_data, check_possible
 from pytest_dlperf.cases.selection import ASK_FOR_LESS, fits
 from pytest_dlperf.core.arm import Arm, HereArm, ReadyArm, Reported
-from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.baseline import Baseline, level_of
 from pytest_dlperf.core.case import NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import CaseError, NotRunError
+from pytest_dlperf.core.measurement import Environment
+from pytest_dlperf.core.packages import PACKAGES, PackageChange, package_changes
 from pytest_dlperf.core.verdict import Prior, Rule
 from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.flow.budget import Budget
@@ -54,6 +56,20 @@ class Stored:
         Raises ``BaselineError`` for a file that cannot be used.
         """
         return [] if self.published else self.store.profiles(machine_class, case.suite, case.id)
+
+    def package_changes(
+        self, baseline: Baseline | None, environment: Environment
+    ) -> tuple[PackageChange, ...]:
+        """Return the packages that differ from those of the baseline's last session.
+
+        None where they are not known. Raises ``BaselineError`` for a file that cannot be used.
+        """
+        level = level_of(() if baseline is None else baseline.sessions)
+        before = level[-1].software.get(PACKAGES) if level else None
+        if before is None or before == environment.software.get(PACKAGES):
+            return ()
+        stored = self.store.packages(environment.machine_class, before)
+        return package_changes(stored, environment.packages)
 
     def of_any_machine(self, case: Case) -> Baseline | None:
         """Return the only baseline of ``case``: logs do not say which machine wrote them.

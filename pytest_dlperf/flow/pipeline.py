@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timezone
 from typing import TYPE_CHECKING, Final
@@ -16,6 +17,7 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import BudgetSpentError, CaseError, DlperfError, NotRunError
 from pytest_dlperf.core.measurement import SPEEDUP_UNKNOWN, Measurement
 from pytest_dlperf.core.outcome import Against, Explanation, Outcome
+from pytest_dlperf.core.packages import package_changes
 from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
@@ -62,13 +64,17 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
     except DlperfError as error:
         published = {}
         judgement = replace(judgement, reason=f"{judgement.reason}\n{error}")
+    environment = bench.hosts.environment(case, measured.facts)
     return Outcome(
         case=case,
         judgement=judgement,
         measurement=measured.measurement,
         against=measured.against,
         explanation=measured.explanation,
-        environment=bench.hosts.environment(case, measured.facts),
+        environment=environment,
+        package_changes=package_changes(measured.packages_before, environment.packages)
+        if measured.against is not None
+        else bench.stored.package_changes(mode.baseline, environment),
         baseline_sessions=mode.baseline.sessions if mode.baseline else (),
         published=published,
         time=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -115,6 +121,8 @@ class Measured:
     facts: RunFacts = field(default_factory=RunFacts)
     #: The other arm, with what it measured; None without an A/B.
     against: Against | None = None
+    #: Installed packages of the other arm; none without an A/B.
+    packages_before: Mapping[str, str] = field(default_factory=dict)
     #: Why it got slower; None where nothing was profiled.
     explanation: Explanation | None = None
     #: Whether this node ran its part of a case that another node judges.
@@ -183,6 +191,7 @@ class ByPairs(Mode):
             judgement=pairs.judgement,
             facts=pairs.facts,
             against=pairs.against,
+            packages_before=pairs.packages_before,
             explanation=pairs.explanation,
         )
 

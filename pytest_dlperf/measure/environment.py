@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_dlperf.core.measurement import Environment
+from pytest_dlperf.core.packages import PACKAGES, packages_digest
 from pytest_dlperf.core.wire_records import ProbeAnswer, RunFacts
 from pytest_dlperf.measure.devices import Devices
 from pytest_dlperf.measure.nvml import INSTALL, GpuFacts, nvml_version
@@ -112,6 +113,7 @@ def collect(devices: Devices, device: str, facts: RunFacts, *, pinned: str | Non
         "gpu samples": _gpu_samples() if device == "gpu" else None,
         "kernel": platform.release(),
         "image": image_name(os.environ),
+        **_settings(facts),
     }
     machine = {
         "os": _os_name(),
@@ -128,8 +130,17 @@ def collect(devices: Devices, device: str, facts: RunFacts, *, pinned: str | Non
         hardware=hardware,
         node=start.get("node", platform.node()),
         software=_known(software),
+        packages=facts.get("settings", {}).get("packages", {}),
         machine={key: value for key, value in machine.items() if value},
     )
+
+
+def _settings(facts: RunFacts) -> dict[str, str]:
+    """Return flags and variables of rank 0 by their names, and the digest of its packages."""
+    found = facts.get("settings")
+    if found is None:
+        return {}
+    return {PACKAGES: packages_digest(found["packages"]), **found["flags"], **found["variables"]}
 
 
 def _gpu_settings(devices: Devices) -> dict[str, str]:

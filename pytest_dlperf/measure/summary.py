@@ -309,6 +309,8 @@ def _facts(records: Sequence[RankRecords]) -> RunFacts:
         facts["arithmetic"] = first["arithmetic"]
     if "data" in first:
         facts["data"] = first["data"]
+    if "settings" in first:
+        facts["settings"] = first["settings"]
     if imports := [rank.by_kind["imports"] for rank in records if "imports" in rank.by_kind]:
         facts["imports"] = ImportsRecord(
             files={path: digest for one in imports for path, digest in one["files"].items()},

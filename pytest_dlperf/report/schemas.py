@@ -39,6 +39,7 @@ def results_schema() -> dict[str, Any]:
         "properties": {
             "format": {"const": RESULTS_FORMAT},
             "outcomes": {"type": "array", "items": outcome},
+            "packages": _of(Mapping[str, Mapping[str, str]], known),
         },
         "required": ["format", "outcomes"],
         "additionalProperties": False,
@@ -66,6 +67,9 @@ def _move(known: dict[str, Any]) -> None:
     _add(known["Case"], id={"type": "string"})
     number: dict[str, Any] = {"type": ["number", "null"]}
     _add(known["Measurement"], **dict.fromkeys(DERIVED, number))
+    # Each list of packages is there once, beside the outcomes
+    del known["Environment"]["properties"]["packages"]
+    known["Environment"]["required"].remove("packages")
     judgement = known["Judgement"]
     throughput = known["Comparison"]["properties"]
     del judgement["properties"]["throughput"]

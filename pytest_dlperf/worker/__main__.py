@@ -34,6 +34,7 @@ from pytest_dlperf.worker.loop import (
     write_scaling,
 )
 from pytest_dlperf.worker.records import ProgressCounter, RecordWriter
+from pytest_dlperf.worker.settings import settings_record
 from pytest_dlperf.worker.turns import InTurns, Turns
 
 
@@ -120,6 +121,8 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     check_tf32(arithmetic, arguments.precision, on_gpu=arguments.device == "gpu")
     check_loss(losses, arguments.loss)
     check_data(arguments.data, used=framework.job.feed.used)
+    if arguments.rank == 0:
+        records.write(settings=settings_record())
     if (found := imported()) is not None:
         records.write(imports=found)
     records.write(end=MomentRecord(time=time.time()))

@@ -30,6 +30,7 @@ from pytest_dlperf.worker.records import (
     kept_number,
     write_conflict,
 )
+from pytest_dlperf.worker.settings import settings_record
 
 #: Libraries that train, or that hold the numbers of a training: every program that trains in its
 #: own process imports one of them.
@@ -235,6 +236,8 @@ class Marks:
         write(framework=framework_record(self._settings.framework, device))
         write(libraries=LibrariesRecord(imported=[n for n in _LIBRARIES if n in sys.modules]))
         write(memory=device.peak_memory())
+        if self._records.rank == 0:
+            write(settings=settings_record())
         if (found := imported()) is not None:
             write(imports=found)
         write(end=MomentRecord(time=time.time()))

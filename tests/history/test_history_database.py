@@ -26,7 +26,12 @@ from pytest_dlperf.store.history import database, tables
 from pytest_dlperf.store.history.address import Address, parse_address
 from pytest_dlperf.store.history.append import append
 from pytest_dlperf.store.history.database import reading, writing
-from pytest_dlperf.store.history.query import series_of, stored_cases, whole_outcomes
+from pytest_dlperf.store.history.query import (
+    series_of,
+    stored_cases,
+    stored_software,
+    whole_outcomes,
+)
 from tests.helpers.history_builders import case, days, outcome
 from tests.helpers.report_builders import ENVIRONMENT, unmeasured
 
@@ -118,6 +123,27 @@ def test_what_tells_no_level_is_marked_and_software_that_changed_is_named(addres
     assert [point.software_changes for point in series.points] == [
         (), (), (), ("torch: 2.13.0 -> 2.14.0",), (),
     ]  # fmt: skip
+
+
+def test_packages_that_changed_are_named_and_each_list_is_stored_once(address: Address):
+    def installed(day: int, version: str) -> Outcome:
+        environment = replace(ENVIRONMENT, packages={"numpy": version, "torch": "2.13.0"})
+        return outcome(day, environment=environment)
+
+    append(address, "s", [installed(0, "2.1"), installed(1, "2.1"), installed(2, "2.2")])
+    with reading(address) as connection:
+        [series] = series_of(connection)
+        last = series.points[2].number
+        [found] = whole_outcomes(connection, [last])
+        software = stored_software(connection, last, found)
+        lists = connection.execute(sa.select(tables.SOFTWARE.c.versions)).scalars().all()
+    assert [point.software_changes for point in series.points] == [
+        (), (), ("package numpy: 2.1 -> 2.2",),
+    ]  # fmt: skip
+    assert software["package numpy"] == "2.2"
+    assert len(lists) == 2
+    assert found.environment is not None
+    assert found.environment.packages == {}
 
 
 def test_names_that_no_database_likes_are_stored(address: Address):

@@ -50,6 +50,7 @@ def environment_changes(outcome: Outcome) -> Changes | None:
         found = [
             *_commits(outcome.against.commit, outcome.commit),
             *_differences(outcome.against.software, environment.software),
+            *_packages(outcome),
         ]
         return Changes(f"against {outcome.against.name}", tuple(found))
     level = level_of(outcome.baseline_sessions)
@@ -58,6 +59,7 @@ def environment_changes(outcome: Outcome) -> Changes | None:
     last = level[-1]
     found = [
         *_differences(last.software, environment.software),
+        *_packages(outcome),
         *_commits(last.commit, outcome.commit),
         *_differences(last.machine, environment.machine),
         *_differences({"node": last.node}, {"node": environment.node}),
@@ -93,6 +95,10 @@ def _differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[Chan
         for one in names
         if before.get(one) != now.get(one)
     ]
+
+
+def _packages(outcome: Outcome) -> list[Change]:
+    return [Change(one.name, one.before, one.now) for one in outcome.package_changes]
 
 
 def _commits(before: str, now: str) -> list[Change]:

@@ -6,7 +6,7 @@ writes those, and nothing removes them. Profiles are in ``<case id>.profile.json
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,7 +16,7 @@ from pytest_dlperf.core.codec import DecodeError
 from pytest_dlperf.core.errors import BaselineError
 from pytest_dlperf.core.verdict import MachineNoise
 from pytest_dlperf.core.wire_profile import ProfileRecord
-from pytest_dlperf.store.baseline import file_format, noise_file, profile_file
+from pytest_dlperf.store.baseline import file_format, noise_file, packages_file, profile_file
 from pytest_dlperf.store.baseline.key import PROFILE_END, PUBLISHED, Key, is_name
 from pytest_dlperf.store.baseline.replace_file import locked, remove_file, replace_file
 
@@ -133,6 +133,14 @@ class BaselineStore:
             profile_file.remove(self.root, key)
         else:
             profile_file.write(self.root, key, content)
+
+    def packages(self, machine_class: str, digest: str) -> dict[str, str]:
+        """Return the installed packages of stored sessions by their digest; none if unknown."""
+        return packages_file.read(self.root, machine_class).get(digest, {})
+
+    def keep_packages(self, machine_class: str, packages: Mapping[str, str]) -> None:
+        """Store the installed packages of a session, whose baselines have their digest."""
+        packages_file.keep(self.root, machine_class, packages)
 
     def delete(self, machine_class: str, suite: str, case_id: str) -> Path:
         """Remove the measured baseline of a case, if it is there; return its path."""

@@ -188,6 +188,8 @@ def write(
 
     after = store.update(machine_class, outcome.case.suite, outcome.case.id, change)
     before, what = told[-1]
+    if outcome.environment is not None and outcome.environment.packages and after is not before:
+        store.keep_packages(machine_class, outcome.environment.packages)
     return Change(case_id=outcome.case.id, what=what, text=describe(before, after, what))
 
 

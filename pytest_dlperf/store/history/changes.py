@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +12,7 @@ import numpy as np
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.findings import Change, Point, Series
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.store.history.query import differences, whole_outcomes
+from pytest_dlperf.store.history.query import differences, stored_software, whole_outcomes
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -140,13 +140,12 @@ def with_causes(connection: sa.Connection, series: Series, change: Change) -> Ch
     old, new = outcomes[: len(before)], outcomes[len(before) :]
     return replace(
         change,
-        software=differences(_software(old[-1]), _software(new[0])),
+        software=differences(
+            stored_software(connection, change.last_before.number, old[-1]),
+            stored_software(connection, change.first_after.number, new[0]),
+        ),
         canary=dict(_canary_changes(old, new)),
     )
-
-
-def _software(outcome: Outcome) -> Mapping[str, str]:
-    return outcome.environment.software if outcome.environment else {}
 
 
 def _canary_changes(

@@ -87,6 +87,22 @@ def whole_outcomes(connection: sa.Connection, numbers: Sequence[int]) -> tuple[O
     return tuple(outcome_of(found[n], where=f"outcome {n} of the history") for n in numbers)
 
 
+def stored_software(connection: sa.Connection, number: int, outcome: Outcome) -> dict[str, str]:
+    """Return the software of an outcome, the installed packages among it."""
+    query = (
+        sa.select(OUTCOMES.c.software_id)
+        .join(SERIES, SERIES.c.id == OUTCOMES.c.series_id)
+        # By what has an index: the number of an outcome has none
+        .where(
+            SERIES.c.case_id == outcome.case.id,
+            OUTCOMES.c.time == outcome.time,
+            OUTCOMES.c.id == number,
+        )
+    )
+    row = connection.execute(query).scalar_one()
+    return _software(connection, [row])[row]
+
+
 def stored_sessions(connection: sa.Connection) -> tuple[StoredSession, ...]:
     """Return every session of the history with the numbers of its outcomes, oldest first."""
     columns = (OUTCOMES.c.id, OUTCOMES.c.time, OUTCOMES.c.commit_hash)

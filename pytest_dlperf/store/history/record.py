@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import HistoryError, UsageError
+from pytest_dlperf.core.measurement import Environment
 from pytest_dlperf.core.outcome import Outcome, outcome_from_json, outcome_to_json
 
 #: Characters of a text among the scalars.
@@ -33,7 +34,9 @@ class Record:
 def record_of(outcome: Outcome, *, mode: str) -> Record:
     """Return the rows of ``outcome`` in a session of that mode."""
     values = outcome_to_json(outcome)
-    software = canonical(values["environment"]["software"] if values["environment"] else {})
+    if values["environment"]:
+        values["environment"].pop("packages")  # they are with the software, once
+    software = canonical(software_of(outcome.environment))
     return Record(
         identity=identity_of(outcome),
         series=_storable(_series(outcome)),
@@ -41,6 +44,18 @@ def record_of(outcome: Outcome, *, mode: str) -> Record:
         scalars=_short(_storable(_scalars(outcome) | {"mode": mode})),
         whole=zlib.compress(canonical(values).encode()),
     )
+
+
+#: Begins the name of an installed package among the software.
+_PACKAGE: Final = "package "
+
+
+def software_of(environment: Environment | None) -> dict[str, str]:
+    """Return the software of an environment, the installed packages among it."""
+    if environment is None:
+        return {}
+    packages = {f"{_PACKAGE}{name}": version for name, version in environment.packages.items()}
+    return {**environment.software, **packages}
 
 
 def outcome_of(whole: bytes, *, where: str) -> Outcome:

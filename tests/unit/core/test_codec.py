@@ -29,6 +29,7 @@ from pytest_dlperf.core.outcome import (
     outcome_to_json,
     results_from_json,
 )
+from pytest_dlperf.core.packages import PACKAGES, packages_digest
 from pytest_dlperf.core.run import Problem, RankSummary, RunSummary
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.report import json_, schemas
@@ -142,7 +143,13 @@ JUDGEMENTS = st.builds(
     ),
 )
 ENVIRONMENTS = st.builds(
-    Environment, machine_class=TEXT, hardware=TEXT, node=TEXT, software=TEXTS, machine=TEXTS
+    Environment,
+    machine_class=TEXT,
+    hardware=TEXT,
+    node=TEXT,
+    software=TEXTS,
+    machine=TEXTS,
+    packages=st.just({}),
 )
 SESSIONS = st.builds(
     Session,
@@ -235,6 +242,19 @@ def test_figures_for_readers_are_those_of_the_measurement(measurement):
     assert shown["efficiency"] == measurement.efficiency
     assert shown["peak_memory_bytes"] == measurement.peak_memory_bytes
     assert (shown["speedup"] is None) == (not measurement.parent_throughputs)
+
+
+def test_a_results_file_has_each_list_of_packages_once():
+    packages = {"numpy": "2.1.0", "torch": "2.13.0"}
+    environment = Environment(
+        machine_class="2x-test", hardware="2x-test", node="n1", machine={}, packages=packages,
+        software={PACKAGES: packages_digest(packages)},
+    )  # fmt: skip
+    outcomes = [replace(SMALL, environment=environment), replace(SMALL, environment=environment)]
+    text = json_.render(outcomes)
+    assert text.count("2.13.0") == 1
+    validator().validate(json.loads(text))
+    assert results_from_json(json.loads(text), where="results.json") == tuple(outcomes)
 
 
 def test_a_results_file_is_read_as_it_was_written(tmp_path: Path):

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from pytest_dlperf.core.packages import PackageChange
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report.page import case_section as case_section_module
 from pytest_dlperf.report.page import session_page as session_page_module
@@ -103,6 +104,14 @@ def test_software_that_changed_stands_before_the_rest():
     assert rows[0] == ("torch", "<bdi>2.12.1</bdi>", "<bdi>2.13.0</bdi>")
     assert [row[0] for row in rows[:3]] == ["torch", "nccl", "commit"]
     assert "2026-11-13T02:15:00Z" in changes
+
+
+def test_packages_that_changed_are_told_with_the_rest():
+    outcome = judged(case(), now=page_outcomes.environment(), sessions=2)
+    numpy = PackageChange(name="numpy", before="2.1.0", now="2.2.0")
+    told = render([replace(outcome, package_changes=(numpy,))])
+    rows = re.findall(r'<tr><th scope="row">(.*?)</th><td>(.*?)</td><td>(.*?)</td>', told)
+    assert ("numpy", "<bdi>2.1.0</bdi>", "<bdi>2.2.0</bdi>") in rows
 
 
 def test_nothing_changed_is_said():

@@ -1,0 +1,104 @@
+"""Records how a rank is set up: variables and flags of its libraries, and installed packages."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from pytest_dlperf.core.wire_records import SettingsRecord
+
+#: Prefixes of variables that change how libraries compute, communicate, or use memory.
+_PREFIXES: Final = (
+    "CUBLAS_", "CUDA_", "CUDNN_", "FLAGS_", "HOROVOD_AUTOTUNE", "HOROVOD_CACHE", "HOROVOD_CYCLE",
+    "HOROVOD_FUSION", "HOROVOD_HIERARCHICAL", "NCCL_", "NVIDIA_TF32_OVERRIDE", "PYTORCH_",
+    "TF_CUDNN_", "TF_ENABLE_", "TF_GPU_", "TF_XLA_", "TORCHDYNAMO_", "TORCHINDUCTOR_", "TORCH_",
+    "UCX_", "XLA_",
+)  # fmt: skip
+#: A launch gives them values of its own: devices, ports, and folders of the session.
+_OF_THE_LAUNCH: Final = re.compile(
+    r"CUDA_VISIBLE_DEVICES|NCCL_COMM_ID|TORCHINDUCTOR_CACHE_DIR|FLAGS_selected_.*|FLAGS_START_PORT"
+)
+_SECRET: Final = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|KEY|WEBHOOK|DSN", re.I)
+_IN_URL: Final = re.compile(r"(?<=://)[^/\s@]*@")
+_MASK: Final = "…"
+_INSTALLED: Final = re.compile(r"(?P<name>[^-]+)-(?P<version>[^-]+)(-.*)?\.(dist|egg)-info")
+
+
+def settings_record() -> SettingsRecord:
+    """Return the record ``settings`` of this process, with the values of secrets masked."""
+    return SettingsRecord(
+        variables=variables(os.environ), flags=flags(), packages=packages(sys.path)
+    )
+
+
+def variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that configure libraries; a secret's value is masked."""
+    return {
+        name: _MASK if _SECRET.search(name) else _IN_URL.sub(f"{_MASK}@", environ[name])
+        for name in sorted(environ)
+        if name.startswith(_PREFIXES) and not _OF_THE_LAUNCH.fullmatch(name)
+    }
+
+
+def packages(path: Iterable[str]) -> dict[str, str]:
+    """Return the version of every installed package by its name, in lower case with hyphens.
+
+    From the names of the folders beside the packages (PyPA's "Recording installed projects"):
+    to read the metadata of hundreds takes a second. The first on ``path`` is imported.
+    """
+    found: dict[str, str] = {}
+    for folder in path:
+        try:
+            names = sorted(os.listdir(folder or "."))
+        except OSError:
+            continue  # an archive, or a folder that is not there
+        for match in map(_INSTALLED.fullmatch, names):
+            if match is not None:
+                name = re.sub(r"[-_.]+", "-", match["name"]).lower()
+                found.setdefault(name, match["version"])
+    return dict(sorted(found.items()))
+
+
+#: Flag -> its module, and the path in it of its value, or of a function that returns that.
+_FLAGS: Final = {
+    "cudnn.benchmark": ("torch", "backends.cudnn.benchmark"),
+    "cudnn.deterministic": ("torch", "backends.cudnn.deterministic"),
+    "deterministic algorithms": ("torch", "are_deterministic_algorithms_enabled"),
+    "xla.jit": ("tensorflow", "config.optimizer.get_jit"),
+    # Not in its public names, which can only turn it on
+    "deterministic ops": ("tensorflow.python.framework.config", "is_op_determinism_enabled"),
+}
+_PADDLE_FLAGS: Final = (
+    "FLAGS_cudnn_exhaustive_search",
+    "FLAGS_cudnn_deterministic",
+    "FLAGS_embedding_deterministic",
+)
+
+
+def flags() -> dict[str, str]:
+    """Return how the imported frameworks choose their kernels, by flags that a program may set.
+
+    What a version does not have is left out.
+    """
+    found: dict[str, Any] = {}
+    for name, (module, path) in _FLAGS.items():
+        value: Any = sys.modules.get(module)
+        for word in path.split("."):
+            value = getattr(value, word, None)
+        value = value() if callable(value) else value
+        if value is not None:
+            found[name] = value
+    get_flags: Any = getattr(sys.modules.get("paddle"), "get_flags", None)
+    for name in _PADDLE_FLAGS if get_flags is not None else ():
+        try:
+            found |= get_flags([name])
+        except ValueError:
+            continue  # a build without CUDA lacks some
+    return {name: _words(value) for name, value in found.items()}
+
+
+def _words(value: object) -> str:
+    return ("on" if value else "off") if isinstance(value, bool | int) else str(value or "off")
