@@ -5,15 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_dlperf.cli import extract as extract_command
 from pytest_dlperf.cli.stdout import say
+from pytest_dlperf.core.baseline import Baseline, Session
+from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import CaseError, UsageError
+from pytest_dlperf.core.outcome import Outcome, results_to_json
 from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.verdict import BAD, GOOD, Judgement, Rule, Verdict
+from pytest_dlperf.report.schemas import FORMAT
 
 if TYPE_CHECKING:
     from pytest_dlperf.flow.from_logs import Training
@@ -51,7 +56,6 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def _judge(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.cli.judged_json import judged_to_json
     from pytest_dlperf.flow.sides import pairs_of, problems_of, read_side, read_sides
 
     rule = _rule(arguments)
@@ -117,3 +121,65 @@ def _verdict(
 def _mark(judgement: Judgement) -> str:
     """Return the verdict, marked where one session alone is all there is to compare with."""
     return f"{judgement.verdict}" + (" (provisional)" if judgement.throughput.provisional else "")
+
+
+def judged_to_json(
+    pairs: Mapping[str, tuple[Training | None, Training | None]],
+    found: Mapping[str, Judgement],
+    *,
+    alone: bool,
+) -> dict[str, Any]:
+    """Return the verdicts in plain JSON types.
+
+    One training alone: its judgement. Several cases of results files: a results file with these
+    verdicts. Several trainings that logs name, which are not cases: a list of judgements.
+    """
+    if alone:
+        [key] = found
+        return {"format": FORMAT, **_judgement(key, found[key], pairs[key])}
+    outcomes = [_outcome(found[key], *pairs[key]) for key in found]
+    known = [outcome for outcome in outcomes if outcome is not None]
+    if len(known) == len(outcomes):
+        return results_to_json(known)
+    return {
+        "format": FORMAT,
+        "trainings": [_judgement(key, one, pairs[key]) for key, one in found.items()],
+    }
+
+
+def _judgement(
+    key: str, judgement: Judgement, pair: tuple[Training | None, Training | None]
+) -> dict[str, Any]:
+    from pytest_dlperf.flow.sides import problems_of
+
+    values: dict[str, Any] = encode(judgement)
+    return {
+        **values.pop("throughput"),
+        **values,
+        "verdict": judgement.verdict.value,
+        "training": key,
+        "problems": [{"side": side, **encode(problem)} for side, problem in problems_of(*pair)],
+    }
+
+
+def _outcome(
+    judgement: Judgement, before: Training | None, now: Training | None
+) -> Outcome | None:
+    """Return the case with its new verdict; None where no side knows what case it is."""
+    failed = judgement.verdict in BAD
+    if isinstance(now, Outcome):
+        sessions = _sessions(before)
+        return replace(
+            now, judgement=judgement, baseline_sessions=sessions, failed=failed, update=""
+        )
+    if now is None and isinstance(before, Outcome):
+        return Outcome(case=before.case, judgement=judgement, failed=failed)
+    return None
+
+
+def _sessions(before: Training | None) -> tuple[Session, ...]:
+    from pytest_dlperf.flow.sides import baseline_of
+
+    if isinstance(before, Outcome) and before.measurement is not None and before.measurement.runs:
+        before = baseline_of(before)
+    return before.sessions if isinstance(before, Baseline) else ()

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_dlperf.core.baseline import Session
-from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.case import Case, Protocol
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.core.quantity import same_unit
-from pytest_dlperf.core.run import stored_scaling
+from pytest_dlperf.core.quantity import amount, same_unit
+from pytest_dlperf.core.run import RunSummary, stored_scaling
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
-from pytest_dlperf.judge import (
-    convergence,
-    gates,
-    interleaved_sentences,
-    metrics,
-    refusals,
-    scaling,
-)
+from pytest_dlperf.judge import convergence, gates, metrics, refusals, scaling, sentences
 from pytest_dlperf.judge.compare import is_certainly_slower
 from pytest_dlperf.judge.pairs import Pairs
 
@@ -65,19 +60,15 @@ def judge_interleaved(
         unknown = _with_memory(_not_judged(Verdict.UNSTEADY, reason, now, found), others)
         return gates.with_certain(unknown, case, now, asked)
     found = replace(found, runs_needed=_needed(found, window))
-    takes = interleaved_sentences.what_it_takes(found, now.runs, before.runs, case.protocol)
+    takes = _what_it_takes(found, now.runs, before.runs, case.protocol)
     judged = Judgement(
         verdict=found.verdict or Verdict.INCONCLUSIVE,
-        reason=interleaved_sentences.throughput(
+        reason=_of_throughput(
             found,
             rule,
-            now.unit,
+            _how(found, now, before, against=against, by_median=by_median),
+            takes,
             slower=is_certainly_slower(evidence, pairs.throughput_rule, pairs.spent),
-            against=against,
-            takes=takes,
-            pairs=len(now.runs),
-            by_median=by_median,
-            in_turns=all(run.turns for run in (*now.runs, *before.runs)),
         ),
         throughput=found,
         metrics=others,
@@ -85,7 +76,7 @@ def judge_interleaved(
     judged = _with_why(_with_metrics(judged), case, now, before)
     judged = gates.with_gates(judged, case, now, asked, is_paired=True)
     if judged.verdict in GOOD and window is not None and window.verdict is Verdict.INCONCLUSIVE:
-        words = interleaved_sentences.window_is_open(window, takes)
+        words = _window_is_open(window, takes)
         reason = f"{words}; the median iteration: {judged.reason}"
         return replace(judged, verdict=Verdict.INCONCLUSIVE, reason=reason)
     return judged
@@ -208,13 +199,106 @@ def _with_metrics(judged: Judgement) -> Judgement:
     worse = {name: m for name, m in judged.metrics.items() if m.verdict is Verdict.REGRESSED}
     cpu = worse.get("cpu_seconds")
     if cpu is not None and judged.verdict is Verdict.IMPROVED:
-        reason = f"{judged.reason}; {interleaved_sentences.metric('cpu_seconds', cpu)}"
+        reason = f"{judged.reason}; {_of_metric('cpu_seconds', cpu)}"
         judged = replace(judged, reason=reason)
         del worse["cpu_seconds"]
     if not worse:
         return judged
-    words = "; ".join(interleaved_sentences.metric(name, found) for name, found in worse.items())
+    words = "; ".join(_of_metric(name, found) for name, found in worse.items())
     if judged.verdict is Verdict.REGRESSED:
         return replace(judged, reason=f"{judged.reason}; {words}")
     reason = f"{words}; throughput: {judged.reason}"
     return replace(judged, verdict=Verdict.REGRESSED, reason=reason)
+
+
+def _how(
+    found: Comparison, now: Measurement, before: Measurement, *, against: str, by_median: bool
+) -> str:
+    """Return by how much the throughput changed, in how many pairs of runs.
+
+    ``by_median``: the rates are those of the median iteration.
+    """
+    by = " at the median iteration" if by_median else ""
+    pairs = len(now.runs)
+    count = f"{pairs} {'pair' if pairs == 1 else 'pairs'} of runs"
+    if all(run.turns for run in (*now.runs, *before.runs)):
+        count += " in lock-step"
+    return f"{sentences.how_much(found, now.unit, against, by)} in {count}"
+
+
+def _of_throughput(found: Comparison, rule: Rule, how: str, takes: str, *, slower: bool) -> str:
+    """Return the sentence of a throughput that was judged by pairs of runs.
+
+    ``slower``: the slowdown is certain, even if the case passed. ``takes`` is ``_what_it_takes``.
+    """
+    percent = sentences.percent
+    tolerance, sees = percent(found.tolerance or 0.0), percent(found.sees or 0.0)
+    if found.verdict is Verdict.IMPROVED:
+        return how
+    if found.verdict is Verdict.PASSED:
+        if slower:
+            return (
+                f"certainly slower: {how}, yet certified within the tolerance of {tolerance}; "
+                "lower --dlperf-tolerance if that is too much"
+            )
+        return (
+            f"{how}, certified within the tolerance of {tolerance}; a slowdown of {sees} would "
+            "have been detected"
+        )
+    if found.verdict is Verdict.REGRESSED:
+        return f"{how}, certainly more than {percent(rule.min_effect)}; find what changed"
+    return (
+        f"{how}: neither certainly within the tolerance of {tolerance} nor certainly slower, as "
+        f"slowdowns below {sees} cannot be detected with this noise; {takes}, or allow more with "
+        "--dlperf-tolerance"
+    )
+
+
+def _what_it_takes(
+    found: Comparison,
+    now: Sequence[RunSummary],
+    before: Sequence[RunSummary],
+    protocol: Protocol,
+) -> str:
+    """Return how many further pairs would decide what is open, and how long they would take."""
+    if found.runs_needed is None:
+        return "not even 1000 pairs would decide it: they vary too much for a change of this size"
+    seconds = sum(statistics.median(run.elapsed_s for run in runs) for runs in (now, before))
+    more = found.runs_needed - len(now)
+    took = f" (about {math.ceil(more * seconds / 60)} min)" if seconds else ""
+    words = f"{more} more {'pair' if more == 1 else 'pairs'}{took} would decide it"
+    return f"{words}: {sentences.ask_for(found.runs_needed, protocol)}"
+
+
+def _window_is_open(found: Comparison, takes: str) -> str:
+    """Return why a case that is certified by its median iteration is not passed."""
+    return (
+        f"{_window(found)}, which is not certainly within the tolerance of "
+        f"{sentences.percent(found.tolerance or 0.0)}, as iterations stall more in some runs than "
+        f"in others, and slowdowns below {sentences.percent(found.sees or 0.0)} cannot be "
+        f"detected there; {takes}, or allow more with --dlperf-tolerance"
+    )
+
+
+def _of_metric(name: str, found: Comparison) -> str:
+    """Return by how much a metric got worse."""
+    if name == "whole_window":
+        return f"{_window(found)}: some iterations stall"
+    what, sides = (
+        ("peak memory", sentences.mebibytes(found))
+        if name == "peak_memory"
+        else ("CPU seconds of an iteration", f"{found.before:.4g} to {found.now:.4g} s")
+    )
+    return f"{what} grew by {sentences.percent(found.change or 0.0)} ({sides}; {_ends(found)})"
+
+
+def _window(found: Comparison) -> str:
+    return (
+        f"work over the whole window is {sentences.change(found.change or 0.0)} "
+        f"({amount(found.before or 0.0)} to {amount(found.now or 0.0)}; {_ends(found)})"
+    )
+
+
+def _ends(found: Comparison) -> str:
+    low, high = found.interval or (0.0, 0.0)
+    return f"90 % interval {sentences.signed(low)} to {sentences.signed(high)}"

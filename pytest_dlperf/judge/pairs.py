@@ -58,22 +58,22 @@ class Pairs:
         by_median = _in_turns(now.runs, before.runs) or (_medians(now.runs), _medians(before.runs))
         rates = by_median if all(by_median) else (now.throughputs, before.throughputs)
         prior = priors.of_pairs(self._case, self._rule)
-        return ComparedRates(*self._compare(*rates, prior, is_throughput=True), all(by_median))
+        return ComparedRates(*self._compare(rates, prior, is_throughput=True), all(by_median))
 
     def metrics(self) -> dict[str, Comparison]:
         """Return the metrics of every case, where all runs of both arms have them."""
         now, before, device = self._now, self._before, self._device
         found: dict[str, Comparison] = {}
         if _medians(now.runs) and _medians(before.runs):
-            rates = now.throughputs, before.throughputs
-            found["whole_window"], _ = self._compare(*rates, self._of_window)
+            rates = (now.throughputs, before.throughputs)
+            found["whole_window"], _ = self._compare(rates, self._of_window)
         mine, theirs = _cpu_seconds(self._case, now.runs), _cpu_seconds(self._case, before.runs)
         if device == "cpu" and mine and theirs:
-            found["cpu_seconds"], _ = self._compare(mine, theirs, priors.PAIRS[device], sign=-1)
+            found["cpu_seconds"], _ = self._compare((mine, theirs), priors.PAIRS[device], sign=-1)
         mine, theirs = _peaks(now.runs), _peaks(before.runs)
         if mine and theirs:
             found["peak_memory"], _ = self._compare(
-                mine, theirs, priors.MEMORY[device], sign=-1, floor=MEMORY_FLOOR
+                (mine, theirs), priors.MEMORY[device], sign=-1, floor=MEMORY_FLOOR
             )
         return found
 
@@ -98,9 +98,7 @@ class Pairs:
                 continue
             prior = priors.of_figure(mine[0].unit, self._device)
             sign = 1 if mine[0].better == "higher" else -1
-            found[gate.name], _ = self._compare(
-                *values, prior, sign=sign, tolerance=gate.tolerance
-            )
+            found[gate.name], _ = self._compare(values, prior, sign=sign, tolerance=gate.tolerance)
         return found
 
     def slower_by_all(self, known: Sequence[Comparison | None]) -> bool:
@@ -115,7 +113,7 @@ class Pairs:
         ):
             return False
         found, _ = self._compare(
-            faster.throughputs, before.throughputs, self._of_window, is_throughput=True
+            (faster.throughputs, before.throughputs), self._of_window, is_throughput=True
         )
         return found.verdict is Verdict.REGRESSED
 
@@ -125,8 +123,7 @@ class Pairs:
 
     def _compare(
         self,
-        now: Sequence[float],
-        before: Sequence[float],
+        arms: tuple[Sequence[float], Sequence[float]],
         prior: Prior,
         *,
         sign: int = 1,
@@ -134,7 +131,11 @@ class Pairs:
         is_throughput: bool = False,
         tolerance: float | None = None,
     ) -> tuple[Comparison, Contrast]:
-        """Return the comparison of values in the order of pairs, and the contrast behind it."""
+        """Return the comparison of values in the order of pairs, and the contrast behind it.
+
+        ``arms`` has the values of now and of before.
+        """
+        now, before = arms
         asked = len(self._case.metrics)
         rule = self.throughput_rule if is_throughput else family.of_other(self._rule, asked)
         sample = pairs_of(

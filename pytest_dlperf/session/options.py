@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 SHORT_OPTIONS: Final = ("--gpus", "--cpus", "--update-baselines")
 #: In place of a metavar: the option takes no value.
 FLAG: Final = ""
+#: In place of a default: the option can be given several times, and all values count.
+REPEATED: Final = ()
 
 
 class Option:
     """One option ``--dlperf-NAME``: its name, how it is parsed, what it excludes."""
 
-    __slots__ = ("default", "excludes", "help", "metavar", "name", "parse", "repeated")
+    __slots__ = ("default", "excludes", "help", "metavar", "name", "parse")
 
     def __init__(
         self,
@@ -32,8 +34,7 @@ class Option:
         text: str,
         *,
         parse: str = "text",
-        default: str | None = None,
-        repeated: bool = False,
+        default: str | tuple[()] | None = None,
         excludes: dict[str, str] | None = None,
     ) -> None:
         self.name = name
@@ -43,9 +44,13 @@ class Option:
         #: The function of ``option_values.py`` that parses the value.
         self.parse = parse
         self.default = default
-        self.repeated = repeated
         #: Options that cannot be given with it, each with the reason.
         self.excludes = excludes or {}
+
+    @property
+    def repeated(self) -> bool:
+        """Whether the option can be given several times."""
+        return self.default == REPEATED
 
     @property
     def shown(self) -> str:
@@ -88,7 +93,7 @@ OPTIONS: Final = (
         "[GLOB:]SHARE",
         "make measured steps longer by this, to see the gate fail",
         parse="glob_and_share",
-        repeated=True,
+        default=REPEATED,
     ),
     Option(
         "selftest",
@@ -159,8 +164,7 @@ OPTIONS: Final = (
         "NAME",
         "send the results at the end: webhook, chat, a sink of another package; off clears those "
         "before it",
-        repeated=True,
-        default=None,
+        default=REPEATED,
     ),
     Option("workdir", "DIR", "folder of logs and records (.dlperf/ at rootdir)"),
     Option(

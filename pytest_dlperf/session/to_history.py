@@ -16,7 +16,7 @@ from pytest_dlperf.store.history.unsent import Journal, folder_in
 
 if TYPE_CHECKING:
     from pytest_dlperf.store.history.address import Address
-    from pytest_dlperf.store.history.send import Sent
+    from pytest_dlperf.store.history.unsent import Sent
 
 #: The file of sessions that name no history, in their working folder.
 DEFAULT: Final = "history.sqlite"
@@ -78,7 +78,7 @@ class SessionHistory:
         if self._address is None or self._journal is None:
             return None
         from pytest_dlperf.store.history.append import append
-        from pytest_dlperf.store.history.send import send_unsent
+        from pytest_dlperf.store.history.unsent import send_unsent
 
         try:
             earlier = send_unsent(self._settings.workdir, self._address)

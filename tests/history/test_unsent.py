@@ -14,8 +14,7 @@ from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.store.history.address import Address, parse_address
 from pytest_dlperf.store.history.database import reading
 from pytest_dlperf.store.history.query import series_of
-from pytest_dlperf.store.history.send import send_unsent
-from pytest_dlperf.store.history.unsent import Journal, folder_in
+from pytest_dlperf.store.history.unsent import Journal, folder_in, send_unsent
 from tests.helpers.history_builders import days, outcome
 
 

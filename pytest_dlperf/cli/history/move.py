@@ -7,7 +7,7 @@ import hashlib
 import sys
 from pathlib import Path
 
-from pytest_dlperf.cli.history.opened import address_in
+from pytest_dlperf.cli.history.pytest_root import address_in
 from pytest_dlperf.cli.history.show import (
     NOT_MARKED,
     add_selection,
@@ -49,7 +49,7 @@ def add_to(
 
 
 def _send(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.store.history.send import send_unsent
+    from pytest_dlperf.store.history.unsent import send_unsent
 
     address = address_in(arguments)
     sent = send_unsent(arguments.workdir, address)
@@ -80,7 +80,7 @@ def _import(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.report import history_csv, json_
+    from pytest_dlperf.report import history_text, json_
     from pytest_dlperf.report.page.history_page import render_history
 
     if arguments.html:
@@ -89,7 +89,7 @@ def _export(arguments: argparse.Namespace) -> int:
         file, text = arguments.html, render_history(found, note=note)
     else:
         found = found_in(arguments, with_changes=False)
-        file, text = arguments.csv, history_csv.render(found.series)
+        file, text = arguments.csv, history_text.render_csv(found.series)
     if file == "-":
         say(text.removesuffix("\n"))
         return 0

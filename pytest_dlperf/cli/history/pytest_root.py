@@ -1,22 +1,23 @@
-"""Find pytest's root folder and ini file for commands that run without pytest.
-
-As https://docs.pytest.org/en/stable/reference/customize.html has it. ``iniconfig``, and
-``tomli`` where Python has no ``tomllib``, are what pytest itself reads these files with.
-"""
+"""Find pytest's root folder and ini file, and the history that is named, without pytest."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import iniconfig
 
 from pytest_dlperf.core.errors import CaseError, UsageError
 from pytest_dlperf.launch.arms.git import git, top_of
+
+if TYPE_CHECKING:
+    from pytest_dlperf.store.history.address import Address
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,3 +130,31 @@ def _table(name: str, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
     found: Mapping[str, Any] = document.get("tool", {}).get("pytest", {})
     options: Mapping[str, Any] | None = found.get("ini_options")
     return options if options is not None else found or None
+
+
+#: Where pytest sessions leave it, if no other was named.
+_DEFAULT: Final = Path(".dlperf/history.sqlite")
+
+
+def address_in(arguments: argparse.Namespace) -> Address:
+    """Return the history that was named, else the usual one; raise ``UsageError``."""
+    if find_spec("sqlalchemy") is None:
+        raise UsageError("sqlalchemy is not installed; pip install 'pytest-dlperf[history]'")
+    from pytest_dlperf.store.history.address import parse_address
+
+    here = Path.cwd()
+    for text, what in (
+        (arguments.history, "--history"),
+        (os.environ.get("DLPERF_HISTORY"), "DLPERF_HISTORY"),
+    ):
+        if text == "off":
+            raise UsageError(f"{what}=off names no history; give a file or a URL with --history")
+        if text:
+            return parse_address(text, folder=here, what=what)
+    root = root_of(here, run_in=here)
+    text = str(root.values.get("dlperf_history") or "")
+    if text == "off":
+        raise UsageError("dlperf_history is off in the ini file; name a history with --history")
+    if text:
+        return parse_address(text, folder=root.folder, what="ini dlperf_history")
+    return parse_address(str(_DEFAULT), folder=here, what="--history")

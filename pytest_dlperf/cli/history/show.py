@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.cli.history.opened import address_in
+from pytest_dlperf.cli.history.pytest_root import address_in
 from pytest_dlperf.cli.stdout import say
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import UsageError

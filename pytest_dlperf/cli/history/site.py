@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.cli.history.opened import address_in
+from pytest_dlperf.cli.history.pytest_root import address_in
 from pytest_dlperf.cli.history.show import (
     NOT_MARKED,
     add_selection,

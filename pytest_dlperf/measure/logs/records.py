@@ -16,7 +16,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from pytest_dlperf.measure.logs.clean import LINE_BYTES, untagged
 from pytest_dlperf.measure.logs.declare import WHOLE_FIELDS, Format, LogRecord
-from pytest_dlperf.measure.logs.third_party import BrokenFormatError
+from pytest_dlperf.measure.logs.registry import BrokenFormatError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
-from typing import Final
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final
 
-from pytest_dlperf.core.errors import lookup
-from pytest_dlperf.measure.logs import third_party
+from pytest_dlperf.core.errors import UsageError, lookup
 from pytest_dlperf.measure.logs.clean import lines_with
-from pytest_dlperf.measure.logs.declare import Format
-from pytest_dlperf.measure.logs.third_party import BrokenFormatError, warn
+from pytest_dlperf.measure.logs.declare import Format, LogRecord
 
 #: So many records of one format decide.
 _ENOUGH = 20
@@ -66,13 +67,13 @@ def formats() -> Mapping[str, Format]:
         found |= import_module(f"pytest_dlperf.measure.logs.formats.{name}").FORMATS
     declared, broken = _third_party()
     for error in broken.values():
-        third_party.warn(error)
+        warn(error)
     return {**found, **declared}
 
 
 @cache
 def _third_party() -> tuple[Mapping[str, Format], Mapping[str, BrokenFormatError]]:
-    return third_party.load()
+    return load()
 
 
 def named(name: str) -> Format:
@@ -85,3 +86,78 @@ def named(name: str) -> Format:
     if name in broken:
         raise broken[name]
     return lookup("log format", name, formats())
+
+
+ENTRY_POINTS: Final = "pytest_dlperf.log_formats"
+
+
+class BrokenFormatError(UsageError):
+    """A format of another package cannot be used; the sentence names its entry point."""
+
+
+def load() -> tuple[dict[str, Format], dict[str, BrokenFormatError]]:
+    """Return the formats that entry points declare, and why the others cannot be used."""
+    found: dict[str, Format] = {}
+    broken: dict[str, BrokenFormatError] = {}
+    for entry in entry_points(group=ENTRY_POINTS):
+        try:
+            found[entry.name] = _checked(entry, _loaded(entry))
+        except BrokenFormatError as error:
+            broken[entry.name] = error
+    return found, broken
+
+
+def warn(error: BrokenFormatError) -> None:
+    """Say on standard error, once, that a format was left out."""
+    _say(f"dlperf: warning: {error}; it was left out\n")
+
+
+@cache
+def _say(text: str) -> None:
+    sys.stderr.write(text)
+
+
+def _loaded(entry: EntryPoint) -> Any:
+    try:
+        return entry.load()
+    except Exception as error:  # a stranger's module may raise anything
+        raise _broken(entry, f"{type(error).__name__}: {error}") from error
+
+
+def _checked(entry: EntryPoint, declared: Any) -> Format:
+    if not isinstance(declared, Format):
+        raise _broken(entry, "it is not a pytest_dlperf.measure.logs.declare.Format")
+    anchors: Any = declared.anchors
+    if (
+        not isinstance(anchors, tuple)
+        or not anchors
+        or not all(isinstance(anchor, bytes) and anchor for anchor in anchors)
+    ):
+        raise _broken(entry, f"anchors must be a tuple of bytes, one or more, not {anchors!r}")
+    if not callable(declared.parse):
+        raise _broken(entry, "parse must be a function")
+    return replace(declared, parse=_guarded(entry, declared.parse))
+
+
+def _guarded(
+    entry: EntryPoint, parse: Callable[[bytes], Any]
+) -> Callable[[bytes], LogRecord | None]:
+    def guarded(line: bytes) -> LogRecord | None:
+        try:
+            record = parse(line)
+        except Exception as error:  # as above
+            what = f"{type(error).__name__}: {error}, at the line {line[:80]!r}"
+            raise _broken(entry, what) from error
+        if record is None or isinstance(record, LogRecord):
+            return record
+        raise _broken(entry, f"its parser returned {type(record).__name__}, not a LogRecord")
+
+    return guarded
+
+
+def _broken(entry: EntryPoint, why: str) -> BrokenFormatError:
+    text = " ".join(why.split())
+    return BrokenFormatError(
+        f"log format {entry.name!r} cannot be used, mend or remove its package (entry point "
+        f"{entry.value} of {ENTRY_POINTS}): {text}"
+    )

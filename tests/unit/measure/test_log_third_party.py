@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from pytest_dlperf.cli import main
-from pytest_dlperf.measure.logs import registry, third_party
+from pytest_dlperf.measure.logs import registry
 from pytest_dlperf.measure.logs.declare import Format, LogRecord
 from tests.helpers.log_writer import log
 from tests.helpers.paddle_lines import plsc
@@ -39,14 +39,14 @@ def declare(monkeypatch: pytest.MonkeyPatch) -> Iterator[Declare]:
         module = ModuleType("their_formats")
         module.FORMAT = declared  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, "their_formats", module)
-        entry = EntryPoint(name="theirs", value=value, group=third_party.ENTRY_POINTS)
-        monkeypatch.setattr(third_party, "entry_points", lambda group: [entry])
+        entry = EntryPoint(name="theirs", value=value, group=registry.ENTRY_POINTS)
+        monkeypatch.setattr(registry, "entry_points", lambda group: [entry])
         forget()
 
     def forget() -> None:
         registry.formats.cache_clear()
         registry._third_party.cache_clear()
-        third_party._say.cache_clear()
+        registry._say.cache_clear()
 
     yield declare
     monkeypatch.undo()
