@@ -46,6 +46,12 @@ OTHERS: Final = {
     "([several nodes](../where-ranks-start.md))",
     "GITHUB_ACTIONS, GITHUB_STEP_SUMMARY, GITHUB_WORKSPACE": "in a job of GitHub Actions: a "
     "summary and annotations are written there",
+    "GITHUB_REPOSITORY, GITHUB_TOKEN, GITHUB_API_URL": "where `--dlperf-sink=issue` writes "
+    "issues, and by which token; a secret",
+    "MLFLOW_EXPERIMENT_NAME, MLFLOW_EXPERIMENT_ID, WANDB_PROJECT": "experiment and project of "
+    "`--dlperf-sink`; `pytest-dlperf` where they are not set",
+    "OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "named as where "
+    "`--dlperf-sink=opentelemetry` sent to; OpenTelemetry's library reads them itself",
     "HOROVOD_TIMELINE, HOROVOD_STALL_CHECK_TIME_SECONDS, HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "a "
     "timeline and limits of your own stay as they are",
     "TF_CONFIG": "tells the ranks of TensorFlow's own multi-worker strategy; set by its launcher",

@@ -162,8 +162,8 @@ OPTIONS: Final = (
     Option(
         "sink",
         "NAME",
-        "send the results at the end: webhook, chat, a sink of another package; off clears those "
-        "before it",
+        "send the results at the end: webhook, chat, issue, wandb, mlflow, opentelemetry, a sink "
+        "of another package; off clears those before it",
         default=REPEATED,
     ),
     Option("workdir", "DIR", "folder of logs and records (.dlperf/ at rootdir)"),

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
-import urllib.request
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from pytest_dlperf.core.verdict import BAD, Verdict
+from pytest_dlperf.session.sinks.post import request
 
 #: Their addresses are secrets: whoever has one can write there.
 WEBHOOK: Final = "DLPERF_WEBHOOK"
 CHAT: Final = "DLPERF_CHAT_WEBHOOK"
-_TIMEOUT_S: Final = 20.0
 _SENTENCES_MAX: Final = 10
 _SENTENCE_LENGTH_MAX: Final = 300
 
@@ -54,13 +52,6 @@ def _plain(words: str) -> str:
     return words
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects: urllib would follow one by a GET, and what was posted would be lost."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
 def _post(variable: str, values: Mapping[str, Any]) -> str:
     url = os.environ.get(variable, "").strip()
     if not url:
@@ -68,10 +59,5 @@ def _post(variable: str, values: Mapping[str, Any]) -> str:
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(f"{variable} is not an address of http or https")
-    data = json.dumps(values, allow_nan=False).encode()
-    request = urllib.request.Request(
-        url, data=data, headers={"Content-Type": "application/json"}, method="POST"
-    )
-    with urllib.request.build_opener(_NoRedirect).open(request, timeout=_TIMEOUT_S):
-        pass
+    request(url, values)
     return parts.hostname

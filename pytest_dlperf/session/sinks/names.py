@@ -15,6 +15,10 @@ OFF: Final = "off"
 _BUILT_IN: Final = {
     "webhook": ("pytest_dlperf.session.sinks.built_in", "webhook"),
     "chat": ("pytest_dlperf.session.sinks.built_in", "chat"),
+    "issue": ("pytest_dlperf.session.sinks.issue", "issue"),
+    "wandb": ("pytest_dlperf.session.sinks.trackers", "wandb"),
+    "mlflow": ("pytest_dlperf.session.sinks.trackers", "mlflow"),
+    "opentelemetry": ("pytest_dlperf.session.sinks.trackers", "opentelemetry"),
 }
 
 #: Takes what the results file has, and returns where it went, in words, or None.

@@ -2,72 +2,39 @@
 
 from __future__ import annotations
 
-import http.server
 import json
-import threading
+import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report import json_
-from pytest_dlperf.session.sinks import names
+from pytest_dlperf.session.sinks import names, trackers
 from pytest_dlperf.session.sinks.built_in import chat_text
 from pytest_dlperf.session.sinks.deliver import deliver, without_secrets
+from tests.helpers.http_server import Server, serving
 from tests.helpers.report_builders import case, measured, unmeasured
 
 RESULTS = json_.render([measured(case(), 100.0)])
-
-
-class Server(http.server.ThreadingHTTPServer):
-    """Takes what is posted, and answers with ``status``."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.posted: list[tuple[str, str, Any]] = []
-        self.status = 200
-        self.hangs = threading.Event()
-        self.hangs.set()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/hooks/s3cr3t-path"
-
-
-class _Handler(http.server.BaseHTTPRequestHandler):
-    server: Server
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.posted.append((self.command, self.path, json.loads(body)))
-        self.server.hangs.wait(20)
-        self.send_response(self.server.status)
-        if self.server.status == 302:
-            self.send_header("Location", "/elsewhere")
-        self.end_headers()
-
-    def do_GET(self) -> None:
-        self.server.posted.append((self.command, self.path, None))
-        self.send_response(200)
-        self.end_headers()
-
-    def log_message(self, *_: Any) -> None:
-        pass
+FAILED = json_.render(
+    [
+        replace(
+            measured(case(), 90.0, verdict=Verdict.REGRESSED, reason="10 % slower"), failed=True
+        ),
+        measured(case(layout="1n1g"), 1.0),
+    ]
+)
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server() as made:
-        thread = threading.Thread(target=made.serve_forever)
-        thread.start()
+    with serving() as made:
         yield made
-        made.hangs.set()
-        made.shutdown()
-        thread.join()
 
 
 @pytest.fixture
@@ -205,9 +172,75 @@ def test_a_chat_is_told_of_failures_and_mentions_nobody():
     assert last == "and 1 more"
 
 
+ISSUES = "/repos/our/models/issues"
+
+
+@pytest.fixture
+def forge(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
+    """A server with the issues of one repository, none of them open."""
+    monkeypatch.setenv("GITHUB_API_URL", server.address)
+    monkeypatch.setenv("GITHUB_REPOSITORY", "our/models")
+    monkeypatch.setenv("GITHUB_TOKEN", "hunter2-hunter2")
+    server.answers["GET", ISSUES] = []
+    server.answers["POST", ISSUES] = {"html_url": "https://forge/issues/1"}
+    server.answers["POST", f"{ISSUES}/7/comments"] = {"html_url": "https://forge/issues/7#c"}
+    return server
+
+
+def test_an_issue_is_opened_for_what_failed(forge: Server):
+    assert deliver(["issue"], FAILED) == ["sink issue: sent to https://forge/issues/1"]
+    (asked, query, _), (_, _, made) = forge.posted
+    assert asked == "GET"
+    assert query == f"{ISSUES}?state=open&labels=pytest-dlperf&per_page=100"
+    assert made["title"] == f"Training performance on {machine_class()}"
+    assert made["labels"] == ["pytest-dlperf"]
+    assert "10 % slower" in made["body"]
+    assert "1 case: 1 regressed" in made["body"], "what passed is no part of it"
+    assert all(one["Authorization"] == "Bearer hunter2-hunter2" for one in forge.headers)
+
+
+def test_the_open_issue_is_commented(forge: Server):
+    title = f"Training performance on {machine_class()}"
+    others = [{"number": 3, "title": "another"}, {"number": 9, "title": title}]
+    forge.answers["GET", ISSUES] = [*others, {"number": 7, "title": title}]
+    assert deliver(["issue"], FAILED) == ["sink issue: sent to https://forge/issues/7#c"]
+    _, (method, path, made) = forge.posted
+    assert (method, path) == ("POST", f"{ISSUES}/7/comments")
+    assert set(made) == {"body"}
+
+
+def machine_class() -> str:
+    return str(json.loads(FAILED)["outcomes"][0]["environment"]["machine_class"])
+
+
+def test_nothing_is_sent_to_a_repository_where_nothing_failed(forge: Server):
+    assert deliver(["issue"], RESULTS) == ["sink issue: sent to nobody: nothing failed"]
+    assert forge.posted == []
+
+
+def test_a_forge_that_refuses_or_has_no_token_is_said(forge: Server, monkeypatch):
+    forge.status = 403
+    refused = "sink issue NOT sent: HTTPError: HTTP Error 403: Forbidden"
+    assert deliver(["issue"], FAILED) == [refused]
+    monkeypatch.delenv("GITHUB_TOKEN")
+    assert deliver(["issue"], FAILED) == [
+        "sink issue NOT sent: ValueError: GITHUB_TOKEN is not set; put a token that may write "
+        "issues there"
+    ]
+
+
+@pytest.mark.parametrize("name", ["wandb", "mlflow", "opentelemetry"])
+def test_a_library_that_is_missing_is_named_with_its_extra(name: str, monkeypatch):
+    """As an import that is blocked; with the real libraries: ``tests/sinks``."""
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ModuleNotFoundError, match=rf"pip install 'pytest-dlperf\[{name}\]'"):
+        getattr(trackers, name)(json.loads(RESULTS))
+
+
 def test_names_are_checked_before_anything_runs(package: Path):
     assert names.known() == (
-        "webhook", "chat", "dies", "exits", "gone", "hangs", "raises", "silent", "takes",
+        "webhook", "chat", "issue", "wandb", "mlflow", "opentelemetry",
+        "dies", "exits", "gone", "hangs", "raises", "silent", "takes",
     )  # fmt: skip
     names.check(["webhook", "takes"])
     with pytest.raises(UsageError, match=r"--dlperf-sink=mail: no such sink; known are webhook"):
