@@ -14,12 +14,16 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.case import Case, Protocol
     from pytest_dlperf.core.layout import Layout
     from pytest_dlperf.core.log_pattern import pattern
+    from pytest_dlperf.core.model_flops import transformer_flops
     from pytest_dlperf.core.outcome import Outcome
     from pytest_dlperf.core.verdict import Verdict
     from pytest_dlperf.session.fixture import Dlperf
 
 __version__ = "0.1.0"
-__all__ = ["Case", "Dlperf", "Layout", "Outcome", "Protocol", "Verdict", "expand", "pattern"]
+__all__ = [
+    "Case", "Dlperf", "Layout", "Outcome", "Protocol", "Verdict", "expand", "pattern",
+    "transformer_flops",
+]  # fmt: skip
 
 _HOMES = {
     "Case": "pytest_dlperf.core.case",
@@ -30,6 +34,7 @@ _HOMES = {
     "Verdict": "pytest_dlperf.core.verdict",
     "expand": "pytest_dlperf.cases.marker",
     "pattern": "pytest_dlperf.core.log_pattern",
+    "transformer_flops": "pytest_dlperf.core.model_flops",
 }
 
 

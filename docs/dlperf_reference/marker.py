@@ -32,6 +32,10 @@ MEANINGS: Final = {
     "command": "a program of your own, word by word, in place of a workload "
     f"([how](../own-program.md)); words may hold {_words('{' + w + '}' for w in PLACEHOLDERS)}",
     "epochs": "length of a whole training: `dlperf report` projects its time",
+    "flops_per_unit": "operations of the model for one unit of work, forward and backward, by "
+    "which MFU is reckoned; for instance `pytest_dlperf.transformer_flops(...)` "
+    "([how](../metrics.md)); "
+    "three times what is counted in the forward pass, if left out",
     "framework": f"one of {_words(FRAMEWORKS)}; `None` for a command that needs none of them "
     "(`none` in its id)",
     "iterations": "iterations of a run, warm-up included",
@@ -55,7 +59,8 @@ MEANINGS: Final = {
     "([below](#parallelism))",
     "parameters": "parameters of the whole model: the shards and stages of a replica must add up "
     "to this number",
-    "precision": f"one of {_words(PRECISIONS)}; `amp` is float16 autocast with loss scaling",
+    "precision": f"one of {_words(PRECISIONS)}; `amp` is float16 autocast with loss scaling, "
+    "`fp8` is bfloat16 autocast around products in float8 (PyTorch)",
     "protocol": f"a named protocol, which the other keys then change: {_words(PROTOCOLS)}",
     "runs": "runs (launches) of a case: fewer when a screen of 3 has certified it, more up to "
     "`max_runs` when it stays open",

@@ -57,7 +57,7 @@ def expand(**keys: Any) -> tuple[Case, ...]:
         if not items:
             raise UsageError(f"{name} is an empty list; give at least one value")
     fixed, listed = _options(values.pop("options", {}))
-    _check_work(values.get("work"), axes["batch_size_per_device"], listed)
+    _check_numbers(values, axes["batch_size_per_device"], listed)
     if "command" in values:
         _check_used(axes.get("parallel", []), listed, values["command"])
     values |= _read(values)
@@ -165,18 +165,24 @@ def _options(value: Any) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     return fixed, listed
 
 
-def _check_work(work: Any, batch_sizes: Sequence[Any], listed: Mapping[str, Any]) -> None:
-    """Raise ``UsageError`` for one work of cases that may differ in it."""
-    numbers = [name for name, items in listed.items() if any(map(is_number, items))]
-    why = ""
-    if len(batch_sizes) > 1:
-        why = f"work={work!r} is that of one batch size, and batch_size_per_device has "
-        why += f"{len(batch_sizes)}"
-    elif numbers:
-        why = f"work={work!r} is one number, and option {numbers[0]} is a list of numbers, by "
-        why += "which the work may differ"
-    if work is not None and why:
+def _check_numbers(
+    values: Mapping[str, Any], batch_sizes: Sequence[Any], listed: Mapping[str, Any]
+) -> None:
+    """Raise ``UsageError`` for one number of cases that may differ in it."""
+    axis = next((name for name, items in listed.items() if any(map(is_number, items))), "")
+    work, flops = values.get("work"), values.get("flops_per_unit")
+    if work is not None and (len(batch_sizes) > 1 or axis):
+        why = f"work={work!r} is one number, and option {axis} is a list of numbers, by which the "
+        why += "work may differ"
+        if len(batch_sizes) > 1:
+            why = f"work={work!r} is that of one batch size, and batch_size_per_device has "
+            why += f"{len(batch_sizes)}"
         raise UsageError(f"{why}; leave work out, and let build(job) call job.work(...)")
+    if flops is not None and axis:
+        raise UsageError(
+            f"flops_per_unit={flops!r} is one number, and option {axis} is a list of numbers, by "
+            "which the operations may differ; give each value a marker of its own"
+        )
 
 
 def _check_used(parallel: Sequence[str], listed: Mapping[str, Any], command: Any) -> None:

@@ -50,11 +50,15 @@ def requirement(framework: str) -> str:
     return f">={'.'.join(map(str, bounds.lowest))}{below}"
 
 
-#: First CUDA compute capability with bfloat16 and TF32 tensor cores (Ampere; NVIDIA Ampere
-#: GA100 whitepaper).
-_AMPERE: Final = 8.0
+#: First CUDA compute capability with tensor cores for a precision: Ampere (NVIDIA Ampere GA100
+#: whitepaper), and for float8 Ada (NVIDIA Ada GPU architecture whitepaper).
+_LEAST_CAPABILITY: Final = {"bf16": 8.0, "tf32": 8.0, "fp8": 8.9}
 #: The first Python that no TensorFlow with Keras 2 has wheels for.
 _PYTHON_WITHOUT_TENSORFLOW: Final = (3, 12)
+
+
+#: Distributions that train in float8.
+_FLOAT8: Final = ("torchao", "transformer_engine")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,6 +69,8 @@ class Installed:
     frameworks: Mapping[str, str]
     horovod: bool
     legacy_keras: bool
+    #: Whether there is a package that trains in float8.
+    float8: bool
     #: Such as ``3.11``.
     python: str
 
@@ -76,6 +82,7 @@ def installed_here() -> Installed:
         frameworks={name: version for name, version in versions.items() if version is not None},
         horovod=_version_of("horovod") is not None,
         legacy_keras=legacy_keras(),
+        float8=any(_version_of(name) is not None for name in _FLOAT8),
         python=".".join(map(str, sys.version_info[:2])),
     )
 
@@ -142,15 +149,32 @@ def check_possible(
             "Paddle's autocast does nothing on a CPU: bf16 would be computed in float32 without "
             "a word; run it on a GPU, or name fp32"
         )
+    least = _LEAST_CAPABILITY.get(case.precision)
     if (
         case.layout.device == "gpu"
-        and case.precision in {"bf16", "tf32"}
+        and least is not None
         and compute_capability is not None
-        and compute_capability < _AMPERE
+        and compute_capability < least
     ):
         raise NotRunError(
-            f"precision {case.precision} needs a GPU of compute capability {_AMPERE} or more, "
+            f"precision {case.precision} needs a GPU of compute capability {least} or more, "
             f"this one has {compute_capability}"
+        )
+    if case.precision == "fp8" and not case.command:
+        _check_fp8(case, None if framework_known else installed)
+
+
+def _check_fp8(case: Case, installed: Installed | None) -> None:
+    """Raise ``NotRunError`` where no training in float8 is possible; None: it is not known."""
+    if case.framework != "torch":
+        raise NotRunError(
+            f"precision fp8 is known of PyTorch only, and the case is of {case.framework}; name "
+            "bf16"
+        )
+    if case.layout.device == "gpu" and installed is not None and not installed.float8:
+        raise NotRunError(
+            "precision fp8 needs torchao or Transformer Engine, and neither is installed; pip "
+            "install torchao"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -57,7 +58,7 @@ class Known:
 
 #: The framework of a program that needs none of them.
 NO_FRAMEWORK: Final = "none"
-PRECISIONS: Final = ("fp32", "tf32", "amp", "bf16", "pure_fp16")
+PRECISIONS: Final = ("fp32", "tf32", "amp", "bf16", "pure_fp16", "fp8")
 #: Precisions that have kernels and loss scaling on GPUs only.
 GPU_PRECISIONS: Final = ("tf32", "amp", "pure_fp16")
 SIZES: Final = ("full", "tiny")
@@ -79,6 +80,10 @@ ONE_DEVICE: Final = "one-device"
 OptionValue = str | int | float | bool
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 _WORKLOAD = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,7 +130,7 @@ class Protocol:
     def _check_seconds(self) -> None:
         for name in ("timeout_s", "warmup_s"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float):
+            if not _is_number(value):
                 raise UsageError(f"{name} {value!r}: give a number of seconds")
         if not self.timeout_s > 0:
             raise UsageError(f"timeout {self.timeout_s} s: give more than 0 seconds")
@@ -176,6 +181,9 @@ class Case:
     parallel: str = ""
     #: Parameters of the whole model, to which the ranks' shards must add up; None: not said.
     parameters: int | None = None
+    #: Floating-point operations of the model for a unit of work, forward and backward, without
+    #: what is computed again; None: three times those that are counted in the forward pass.
+    flops_per_unit: float | None = None
     protocol: Protocol = field(default_factory=Protocol)
     tolerance: float | None = None
     #: A slowdown that is tolerated until a date.
@@ -201,6 +209,12 @@ class Case:
         if self.tolerance is not None and not 0 <= self.tolerance < 1:
             raise UsageError(f"{self.suite}: tolerance {self.tolerance:.0%} must be below 100 %")
         self._check_training()
+        flops = self.flops_per_unit
+        if flops is not None and not (_is_number(flops) and 0 < flops < math.inf):
+            raise UsageError(
+                f"{self.suite}: flops_per_unit {flops!r}: give the operations for one "
+                f"{self.unit.removesuffix('s') or 'unit'}, a finite number above 0"
+            )
         for name, value in (
             ("batch_size_per_device", self.batch_size_per_device),
             ("version", self.version),

@@ -67,6 +67,12 @@ METRICS: Final[Mapping[str, Metric]] = {
     "recompiles": Metric(
         words="recompilations", value=_extra("recompiles"), is_count=True, needs="torch.compile"
     ),
+    "mfu": Metric(
+        words="model FLOPs utilisation",
+        value=_extra("model_flops_utilisation"),
+        better="higher",
+        needs="PyTorch or flops_per_unit in the marker, and a GPU whose peak is known",
+    ),
     "hfu": Metric(
         words="hardware FLOPs utilisation",
         value=_extra("hardware_flops_utilisation"),

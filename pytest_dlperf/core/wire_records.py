@@ -200,6 +200,8 @@ class ModelRecord(_AnyModel, total=False):
     #: Numbers of parameters in this rank's memory, by which shard of them it has; those that it
     #: has whole under the empty text.
     held: dict[str, int]
+    #: Those of ``flops_by_dtype`` that are neither in the backward pass nor in an optimizer.
+    forward_flops: dict[str, int]
 
 
 class _AnyMemory(TypedDict):

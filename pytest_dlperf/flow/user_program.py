@@ -164,8 +164,11 @@ def _summary(case: Case, run: Run, result: LogResult) -> RunSummary:
     for problem in result.problems:
         if problem.code == problems.LOSS_LOST:
             raise CaseError(f"{case.id}: {problem.message}.\n{_log(run)}")
+    flops = case.flops_per_unit
+    rate = result.throughput / case.world_size
     return replace(
         log_run_summary(result),
+        extras={} if flops is None else {"model_flop_per_s_per_device": flops * rate},
         elapsed_s=run.elapsed_s,
         log=run.log,
         folder=run.plan.workdir,

@@ -28,6 +28,8 @@ SHARE: Final[Mapping[str, float]] = {
     "bf16": 0.35,
     "amp": 0.35,
     "pure_fp16": 0.35,
+    #: As of half precision; not measured.
+    "fp8": 0.35,
 }
 #: Falls that differ by less count as equal: dropout alone makes single losses differ that much.
 _LEAST: Final = 0.02

@@ -11,21 +11,38 @@ from pytest_dlperf.measure.records import RankRecords
 
 _V100: Final = {"float16": 125.0, "float32": 15.7}
 _A100: Final = {"float16": 312.0, "bfloat16": 312.0, "tf32": 156.0, "float32": 19.5}
-_H100_SXM: Final = {"float16": 989.4, "bfloat16": 989.4, "tf32": 494.7, "float32": 66.9}
+_H100_SXM: Final = {
+    "float8": 1978.9, "float16": 989.4, "bfloat16": 989.4, "tf32": 494.7, "float32": 66.9,
+}  # fmt: skip
+_B200: Final = {
+    "float8": 4500.0, "float16": 2250.0, "bfloat16": 2250.0, "tf32": 1125.0, "float32": 75.0,
+}  # fmt: skip
+_H100_PCIE: Final = {
+    "float8": 1513.0, "float16": 756.0, "bfloat16": 756.0, "tf32": 378.0, "float32": 51.0,
+}  # fmt: skip
+_H100_NVL: Final = {
+    "float8": 1671.0, "float16": 835.0, "bfloat16": 835.0, "tf32": 417.5, "float32": 60.0,
+}  # fmt: skip
+_L40S: Final = {
+    "float8": 733.0, "float16": 362.0, "bfloat16": 362.0, "tf32": 183.0, "float32": 91.6,
+}  # fmt: skip
+_L4: Final = {
+    "float8": 242.0, "float16": 121.0, "bfloat16": 121.0, "tf32": 60.0, "float32": 30.3,
+}  # fmt: skip
 #: Peak of a device in TFLOP/s by dtype, dense (without sparsity), at its boost clock, as NVIDIA's
 #: data sheets have them; the first pattern that the driver's name fits counts. A slice of a device
 #: (MIG) has none.
 PEAKS_TFLOP_PER_S: Final[Sequence[tuple[str, Mapping[str, float]]]] = (
-    (r"B200\b", {"float16": 2250.0, "bfloat16": 2250.0, "tf32": 1125.0, "float32": 75.0}),
+    (r"B200\b", _B200),
     (r"H200\b", _H100_SXM),
-    (r"H100 PCIe\b", {"float16": 756.0, "bfloat16": 756.0, "tf32": 378.0, "float32": 51.0}),
-    (r"H100 NVL\b", {"float16": 835.0, "bfloat16": 835.0, "tf32": 417.5, "float32": 60.0}),
+    (r"H100 PCIe\b", _H100_PCIE),
+    (r"H100 NVL\b", _H100_NVL),
     (r"H100 80GB HBM3\b|H100[- ]SXM", _H100_SXM),
     (r"A100\b", _A100),
     (r"A30\b", {"float16": 165.0, "bfloat16": 165.0, "tf32": 82.0, "float32": 10.3}),
     (r"A10\b", {"float16": 125.0, "bfloat16": 125.0, "tf32": 62.5, "float32": 31.2}),
-    (r"L40S\b", {"float16": 362.0, "bfloat16": 362.0, "tf32": 183.0, "float32": 91.6}),
-    (r"L4\b", {"float16": 121.0, "bfloat16": 121.0, "tf32": 60.0, "float32": 30.3}),
+    (r"L40S\b", _L40S),
+    (r"L4\b", _L4),
     (r"V100-PCIE", {"float16": 112.0, "float32": 14.0}),
     (r"V100\b", _V100),
     (r"\bT4\b", {"float16": 65.0, "float32": 8.1}),
@@ -35,35 +52,98 @@ PEAKS_TFLOP_PER_S: Final[Sequence[tuple[str, Mapping[str, float]]]] = (
 def arithmetic_figures(
     case: Case, records: Sequence[RankRecords], seconds: float
 ) -> dict[str, float]:
-    """Return ``flop_per_s_per_device`` and ``hardware_flops_utilisation``, of which both may lack.
+    """Return what was counted of a run in FLOP/s of a device and shares of its peak.
 
     Matrix products, convolutions and attention of the second iteration are counted as they are
-    executed, forward and backward, recomputation included; the operations of the window are those,
-    times its work over the work of that iteration. The utilisation is the time that the counted
-    operations take at the peak of their dtypes, over ``seconds``, those of the window: the
-    hardware FLOPs utilisation of PaLM (arXiv 2204.02311, appendix B). The model FLOPs utilisation
-    leaves recomputation out, and is the same where nothing is recomputed.
+    executed, forward and backward, recomputation included: ``flop_per_s_per_device``. The
+    operations of the window are those, times its work over the work of that iteration.
+    ``hardware_flops_utilisation`` is the time that they take at the peak of their dtypes, over
+    ``seconds``, those of the window. ``model_flop_per_s_per_device`` and
+    ``model_flops_utilisation`` are the same of three times the forward pass, without what is
+    computed again: both as PaLM defines them (arXiv 2204.02311, appendix B); or of what the case
+    declares in ``flops_per_unit``. ``peak_flop_per_s`` is the peak of the dtype that does most.
+    Each is left out where it is not known.
+    """
+    counted = [_counted(case, rank) for rank in records]
+    known = [one for one in counted if one is not None]
+    if len(known) < len(records):
+        return _declared(case, records, seconds)
+    device_s = seconds * len(records)
+    found = {"flop_per_s_per_device": sum(sum(one.values()) for one, _, _ in known) / device_s}
+    if all(forward for _, forward, _ in known):
+        model = 3 * sum(sum(forward.values()) for _, forward, _ in known)
+        found["model_flop_per_s_per_device"] = model / device_s
+    if all(_has_peak(flops, peak) for flops, _, peak in known):
+        ideal_s = sum(_ideal_s(flops, peak) for flops, _, peak in known)
+        found["hardware_flops_utilisation"] = ideal_s / device_s
+        most = max(known[0][0], key=lambda dtype: known[0][0][dtype])
+        found["peak_flop_per_s"] = min(peak[most] for _, _, peak in known)
+        if "model_flop_per_s_per_device" in found:
+            ideal_s = 3 * sum(_ideal_s(forward, peak) for _, forward, peak in known)
+            found["model_flops_utilisation"] = ideal_s / device_s
+    return {**found, **_declared(case, records, seconds)}
+
+
+_Flops = Mapping[str, float]
+
+
+def _counted(case: Case, rank: RankRecords) -> tuple[_Flops, _Flops, _Flops] | None:
+    """Return a rank's operations in the window by dtype, those forward, and its device's peaks.
+
+    None where they were not counted whole: of Paddle and TensorFlow the backward pass is not.
     """
     first, end = case.protocol.window
-    total = ideal_s = 0.0
-    peak_known = case.layout.device == "gpu"
-    for rank in records:
-        # Of Paddle and TensorFlow the backward pass is not counted
-        if rank.by_kind["framework"]["framework"] != "torch" or len(rank.spans) < end:
-            return {}
-        flops = rank.by_kind["model"]["flops_by_dtype"] if rank.wrote("model") else {}
-        looked_at = rank.spans[1].work
-        if not flops or not looked_at:
-            return {}
-        scale = sum(span.work for span in rank.spans[first:end]) / looked_at
-        total += scale * sum(flops.values())
-        peak = peak_flop_per_s(rank.by_kind["framework"].get("device_name") or "", case.precision)
-        peak_known = peak_known and flops.keys() <= peak.keys()
-        if peak_known:
-            ideal_s += scale * sum(count / peak[dtype] for dtype, count in flops.items())
-    found = {"flop_per_s_per_device": total / seconds / len(records)}
-    if peak_known:
-        found["hardware_flops_utilisation"] = ideal_s / seconds / len(records)
+    if rank.by_kind["framework"]["framework"] != "torch" or len(rank.spans) < end:
+        return None
+    looked_at = rank.spans[1].work
+    if not looked_at or not rank.wrote("model"):
+        return None
+    model = rank.by_kind["model"]
+    flops = model["flops_by_dtype"]
+    if not flops:
+        return None
+    scale = sum(span.work for span in rank.spans[first:end]) / looked_at
+    return (
+        {dtype: scale * count for dtype, count in flops.items()},
+        {dtype: scale * count for dtype, count in model.get("forward_flops", {}).items()},
+        _peak_of(case, rank),
+    )
+
+
+def _peak_of(case: Case, rank: RankRecords) -> dict[str, float]:
+    if case.layout.device != "gpu":
+        return {}
+    return peak_flop_per_s(rank.by_kind["framework"].get("device_name") or "", case.precision)
+
+
+def _has_peak(flops: _Flops, peak: _Flops) -> bool:
+    return flops.keys() <= peak.keys()
+
+
+def _ideal_s(flops: _Flops, peak: _Flops) -> float:
+    return sum(count / peak[dtype] for dtype, count in flops.items())
+
+
+#: In which a precision does its matrix work.
+_DTYPES: Final = {
+    "fp32": "float32", "tf32": "float32", "amp": "float16", "pure_fp16": "float16",
+    "bf16": "bfloat16", "fp8": "float8",
+}  # fmt: skip
+
+
+def _declared(case: Case, records: Sequence[RankRecords], seconds: float) -> dict[str, float]:
+    """Return the figures of the operations that the case declares for a unit of its work."""
+    if case.flops_per_unit is None:
+        return {}
+    first, end = case.protocol.window
+    work = sum(span.work for rank in records for span in rank.spans[first:end])
+    rate = work * case.flops_per_unit / seconds / len(records)
+    found = {"model_flop_per_s_per_device": rate}
+    peaks = [_peak_of(case, rank).get(_DTYPES[case.precision]) for rank in records]
+    known = [peak for peak in peaks if peak is not None]
+    if known and len(known) == len(records):
+        found["peak_flop_per_s"] = min(known)
+        found["model_flops_utilisation"] = rate / min(known)
     return found
 
 

@@ -72,16 +72,32 @@ def metrics(measurement: Measurement) -> dict[str, str]:
 
 
 def arithmetic(measurement: Measurement) -> str:
-    """Return the medians of a device's FLOP/s and of their share of its peak; may be empty."""
+    """Return the medians of a device's FLOP/s, of HFU and MFU, and the peak; may be empty.
+
+    HFU and MFU are those of PaLM (arXiv 2204.02311, appendix B).
+    """
+    names = {
+        "flop_per_s_per_device": "",
+        "hardware_flops_utilisation": "HFU",
+        "model_flop_per_s_per_device": "model",
+        "model_flops_utilisation": "MFU",
+        "peak_flop_per_s": "peak",
+    }
     found = []
-    for name in ("flop_per_s_per_device", "hardware_flops_utilisation"):
+    for name, word in names.items():
         known = [run.extras[name] for run in measurement.runs if name in run.extras]
-        if known and len(known) == len(measurement.runs):
-            found.append(statistics.median(known))
+        if not known or len(known) < len(measurement.runs):
+            continue
+        value = statistics.median(known)
+        if name.endswith("utilisation"):
+            found.append(f"{word} {percent(value, sign=False)}")
+            continue
+        what = "TFLOP/s" if word == "peak" else "TFLOP/s per device"
+        found.append(f"{word} {amount(value / 1e12)} {what}".lstrip())
     if not found:
         return ""
-    rate = f"{amount(found[0] / 1e12)} TFLOP/s per device"
-    return rate if len(found) == 1 else f"{rate}, {percent(found[1], sign=False)} of its peak"
+    dtype = measurement.conditions.dtype.removeprefix("declared ")
+    return ", ".join(found) + (f" in {dtype}" if found[-1].startswith("peak") else "")
 
 
 def energy(measurement: Measurement) -> str:

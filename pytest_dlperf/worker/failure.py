@@ -70,7 +70,11 @@ EXPECTED_DTYPE: Final = {
     "amp": "float16",
     "bf16": "bfloat16",
     "pure_fp16": "float16",
+    "fp8": "float8",
 }
+
+
+_SHORTER: Final = ("float16", "bfloat16", "float8")
 
 
 def check_batch(
@@ -109,13 +113,20 @@ def check_precision(flops_by_dtype: Mapping[str, int] | None, precision: str, sc
     expected = EXPECTED_DTYPE[precision]
     total = sum(flops_by_dtype.values())
     share = flops_by_dtype.get(expected, 0) / total
-    shorter = sum(flops_by_dtype.get(name, 0) for name in ("float16", "bfloat16")) / total
+    shorter = sum(flops_by_dtype.get(name, 0) for name in _SHORTER) / total
     if share < 0.5 or (expected == "float32" and shorter > 0):
         found = ", ".join(f"{name} {count / total:.0%}" for name, count in flops_by_dtype.items())
+        remedy = "Wrap the forward pass in job.autocast()"
+        if precision == "fp8":
+            remedy = (
+                "What was converted must multiply by torch._scaled_mm: torchao does on GPUs of "
+                "compute capability 8.9 or more, and elsewhere it only imitates it; Transformer "
+                "Engine's products are not PyTorch's, and cannot be seen"
+            )
         raise WorkerFailure(
             "precision-mismatch",
             f"the case names {precision}, whose matrix work is in {expected}; this run did it "
-            f"in {found}. Wrap the forward pass in job.autocast()",
+            f"in {found}. {remedy}",
         )
     if precision == "amp" and (scaler is None or not scaler.is_enabled()):
         raise WorkerFailure("precision-mismatch", "amp without loss scaling: use job.scaler")

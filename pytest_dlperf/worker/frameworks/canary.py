@@ -58,7 +58,13 @@ CPU: Final = Work(
     launches=1,
 )
 #: What a case of a precision computes in; float32, or TF32, where none is given.
-HALF: Final[Mapping[str, str]] = {"amp": "float16", "pure_fp16": "float16", "bf16": "bfloat16"}
+HALF: Final[Mapping[str, str]] = {
+    "amp": "float16",
+    "pure_fp16": "float16",
+    "bf16": "bfloat16",
+    # What is not converted to float8 is in bfloat16
+    "fp8": "bfloat16",
+}
 
 
 class Launches(NamedTuple):

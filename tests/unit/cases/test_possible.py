@@ -153,3 +153,26 @@ def test_a_program_that_needs_no_framework_hears_how_to_say_so(installed: dict[s
     own = case("1n1c", command=["python", "train.py"])
     with pytest.raises(NotRunError, match=r"brings it.*; framework=None is for a program that"):
         check_possible(own, compute_capability=None)
+
+
+def test_fp8_is_pytorchs(installed: dict[str, str]):
+    with pytest.raises(NotRunError, match="fp8 is known of PyTorch only, and the case is of tens"):
+        check_possible(case("1n1g", precision="fp8"), compute_capability=9.0)
+
+
+def test_fp8_needs_a_package_and_a_gpu_that_has_it(installed: dict[str, str]):
+    installed["torch"] = "2.13.0"
+    fp8 = case("1n1g", framework="torch", precision="fp8")
+    with pytest.raises(NotRunError, match=r"needs a GPU of compute capability 8.9 or more"):
+        check_possible(fp8, compute_capability=8.0)
+    with pytest.raises(NotRunError, match="needs torchao or Transformer Engine, and neither is"):
+        check_possible(fp8, compute_capability=9.0)
+    # Another environment was not asked
+    check_possible(fp8, compute_capability=9.0, framework_known=True)
+    installed["torchao"] = "0.18.0"
+    check_possible(fp8, compute_capability=9.0)
+
+
+def test_a_cpu_has_the_operator_of_fp8(installed: dict[str, str]):
+    installed["torch"] = "2.13.0"
+    check_possible(case("1n1c", framework="torch", precision="fp8"), compute_capability=None)

@@ -137,7 +137,7 @@ def test_one_work_for_several_batch_sizes_is_a_usage_error():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"precision": "fp8"}, "unknown precision 'fp8'; known: fp32, tf32"),
+        ({"precision": "int4"}, "unknown precision 'int4'; known: fp32, tf32"),
         ({"framework": "jax"}, "unknown framework 'jax'; known: torch"),
         ({"size": "big"}, "unknown size"),
         ({"workload": "mymodel"}, "write module:function"),

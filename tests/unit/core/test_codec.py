@@ -305,7 +305,7 @@ def changed(where: tuple[str, ...], value: Any) -> dict[str, Any]:
         (("judgement", "interval"), [1.0], "interval: expected 2 values, found 1"),
         (("judgement", "metrics"), {"speedup": {"now": "1"}}, "now: expected float, found '1'"),
         (("case", "layout"), "8g", "case.layout: unknown layout '8g'"),
-        (("case", "precision"), "fp8", "unknown precision 'fp8'"),
+        (("case", "precision"), "int4", "unknown precision 'int4'"),
         (("case", "loss"), "rises", "case.loss: 'rises' is not one of"),
         (("case", "protocol", "warmup"), 150, "not below the 150 iterations"),
         (("case", "batch_size_per_device"), True, "expected int, found True"),

@@ -24,7 +24,11 @@ REPORT = TargetReport(
         gpus=(), visible_gpus=0, gpu_problem="", cores=4, visible_cores=4, cpu_name="AMD EPYC"
     ),
     installed=Installed(
-        frameworks={"torch": "2.13.0"}, horovod=False, legacy_keras=False, python="3.11"
+        frameworks={"torch": "2.13.0"},
+        horovod=False,
+        legacy_keras=False,
+        float8=False,
+        python="3.11",
     ),
     version="",
     python="3.11.7",

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from pytest_dlperf import transformer_flops
+from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.measure.arithmetic import PEAKS_TFLOP_PER_S, peak_flop_per_s
 from pytest_dlperf.measure.summary import summarise
-from tests.helpers.record_files import case, rank_records, write
+from tests.helpers.record_files import case, marked_records, rank_records, write
 
 #: What PyTorch and the driver call them.
 NAMES = {
@@ -34,13 +36,19 @@ NAMES = {
 
 
 def measured(
-    folder: Path, *, layout: str = "1n2c", precision: str = "fp32", **changes: Any
+    folder: Path,
+    *,
+    layout: str = "1n2c",
+    precision: str = "fp32",
+    flops_per_unit: float | None = None,
+    **changes: Any,
 ) -> RunSummary:
     """Ten iterations of 0.1 s on two ranks; ``changes`` of a record on both ranks, by its kind."""
     records = [rank_records(0), rank_records(1)]
     for one in (record for rank in records for record in rank):
         one |= changes.get(one["record"], {})
-    summary, _ = summarise(case(layout, precision=precision), write(folder, records))
+    declared = case(layout, precision=precision, flops_per_unit=flops_per_unit)
+    summary, _ = summarise(declared, write(folder, records))
     return summary
 
 
@@ -77,13 +85,80 @@ def test_the_share_of_the_peak_adds_the_times_of_each_dtype(tmp_path: Path):
     )
     # 0.02 s at 312 TFLOP/s and 0.02 s at 19.5, of 0.1 s
     assert run.extras["hardware_flops_utilisation"] == pytest.approx(0.4)
+    assert run.extras["peak_flop_per_s"] == pytest.approx(312e12)
+    assert "model_flops_utilisation" not in run.extras, "the forward pass was not counted"
+
+
+def test_mfu_is_three_times_the_forward_pass(tmp_path: Path):
+    """What is computed again is in HFU alone: 8 of 6 units, of which 2 are forward."""
+    run = measured(
+        tmp_path,
+        layout="1n2g",
+        precision="bf16",
+        model={
+            "flops_by_dtype": {"bfloat16": 8 * 1.56e12},
+            "forward_flops": {"bfloat16": 2 * 1.56e12},
+        },
+        framework={"device_name": "NVIDIA A100-SXM4-80GB"},
+    )
+    assert run.extras["hardware_flops_utilisation"] == pytest.approx(0.4)
+    assert run.extras["model_flops_utilisation"] == pytest.approx(0.3)
+    assert run.extras["model_flop_per_s_per_device"] == pytest.approx(0.3 * 312e12)
+
+
+def test_mfu_of_declared_operations_is_that_by_hand(tmp_path: Path):
+    """Llama 3 8B at 8192 tokens, as torchtitan counts it, at 5762 tokens/s on an H100."""
+    per_token = transformer_flops(
+        8_030_261_248, embedding=128_256 * 4096, layers=32, heads=32, head_width=128,
+        sequence=8192,
+    )  # fmt: skip
+    by_hand = 6 * (8_030_261_248 - 525_336_576) + 12 * 32 * 4096 * 8192
+    assert per_token == by_hand == 57_914_449_920
+    # 40 iterations of 4 units a second on each device
+    run = measured(
+        tmp_path,
+        layout="1n2g",
+        precision="bf16",
+        flops_per_unit=per_token * 5762 / 40,
+        model={"flops_by_dtype": {"bfloat16": 1e12}, "forward_flops": {"bfloat16": 1e12}},
+        framework={"device_name": "NVIDIA H100 80GB HBM3"},
+    )
+    assert run.extras["model_flops_utilisation"] == pytest.approx(5762 * by_hand / 989.4e12)
+    assert run.extras["model_flops_utilisation"] == pytest.approx(0.337, abs=0.001)
+
+
+def test_a_causal_half_of_attention_is_named():
+    keys = {"layers": 2, "heads": 4, "head_width": 8, "sequence": 16}
+    assert transformer_flops(100, **keys) == 600 + 12 * 2 * 4 * 8 * 16
+    assert transformer_flops(100, embedding=40, causal=True, **keys) == 360 + 6 * 2 * 4 * 8 * 16
+    with pytest.raises(ValueError, match="no model has the sizes"):
+        transformer_flops(100, embedding=101, **keys)
+
+
+def test_a_program_has_the_operations_that_its_marker_declares(tmp_path: Path):
+    records = [marked_records(0), marked_records(1)]
+    declared = case("1n2c", command=["python", "x.py"], flops_per_unit=1e9)
+    summary, _ = summarise(declared, write(tmp_path, records))
+    assert summary.extras["model_flop_per_s_per_device"] == pytest.approx(40e9)
+    assert "model_flops_utilisation" not in summary.extras
+
+
+@pytest.mark.parametrize("value", [0, -1.0, float("nan"), float("inf"), True, "1e9"])
+def test_operations_that_no_unit_has_are_a_usage_error(value: Any):
+    with pytest.raises(UsageError, match=r"flops_per_unit .*: give the operations for one"):
+        case("1n1c", flops_per_unit=value)
+
+
+def test_one_number_of_operations_is_not_that_of_several_sizes():
+    with pytest.raises(UsageError, match="option seq is a list of numbers, by which the operat"):
+        case("1n1c", flops_per_unit=1e9, options={"seq": [1, 2]})
 
 
 @pytest.mark.parametrize(
     "changes",
     [
         {"framework": {"device_name": "NVIDIA A100-SXM4-40GB MIG 1g.5gb"}},
-        {"model": {"flops_by_dtype": {"float8_e4m3fn": 1e12}}},
+        {"model": {"flops_by_dtype": {"float8": 1e12}}},
     ],
 )
 def test_without_a_known_peak_there_is_no_share(tmp_path: Path, changes: Any):

@@ -188,6 +188,7 @@ class Torch:
             input_shapes=watched.shapes.shapes,
             flops_by_dtype=dict(watched.arithmetic.flops),
             parameter_count=sum(p.numel() for module in modules for p in module.parameters()),
+            forward_flops=dict(watched.arithmetic.forward),
             held=watch.held(modules, self.job.shards),
         )
         if watched.unwatched:

@@ -37,7 +37,7 @@ def loader(job: Job, dataset: Dataset) -> DataLoader:
     )
 
 
-_AUTOCAST = {"amp": torch.float16, "bf16": torch.bfloat16}
+_AUTOCAST = {"amp": torch.float16, "bf16": torch.bfloat16, "fp8": torch.bfloat16}
 
 
 @dataclass(kw_only=True)
@@ -105,7 +105,7 @@ class TorchJob(AutogradJob):
         return made
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """Return ``torch.autocast`` in float16 for amp, bfloat16 for bf16; else nothing."""
+        """Return ``torch.autocast`` in float16 for amp, bfloat16 for bf16 and fp8."""
         if self.precision not in _AUTOCAST:
             return contextlib.nullcontext()
         context: AbstractContextManager[Any] = torch.autocast(

@@ -14,6 +14,10 @@ from typing import Any, Final
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pytest_dlperf.core.wire_records import Checksum, CollectivesRecord, ShardChecksum
@@ -151,6 +155,27 @@ class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any her
     def __init__(self) -> None:
         super().__init__()
         self.flops: Counter[str] = Counter()
+        #: Without those of the backward pass, recomputation included, and of optimizers.
+        self.forward: Counter[str] = Counter()
+        self._optimizers = 0
+        self._hooks: list[Any] = []
+
+    def __enter__(self) -> Any:
+        """Begin to count."""
+        self._hooks = [
+            register_optimizer_step_pre_hook(lambda *_: self._in_optimizer(1)),
+            register_optimizer_step_post_hook(lambda *_: self._in_optimizer(-1)),
+        ]
+        return super().__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        """Count no more."""
+        for hook in self._hooks:
+            hook.remove()
+        super().__exit__(*error)
+
+    def _in_optimizer(self, by: int) -> None:
+        self._optimizers += by
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -169,7 +194,12 @@ class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any her
         formula = flop_registry.get(_ATTENTION_ON_CPUS.get(str(packet), packet))
         if formula is not None:
             dtype = next(a.dtype for a in args if isinstance(a, torch.Tensor))
-            self.flops[str(dtype).removeprefix("torch.")] += formula(*args, **kwargs, out_val=out)
+            name, count = str(dtype).removeprefix("torch."), formula(*args, **kwargs, out_val=out)
+            if name.startswith("float8"):
+                name = "float8"  # e4m3 and e5m2, of weights and of gradients, are one arithmetic
+            self.flops[name] += count
+            if not self._optimizers and torch._C._current_graph_task_id() == -1:
+                self.forward[name] += count
         return out
 
 
