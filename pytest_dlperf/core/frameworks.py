@@ -33,6 +33,8 @@ class FrameworkEntry(NamedTuple):
     too_new: tuple[int, int] | None = None
     #: What is wrong from there on; ends a sentence.
     wrong: str = ""
+    #: By precision, variables that its libraries read when they are loaded: set before its import.
+    variables: Mapping[str, Mapping[str, str]] = {}
 
 
 #: By the name in ``Case.framework``, which is also the name of its module.
@@ -50,6 +52,9 @@ FRAMEWORKS: Final[Mapping[str, FrameworkEntry]] = {
         distributions=("paddlepaddle", "paddlepaddle-gpu"),
         lowest=(2, 6),
         needed="the oldest that was tried",
+        # NVIDIA's libraries let convolutions use TF32; a case named fp32 must not, and Paddle has
+        # no switch for it.
+        variables={"fp32": {"NVIDIA_TF32_OVERRIDE": "0"}},
     ),
     "tensorflow": FrameworkEntry(
         worker="Tensorflow",

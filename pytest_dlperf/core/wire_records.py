@@ -118,6 +118,25 @@ class WindowRecord(_AnyWindow, total=False):
     host_losses: bool
 
 
+#: Share of the steps below which the host did not run ahead of the device.
+_AHEAD = 0.1
+
+
+def runs_ahead_seldom(ahead: int, steps: int) -> bool:
+    """Return whether the host waited for its device in nearly every one of ``steps``."""
+    return ahead < _AHEAD * steps
+
+
+class WaitsRecord(TypedDict, total=False):
+    """What it costs that the host waits for its GPU in each step; or a problem."""
+
+    #: Why it could not be measured; then nothing else is in the record.
+    problem: str
+    #: The median measured step, and one whose kernels were queued before the GPU was free.
+    step_seconds: float
+    queued_seconds: float
+
+
 class TurnsRecord(TypedDict):
     """The turns of a run in lock-step with the other arm of its pair."""
 
@@ -223,6 +242,12 @@ class DataNotes(TypedDict, total=False):
     samples: int
     #: The samples of the first batch.
     first_samples: list[int]
+    #: Batches that the readers gave before the training, while nothing else ran, and how long
+    #: that took from the first of them on.
+    alone_batches: int
+    alone_seconds: float
+    #: Batches that the training took in an iteration, in the mean.
+    batches_per_iteration: float
 
 
 class DataRecord(DataNotes):
@@ -347,6 +372,7 @@ class RecordsByKind(TypedDict, total=False):
     checksum: ChecksumRecord
     collectives: CollectivesRecord
     all_reduce: AllReduceRecord
+    waits: WaitsRecord
     profile: ProfileRecord
     settings: SettingsRecord
     libraries: LibrariesRecord
@@ -364,8 +390,8 @@ class WrittenRecords(RecordsByKind, total=False):
 #: The kinds of ``RecordsByKind``.
 RecordKind = Literal[
     "start", "framework", "built", "first_step", "window", "turns", "compile", "loss", "metrics",
-    "model", "memory", "arithmetic", "data", "checksum", "collectives", "all_reduce", "profile",
-    "settings", "libraries", "imports", "failure", "end",
+    "model", "memory", "arithmetic", "data", "checksum", "collectives", "all_reduce", "waits",
+    "profile", "settings", "libraries", "imports", "failure", "end",
 ]  # fmt: skip
 
 

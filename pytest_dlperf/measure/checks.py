@@ -13,7 +13,7 @@ from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.stretch import most_different
-from pytest_dlperf.core.wire_records import Checksum
+from pytest_dlperf.core.wire_records import Checksum, runs_ahead_seldom
 from pytest_dlperf.measure.records import RankRecords
 
 
@@ -143,8 +143,6 @@ _EVENTS: Final = "device events"
 #: seconds that the begin and the end of a window take on the host.
 _CLOCKS: Final = 0.02
 _EDGES_S: Final = 0.02
-#: Share of the steps below which the host did not run ahead of the device.
-_AHEAD: Final = 0.1
 
 
 def clocks_disagree(steps: tuple[int, int], records: Sequence[RankRecords]) -> list[Problem]:
@@ -182,7 +180,7 @@ def host_waits(steps: tuple[int, int], records: Sequence[RankRecords]) -> list[P
         ahead = window.get("steps_ahead")
         if framework.get("timing") != _EVENTS or ahead is None:
             continue
-        if ahead >= _AHEAD * (end - first):
+        if not runs_ahead_seldom(ahead, end - first):
             continue
         cause = (
             "step() returns its loss as a number or in the host's memory, for which the host "
@@ -193,10 +191,29 @@ def host_waits(steps: tuple[int, int], records: Sequence[RankRecords]) -> list[P
         )
         message = (
             f"rank {rank.rank} ran ahead of its GPU in {ahead} of {end - first} steps, so that "
-            f"the GPU waits for the host in each of the others: {cause}"
+            f"the GPU waits for the host in each of the others{wait_cost_words(rank)}: {cause}"
         )
         return [Problem(code="host-waits", message=message)]
     return []
+
+
+def wait_cost(rank: RankRecords) -> float | None:
+    """Return the least share of its steps for which a rank's GPU is idle; None if unknown."""
+    found = rank.by_kind.get("waits", {})
+    if "queued_seconds" not in found:
+        return None
+    return max(0.0, 1 - found["queued_seconds"] / found["step_seconds"])
+
+
+def wait_cost_words(rank: RankRecords) -> str:
+    """Return what the waits cost, for the sentence on them; empty where it is unknown."""
+    found, cost = rank.by_kind.get("waits", {}), wait_cost(rank)
+    if cost is None:
+        return f", at an unknown cost ({found['problem']})" if "problem" in found else ""
+    return (
+        f", which costs {cost:.1%} of a step at least ({1000 * found['queued_seconds']:.4g} ms "
+        f"where it is queued in time, {1000 * found['step_seconds']:.4g} ms as it is)"
+    )
 
 
 #: Halves of a window whose median steps differ by less are one steady state, as a share. The

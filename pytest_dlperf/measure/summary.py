@@ -32,6 +32,7 @@ from pytest_dlperf.measure.checks import (
     host_waits,
     parameter_count,
     unchecked,
+    wait_cost,
 )
 from pytest_dlperf.measure.disturbance import disturbance, gpu_disturbance, others_alone
 from pytest_dlperf.measure.failure import failure_of
@@ -208,7 +209,8 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
         ranks=tuple(_rank_summary(case, r) for r in records),
         peak_memory_bytes=max(r.by_kind["memory"]["bytes"] for r in records) or None,
         time_to_first_step_s=max(r.by_kind["first_step"]["time"] for r in records)
-        - run.started_at_s,
+        - run.started_at_s
+        - max(r.by_kind.get("data", {}).get("alone_seconds", 0.0) for r in records),
         canary=_canary(records),
         canary_by_node={
             node: _canary([r for r in records if r.by_kind["start"]["node"] == node])
@@ -227,7 +229,7 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
             *clocks_disagree(case.protocol.window, records),
             *host_waits(case.protocol.window, records),
             *_ending(run),
-            *_data_bound(waited),
+            *_data_bound(case, records, waited, rate),
             *_without_nccl(case, records),
             *unsampled(records),
             *([] if case.command else unchecked(records)),
@@ -240,6 +242,8 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
             **gpu_figures,
             **compile_extras(records),
             **_reserved(records),
+            **_reading(records),
+            **_waiting(records),
             **arithmetic_figures(case, records, seconds),
             # In turns with another arm the GPU's energy is that of both
             **({} if turns else energy_figures(case, gpu_figures, rate)),
@@ -396,10 +400,43 @@ def _ending(run: Run) -> list[Problem]:
     return [Problem(code="aborted-at-teardown", message=message)]
 
 
-def _data_bound(waited: float | None) -> list[Problem]:
+def _waiting(records: Sequence[RankRecords]) -> dict[str, float]:
+    """Return what it costs that hosts wait for their GPUs; nothing where that was not measured."""
+    known = [cost for rank in records if (cost := wait_cost(rank)) is not None]
+    return {"host_wait_share": max(known)} if known else {}
+
+
+def _reading(records: Sequence[RankRecords]) -> dict[str, float]:
+    """Return the work per second that the readers give alone; nothing where it is unknown.
+
+    An iteration of all ranks takes as many batches as the training took.
+    """
+    per_s = 0.0
+    for rank in records:
+        data = rank.by_kind.get("data")
+        if data is None or not data.get("batches_per_iteration") or "alone_seconds" not in data:
+            return {}
+        iterations = data["alone_batches"] / data["batches_per_iteration"]
+        work = statistics.fmean(span.work for span in rank.spans)
+        per_s += work * iterations / data["alone_seconds"]
+    return {"reader_alone_per_s": per_s} if records else {}
+
+
+def _data_bound(
+    case: Case, records: Sequence[RankRecords], waited: float | None, rate: float
+) -> list[Problem]:
     if waited is None or waited <= DATA_BOUND:
         return []
+    unit = case.unit or "samples"
     message = f"{waited:.0%} of the time went into waiting for data"
+    for alone in _reading(records).values():
+        workers = records[0].by_kind["data"].get("workers", 0)
+        message += (
+            f"; without a training the readers give {alone:.4g} {unit}/s ({workers} workers a "
+            f"rank), and with it {rate:.4g} {unit}/s were trained"
+        )
+        if alone < rate * (1 + DATA_BOUND):
+            message += ": reading is what is measured (docs/data.md says how to read faster)"
     return [Problem(code="data-bound", message=message)]
 
 

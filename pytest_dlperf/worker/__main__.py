@@ -26,12 +26,12 @@ from pytest_dlperf.worker.frameworks.base import Framework
 from pytest_dlperf.worker.host import imported
 from pytest_dlperf.worker.job import Job
 from pytest_dlperf.worker.loop import (
-    SIZES,
     Window,
     check_loss,
     run_loop,
     write_canary,
     write_scaling,
+    write_wait_cost,
 )
 from pytest_dlperf.worker.records import ProgressCounter, RecordWriter
 from pytest_dlperf.worker.settings import settings_record
@@ -63,6 +63,7 @@ def main() -> None:
 def _join(arguments: Arguments) -> Framework:
     """Import the framework of ``arguments``, which is imported only now, and join the job."""
     name = arguments.framework
+    os.environ.update(FRAMEWORKS[name].variables.get(arguments.precision, {}))
     module = importlib.import_module(f"pytest_dlperf.worker.frameworks.{name}.framework")
     join = getattr(module, FRAMEWORKS[name].worker)
     # Its import may have taken SIGTERM (Paddle), and a rank may hang while it joins the others.
@@ -86,6 +87,9 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
         framework.job.work(arguments.work)
     step = _build(arguments.workload, framework.job)
     records.write(built=MomentRecord(time=time.time()))
+    if framework.job.feed.used:
+        framework.barrier()  # the readers of all ranks share the host
+        framework.job.feed.read_alone()
     window = Window(
         iterations=arguments.iterations,
         warmup=arguments.warmup,
@@ -95,7 +99,7 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
         inject=arguments.inject,
     )
     turns = InTurns(arguments.folder, arguments.rank) if arguments.turns else Turns()
-    losses = run_loop(framework, step, window, records, progress, turns)
+    trained = run_loop(framework, step, window, records, progress, turns)
     model = framework.model()
     records.write(model=model)
     records.write(memory=framework.peak_memory())
@@ -104,7 +108,9 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     records.write(data=framework.job.feed.record())
     records.write(checksum=ChecksumRecord(value=framework.checksum()))
     if arguments.scaling:
-        write_scaling(framework, step, records, arguments.folder, SIZES[arguments.device])
+        write_scaling(framework, step, records, arguments.folder, arguments.device)
+    if arguments.device == "gpu":
+        write_wait_cost(framework, step, records, trained)
     if arguments.profile:
         records.write(profile=framework.profile(step, arguments.folder))
     framework.job.feed.close()
@@ -119,7 +125,7 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     )
     check_precision(model["flops_by_dtype"], arguments.precision, framework.job.scaler)
     check_tf32(arithmetic, arguments.precision, on_gpu=arguments.device == "gpu")
-    check_loss(losses, arguments.loss)
+    check_loss(trained.losses, arguments.loss)
     check_data(arguments.data, used=framework.job.feed.used)
     if arguments.rank == 0:
         records.write(settings=settings_record())

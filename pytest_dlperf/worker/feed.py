@@ -8,7 +8,7 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator
 from multiprocessing.queues import SimpleQueue
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pytest_dlperf.core.wire_records import DataNotes, DataRecord
 from pytest_dlperf.worker.failure import WorkerFailure
@@ -16,6 +16,10 @@ from pytest_dlperf.worker.failure import WorkerFailure
 if TYPE_CHECKING:
     # Not in the standard library of Python 3.10.
     from typing_extensions import Unpack
+
+
+#: Seconds that the readers are measured without a training.
+_ALONE_S: Final = 1.0
 
 
 class Dataset(Protocol):
@@ -36,6 +40,7 @@ class Feed:
     def __init__(self) -> None:
         self._waited_s: float | None = None
         self._open: list[Iterator[Any]] = []
+        self._taken = self._iterations = 0
         self._complaints: SimpleQueue[tuple[str, str]] | None = None
         self._notes = DataNotes()
 
@@ -75,10 +80,33 @@ class Feed:
         waited_s = self._waited_s
         if waited_s is not None:
             self._waited_s = 0.0
+            self._iterations += 1
         return waited_s
+
+    def read_alone(self) -> None:
+        """Read for a second while nothing trains, and note how many batches that gave.
+
+        From the first batch on, so that starting the readers is not in it. What is read is not
+        trained on.
+        """
+        if not self._open:
+            return
+        for source in self._open:
+            next(source)
+        begin_s, batches = time.perf_counter(), 0
+        while True:
+            for source in self._open:
+                next(source)
+                batches += 1
+            seconds = time.perf_counter() - begin_s
+            if seconds >= _ALONE_S:
+                break
+        self.note(alone_batches=batches, alone_seconds=seconds)
 
     def record(self) -> DataRecord:
         """Return the record ``data``: what kind of data they are, and the notes on them."""
+        if self._iterations:
+            self.note(batches_per_iteration=self._taken / self._iterations)
         return DataRecord(kind="real" if self.used else "synthetic", **self._notes)
 
     def close(self) -> None:
@@ -91,6 +119,7 @@ class Feed:
             begin_s = time.perf_counter()
             batch = next(source)
             self._waited_s = (self._waited_s or 0.0) + time.perf_counter() - begin_s
+            self._taken += 1
             yield batch
 
     def _endless(self, loader: Iterable[Any]) -> Iterator[Any]:

@@ -17,10 +17,12 @@ from pytest_dlperf.core.wire_records import (
     LossRecord,
     MomentRecord,
     SpanRecord,
+    WaitsRecord,
+    runs_ahead_seldom,
 )
 from pytest_dlperf.worker import compiling, host
 from pytest_dlperf.worker.failure import WorkerFailure
-from pytest_dlperf.worker.frameworks.base import Framework
+from pytest_dlperf.worker.frameworks.base import EventTimer, Framework
 from pytest_dlperf.worker.job import Job
 from pytest_dlperf.worker.records import ProgressCounter, RecordWriter
 from pytest_dlperf.worker.turns import Turns
@@ -33,6 +35,9 @@ SIZES: Final[Mapping[str, tuple[int, ...]]] = {
     "cpu": (2**16, 2**20, 2**22, 2**24),
     "gpu": (2**16, 2**20, 2**22, 2**24, 2**26, 2**28),
 }
+#: Messages after which the device is waited for once, at most: to wait for each would add 15 to
+#: 30 us of the host, of which a message of 64 KiB between GPUs takes less.
+_LAUNCHES: Final[Mapping[str, int]] = {"cpu": 1, "gpu": 20}
 #: Seconds that all sizes together may take; a size that would not fit is left out.
 _BUDGET_S: Final = 0.4
 _REPETITIONS: Final = 10
@@ -43,7 +48,7 @@ def write_scaling(
     step: Callable[[], Any],
     records: RecordWriter,
     folder: Path,
-    sizes: Sequence[int],
+    device: str,
 ) -> None:
     """Write the records ``collectives`` and ``all_reduce``; nothing for a single rank.
 
@@ -59,13 +64,17 @@ def write_scaling(
     records.write(collectives=found)
     framework.synchronise()
     framework.barrier()
-    bandwidths = all_reduce_gb_per_s(framework, sizes)
+    bandwidths = all_reduce_gb_per_s(framework, SIZES[device], launches=_LAUNCHES[device])
     rates = {str(size): rate for size, rate in bandwidths.items()}
     records.write(all_reduce=AllReduceRecord(gb_per_s=rates, time=time.time()))
 
 
-def all_reduce_gb_per_s(framework: Framework, sizes: Sequence[int]) -> dict[int, float]:
+def all_reduce_gb_per_s(
+    framework: Framework, sizes: Sequence[int], *, launches: int = 1
+) -> dict[int, float]:
     """Return the rate of an all-reduce by bytes of its message: bytes over median seconds.
+
+    Of up to so many ``launches`` one after the other, after which the device is waited for.
 
     NVIDIA's nccl-tests call this rate ``algbw``; their ``busbw`` is 2(n-1)/n of it for n ranks.
 
@@ -79,21 +88,69 @@ def all_reduce_gb_per_s(framework: Framework, sizes: Sequence[int]) -> dict[int,
         if found and 2 * expected_s > left_s:
             break
         reduce = framework.all_reduce_of(size)
-        first_s = framework.mean_over_ranks(_seconds(reduce))
+        first_s = framework.mean_over_ranks(_seconds(framework, reduce, 1))
         # Small messages leave time for the large ones
         share_s = (left_s - first_s) / 4
-        count = round(max(1, min(_REPETITIONS, share_s / first_s)))
-        times_s = [_seconds(reduce) for _ in range(count)]
+        at_once = round(max(1, min(launches, share_s / first_s / 2)))
+        count = round(max(1, min(_REPETITIONS, share_s / first_s / at_once)))
+        times_s = [_seconds(framework, reduce, at_once) for _ in range(count)]
         found[size] = size / statistics.median(times_s) / 1e9
-        left_s -= first_s + framework.mean_over_ranks(sum(times_s))
+        left_s -= first_s + framework.mean_over_ranks(sum(times_s) * at_once)
         expected_s = framework.mean_over_ranks(statistics.median(times_s)) * 4
     return found
 
 
-def _seconds(work: Callable[[], None]) -> float:
+def _seconds(framework: Framework, reduce: Callable[[], None], launches: int) -> float:
     begin_s = time.perf_counter()
-    work()
-    return time.perf_counter() - begin_s
+    for _ in range(launches):
+        reduce()
+    framework.synchronise()
+    return (time.perf_counter() - begin_s) / launches
+
+
+#: Steps by which the cost of a host that waits is measured.
+_QUEUED_STEPS: Final = 5
+
+
+def write_wait_cost(
+    framework: Framework, step: Callable[[], Any], records: RecordWriter, trained: Trained
+) -> None:
+    """Write the record ``waits`` of a host that did not run ahead of its GPU; else nothing.
+
+    It is measured by a few more steps, before each of which the device is kept busy for longer
+    than the host needs to queue them: what a step queues before it first waits is then done
+    without a gap. What comes after that wait has its gaps still, so the cost is a lower bound.
+    Steps of other ranks go on together, so all ranks do it where one of them waits.
+    """
+    if not isinstance(framework.timer(), EventTimer):
+        return  # its laps wait, by themselves
+    waits = float(runs_ahead_seldom(trained.steps_ahead, len(trained.laps_s)))
+    if framework.job.world_size > 1:
+        waits = framework.mean_over_ranks(waits)
+    if not waits:
+        return
+    lap_s = statistics.median(trained.laps_s)
+    try:
+        busy = framework.delay(1.5, lap_s)
+        times_s = [_queued_s(framework, step, lambda: busy(lap_s)) for _ in range(_QUEUED_STEPS)]
+    except Exception as error:  # noqa: BLE001  # the workload's own: it was asked for no more steps
+        records.write(waits=WaitsRecord(problem=f"{type(error).__name__}: {error}"))
+        return
+    records.write(waits=WaitsRecord(step_seconds=lap_s, queued_seconds=statistics.median(times_s)))
+
+
+def _queued_s(
+    framework: Framework, step: Callable[[], Any], keep_busy: Callable[[], None]
+) -> float:
+    framework.synchronise()
+    timer = framework.timer()
+    keep_busy()
+    timer.start()
+    framework.keep_loss(step())
+    timer.lap()
+    framework.job.feed.take_wait()
+    [(seconds, _)] = timer.read()
+    return seconds
 
 
 class Window(NamedTuple):
@@ -118,6 +175,17 @@ class _Done(NamedTuple):
     works: list[float]
 
 
+class Trained(NamedTuple):
+    """What a rank's training leaves for what follows it."""
+
+    #: Of all iterations.
+    losses: list[float]
+    #: Of the measured window.
+    laps_s: list[float]
+    #: Measured iterations at whose end the device was still busy with the one before.
+    steps_ahead: int
+
+
 def job_work(job: Job, window: Window) -> float:
     """Return the work of this rank in the iteration that ended; raise where nobody said it."""
     if job.iteration_work is None:
@@ -139,8 +207,8 @@ def run_loop(
     records: RecordWriter,
     progress: ProgressCounter,
     turns: Turns,
-) -> list[float]:
-    """Train ``window.iterations`` iterations, write their spans, and return the losses.
+) -> Trained:
+    """Train ``window.iterations`` iterations, write their spans, and return their losses and laps.
 
     No synchronisation is added between the measured iterations of a turn: on a GPU the laps are
     events, read after the last of them. Raises ``WorkerFailure`` if a step returns no number.
@@ -164,6 +232,8 @@ def run_loop(
         framework.synchronise()
         framework.barrier()
         before = host.sample()
+        # That takes milliseconds, on each rank others: they begin together
+        framework.barrier()
         timer.start()
         for index in turn:
             started_s = time.perf_counter()
@@ -180,7 +250,8 @@ def run_loop(
         timer.finish(finished)
         framework.synchronise()
         parts.append(host.window(before, host.sample(), inject=window.inject))
-    _write_spans(records, [*warm, *timer.read()], done)
+    measured = timer.read()
+    _write_spans(records, [*warm, *measured], done)
     window_record = host.together(parts)
     window_record["time"] = time.time()
     window_record["steps_ahead"] = ahead
@@ -196,7 +267,7 @@ def run_loop(
         records.write(metrics=reported)
     values = [framework.loss_value(loss) for loss in done.losses]
     records.write(loss=LossRecord(values=[v if math.isfinite(v) else str(v) for v in values]))
-    return values
+    return Trained(values, [seconds for seconds, _ in measured], ahead)
 
 
 def _warm_up(

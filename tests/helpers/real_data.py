@@ -32,6 +32,7 @@ def check_read(outcome: dict[str, Any]) -> None:
     assert conditions["options"]["data_workers"] == 0
     for run in outcome["measurement"]["runs"]:
         assert 0 < run["data_wait_share"] < 1
+        assert run["extras"]["reader_alone_per_s"] > 0
         ranks = sorted(Path(run["folder"]).glob("rank*.jsonl"))
         assert len(ranks) == conditions["world_size"]
         firsts = [_first_samples(path) for path in ranks]

@@ -123,6 +123,12 @@ class SimulatedFramework:
 
     def reset_peak_memory(self) -> None: ...
 
+    def mean_over_ranks(self, value: float) -> float:
+        return value
+
+    def delay(self, share: float, typical_s: float) -> Callable[[float], None]:
+        return lambda _step_s: self.gpu.kernel(share * typical_s)
+
 
 class HostTimedFramework(SimulatedFramework):
     """Of a framework whose events tell no time: each lap is waited for."""

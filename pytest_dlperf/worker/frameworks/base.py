@@ -106,6 +106,25 @@ def checksum_of(tensors: Iterable[bytes]) -> Checksum:
     return {"digest": digest.hexdigest(), "tensors": count}
 
 
+def gpu_of(local_rank: int, visible: int) -> int | None:
+    """Return the number of a rank's GPU among the ``visible`` ones; None if it has none.
+
+    Slurm and MPI can let a rank see its own GPU only, which then has number 0 in each of them.
+    """
+    if local_rank < visible:
+        return local_rank
+    shown = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return 0 if visible == 1 and shown and "," not in shown else None
+
+
+def named_gpu(index: int) -> str | None:
+    """Return the UUID of a visible GPU where ``CUDA_VISIBLE_DEVICES`` lists UUIDs; else None."""
+    shown = [one.strip() for one in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")]
+    if index < len(shown) and shown[index].startswith(("GPU-", "MIG-")):
+        return shown[index]
+    return None
+
+
 #: What a user may set so that flags for TF32 mean something else.
 _OVERRIDES: Final = ("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE")
 
@@ -179,7 +198,7 @@ class Framework(Protocol):
         ...
 
     def all_reduce_of(self, size_bytes: int) -> Callable[[], None]:
-        """Return a function that reduces a float32 message over the ranks, and waits for it."""
+        """Return a function that reduces a float32 message; ``synchronise`` waits for it."""
         ...
 
     def sample_collectives(self, step: Callable[[], Any], folder: Path) -> CollectivesRecord:

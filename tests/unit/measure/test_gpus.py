@@ -267,6 +267,26 @@ def test_outside_of_the_window_nothing_is_sampled(watched: Watched):
     assert not (watched.folder / gpu_watch.FILE).exists()
 
 
+def test_the_first_sample_has_nothing_of_the_run_before(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+):
+    """B5: what a driver says of the use of a GPU is of up to a second before."""
+    clock = SimpleNamespace(now_s=50.0)
+    time = SimpleNamespace(monotonic=lambda: clock.now_s, time=lambda: 1e9)
+    monkeypatch.setattr(gpu_watch, "time", time)
+    monkeypatch.setattr(gpu_watch, "_PERIOD_S", 1.0)
+    watched.told.write_text(json.dumps(gpu()))
+    nvml.open_nvml.cache_clear()
+    watch = GpuWatch(CASE, watched.run.plan)
+    (watched.folder / "rank00000.progress").unlink(missing_ok=True)
+    for clock.now_s in (50.0, 50.99):
+        watch.tick(watched.folder)
+    assert not (watched.folder / gpu_watch.FILE).exists()
+    clock.now_s = 51.0
+    watch.tick(watched.folder)
+    assert [line["when"] for line in watched.lines()] == ["before"]
+
+
 def test_a_cpu_case_asks_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(nvml, "open_nvml", lambda: pytest.fail("it was asked"))
     run = write(tmp_path, [rank_records(0, world_size=1)])

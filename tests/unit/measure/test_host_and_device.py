@@ -54,6 +54,31 @@ def test_a_step_that_returns_a_number_is_said(tmp_path: Path):
     assert "step() returns its loss as a number" in words
 
 
+def waiting(folder: Path, **waits: Any) -> Any:
+    records = changed(rank_records(0, world_size=1), "framework", timing="device events")
+    records = changed(records, "window", steps_ahead=0, host_losses=False)
+    run = write(folder, [[*records[:-1], {"record": "waits", **waits}, records[-1]]])
+    return summarise(CASE, run)[0]
+
+
+def test_what_the_waits_cost_is_said(tmp_path: Path):
+    """A15."""
+    found = waiting(tmp_path, step_seconds=0.1, queued_seconds=0.088)
+    [words] = [p.message for p in found.problems if p.code == "host-waits"]
+    assert (
+        "which costs 12.0% of a step at least (88 ms where it is queued in time, 100 ms as it is)"
+        in words
+    )
+    assert found.extras["host_wait_share"] == pytest.approx(0.12)
+
+
+def test_an_unknown_cost_is_said(tmp_path: Path):
+    found = waiting(tmp_path, problem="StopIteration: the data are over")
+    [words] = [p.message for p in found.problems if p.code == "host-waits"]
+    assert "at an unknown cost (StopIteration: the data are over)" in words
+    assert "host_wait_share" not in found.extras
+
+
 def test_a_step_that_waits_within_is_said(tmp_path: Path):
     """A15: a loss scaler whose optimizer is not fused."""
     words = problems(tmp_path, steps_ahead=0, host_losses=False)["host-waits"]

@@ -157,6 +157,47 @@ def test_the_waits_of_the_slowest_ranks_iterations_are_kept(tmp_path: Path):
     assert summary.data_wait_share == pytest.approx(0.25)
 
 
+def reading(rank: int, *, wait_s: float, alone: int) -> list[dict[str, Any]]:
+    """Of a rank whose readers gave so many batches in a second before the training."""
+    records = rank_records(rank)
+    for record in records:
+        if record["record"] == "span":
+            record["data_wait_seconds"] = wait_s
+    data = {
+        "record": "data", "kind": "real", "workers": 4, "first_samples": [rank],
+        "alone_batches": alone, "alone_seconds": 1.0, "batches_per_iteration": 1.0,
+    }  # fmt: skip
+    return [*records[:-1], data, records[-1]]
+
+
+def bound(folder: Path, *, wait_s: float, alone: int) -> tuple[str, float, float]:
+    run = write(folder, [reading(rank, wait_s=wait_s, alone=alone) for rank in range(2)])
+    summary, _ = summarise(case(unit="clips", work=4), run)
+    words = [p.message for p in summary.problems if p.code == "data-bound"]
+    assert summary.time_to_first_step_s is not None
+    return "".join(words), summary.extras["reader_alone_per_s"], summary.time_to_first_step_s
+
+
+def test_a_training_that_its_readers_hold_up_says_what_they_give_alone(tmp_path: Path):
+    """Ten iterations a second of two ranks of four clips; readers give twelve batches each."""
+    words, alone, first_s = bound(tmp_path, wait_s=0.03, alone=12)
+    assert alone == pytest.approx(96)
+    assert words == (
+        "30% of the time went into waiting for data; without a training the readers give 96 "
+        "clips/s (4 workers a rank), and with it 80 clips/s were trained"
+    )
+    words, alone, _ = bound(tmp_path, wait_s=0.03, alone=10)
+    assert words.endswith(
+        "80 clips/s were trained: reading is what is measured (docs/data.md says how to read "
+        "faster)"
+    )
+    assert first_s == pytest.approx(1.5), "without the second for the readers"
+
+
+def test_readers_that_are_fast_enough_are_a_figure_alone(tmp_path: Path):
+    assert bound(tmp_path, wait_s=0.005, alone=100)[:2] == ("", pytest.approx(800))
+
+
 def test_waits_that_are_not_known_of_all_iterations_are_not_kept(tmp_path: Path):
     records = rank_records(0, world_size=1)
     spans = [record for record in records if record["record"] == "span"]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from pytest_dlperf.worker import feed as feed_module
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.feed import Feed
 
@@ -33,7 +36,38 @@ def test_epochs_without_end():
     assert feed.take_wait() > 0
     assert feed.take_wait() == 0
     feed.note(workers=2)
-    assert feed.record() == {"kind": "real", "workers": 2}
+    assert feed.record() == {"kind": "real", "workers": 2, "batches_per_iteration": 2.5}
+
+
+def test_readers_are_measured_alone_before_the_training(monkeypatch: pytest.MonkeyPatch):
+    """A batch takes a tenth of a second, and the first of all two seconds more."""
+    clock = SimpleNamespace(now_s=0.0)
+    monkeypatch.setattr(feed_module.time, "perf_counter", lambda: clock.now_s)
+
+    class Slow(Loader):
+        def __iter__(self):
+            for batch in super().__iter__():
+                clock.now_s += 0.1 if clock.now_s else 2.0
+                yield batch
+
+    feed = Feed()
+    batches = feed.batches(Slow())
+    feed.read_alone()
+    assert feed.take_wait() == 0, "no wait of the training"
+    for _ in range(2):
+        next(batches)
+        next(batches)
+        assert feed.take_wait() == pytest.approx(0.2)
+    record = feed.record()
+    assert record["alone_batches"] == 10
+    assert record["alone_seconds"] == pytest.approx(1.0)
+    assert record["batches_per_iteration"] == pytest.approx(4 / 3)
+
+
+def test_a_training_that_reads_nothing_has_no_readers():
+    feed = Feed()
+    feed.read_alone()
+    assert feed.record() == {"kind": "synthetic"}
 
 
 def test_data_without_a_batch():

@@ -197,6 +197,113 @@ def test_a_step_that_waits_for_its_loss_never_runs_ahead(tmp_path: Path, gpu: Si
     assert (window["steps_ahead"], window["host_losses"]) == (0, True)
 
 
+def waits(folder: Path, framework: SimulatedFramework, step: Any) -> dict[str, Any] | None:
+    """Return the record of what the host's waits cost."""
+    writer = RecordWriter(folder, 0)
+    try:
+        trained = run_loop(framework, step, WINDOW, writer, ProgressCounter(folder, 0), Turns())  # type: ignore[arg-type]
+        loop.write_wait_cost(framework, step, writer, trained)  # type: ignore[arg-type]
+    finally:
+        writer.close()
+    return records(folder).get("waits", [None])[0]
+
+
+def test_what_a_wait_for_the_loss_costs(tmp_path: Path, gpu: SimulatedGpu):
+    """A15: the GPU is idle until the first kernel comes, and between the five that follow.
+
+    A kernel takes a tenth of a millisecond, as its launch does; the loss comes at the end.
+    """
+
+    def step() -> float:
+        for _ in range(5):
+            gpu.kernel(1e-4, launch_s=1e-4)
+        gpu.synchronize()
+        return 1.0
+
+    found = waits(tmp_path, SimulatedFramework(gpu), step)
+    assert found is not None
+    assert found["step_seconds"] == pytest.approx(6e-4, rel=0.01)
+    assert found["queued_seconds"] == pytest.approx(5e-4, rel=0.01)
+
+
+def test_a_wait_in_the_midst_of_a_step_is_a_lower_bound(tmp_path: Path, gpu: SimulatedGpu):
+    """As of a loss scaler: what follows the wait is launched late in either case."""
+
+    def step() -> Any:
+        for _ in range(2):
+            for _ in range(5):
+                gpu.kernel(1e-4, launch_s=1e-4)
+            gpu.synchronize()
+        return SimpleNamespace(value=1.0)
+
+    found = waits(tmp_path, SimulatedFramework(gpu), step)
+    assert found is not None
+    assert found["step_seconds"] == pytest.approx(12e-4, rel=0.01)
+    assert found["queued_seconds"] == pytest.approx(11e-4, rel=0.01)
+
+
+def test_where_the_host_runs_ahead_nothing_is_measured_of_waits(tmp_path: Path, gpu: SimulatedGpu):
+    assert waits(tmp_path, SimulatedFramework(gpu), step_of(gpu)) is None
+
+
+def test_where_another_rank_waits_all_do_the_same_steps(tmp_path: Path, gpu: SimulatedGpu):
+    framework = SimulatedFramework(gpu)
+    framework.job.world_size = 2
+    framework.mean_over_ranks = lambda value: (value + 1) / 2  # type: ignore[method-assign]
+    found = waits(tmp_path, framework, step_of(gpu))
+    assert found is not None
+    assert found["queued_seconds"] == pytest.approx(STEP_S, rel=0.01)
+
+
+def test_laps_that_wait_by_themselves_have_no_cost(tmp_path: Path, gpu: SimulatedGpu):
+    assert waits(tmp_path, HostTimedFramework(gpu), step_of(gpu)) is None
+
+
+def test_a_workload_that_can_do_no_more_steps_says_so(tmp_path: Path, gpu: SimulatedGpu):
+    count = 0
+
+    def step() -> float:
+        nonlocal count
+        count += 1
+        if count > WINDOW.iterations:
+            raise StopIteration("the data are over")
+        gpu.kernel(1e-3)
+        gpu.synchronize()
+        return 1.0
+
+    found = waits(tmp_path, SimulatedFramework(gpu), step)
+    assert found is not None
+    assert found["problem"] == "StopIteration: the data are over"
+
+
+def test_ranks_begin_the_window_together(
+    tmp_path: Path, gpu: SimulatedGpu, monkeypatch: pytest.MonkeyPatch
+):
+    """B6: to look at the host takes milliseconds, on each rank others."""
+    framework = SimulatedFramework(gpu)
+    done: list[str] = []
+    sample = host.sample
+
+    class Timer(type(framework.timer())):  # type: ignore[misc]
+        def start(self) -> None:
+            done.append("start")
+            super().start()
+
+    def slow_sample() -> host.HostSample:
+        gpu.host(0.0015)
+        done.append("sample")
+        return sample()
+
+    monkeypatch.setattr(host, "sample", slow_sample)
+    framework.barrier = lambda: done.append("barrier")  # type: ignore[method-assign]
+    framework.timer = lambda: Timer(framework._recorded, gpu.synchronize)  # type: ignore[method-assign]
+    found = trained(tmp_path, framework, step_of(gpu))
+    first = done.index("sample")
+    assert done[first - 1 : first + 3] == ["barrier", "sample", "barrier", "start"]
+    laps_s = sum(s["seconds"] for s in found["span"][10:])
+    assert found["window"][0]["seconds"] == pytest.approx(laps_s, abs=0.005)
+
+
 def test_without_events_each_lap_is_waited_for(tmp_path: Path, gpu: SimulatedGpu):
     found = trained(tmp_path, HostTimedFramework(gpu), step_of(gpu))
     assert [s["seconds"] for s in found["span"]][11:] == pytest.approx(

@@ -49,11 +49,13 @@ class Framework:
         self.clock, self.bytes_per_s, self.latency_s = clock, bytes_per_s, latency_s
         self.reduced: list[int] = []
         self.module: Any = None
+        self.wait_s = 0.0
 
     def timer(self) -> Timer:
         return Timer(self.clock)
 
-    def synchronise(self) -> None: ...
+    def synchronise(self) -> None:
+        self.clock.pass_(self.wait_s)
 
     def barrier(self) -> None:
         # As the frameworks' own: a collective, which is not the workload's
@@ -93,6 +95,26 @@ def test_links_between_gpus_are_measured_with_larger_messages(clock: Clock) -> N
     rates = loop.all_reduce_gb_per_s(framework, loop.SIZES["gpu"])
     assert list(rates) == [2**16, 2**20, 2**22, 2**24, 2**26, 2**28]
     assert rates[2**24] < 0.5 * 300 < 0.9 * 300 < rates[2**28]
+    assert clock.now_s < 0.5
+
+
+def test_many_small_messages_are_waited_for_once(clock: Clock) -> None:
+    """B10: 64 KiB between GPUs take less than the host needs to wait for them."""
+    framework = Framework(clock, bytes_per_s=300e9, latency_s=1e-5)
+    framework.wait_s = 2e-5
+    each = loop.all_reduce_gb_per_s(framework, [2**16])[2**16]
+    many = loop.all_reduce_gb_per_s(framework, [2**16], launches=20)[2**16]
+    assert each == pytest.approx(2**16 / 1e9 / (3e-5 + 2**16 / 300e9))
+    assert many == pytest.approx(2**16 / 1e9 / (1.1e-5 + 2**16 / 300e9))
+
+
+@pytest.mark.parametrize("launches", [1, 20])
+@pytest.mark.parametrize("bytes_per_s", [1e7, 1e9, 300e9])
+def test_many_messages_stay_within_the_time(
+    clock: Clock, bytes_per_s: float, launches: int
+) -> None:
+    framework = Framework(clock, bytes_per_s)
+    loop.all_reduce_gb_per_s(framework, loop.SIZES["gpu"], launches=launches)
     assert clock.now_s < 0.5
 
 
@@ -214,7 +236,7 @@ def test_a_workload_without_further_steps_is_told_and_ends_nothing(
 
     framework.sample_collectives = sample_collectives
     records: Any = Records()
-    loop.write_scaling(framework, step, records, tmp_path, loop.SIZES["cpu"])
+    loop.write_scaling(framework, step, records, tmp_path, "cpu")
     assert records.written["collectives"] == {"problem": "ValueError: tried to step 151 times"}
     assert set(records.written["all_reduce"]["gb_per_s"]) == {"65536", "1048576", "4194304",
                                                               "16777216"}  # fmt: skip
@@ -224,7 +246,7 @@ def test_a_single_rank_has_no_collectives(clock: Clock, tmp_path: Path) -> None:
     framework: Any = Framework(clock)
     framework.job = SimpleNamespace(world_size=1)
     records: Any = Records()
-    loop.write_scaling(framework, lambda: None, records, tmp_path, loop.SIZES["cpu"])
+    loop.write_scaling(framework, lambda: None, records, tmp_path, "cpu")
     assert records.written == {}
 
 

@@ -125,10 +125,6 @@ class Paddle:
     """Paddle as the loop sees it."""
 
     def __init__(self, arguments: Arguments) -> None:
-        if arguments.precision == "fp32":
-            # NVIDIA's libraries let convolutions use TF32; a case named fp32 must not, and
-            # Paddle has no switch for it. They read this when they are loaded, on first use.
-            os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
         self._on_gpu = arguments.device == "gpu"
         self._threads = arguments.threads_per_rank
         paddle.set_device(_device(arguments))
@@ -254,8 +250,8 @@ class Paddle:
         return watch.mean_over_ranks(value)
 
     def all_reduce_of(self, size_bytes: int) -> Callable[[], None]:
-        """Return a function that reduces a float32 message over the ranks, and waits for it."""
-        return watch.all_reduce_of(size_bytes, self.synchronise)
+        """Return a function that starts to reduce a float32 message over the ranks."""
+        return watch.all_reduce_of(size_bytes)
 
     def sample_collectives(self, step: Callable[[], Any], folder: Path) -> CollectivesRecord:
         """Return what steps take with and without averaging."""

@@ -144,12 +144,11 @@ def mean_over_ranks(value: float) -> float:
     return float(total.item() / dist.get_world_size())
 
 
-def all_reduce_of(size_bytes: int, wait: Callable[[], None]) -> Callable[[], None]:
-    """Return a function that reduces a float32 message over the ranks, and waits for it."""
+def all_reduce_of(size_bytes: int) -> Callable[[], None]:
+    """Return a function that starts to reduce a float32 message over the ranks."""
     message = paddle.zeros([size_bytes // 4])
 
     def reduce() -> None:
         dist.all_reduce(message)
-        wait()
 
     return reduce

@@ -26,6 +26,8 @@ from pytest_dlperf.worker.frameworks import canary, on_cpu
 from pytest_dlperf.worker.frameworks.base import (
     Timer,
     checksum_of,
+    gpu_of,
+    named_gpu,
     no_loss,
     tf32_overrides,
 )
@@ -59,10 +61,12 @@ def measure_canary(ranks: Ranks, precision: str, *, on_gpu: bool) -> CanaryRates
     return canary.measure(launches, work, on_gpu=on_gpu)
 
 
-def all_reduce_of(ranks: Ranks, size_bytes: int) -> Callable[[], None]:
-    """Return a function that reduces a float32 message over the ranks, and waits for it."""
+def all_reduce_of(ranks: Ranks, size_bytes: int, *, on_gpu: bool) -> Callable[[], None]:
+    """Return a function that reduces a float32 message; on a CPU it waits for it."""
     message = tf.zeros(size_bytes // 4)
     all_reduce = tf.function(lambda tensor: ranks.average([tensor])[0])
+    if on_gpu:
+        return lambda: all_reduce(message)
     return lambda: _wait(all_reduce(message))
 
 
@@ -137,7 +141,10 @@ class Tensorflow:
             **self._ranks.facts(),
             "device": self.job.device,
             "device_name": details.get("device_name"),
-            "device_id": None,
+            # TensorFlow names no GPU; /physical_device:GPU:0 is the first visible one
+            "device_id": None
+            if self._gpu is None
+            else named_gpu(int(self._gpu.name.rpartition(":")[2])),
             "timing": on_cpu.HOST_CLOCK,
             "tf32_default": self._tf32_default,
             "threads": tf.config.threading.get_intra_op_parallelism_threads(),
@@ -221,8 +228,8 @@ class Tensorflow:
         return float(self._ranks.average([tf.constant(value, tf.float32)])[0].numpy())
 
     def all_reduce_of(self, size_bytes: int) -> Callable[[], None]:
-        """Return a function that reduces a float32 message over the ranks, and waits for it."""
-        return all_reduce_of(self._ranks, size_bytes)
+        """Return a function that starts to reduce a float32 message over the ranks."""
+        return all_reduce_of(self._ranks, size_bytes, on_gpu=self._gpu is not None)
 
     def sample_collectives(self, step: Callable[[], Any], folder: Path) -> CollectivesRecord:
         """Return the seconds of collectives in a few steps, from Horovod's timeline."""
@@ -278,7 +285,8 @@ def _gpu(arguments: Arguments) -> Any:
         tf.config.set_visible_devices([], "GPU")
         return None
     gpus = tf.config.list_physical_devices("GPU")
-    if arguments.local_rank >= len(gpus):
+    index = gpu_of(arguments.local_rank, len(gpus))
+    if index is None:
         built = "with" if tf.test.is_built_with_gpu_support() else "without"
         raise WorkerFailure(
             "device-unusable",
@@ -286,7 +294,7 @@ def _gpu(arguments: Arguments) -> Any:
             f"{built} GPU support) sees {len(gpus)}; install a build for this driver, or name "
             "CPU processes with --cpus",
         )
-    gpu = gpus[arguments.local_rank]
+    gpu = gpus[index]
     tf.config.set_visible_devices(gpu, "GPU")
     # Else the first rank to look takes all of the memory.
     tf.config.experimental.set_memory_growth(gpu, True)

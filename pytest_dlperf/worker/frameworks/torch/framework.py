@@ -29,6 +29,7 @@ from pytest_dlperf.worker.frameworks import canary, on_cpu
 from pytest_dlperf.worker.frameworks.base import (
     EventTimer,
     Timer,
+    gpu_of,
     no_loss,
     tf32_overrides,
 )
@@ -218,7 +219,7 @@ class Torch:
         return watch.mean_over_ranks(value, self._device)
 
     def all_reduce_of(self, size_bytes: int) -> Callable[[], None]:
-        """Return a function that reduces a float32 message over the ranks, and waits for it."""
+        """Return a function that starts to reduce a float32 message over the ranks."""
         return watch.all_reduce_of(size_bytes, self._device)
 
     def sample_collectives(self, step: Callable[[], Any], folder: Path) -> CollectivesRecord:
@@ -295,17 +296,6 @@ def _event() -> Any:
     event = torch.cuda.Event(enable_timing=True)
     event.record()
     return event
-
-
-def gpu_of(local_rank: int, visible: int) -> int | None:
-    """Return the number of a rank's GPU among the ``visible`` ones; None if it has none.
-
-    Slurm and MPI can let a rank see its own GPU only, which then has number 0 in each of them.
-    """
-    if local_rank < visible:
-        return local_rank
-    shown = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    return 0 if visible == 1 and shown and "," not in shown else None
 
 
 def _device(arguments: Arguments) -> torch.device:
