@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
+#: Of ImageNet's channels, in shares of 255.
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+
 class LabelledFile(NamedTuple):
     """One image and its class."""
 

@@ -20,10 +20,6 @@ except ImportError as error:
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: Of ImageNet's channels, in shares of 255.
-IMAGENET_MEAN = (0.485, 0.456, 0.406)
-IMAGENET_STD = (0.229, 0.224, 0.225)
-
 
 def read_image(path: Path) -> Image.Image:
     """Return the decoded image in RGB; raise ``WorkerFailure`` naming a file that is broken."""

@@ -27,6 +27,8 @@ MEANINGS: Final = {
     "data-line": "a line of a list of samples cannot be read, or names a sample without content",
     "data-md5": "an archive in the data folder is another one than the report's",
     "data-missing": "the data folder is not there",
+    "data-needs-nvimgcodec": "decoding images on the GPU needs nvImageCodec, which is not "
+    "installed",
     "data-needs-pillow": "reading images needs Pillow, which is not installed",
     "data-packed": "the data folder holds an archive that must be unpacked first",
     "data-record": "a TFRecord of the data folder is damaged, or lacks a field",

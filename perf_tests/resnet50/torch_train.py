@@ -102,8 +102,30 @@ def parameter_groups(model: nn.Module) -> list[dict[str, Any]]:
     ]
 
 
+def decodes_on_gpu(job: TorchJob) -> bool:
+    """Return whether real images are decoded on the GPU unless the case says otherwise."""
+    return bool(job.options.get("tuned")) and job.device.type == "cuda"
+
+
 def feed(job: TorchJob, size: Size) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Return the batches; without real data one and the same for ever, as the loss must fall."""
+    decoder = str(job.options.get("decoder", "nvimgcodec" if decodes_on_gpu(job) else "pillow"))
+    if decoder not in {"nvimgcodec", "pillow"}:
+        raise ValueError(f'decoder={decoder!r}: give "pillow" or "nvimgcodec"')
+    if job.data is not None and decoder == "nvimgcodec":
+        from ..data_folder import IMAGENET_MEAN, IMAGENET_STD
+        from ..torch_decoder import decoded_batches
+        from . import folders
+
+        return decoded_batches(
+            job,
+            folders.read_folder(folders.find_train(job.data), size.classes),
+            side=size.image,
+            random_box=folders.random_box,
+            mean=IMAGENET_MEAN,
+            std=IMAGENET_STD,
+            memory_format=torch.channels_last,
+        )
     if job.data is not None:
         # Needs Pillow, which training on synthetic data does not.
         from .data import Images
@@ -125,7 +147,8 @@ def build(job: TorchJob) -> Callable[[], torch.Tensor]:
     """Return one training iteration.
 
     Options: ``tuned`` (the fused optimizer, gradients in the buckets that are reduced,
-    synthetic images in the type that is computed in), ``compile``, and with it ``cuda_graphs``.
+    synthetic images in the type that is computed in, real ones decoded on the GPU), ``compile``,
+    and with it ``cuda_graphs``; ``decoder`` of real images: ``pillow`` or ``nvimgcodec``.
     """
     tuned, compiled = bool(job.options.get("tuned")), bool(job.options.get("compile"))
     if job.options.get("cuda_graphs") and not compiled:

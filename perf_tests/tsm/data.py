@@ -10,8 +10,15 @@ import numpy as np
 
 from pytest_dlperf.worker.failure import WorkerFailure
 
-from ..data_folder import checked_label, fields, first_file, list_lines
-from ..images import IMAGENET_MEAN, IMAGENET_STD, normalised, read_image, resized
+from ..data_folder import (
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    checked_label,
+    fields,
+    first_file,
+    list_lines,
+)
+from ..images import normalised, read_image, resized
 
 LISTS = ("train_frames.list", "train_videofolder.txt")
 #: Where folders of frames may lie, seen from the list.

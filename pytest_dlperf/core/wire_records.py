@@ -240,6 +240,8 @@ class DataNotes(TypedDict, total=False):
     #: Processes or threads that read for the rank.
     workers: int
     samples: int
+    #: What decodes images on the device, and its version; left out where the workers decode.
+    decoder: str
     #: The samples of the first batch.
     first_samples: list[int]
     #: Batches that the readers gave before the training, while nothing else ran, and how long

@@ -57,6 +57,8 @@ def conditions_of(
     read = facts.get("data", {})
     if "workers" in read:
         options["data_workers"] = read["workers"]
+    if "decoder" in read:
+        options["decoder"] = read["decoder"].partition(" ")[0]
     return Conditions(
         window=case.protocol.window,
         launcher=launcher_name(case),
