@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.torch
-
 pytest.importorskip("torch")
 pytest.importorskip("PIL.Image")
 
@@ -27,6 +25,8 @@ from perf_tests.resnet50 import folders, torch_train
 from perf_tests.resnet50.recipe import SIZES
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks.torch.job import TorchJob
+
+pytestmark = pytest.mark.torch
 
 CPU = torch.device("cpu")
 
