@@ -19,7 +19,7 @@ myst_enable_extensions = ["html_image"]
 myst_heading_anchors = 4
 autodoc_typehints = "none"
 # Frameworks are not there where documents are made.
-autodoc_mock_imports = ["torch", "paddle", "tensorflow", "horovod"]
+autodoc_mock_imports = ["torch", "paddle", "tensorflow", "horovod", "jax", "jaxlib"]
 exclude_patterns = ["_build"]
 # The Markdown of a document is read by people on its own as well, so it has no prompts.
 highlight_language = "none"

@@ -31,6 +31,9 @@ MEANINGS: Final = {
     CASES: "cases made by `pytest_dlperf.expand(...)`; then no other key may be there",
     "command": "a program of your own, word by word, in place of a workload "
     f"([how](../own-program.md)); words may hold {_words('{' + w + '}' for w in PLACEHOLDERS)}",
+    "devices_per_process": "devices that each process drives, as in JAX, or in a program of your "
+    "own: a layout of 8 devices a node is then started as 8 / this many processes (at least one); "
+    "a word of the id above 1",
     "epochs": "length of a whole training: `dlperf report` projects its time",
     "flops_per_unit": "operations of the model for one unit of work, forward and backward, by "
     "which MFU is reckoned; for instance `pytest_dlperf.transformer_flops(...)` "

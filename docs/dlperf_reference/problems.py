@@ -57,7 +57,9 @@ MEANINGS: Final = {
     "precision-unchecked": "no matrix product or convolution was seen",
     "precision-unsupported": "the framework has no such precision on this device",
     "cuda-graphs-skipped": "torch.compile left out CUDA graphs that it was to make",
-    "recompiled": "torch.compile compiled within the measured window",
+    "parameters-donated": "the declared parameters were donated to a step of JAX",
+    "recompiled": "torch.compile or XLA compiled within the measured window",
+    "replicas-differ": "devices of one process hold other parameters after training",
     "running-mean": "printed rates are means since an early step; they were taken apart",
     "speedup-unknown": "the layout that a speedup is over cannot be trained; the case is judged "
     "without",

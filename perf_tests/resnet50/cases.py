@@ -27,6 +27,13 @@ tensorflow = partial(
     workload=f"{__package__}.tf_horovod_train:build",
     unit="images",
 )
+jax = partial(
+    expand,
+    suite="resnet50",
+    framework="jax",
+    workload=f"{__package__}.jax_train:build",
+    unit="images",
+)
 
 CASES = (
     *torch(precision=["fp32", "amp"], batch_size_per_device=256, layout=["1n1g", "1n8g", "4n8g"]),
@@ -71,5 +78,18 @@ CASES = (
         batch_size_per_device=32,
         layout=["1n1g", "1n2g"],
         options={"xla": True, "inter_op_parallelism_threads": 4},
+    ),
+    *jax(
+        precision=["tf32", "bf16"],
+        batch_size_per_device=256,
+        layout=["1n1g", "1n8g", "4n8g"],
+    ),
+    *jax(precision="bf16", batch_size_per_device=256, layout="1n8g", devices_per_process=8),
+    *jax(
+        size="tiny", precision=["fp32", "bf16"], batch_size_per_device=32, layout=["1n1c", "1n2c"]
+    ),
+    *jax(size="tiny", batch_size_per_device=32, layout="1n2c", devices_per_process=2),
+    *jax(
+        size="tiny", precision=["fp32", "bf16"], batch_size_per_device=32, layout=["1n1g", "1n2g"]
     ),
 )

@@ -138,6 +138,10 @@ def check_possible(
             "HOROVOD_WITH_TENSORFLOW=1 pip install --no-build-isolation horovod builds it, and "
             "launcher='tf-multiworker' does without"
         )
+    if case.framework == "jax" and case.workload and case.precision == "amp":
+        raise NotRunError(
+            "precision amp is float16 with loss scaling, which JAX does not bring; name bf16"
+        )
     if case.layout.device == "cpu" and case.precision in GPU_PRECISIONS:
         # Paddle has no bf16 on a CPU either: see below.
         other = "fp32" if case.framework == "paddle" else "bf16"

@@ -66,6 +66,7 @@ SIZES: Final = ("full", "tiny")
 PLACEHOLDERS: Final = (
     "batch_size_per_device",
     "devices_per_node",
+    "devices_per_process",
     "iterations",
     "nodes",
     "parallel",
@@ -184,6 +185,8 @@ class Case:
     #: Floating-point operations of the model for a unit of work, forward and backward, without
     #: what is computed again; None: three times those that are counted in the forward pass.
     flops_per_unit: float | None = None
+    #: Devices that one process drives, at most those of a node: a rank is a process, not a device.
+    devices_per_process: int = 1
     protocol: Protocol = field(default_factory=Protocol)
     tolerance: float | None = None
     #: A slowdown that is tolerated until a date.
@@ -217,6 +220,7 @@ class Case:
             )
         for name, value in (
             ("batch_size_per_device", self.batch_size_per_device),
+            ("devices_per_process", self.devices_per_process),
             ("version", self.version),
             ("work", 1 if self.work is None else self.work),
             ("parameters", 1 if self.parameters is None else self.parameters),
@@ -246,6 +250,7 @@ class Case:
                 raise UsageError(f"{self.suite}: {word!r} can be no word of an id")
         self._check_speedup()
         self._check_parallel()
+        self._check_devices()
         if self.workload and self.framework == NO_FRAMEWORK:
             raise UsageError(
                 f"{self.suite}: framework None is for the command of a program; a workload is "
@@ -276,6 +281,20 @@ class Case:
             raise UsageError(
                 f"{self.suite}: parallel {self.parallel!r} is {str(parsed)!r}, and one mesh has "
                 "one id; write it so"
+            )
+
+    def _check_devices(self) -> None:
+        if self.devices_per_process == 1:
+            return
+        if self.workload and self.framework != "jax":
+            raise UsageError(
+                f"{self.suite}: devices_per_process={self.devices_per_process!r} is for JAX, and "
+                f"for programs; a process of {self.framework} drives one device"
+            )
+        if self.parallelism.pp > 1:
+            raise UsageError(
+                f"{self.suite}: parallel={self.parallel!r} with devices_per_process: stages of a "
+                "pipeline are compared by process; leave one of the two out"
             )
 
     def _check_speedup(self) -> None:
@@ -361,7 +380,12 @@ class Case:
     @property
     def words(self) -> tuple[str, ...]:
         """Words of the id between the batch and the layout."""
-        return (self.parallel, *self.axes) if self.parallel else self.axes
+        devices = self.devices_per_process
+        return (
+            *([self.parallel] if self.parallel else []),
+            *([f"per_process{devices}"] if devices > 1 else []),
+            *self.axes,
+        )
 
     @property
     def id_without_layout(self) -> str:
@@ -377,8 +401,23 @@ class Case:
 
     @property
     def world_size(self) -> int:
-        """Number of ranks."""
+        """Number of devices, each of which is a rank unless processes drive several."""
         return self.layout.world_size
+
+    @property
+    def devices_of_process(self) -> int:
+        """Devices that each process drives here: no more than a node has."""
+        return min(self.devices_per_process, self.layout.devices_per_node)
+
+    @property
+    def ranks(self) -> int:
+        """Number of ranks: processes that train."""
+        return self.world_size // self.devices_of_process
+
+    @property
+    def ranks_per_node(self) -> int:
+        """Number of ranks on each node."""
+        return self.layout.devices_per_node // self.devices_of_process
 
     @property
     def parallelism(self) -> Parallel:
@@ -388,6 +427,9 @@ class Case:
     @property
     def misfit(self) -> str:
         """Why the layout does not make whole replicas; empty if it does."""
+        per_node, per_process = self.layout.devices_per_node, self.devices_of_process
+        if per_node % per_process:
+            return f"{self.layout} has {per_node} devices a node, no multiple of {per_process}"
         split, world_size = self.parallelism.split, self.world_size
         if world_size % split == 0:
             return ""
@@ -396,7 +438,7 @@ class Case:
 
     @property
     def replicas(self) -> int:
-        """Number of ranks, or groups of ranks that split a model, which train on other data."""
+        """Number of devices, or groups that split a model, which train on other data."""
         return self.world_size // self.parallelism.split
 
     @property

@@ -65,4 +65,11 @@ FRAMEWORKS: Final[Mapping[str, FrameworkEntry]] = {
         too_new=(2, 16),
         wrong="Keras 3 is in it, whose variables Horovod cannot average",
     ),
+    "jax": FrameworkEntry(
+        worker="Jax",
+        launcher="jax-processes",
+        distributions=("jax",),
+        lowest=(0, 6),
+        needed="which has jax.shard_map",
+    ),
 }

@@ -52,7 +52,10 @@ def _tera(value: float | None) -> float | None:
 
 METRICS: Final[Mapping[str, Metric]] = {
     "compile_seconds": Metric(
-        words="compile time", value=_extra("compile_seconds"), unit="s", needs="torch.compile"
+        words="compile time",
+        value=_extra("compile_seconds"),
+        unit="s",
+        needs="torch.compile or JAX",
     ),
     "energy": Metric(
         words="energy for a unit of work",
@@ -65,7 +68,10 @@ METRICS: Final[Mapping[str, Metric]] = {
         words="graph breaks", value=_extra("graph_breaks"), is_count=True, needs="torch.compile"
     ),
     "recompiles": Metric(
-        words="recompilations", value=_extra("recompiles"), is_count=True, needs="torch.compile"
+        words="recompilations",
+        value=_extra("recompiles"),
+        is_count=True,
+        needs="torch.compile or JAX",
     ),
     "mfu": Metric(
         words="model FLOPs utilisation",

@@ -89,6 +89,8 @@ class RankArguments:
     work: int | None = None
     #: How the ranks copy, shard and split the model, as in ``fsdp2-tp2``; empty: not said.
     parallel: str = ""
+    #: Devices that this process drives.
+    devices_per_process: int = 1
     #: What is counted, where the workload has to say its work; else empty.
     uncounted_unit: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -184,8 +186,10 @@ class MarkSettings(NamedTuple):
     unit: str = ""
     #: Whether the marker says the work; else it is the batch size.
     is_work_declared: bool = False
-    #: Number of ranks that share a replica's work.
+    #: Number of devices that share a replica's work.
     split: int = 1
+    #: Devices that each process drives.
+    devices_per_process: int = 1
 
     def to_json(self) -> str:
         """Return the value of ``MARK_VARIABLE``."""

@@ -38,7 +38,7 @@ class MomentRecord(TypedDict):
 
 
 class _AnyFramework(TypedDict):
-    #: ``torch``, ``paddle`` or ``tensorflow``; ``program`` for a program that imported none.
+    #: That of the case; ``program`` for a program that imported none.
     framework: str
     framework_version: str | None
     #: UUID of the GPU, with or without ``GPU-``; None if unknown, and on a CPU.
@@ -148,12 +148,14 @@ class TurnsRecord(TypedDict):
 
 
 class GraphCounts(TypedDict, total=False):
-    """What Dynamo made until the end of the window; empty if it is not there, or does not say."""
+    """What Dynamo or XLA made until the end of the window; empty if it does not say."""
 
+    #: ``XLA``; left out by Dynamo.
+    compiler: str
     graphs: int
     #: Places at which a function could not be one graph.
     graph_breaks: int
-    #: Compilations of a function that was compiled before.
+    #: Compilations of a function that was compiled before; XLA's since the first step.
     recompiles: int
     #: Operators of all graphs together.
     operators: int
@@ -164,7 +166,7 @@ class GraphCounts(TypedDict, total=False):
 
 
 class CompileRecord(GraphCounts):
-    """What torch.compile did: in all, and within the measured window."""
+    """What torch.compile or XLA did: in all, and within the measured window."""
 
     frames: int
     seconds: float

@@ -198,7 +198,7 @@ def _profiled(case: Case, runner: Runner, number: int, judged: Judged) -> _Profi
     problems = [found["problem"] for found in profiles.values() if "problem" in found]
     if problems:
         raise ProfileError(problems[0])
-    if len(profiles) < case.world_size:
+    if len(profiles) < case.ranks:
         raise ProfileError(_why_none(run, limit_s, [r.by_kind.get("failure") for r in records]))
     notes = [found["note"] for found in profiles.values() if found.get("note")]
     traces = [found["trace"] for found in profiles.values() if found.get("trace")]

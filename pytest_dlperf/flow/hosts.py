@@ -42,8 +42,11 @@ def conditions_of(
         options["command"] = shlex.join(case.command_line)
     # A program's marks may say another work than the marker, as for batches that are packed
     found, split = facts.get("work"), case.parallelism.split
-    if found is not None and split > 1:
-        found = round(found * split, 6)  # of the replica, as the marker's is
+    share = split / case.devices_of_process
+    if found is not None and share != 1:
+        found = round(found * share, 6)  # of one replica, as the marker's is
+    if case.devices_of_process > 1:
+        options["devices_per_process"] = case.devices_of_process
     if case.protocol.warmup_s:
         # A device that is warmer may be slower
         options["warmup_s"] = float(case.protocol.warmup_s)

@@ -66,9 +66,7 @@ def launch_in_turns(
     order = random.Random(f"{case.id} {session} {number}")
     sides = order.sample(list(runners), len(runners))
     first = runners[sides[0]]
-    window = Window(
-        ranks=case.world_size, iterations=case.protocol.iterations - case.protocol.warmup
-    )
+    window = Window(ranks=case.ranks, iterations=case.protocol.iterations - case.protocol.warmup)
     runs: dict[str, Run] = {}
     failed = sides[0]
 

@@ -232,11 +232,11 @@ def _check_ranks(case: Case, run: Run, records: Sequence[RankRecords]) -> None:
             f"{case.id}: {len(known) + len(others)} processes marked as rank {rank} ({processes});"
             " give each its own RANK in the environment, or mark in one of them only"
         )
-    beyond = [str(rank) for rank in by_rank if rank >= case.world_size]
+    beyond = [str(rank) for rank in by_rank if rank >= case.ranks]
     if beyond:
         raise CaseError(
             f"{case.id}: the program marked as rank {', '.join(beyond)}, and {case.layout} has "
-            f"ranks 0 to {case.world_size - 1} only; start as many as the layout says "
+            f"ranks 0 to {case.ranks - 1} only; start as many as the layout says "
             "({world_size} in a word of the command is that number)"
         )
 

@@ -101,7 +101,7 @@ def brings_own_interpreter(case: Case) -> bool:
     return (
         bool(case.command)
         and case.command[0] not in _PYTHON
-        and (case.launcher == "none" or case.world_size == 1)
+        and (case.launcher == "none" or case.ranks == 1)
     )
 
 
@@ -131,6 +131,7 @@ def rank_command(
         place_from=place_variables,
         work=case.replica_work,
         parallel=case.parallel,
+        devices_per_process=case.devices_of_process,
         uncounted_unit=case.unit if case.replica_work is None else "",
         options=dict(case.options),
         data=target.data,

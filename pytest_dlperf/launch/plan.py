@@ -187,8 +187,11 @@ def _program_env(
         unit=case.unit,
         is_work_declared=case.work is not None,
         split=case.parallelism.split,
+        devices_per_process=case.devices_of_process,
     )
     found = {MARK_VARIABLE: mark.to_json()}
+    if case.framework == "jax" and case.layout.device == "cpu":
+        found["JAX_NUM_CPU_DEVICES"] = str(case.devices_of_process)
     if case.layout.device == "gpu":
         # A program that takes every GPU it sees must see those of its layout only.
         outer = os.environ.get("CUDA_VISIBLE_DEVICES")

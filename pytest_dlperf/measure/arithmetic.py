@@ -68,7 +68,7 @@ def arithmetic_figures(
     known = [one for one in counted if one is not None]
     if len(known) < len(records):
         return _declared(case, records, seconds)
-    device_s = seconds * len(records)
+    device_s = seconds * case.world_size
     found = {"flop_per_s_per_device": sum(sum(one.values()) for one, _, _ in known) / device_s}
     if all(forward for _, forward, _ in known):
         model = 3 * sum(sum(forward.values()) for _, forward, _ in known)
@@ -93,7 +93,8 @@ def _counted(case: Case, rank: RankRecords) -> tuple[_Flops, _Flops, _Flops] | N
     None where they were not counted whole: of Paddle and TensorFlow the backward pass is not.
     """
     first, end = case.protocol.window
-    if rank.by_kind["framework"]["framework"] != "torch" or len(rank.spans) < end:
+    framework = rank.by_kind["framework"]["framework"]
+    if framework not in {"torch", "jax"} or len(rank.spans) < end:
         return None
     looked_at = rank.spans[1].work
     if not looked_at or not rank.wrote("model"):
@@ -137,7 +138,7 @@ def _declared(case: Case, records: Sequence[RankRecords], seconds: float) -> dic
         return {}
     first, end = case.protocol.window
     work = sum(span.work for rank in records for span in rank.spans[first:end])
-    rate = work * case.flops_per_unit / seconds / len(records)
+    rate = work * case.flops_per_unit / seconds / case.world_size
     found = {"model_flop_per_s_per_device": rate}
     peaks = [_peak_of(case, rank).get(_DTYPES[case.precision]) for rank in records]
     known = [peak for peak in peaks if peak is not None]

@@ -34,6 +34,7 @@ _WAITS: Final = re.compile(
     r"torch/(?:distributed|autograd|nn/parallel|cuda|amp)/|horovod/"
     r"|paddle/(?:distributed|fluid/distributed|device)/|paddle/(?:base|fluid)/dygraph/"
     r"|tensorflow/python/(?:distribute|eager)/"
+    r"|jax/_src/(?:array|api|distributed|pjit|interpreters/pxla)\.py"
 )
 #: Below these a file is a library's, not the user's.
 _LIBRARY: Final = re.compile(
@@ -146,7 +147,7 @@ def where_stopped(case: Case, run: Run, records: Sequence[RankRecords]) -> str:
     if not by_rank:
         return "its log shows what it did" if case.command else "no rank has started"
     total = case.protocol.iterations
-    if len(by_rank) == case.world_size and all(r.wrote("end") for r in records):
+    if len(by_rank) == case.ranks and all(r.wrote("end") for r in records):
         return f"every rank had trained its {total} iterations before"
     progress = {p.rank: p for p in read_progress(Path(run.plan.records))}
     stacks = read_stacks(Path(run.plan.records))
@@ -159,7 +160,7 @@ def where_stopped(case: Case, run: Run, records: Sequence[RankRecords]) -> str:
             stack=stacks.get(rank),
             alive=_lived(by_rank[rank], run) if rank in by_rank else None,
         )
-        for rank in range(case.world_size)
+        for rank in range(case.ranks)
     ]
     ranks.sort(key=lambda one: one.order)
     return "; ".join(_words(one, case, run) for one in ranks[:_MOST_RANKS])
@@ -168,7 +169,7 @@ def where_stopped(case: Case, run: Run, records: Sequence[RankRecords]) -> str:
 def silent_ranks(case: Case, records: Sequence[RankRecords]) -> list[int]:
     """Return the ranks that wrote neither end nor failure: they were killed, or hang."""
     spoke = {r.rank for r in records if _spoke(r)}
-    return [rank for rank in range(case.world_size) if rank not in spoke]
+    return [rank for rank in range(case.ranks) if rank not in spoke]
 
 
 def _spoke(records: RankRecords) -> bool:
@@ -211,7 +212,7 @@ def _why(one: _Rank, case: Case, run: Run) -> str:
     stack = one.stack
     if stack is not None and stack.crash:
         return f"it crashed ({stack.crash}) in {stack.place}"
-    if stack is not None and stack.waits and case.world_size > 1:
+    if stack is not None and stack.waits and case.ranks > 1:
         return f"it waited for the others in {stack.place}{_since(one, run)}"
     if stack is not None:
         return f"it was in {stack.place}{_since(one, run)}"

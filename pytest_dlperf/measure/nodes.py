@@ -21,7 +21,7 @@ _POLL_S: Final = 0.25
 
 def ranks_of(case: Case, node_rank: int) -> range:
     """Return the ranks of one node."""
-    per_node = case.layout.devices_per_node
+    per_node = case.ranks_per_node
     return range(node_rank * per_node, (node_rank + 1) * per_node)
 
 
@@ -34,7 +34,7 @@ def await_other_nodes(case: Case, run: Run, *, seen_after_s: float = _SEEN_AFTER
     if run.exit_code != 0:
         return
     deadline_s = time.monotonic() + seen_after_s
-    while _spoke(run) != set(range(case.world_size)):
+    while _spoke(run) != set(range(case.ranks)):
         if time.monotonic() > deadline_s:
             _check_seen(case, run)
             return

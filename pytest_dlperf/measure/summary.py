@@ -38,7 +38,7 @@ from pytest_dlperf.measure.disturbance import disturbance, gpu_disturbance, othe
 from pytest_dlperf.measure.failure import failure_of
 from pytest_dlperf.measure.records import RankRecords, read_records
 
-#: Figures of torch.compile among the extras -> the key of the record.
+#: Figures of torch.compile, or of XLA, among the extras -> the key of the record.
 _GRAPH_FIGURES: Final[
     Mapping[str, Literal["graphs", "graph_breaks", "recompiles", "operators"]]
 ] = {
@@ -68,6 +68,13 @@ def compile_extras(records: Sequence[RankRecords]) -> dict[str, float]:
     }
 
 
+#: By the record's ``compiler``: its name, what it compiles, and what tells why.
+_COMPILERS: Final = {
+    "": ("torch.compile", "frame", "TORCH_LOGS=recompiles names what changed"),
+    "XLA": ("XLA", "program", "JAX_EXPLAIN_CACHE_MISSES=1 names what changed"),
+}
+
+
 def recompiled(records: Sequence[RankRecords]) -> list[Problem]:
     """Return the problem ``recompiled`` if a rank compiled within the measured window."""
     compiled = [
@@ -78,11 +85,11 @@ def recompiled(records: Sequence[RankRecords]) -> list[Problem]:
         return []
     rank, record = max(found, key=lambda item: item[1]["seconds_in_window"])
     count = record["frames_in_window"]
+    compiler, what, hint = _COMPILERS[record.get("compiler", "")]
     message = (
-        f"torch.compile compiled {count} {'frame' if count == 1 else 'frames'} within the "
+        f"{compiler} compiled {count} {what if count == 1 else f'{what}s'} within the "
         f"measured window, which took rank {rank} {record['seconds_in_window']:.2g} s of it; warm "
-        "up longer, or keep shapes and Python values the same from step to step "
-        "(TORCH_LOGS=recompiles names what changed)"
+        f"up longer, or keep shapes and Python values the same from step to step ({hint})"
     )
     return [Problem(code="recompiled", message=message)]
 
@@ -176,7 +183,7 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
     Raises ``CaseError`` if a rank failed, is missing, or does not agree with the others.
     """
     records = read_records(Path(run.plan.records))
-    complete = {r.rank for r in records if r.wrote("end")} == set(range(case.world_size))
+    complete = {r.rank for r in records if r.wrote("end")} == set(range(case.ranks))
     if not complete or any(r.wrote("failure") for r in records):
         raise failure_of(case, run, records)
     _check_whole(case, run, records)

@@ -74,11 +74,11 @@ def _join(arguments: Arguments) -> Framework:
 
 
 def _train(arguments: Arguments, records: RecordWriter) -> None:
-    if arguments.launched_world_size != arguments.world_size:
+    ranks = arguments.world_size // arguments.devices_per_process
+    if arguments.launched_world_size != ranks:
         raise WorkerFailure(
             "world-size-mismatch",
-            f"the launcher started {arguments.launched_world_size} ranks, the case has "
-            f"{arguments.world_size}",
+            f"the launcher started {arguments.launched_world_size} ranks, the case has {ranks}",
         )
     progress = ProgressCounter(arguments.folder, arguments.rank)
     framework = _join(arguments)
@@ -123,7 +123,8 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
         dimension,
         in_parts=framework.job.parallel.pp > 1,
     )
-    check_precision(model["flops_by_dtype"], arguments.precision, framework.job.scaler)
+    job = framework.job
+    check_precision(model["flops_by_dtype"], arguments.precision, job.scaler, job.half_by)
     check_tf32(arithmetic, arguments.precision, on_gpu=arguments.device == "gpu")
     check_loss(trained.losses, arguments.loss)
     check_data(arguments.data, used=framework.job.feed.used)

@@ -1,4 +1,4 @@
-"""Counts what torch.compile did in this process so far, without importing torch."""
+"""Counts what torch.compile or XLA did in this process so far, without importing a framework."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pytest_dlperf.core.wire_records import CompileRecord, GraphCounts
+from pytest_dlperf.worker import xla_compiles
 
 
 class CompileSample(NamedTuple):
-    """Counters at one moment; 0 where nothing was compiled, or torch is not imported."""
+    """Counters at one moment; 0 where nothing was compiled."""
 
-    #: Frames that the compiler was given, whether it compiled them or not.
+    #: Frames that Dynamo was given, whether it compiled them or not; programs that XLA compiled.
     frames: int
     #: Wall-clock seconds of these compilations.
     seconds: float
@@ -26,7 +27,18 @@ class CompileSample(NamedTuple):
 
 
 def sample() -> CompileSample:
-    """Return the counters now; only a program that has used torch.compile has any."""
+    """Return the counters now: those of Dynamo where it compiled anything, else XLA's."""
+    xla = xla_compiles.sample()
+    dynamo = _dynamo_sample()
+    return dynamo if dynamo.any else CompileSample(frames=xla.programs, seconds=xla.seconds)
+
+
+def first_step_ended() -> None:
+    """Say that what an iteration needs was compiled once; Dynamo counts that itself."""
+    xla_compiles.first_step_ended()
+
+
+def _dynamo_sample() -> CompileSample:
     dynamo: Any = sys.modules.get("torch._dynamo.utils")
     counters = getattr(dynamo, "counters", None) or {}
     metrics = getattr(dynamo, "compilation_time_metrics", None) or {}
@@ -46,11 +58,14 @@ def _compilations() -> Mapping[Any, int]:
 
 
 def graphs() -> GraphCounts:
-    """Return what Dynamo says of its graphs so far; empty where nothing was compiled."""
+    """Return what the compiler says of its graphs so far; empty where nothing was compiled."""
+    if not _dynamo_sample().any:
+        recompiles = xla_compiles.recompiles()
+        if not xla_compiles.sample().programs or recompiles is None:
+            return {}
+        return GraphCounts(compiler="XLA", recompiles=recompiles)
     dynamo: Any = sys.modules.get("torch._dynamo.utils")
     counters = getattr(dynamo, "counters", None) or {}
-    if not sample().any:
-        return {}
     stats = counters.get("stats", {})
     found = GraphCounts(
         graphs=int(stats.get("unique_graphs", 0)),

@@ -102,7 +102,12 @@ def check_batch(
         )
 
 
-def check_precision(flops_by_dtype: Mapping[str, int] | None, precision: str, scaler: Any) -> None:
+def check_precision(
+    flops_by_dtype: Mapping[str, int] | None,
+    precision: str,
+    scaler: Any,
+    remedy: str = "Wrap the forward pass in job.autocast()",
+) -> None:
     """Raise ``WorkerFailure`` if the matrix work was done in another dtype than the case names.
 
     fp32 and tf32: nothing of it in a shorter dtype. Mixed and pure precisions: most of it in

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from pytest_dlperf.core.wire_parallel import Parallel
 from pytest_dlperf.worker.feed import Feed
@@ -25,6 +25,9 @@ class Job(abc.ABC):
     hand, except that ranks which hold the same parameters must be declared: by
     ``data_parallel``, or by ``replicated``.
     """
+
+    #: How a workload gets the arithmetic of its precision.
+    half_by: ClassVar[str] = "Wrap the forward pass in job.autocast()"
 
     rank: int
     local_rank: int
@@ -46,16 +49,18 @@ class Job(abc.ABC):
     iteration_work: float | None = None
     #: How the ranks copy, shard and split the model: ``parallel`` of the marker.
     parallel: Parallel = field(default_factory=Parallel)
+    #: Devices that this rank drives.
+    devices_per_process: int = 1
     book: MetricBook = field(default_factory=MetricBook)
 
     def work(self, amount: float) -> None:
-        """Say how much this rank does in an iteration, in the case's unit.
+        """Say how much one replica does in an iteration, in the case's unit: a rank, mostly.
 
         Called in ``build`` it is said of every iteration; called in a step, of that one and of
         those after it, as for batches that are packed. Where the marker's ``parallel`` splits the
-        model, it is the work of the replica, and this rank's part of it counts; without it, ranks
-        that share a batch each say their part. Raises ``ValueError`` for anything but a finite
-        number above 0.
+        model, this rank's part of it counts; without it, ranks that share a batch each say their
+        part. A rank that drives several devices has as many replicas. Raises ``ValueError`` for
+        anything but a finite number above 0.
         """
         is_number = hasattr(amount, "__float__") and not isinstance(amount, bool)
         # A tensor would be waited for in every step
@@ -63,17 +68,17 @@ class Job(abc.ABC):
             raise ValueError(f"job.work({amount!r}): give a number, such as batch * length")
         if not (math.isfinite(amount) and amount > 0):
             raise ValueError(f"job.work({amount!r}): give a finite number above 0")
-        self.iteration_work = float(amount) / self.parallel.split
+        self.iteration_work = float(amount) * self.devices_per_process / self.parallel.split
 
     @property
     def replicas(self) -> int:
-        """Number of replicas: ranks, or groups of ranks that share a batch."""
+        """Number of replicas: devices, or groups of them that share a batch."""
         return self.world_size // self.parallel.split
 
     @property
     def replica(self) -> int:
-        """The number of this rank's replica; the ranks of one train on the same data."""
-        return self.parallel.replica(self.rank)
+        """The number of this rank's first replica; the ranks of one train on the same data."""
+        return self.parallel.replica(self.rank * self.devices_per_process)
 
     def check_averaged_by_all(self) -> None:
         """Raise ``ValueError`` where gradients are not to be averaged over all ranks."""

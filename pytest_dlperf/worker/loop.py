@@ -303,6 +303,7 @@ def _warm_up(
             timer.finish(progress.update)
             framework.synchronise()
             records.write(first_step=MomentRecord(time=time.time()))
+            compiling.first_step_ended()
             # After the first step, so that the time to it is the workload's own; the
             # warm-up that follows restores caches and memory before anything is measured.
             write_canary(framework, records, when="before")

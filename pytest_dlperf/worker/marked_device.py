@@ -126,14 +126,38 @@ class _TensorflowGpus:
         return MemoryRecord(bytes=peak, kind="gpu-allocated")
 
 
+class _Jax:
+    """Devices of JAX, CPUs too: a call of a compiled function returns before its work is done."""
+
+    timing = on_cpu.HOST_CLOCK
+
+    def __init__(self, jax: Any) -> None:
+        self._jax = jax
+
+    def timer(self) -> Timer:
+        # As in a workload: JAX shows no events of its streams.
+        return on_cpu.WaitingTimer(self.synchronise)
+
+    def synchronise(self) -> None:
+        self._jax.block_until_ready(self._jax.live_arrays())
+
+    def reset_peak_memory(self) -> None:
+        pass
+
+    def peak_memory(self) -> MemoryRecord:
+        stats = [one.memory_stats() or {} for one in self._jax.local_devices()]
+        peak = max(one.get("peak_bytes_in_use", 0) for one in stats)
+        return MemoryRecord(bytes=peak, kind="gpu-allocated") if peak else _Cpu().peak_memory()
+
+
 def device_of(framework: str) -> Device:
     """Return the device of a program that has trained a step; the case's framework comes first.
 
     TensorFlow is asked only if the case names it: other programs may import it for its summaries
-    alone, and a question would make it take the whole GPU.
+    alone, and a question would make it take the whole GPU. JAX is asked where it has devices.
     """
-    finders = {"tensorflow": _tensorflow, "torch": _torch, "paddle": _paddle}
-    order = [framework, *(name for name in ("torch", "paddle") if name != framework)]
+    finders = {"tensorflow": _tensorflow, "torch": _torch, "paddle": _paddle, "jax": _jax}
+    order = [framework, *(name for name in ("torch", "paddle", "jax") if name != framework)]
     for name in order:
         module = sys.modules.get(name)
         found = finders[name](module) if module is not None else None
@@ -159,6 +183,13 @@ def _paddle(paddle: Any) -> Device | None:
 def _tensorflow(tf: Any) -> Device | None:
     gpus = tf.config.list_logical_devices("GPU")
     return _TensorflowGpus(tf, [gpu.name for gpu in gpus]) if gpus else None
+
+
+def _jax(jax: Any) -> Device | None:
+    bridge: Any = sys.modules.get("jax._src.xla_bridge")
+    # A question for the devices would make JAX take the GPU of a program that does not use it
+    in_use = getattr(bridge, "backends_are_initialized", lambda: False)()
+    return _Jax(jax) if in_use else None
 
 
 def framework_record(of_case: str, device: Device) -> FrameworkRecord:

@@ -99,7 +99,7 @@ class Marks:
             found = samples if samples is not None and counts_samples else settings.work
         if found is None and not self._is_over:
             self._refuse()
-        self._work = (found or 0.0) / settings.split
+        self._work = (found or 0.0) * settings.devices_per_process / settings.split
         return self
 
     def _refuse(self) -> None:
@@ -166,6 +166,7 @@ class Marks:
         device.synchronise()
         self._times += self._timer.read()
         if done == 1:
+            compiling.first_step_ended()
             self._records.write(first_step=MomentRecord(time=time.time()))
         if done == self._settings.iterations:
             self._finish(device)

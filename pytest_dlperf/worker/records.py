@@ -155,4 +155,7 @@ def kept_number(value: Any) -> Any:
     where = str(getattr(alone, "place", None) or getattr(alone, "device", "cpu"))
     if "cpu" in where.lower():
         return float(alone)
-    return alone.clone() if hasattr(alone, "clone") else alone
+    for name in ("clone", "copy"):  # the latter of JAX, whose arrays may be donated
+        if hasattr(alone, name):
+            return getattr(alone, name)()
+    return alone

@@ -13,13 +13,13 @@ from pytest_dlperf.core.wire_records import SettingsRecord
 #: Prefixes of variables that change how libraries compute, communicate, or use memory.
 _PREFIXES: Final = (
     "CUBLAS_", "CUDA_", "CUDNN_", "FLAGS_", "HOROVOD_AUTOTUNE", "HOROVOD_CACHE", "HOROVOD_CYCLE",
-    "HOROVOD_FUSION", "HOROVOD_HIERARCHICAL", "NCCL_", "NVIDIA_TF32_OVERRIDE", "PYTORCH_",
+    "HOROVOD_FUSION", "HOROVOD_HIERARCHICAL", "JAX_", "NCCL_", "NVIDIA_TF32_OVERRIDE", "PYTORCH_",
     "TF_CUDNN_", "TF_ENABLE_", "TF_GPU_", "TF_XLA_", "TORCHDYNAMO_", "TORCHINDUCTOR_", "TORCH_",
     "UCX_", "XLA_",
 )  # fmt: skip
 #: A launch gives them values of its own: devices, ports, and folders of the session.
 _OF_THE_LAUNCH: Final = re.compile(
-    r"CUDA_VISIBLE_DEVICES|NCCL_COMM_ID|TORCHINDUCTOR_CACHE_DIR|FLAGS_selected_.*|FLAGS_START_PORT"
+    r"CUDA_VISIBLE_DEVICES|JAX_COORDINATOR_ADDRESS|JAX_LOCAL_DEVICE_IDS|NCCL_COMM_ID|TORCHINDUCTOR_CACHE_DIR|FLAGS_selected_.*|FLAGS_START_PORT"
 )
 _SECRET: Final = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|KEY|WEBHOOK|DSN", re.I)
 _IN_URL: Final = re.compile(r"(?<=://)[^/\s@]*@")

@@ -13,6 +13,7 @@ from pytest_dlperf.launch.base import Launcher, find_program
 #: Module of this folder and class of every launcher, by the name in ``Case.launcher``.
 LAUNCHERS: Final = {
     "horovodrun": "horovodrun:HorovodrunLauncher",
+    "jax-processes": "local:JaxProcessesLauncher",
     "local": "local:LocalLauncher",
     "mpirun": "mpirun:MpirunLauncher",
     "none": "local:NoLauncher",
@@ -26,7 +27,7 @@ def launcher_name(case: Case) -> str:
     """Return the launcher of ``case``: its own, or the framework's; ``local`` for one rank."""
     if case.launcher != "auto":
         return case.launcher
-    if case.world_size == 1:
+    if case.ranks == 1:
         return "local"
     if case.framework == NO_FRAMEWORK:
         return "none"
@@ -53,6 +54,6 @@ def check_program(case: Case, python: str) -> None:
     name = program_of(case)
     if name and find_program(python, name) is None:
         raise NotRunError(
-            f"{name}, which starts the {case.world_size} ranks, is neither next to {python} "
+            f"{name}, which starts the {case.ranks} ranks, is neither next to {python} "
             f"nor on PATH; {launcher_of(case).installed_by}"
         )

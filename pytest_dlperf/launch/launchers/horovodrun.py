@@ -21,7 +21,7 @@ class HorovodrunLauncher(Launcher):
 
     def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
         """Return the command of the first node, which starts the ranks of all."""
-        hosts = "${HOSTS}" if case.layout.nodes > 1 else f"localhost:{case.world_size}"
+        hosts = "${HOSTS}" if case.layout.nodes > 1 else f"localhost:{case.ranks}"
         # It calls ssh by name: the first folder of its PATH has the run's remote shell.
         remote: tuple[str, ...] = ()
         if target.hosts and case.layout.nodes > 1:
@@ -37,7 +37,7 @@ class HorovodrunLauncher(Launcher):
             "--gloo",
             # Its cache is a folder in the user's home.
             "--disable-cache",
-            f"--num-proc={case.world_size}",
+            f"--num-proc={case.ranks}",
             f"--hosts={hosts}",
             *interface,
             *rank_command(case, target, workdir, self.place_variables),

@@ -1,4 +1,4 @@
-"""The launchers without a program: one rank alone, ranks of TF_CONFIG, and a program by itself."""
+"""The launchers without a program: one rank alone, a program by itself, ranks of our own start."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class LocalLauncher(Launcher):
 
     def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
         """Return the worker's command."""
-        if case.world_size != 1:
+        if case.ranks != 1:
             raise UsageError(
                 f"{case.id}: launcher 'local' starts one rank, the layout {case.layout} has "
-                f"{case.world_size}; use launcher='torchrun', or leave it out"
+                f"{case.ranks}; use launcher='torchrun', or leave it out"
             )
         return rank_command(case, target, workdir, self.place_variables)
 
@@ -60,7 +60,31 @@ class TfMultiworkerLauncher(Launcher):
             target.python,
             "-m",
             "pytest_dlperf.worker.tf_multiworker",
-            f"--processes={case.world_size}",
+            f"--processes={case.ranks}",
+            "--",
+            *rank_command(case, target, workdir, self.place_variables),
+        )
+
+
+class JaxProcessesLauncher(Launcher):
+    """Starts the processes of a JAX training, which meet at the first node."""
+
+    def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
+        """Return the command of one node: ``pytest_dlperf.worker.jax_processes``."""
+        nodes: tuple[str, ...] = ()
+        if case.layout.nodes > 1:
+            nodes = (
+                f"--nodes={case.layout.nodes}",
+                "--node-rank=${NODE_RANK}",
+                "--coordinator=${MASTER_ADDR}:${MASTER_PORT}",
+            )
+        return (
+            target.python,
+            "-m",
+            "pytest_dlperf.worker.jax_processes",
+            f"--processes={case.ranks_per_node}",
+            *([f"--devices={case.devices_of_process}"] if case.devices_of_process > 1 else []),
+            *nodes,
             "--",
             *rank_command(case, target, workdir, self.place_variables),
         )

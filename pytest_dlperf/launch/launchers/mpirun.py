@@ -1,4 +1,4 @@
-"""Launcher mpirun of Open MPI, for PyTorch and for Horovod that was built with MPI."""
+"""Launcher mpirun of Open MPI, for PyTorch, JAX and Horovod that was built with MPI."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _FORWARDED: Final = (
     "OMP_NUM_THREADS",
     "DLPERF_RUN",
 )
-_MEETING: Final = ("MASTER_ADDR", "MASTER_PORT")
+#: Where ranks meet, by framework.
+_MEETING: Final = {"torch": ("MASTER_ADDR", "MASTER_PORT"), "jax": ("JAX_COORDINATOR_ADDRESS",)}
 
 
 class MpirunLauncher(Launcher):
@@ -40,10 +41,10 @@ class MpirunLauncher(Launcher):
 
     def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
         """Return the command of the first node, which starts the ranks of all."""
-        hosts = "${HOSTS}" if case.layout.nodes > 1 else f"localhost:{case.world_size}"
+        hosts = "${HOSTS}" if case.layout.nodes > 1 else f"localhost:{case.ranks}"
         forwarded = (
             *(name for name in _FORWARDED if name in os.environ or name != _LIBRARIES),
-            *(_MEETING if case.framework == "torch" else ()),
+            *_MEETING.get(case.framework, ()),
             *([MARK_VARIABLE] if case.command else []),
         )
         # Open MPI refuses root without this option, and containers often run as root.
@@ -67,7 +68,7 @@ class MpirunLauncher(Launcher):
             *as_root,
             *remote,
             "-np",
-            str(case.world_size),
+            str(case.ranks),
             "--host",
             hosts,
             # Threads of a rank have its whole share of the host, not the one core of its slot.
@@ -79,14 +80,17 @@ class MpirunLauncher(Launcher):
         )
 
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
-        """Return where torch's ranks meet; for TensorFlow an empty TF_CONFIG."""
-        if case.framework != "torch":
+        """Return where ranks of torch and JAX meet; for TensorFlow an empty TF_CONFIG."""
+        if case.framework not in _MEETING:
             return {"TF_CONFIG": ""}
-        if case.layout.nodes > 1:
-            return {"MASTER_ADDR": "${MASTER_ADDR}", "MASTER_PORT": "${MASTER_PORT}"}
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            return {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+        address, port = "${MASTER_ADDR}", "${MASTER_PORT}"
+        if case.layout.nodes == 1:
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                address, port = "127.0.0.1", str(free.getsockname()[1])
+        if case.framework == "jax":
+            return {"JAX_COORDINATOR_ADDRESS": f"{address}:{port}"}
+        return {"MASTER_ADDR": address, "MASTER_PORT": port}
 
 
 def _as_env(case: Case, target: Target) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ class PaddleLauncher(Launcher):
             "-m",
             "paddle.distributed.launch",
             *rendezvous,
-            f"--nproc_per_node={layout.devices_per_node}",
+            f"--nproc_per_node={case.ranks_per_node}",
             # When a rank fails, versions before 3 print the whole environment as an error.
             "--log_level=CRITICAL",
             "--max_restart=0",

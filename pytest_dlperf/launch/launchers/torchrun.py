@@ -52,7 +52,7 @@ class TorchrunLauncher(Launcher):
         return (
             *_torchrun(target),
             *rendezvous,
-            f"--nproc-per-node={layout.devices_per_node}",
+            f"--nproc-per-node={case.ranks_per_node}",
             "--max-restarts=0",
             # Without a folder torchrun leaves one behind in /tmp at each launch.
             f"--log-dir={workdir / 'torchrun'}",

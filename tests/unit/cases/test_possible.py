@@ -54,6 +54,13 @@ def test_amp_of_tensorflow_needs_a_gpu(installed: dict[str, str]):
         check_possible(case("1n1c", precision="amp"), compute_capability=None)
 
 
+def test_jax_scales_no_losses(installed: dict[str, str]):
+    installed.update(jax="0.10.2")
+    with pytest.raises(NotRunError, match="loss scaling, which JAX does not bring; name bf16"):
+        check_possible(case("1n1g", framework="jax", precision="amp"), compute_capability=None)
+    check_possible(case("1n1g", framework="jax", precision="bf16"), compute_capability=None)
+
+
 @pytest.mark.parametrize(
     ("framework", "precision", "named"),
     [("torch", "amp", "bf16"), ("paddle", "amp", "fp32"), ("paddle", "tf32", "fp32"),
@@ -85,6 +92,8 @@ def test_a_precision_that_a_cpu_has_is_named(
         ("paddle", "paddlepaddle-gpu", "2.5.2.post117", "paddle 2.5.2.post117 is too old"),
         ("paddle", "paddlepaddle-gpu", "2.6.2", ""),
         ("paddle", "paddlepaddle", "0.0.0", ""),
+        ("jax", "jax", "0.4.38", r"jax 0\.4\.38 is too old: ranks need 0\.6 or newer"),
+        ("jax", "jax", "0.10.2", ""),
         ("tensorflow", "tensorflow", "2.9.3", "too old.*install tensorflow>=2.12,<2.16"),
         ("tensorflow", "tensorflow", "2.12.1", ""),
         ("tensorflow", "tensorflow", "2.21.0", "too new: Keras 3 .* TF_USE_LEGACY_KERAS=1"),

@@ -138,7 +138,7 @@ def test_one_work_for_several_batch_sizes_is_a_usage_error():
     ("changes", "message"),
     [
         ({"precision": "int4"}, "unknown precision 'int4'; known: fp32, tf32"),
-        ({"framework": "jax"}, "unknown framework 'jax'; known: torch"),
+        ({"framework": "mxnet"}, "unknown framework 'mxnet'; known: torch"),
         ({"size": "big"}, "unknown size"),
         ({"workload": "mymodel"}, "write module:function"),
         ({"suite": "a/b"}, "letters, digits and _"),

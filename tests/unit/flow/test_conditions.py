@@ -38,6 +38,17 @@ def test_the_work_of_ranks_that_share_a_batch_is_that_of_all_of_them(
     assert hosts().conditions(case, {"work": each}, target).options == told
 
 
+@pytest.mark.parametrize(("each", "work"), [(16.0, {}), (32.0, {"work": 16})])
+def test_the_work_of_a_rank_that_drives_two_devices_is_that_of_each(
+    each: float, work: dict[str, int]
+):
+    keys = {"suite": "net", "workload": "m:build", "batch_size_per_device": 8}
+    [case] = expand(**keys, framework="jax", layout="1n2c", devices_per_process=2)
+    target = Target(python="python3", python_path=(), threads_per_rank=1)
+    found = hosts().conditions(case, {"work": each}, target)
+    assert found.options == {"devices_per_process": 2, **work}
+
+
 def hosts() -> Hosts:
     devices = Devices(
         gpus=(), visible_gpus=0, gpu_problem="", cores=2, visible_cores=2, cpu_name="X"

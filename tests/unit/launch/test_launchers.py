@@ -71,7 +71,9 @@ def test_a_launcher_on_path_or_beside_the_interpreter_will_do(python: Path, fold
     check(python, "mpirun")
 
 
-@pytest.mark.parametrize("launcher", ["tf-multiworker", "paddle.distributed.launch", "local"])
+@pytest.mark.parametrize(
+    "launcher", ["tf-multiworker", "jax-processes", "paddle.distributed.launch", "local"]
+)
 def test_launchers_that_are_modules_of_the_interpreter(python: Path, launcher: str):
     check(python, launcher)
 

@@ -19,9 +19,8 @@ TARGET = Target(python="/env/bin/python", python_path=("/home/x",), threads_per_
 
 
 def case(layout: str, **keys: object) -> Case:
-    return expand(
-        suite="tsm", workload="m:build", batch_size_per_device=16, layout=layout, **keys
-    )[0]
+    work = {} if "command" in keys else {"workload": "m:build"}
+    return expand(suite="tsm", batch_size_per_device=16, layout=layout, **work, **keys)[0]
 
 
 def test_one_rank_is_plain_python(monkeypatch: pytest.MonkeyPatch):
@@ -205,6 +204,32 @@ def test_several_nodes_of_tensorflow_name_their_hosts():
     assert "PYTHONPATH" in mpi
     with pytest.raises(UsageError, match="starts one node"):
         make_plan(case("4n8g", **declared, launcher="tf-multiworker"), TARGET, Path("/r"))
+
+
+def test_processes_of_jax_meet_and_drive_their_devices():
+    def argv(layout: str, devices: int = 1, **keys: object) -> tuple[str, ...]:
+        declared = case(layout, framework="jax", devices_per_process=devices, **keys)
+        return make_plan(declared, TARGET, Path("/r")).argv
+
+    own = ("/env/bin/python", "-m", "pytest_dlperf.worker.jax_processes")
+    assert argv("1n8g")[:5] == (*own, "--processes=8", "--")
+    assert argv("1n8g", 4)[:6] == (*own, "--processes=2", "--devices=4", "--")
+    assert worker_reads(argv("1n8g", 4)).devices_per_process == 4
+    # One process of all devices needs nobody to start it
+    assert argv("1n8g", 8)[2] == "pytest_dlperf.worker"
+    assert argv("2n8g", 8)[3:9] == (
+        "--processes=1", "--devices=8", "--nodes=2", "--node-rank=${NODE_RANK}",
+        "--coordinator=${MASTER_ADDR}:${MASTER_PORT}", "--",
+    )  # fmt: skip
+    mpi = make_plan(case("2n8g", framework="jax", launcher="mpirun"), TARGET, Path("/r"))
+    assert mpi.argv[mpi.argv.index("JAX_COORDINATOR_ADDRESS") - 1] == "-x"
+    assert mpi.env["JAX_COORDINATOR_ADDRESS"] == "${MASTER_ADDR}:${MASTER_PORT}"
+    assert "pytest_dlperf.worker.from_mpi" not in mpi.argv
+
+
+def test_a_program_of_jax_has_the_devices_of_its_layout():
+    program = case("1n2c", framework="jax", devices_per_process=2, command=["python", "x.py"])
+    assert make_plan(program, TARGET, Path("/r")).env["JAX_NUM_CPU_DEVICES"] == "2"
 
 
 def test_the_worker_reads_what_the_launcher_writes(monkeypatch: pytest.MonkeyPatch):

@@ -7,7 +7,7 @@ from pytest_dlperf.measure.summary import summarise
 from tests.helpers.record_files import case, rank_records, write
 
 
-def compiled(rank: int, **values: float) -> list[dict[str, Any]]:
+def compiled(rank: int, **values: float | str) -> list[dict[str, Any]]:
     record = {
         "frames": 2, "seconds": 3.0, "frames_in_window": 0, "seconds_in_window": 0.0, **values,
     }  # fmt: skip
@@ -58,3 +58,13 @@ def test_who_compiles_nothing_has_no_such_figures(tmp_path: Path):
     ranks = [compiled(0, frames=0, seconds=0.0), rank_records(1)]
     summary, _ = summarise(case(), write(tmp_path, ranks))
     assert "compile_seconds" not in summary.extras
+
+
+def test_what_xla_compiled_within_the_window_is_said_to_be_its_own(tmp_path: Path):
+    again = {"compiler": "XLA", "frames_in_window": 1, "seconds_in_window": 0.5, "recompiles": 2}
+    summary, _ = summarise(case(), write(tmp_path, [compiled(0), compiled(1, **again)]))
+    [problem] = summary.problems
+    assert problem.code == "recompiled"
+    assert problem.message.startswith("XLA compiled 1 program within the measured window")
+    assert "JAX_EXPLAIN_CACHE_MISSES=1" in problem.message
+    assert summary.extras["recompiles"] == 2

@@ -38,7 +38,7 @@ def test_the_standard_library_is_enough(tmp_path: Path):
     assert "framework" not in found
 
 
-@pytest.mark.parametrize("framework", ["torch", "paddle", "tensorflow"])
+@pytest.mark.parametrize("framework", ["torch", "paddle", "tensorflow", "jax"])
 def test_a_framework_that_is_not_installed(tmp_path: Path, framework: str):
     found = answer(tmp_path, f"--framework={framework}")
     assert (found["framework"], found["framework_version"]) == (framework, None)
