@@ -88,7 +88,13 @@ CASES = (
     *jax(
         size="tiny", precision=["fp32", "bf16"], batch_size_per_device=32, layout=["1n1c", "1n2c"]
     ),
-    *jax(size="tiny", batch_size_per_device=32, layout="1n2c", devices_per_process=2),
+    *jax(
+        size="tiny",
+        batch_size_per_device=32,
+        layout="1n2c",
+        devices_per_process=2,
+        speedup=None,
+    ),
     *jax(
         size="tiny", precision=["fp32", "bf16"], batch_size_per_device=32, layout=["1n1g", "1n2g"]
     ),

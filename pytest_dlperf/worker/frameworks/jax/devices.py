@@ -65,6 +65,9 @@ def _initialize(arguments: Arguments, ranks: int, local_ids: list[int] | None) -
             f"{ranks} ranks of jax have no JAX_COORDINATOR_ADDRESS, by which they find each "
             "other; launcher='jax-processes' or 'mpirun' sets it",
         )
+    if hasattr(jax.config, "jax_enable_preemption_service"):
+        # It would take SIGTERM, by which a rank writes its stack and ends.
+        jax.config.update("jax_enable_preemption_service", False)
     known = inspect.signature(jax.distributed.initialize).parameters
     jax.distributed.initialize(**{name: v for name, v in options.items() if name in known})
 
