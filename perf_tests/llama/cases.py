@@ -23,6 +23,25 @@ CASES = (
         parallel=["ddp", "fsdp2"],
         options={"model": ["350m"], "compile": [False, True]},
     ),
+    *torch(
+        precision="bf16",
+        batch_size_per_device=8,
+        layout=["1n1g", "1n8g"],
+        parallel="fsdp2",
+        options={"model": ["350m"], "compile": [True], "recompute": [True]},
+    ),
+    # As many tokens in a batch, in sequences of another length: attention's share changes.
+    *(
+        case
+        for sequence in (512, 8192)
+        for case in torch(
+            precision="bf16",
+            batch_size_per_device=8 * 2048 // sequence,
+            layout=["1n1g", "1n8g"],
+            parallel="ddp",
+            options={"model": ["350m"], "sequence": [sequence], "compile": [True]},
+        )
+    ),
     # On one device the model does not fit, so that there is no speedup.
     *torch(
         precision="bf16",
@@ -36,4 +55,9 @@ CASES = (
     *tiny(precision=["fp32", "bf16"], layout=["1n1g", "1n2g"], parallel="ddp"),
     *tiny(layout=["1n2c", "1n2g"], parallel=["fsdp2", "tp2"], speedup=None),
     *tiny(layout=["1n4g"], parallel="fsdp2-tp2", speedup=None),
+    *tiny(
+        layout=["1n1c", "1n2c"],
+        parallel="ddp",
+        options={"sequence": [64], "compile": [False], "recompute": [True]},
+    ),
 )

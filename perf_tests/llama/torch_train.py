@@ -90,8 +90,8 @@ def text_of(job: TorchJob, size: Size) -> tuple[torch.Tensor, torch.Tensor]:
 def build(job: TorchJob) -> Callable[[], torch.Tensor]:
     """Return one training iteration.
 
-    Options: ``model`` (8b, 350m), ``compile`` (each block), ``recompute`` (activations, in
-    backward).
+    Options: ``model`` (8b, 350m), ``sequence`` (tokens, where not the model's own), ``compile``
+    (each block), ``recompute`` (activations, in backward).
     """
     parallel = job.parallel
     if parallel.data not in {"", "ddp", "fsdp2"} or parallel.split > parallel.tp:
@@ -99,6 +99,7 @@ def build(job: TorchJob) -> Callable[[], torch.Tensor]:
     if parallel.tp > 1 and job.replicas > 1 and parallel.data != "fsdp2":
         raise ValueError("replicas of a model that tpN splits are sharded here: fsdp2-tpN")
     size = SIZES["tiny" if job.size == "tiny" else str(job.options["model"])]
+    size = size._replace(sequence=int(job.options.get("sequence", size.sequence)))
     with torch.device("meta"):
         model = Llama(size, recompute=bool(job.options.get("recompute")))
     place(model, job)

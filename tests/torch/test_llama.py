@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import torch
 
+from perf_tests.llama import torch_train
 from perf_tests.llama.recipe import SIZES, parameter_count
 from perf_tests.llama.torch_model import Attention, Llama, angles_of, initialize, rotated
+from pytest_dlperf.worker.frameworks.torch.job import TorchJob
 from tests.helpers.losses import assert_losses_fell
 from tests.helpers.suites import train_suites
 
@@ -23,8 +25,8 @@ BATCH = 4
 def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """Return the outcome of each way to hold the model on two ranks, by its words."""
     done, outcomes = train_suites(
-        tmp_path_factory.mktemp("llama"), "llama and fp32", "--cpus=2", "--dlperf-iterations=60",
-        "--dlperf-warmup=10",
+        tmp_path_factory.mktemp("llama"), "llama and fp32 and not sequence", "--cpus=2",
+        "--dlperf-iterations=60", "--dlperf-warmup=10",
     )  # fmt: skip
     assert len(outcomes) == 3, done.stdout
     for outcome in outcomes:
@@ -123,6 +125,18 @@ def test_attention_sees_no_later_token_and_shares_keys():
     before, after = attention(x, angles), attention(changed, angles)
     torch.testing.assert_close(before[:, :4], after[:, :4])
     assert not torch.allclose(before[:, 4:], after[:, 4:])
+
+
+def test_a_sequence_of_another_length_is_the_work_that_is_counted():
+    job = TorchJob(
+        rank=0, local_rank=0, world_size=1, device=torch.device("cpu"), precision="fp32",
+        batch_size_per_device=2, size="tiny", seed=0, dtype=torch.float32,
+        options={"sequence": 48, "recompute": True},
+    )  # fmt: skip
+    step = torch_train.build(job)
+    assert job.iteration_work == 2 * 48
+    first = [step().item() for _ in range(8)]
+    assert first[-1] < first[0]
 
 
 def test_activations_that_are_computed_again_give_the_same_gradients():

@@ -22,6 +22,8 @@ _GAP: Final = 8
 _RADIUS: Final = 3.2
 _DASH: Final = 11
 _BAR: Final = 0.6
+#: Points of a line that are a few pixels apart, so that tenths of one are not seen.
+_DENSE: Final = 50
 _SPARK_WIDTH: Final = 96
 _SPARK_HEIGHT: Final = 18
 #: Round steps on an axis, about so many.
@@ -148,26 +150,21 @@ def _axes(plot: _Plot, x: Axis, y: Axis, width: int) -> Iterator[str]:
     lines = "".join(f"M{_n(plot.left)} {_n(plot.y(t.at))}H{_n(plot.right)}" for t in y.ticks or ())
     yield f'<path class="grid" d="{lines}"/>'
     yield f'<path class="axis" d="M{_n(plot.left)} {_n(plot.bottom)}H{_n(plot.right)}"/>'
-    yield '<g class="labels">'
+    yield '<g class="labels" text-anchor="end">'
     for tick in _apart(y.ticks or (), lambda tick: -plot.y(tick.at), lambda _: 12):
         at = _n(plot.y(tick.at) + 4)
-        yield f'<text x="{_n(plot.left - 6)}" y="{at}" text-anchor="end">{text(tick.label)}</text>'
+        yield f'<text x="{_n(plot.left - 6)}" y="{at}">{text(tick.label)}</text>'
+    yield '</g><g class="labels" text-anchor="middle">'
     for tick in _apart(
         x.ticks or (), lambda tick: plot.x(tick.at), lambda tick: _length(tick.label) + _GAP
     ):
         half = _length(tick.label) / 2
         at = _n(min(max(plot.x(tick.at), half), width - half))
-        yield (
-            f'<text x="{at}" y="{_n(plot.bottom + _LINE)}" text-anchor="middle">'
-            f"{text(tick.label)}</text>"
-        )
+        yield f'<text x="{at}" y="{_n(plot.bottom + _LINE)}">{text(tick.label)}</text>'
     middle, below = _n((plot.left + plot.right) / 2), _n(plot.bottom + 2 * _LINE)
-    yield f'<text x="{middle}" y="{below}" text-anchor="middle">{text(x.title)}</text>'
+    yield f'<text x="{middle}" y="{below}">{text(x.title)}</text>'
     middle = _n((plot.top + plot.bottom) / 2)
-    yield (
-        f'<text transform="translate(11 {middle}) rotate(-90)" text-anchor="middle">'
-        f"{text(y.title)}</text></g>"
-    )
+    yield f'<text transform="translate(11 {middle}) rotate(-90)">{text(y.title)}</text></g>'
 
 
 def _apart(
@@ -191,13 +188,14 @@ def _layer(plot: _Plot, layer: Layer) -> str:
 
 def _line(plot: _Plot, layer: Layer) -> str:
     """Return a line, cut off at the edge of the plot rather than bent along it."""
-    # In tenths, each point from the one before: half as long as coordinates
-    at = [(round(10 * plot.across(m.x)), round(10 * plot.down(m.y))) for m in layer.marks]
+    # Each point from the one before, in whole pixels where they are dense: a third as long
+    unit = 1.0 if len(layer.marks) > _DENSE else 0.1
+    at = [(round(plot.across(m.x) / unit), round(plot.down(m.y) / unit)) for m in layer.marks]
     steps = " ".join(
-        f"{_tenths(x - x0)}{'' if y < y0 else ' '}{_tenths(y - y0)}"
+        f"{_step_of((x - x0) * unit)}{'' if y < y0 else ' '}{_step_of((y - y0) * unit)}"
         for (x0, y0), (x, y) in itertools.pairwise(at)
     )
-    path = f"M{_n(at[0][0] / 10)} {_n(at[0][1] / 10)}{f'l{steps}' if steps else ''}"
+    path = f"M{_n(at[0][0] * unit)} {_n(at[0][1] * unit)}{f'l{steps}' if steps else ''}"
     left, top = _n(plot.left), _n(plot.top)
     width, height = _n(plot.right - plot.left), _n(plot.bottom - plot.top)
     return (
@@ -207,10 +205,10 @@ def _line(plot: _Plot, layer: Layer) -> str:
     )
 
 
-def _tenths(value: int) -> str:
-    """Return tenths as the shortest decimal: 31 is ``3.1``, -2 is ``-.2``."""
-    shown = f"{value / 10:g}"
-    return shown.replace("0.", ".", 1) if abs(value) < 10 and value else shown
+def _step_of(value: float) -> str:
+    """Return a step to a tenth of a pixel as the shortest decimal: ``3.1``, ``-.2``."""
+    shown = _n(value)
+    return shown.replace("0.", ".", 1) if 0 < abs(value) < 1 else shown
 
 
 def _area(plot: _Plot, mark: Mark) -> str:
