@@ -79,6 +79,18 @@ def test_laps_are_the_devices(tmp_path: Path, gpu: SimulatedGpu):
     assert [s["seconds"] for s in found["span"]][11:] == pytest.approx([STEP_S] * 19, rel=1e-3)
 
 
+def test_the_loop_adds_less_than_a_thousandth_of_a_step(tmp_path: Path, gpu: SimulatedGpu):
+    """Of 5 ms: an event of the device's own is in each lap."""
+
+    def step() -> Any:
+        gpu.kernel(0.005, launch_s=1e-4)
+        return SimpleNamespace(value=1.0)
+
+    found = trained(tmp_path, SimulatedFramework(gpu), step)
+    laps_s = [s["seconds"] for s in found["span"]][11:]
+    assert 0.005 < max(laps_s) < 0.005 * 1.001
+
+
 def test_events_and_the_hosts_clock_agree_over_the_window(tmp_path: Path, gpu: SimulatedGpu):
     found = trained(tmp_path, SimulatedFramework(gpu), step_of(gpu))
     laps_s = sum(s["seconds"] for s in found["span"][10:])
