@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from dlperf_reference.markdown import code, table
-from pytest_dlperf.cli.main import _parser
+from pytest_dlperf.cli.main import Command, _parser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +20,8 @@ def parsers() -> Iterator[tuple[str, str, argparse.ArgumentParser]]:
 def _below(
     parser: argparse.ArgumentParser, name: str, text: str
 ) -> Iterator[tuple[str, str, argparse.ArgumentParser]]:
+    if isinstance(parser, Command):
+        parser.load()
     groups = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
     if not groups:
         yield name, text, parser

@@ -6,21 +6,21 @@ import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pytest_dlperf.cli import extract as extract_command
+from pytest_dlperf.cli.declared_cases import Declared, declared_cases, without_case
+from pytest_dlperf.cli.false_alarm_rate import check_baselines
 from pytest_dlperf.cli.stdout import say
+from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.findings import Alarm, Caseless, Checked, CheckedCase, CheckedMetric, Rate
 from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.report import figures
-
-if TYPE_CHECKING:
-    from pytest_dlperf.cli.declared_cases import Declared
-    from pytest_dlperf.store.baseline.store import StoredBaseline
-
+from pytest_dlperf.report.schemas import FORMAT
+from pytest_dlperf.store.baseline.store import BaselineStore, StoredBaseline
 
 #: Where the tests are looked for if none are named.
 _TESTS: Final = "perf_tests"
@@ -45,10 +45,6 @@ def add_to(
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.cli.false_alarm_rate import check_baselines
-    from pytest_dlperf.core.codec import encode
-    from pytest_dlperf.report.schemas import FORMAT
-    from pytest_dlperf.store.baseline.store import BaselineStore
 
     root: Path = arguments.baselines
     if not root.is_dir():
@@ -83,8 +79,6 @@ def _rule(arguments: argparse.Namespace) -> Rule:
 
 def _declared(paths: list[str]) -> Mapping[str, Declared] | None:
     """Return the cases that the tests declare; None where no tests are named or found."""
-    from pytest_dlperf.cli.declared_cases import declared_cases
-
     if not paths and not Path(_TESTS).is_dir():
         return None
     return declared_cases(paths or [_TESTS])
@@ -94,8 +88,6 @@ def _caseless(
     entries: Sequence[StoredBaseline], declared: Mapping[str, Declared]
 ) -> list[Caseless]:
     """Return the measured baselines without a case."""
-    from pytest_dlperf.cli.declared_cases import without_case
-
     return [
         Caseless(
             case_id=entry.baseline.case_id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import resource
 import shutil
@@ -16,6 +17,7 @@ from pytest_dlperf.cases.possible import (
     framework_version,
     legacy_keras,
 )
+from pytest_dlperf.cli.stdout import say, say_json
 from pytest_dlperf.core import runtime_folder
 from pytest_dlperf.core.case import GPU_PRECISIONS
 from pytest_dlperf.core.codec import encode
@@ -30,6 +32,27 @@ from pytest_dlperf.launch.remote.transport import named_hosts, transport_of
 from pytest_dlperf.launch.remote.travelling import copy_package
 from pytest_dlperf.measure.devices import detect
 from pytest_dlperf.measure.nvml import open_nvml
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("--json", action="store_true", help="JSON alone on standard output")
+    parser.add_argument("--hosts", metavar="n1:8,n2:8|FILE", help="look at these hosts as well")
+    parser.add_argument("--ssh", metavar="COMMAND", help="ssh with options, to reach them")
+    parser.add_argument("--python", default=sys.executable, metavar="PATH", help="Python there")
+    parser.set_defaults(run=_doctor)
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    facts = examine()
+    if arguments.hosts:
+        facts |= examine_hosts(arguments.hosts, ssh=arguments.ssh, python=arguments.python)
+        facts["problems"] += facts["hosts_problems"]
+    if arguments.json:
+        say_json(facts)
+    else:
+        say(render(facts))
+    return 1 if facts["problems"] else 0
 
 
 def examine_hosts(text: str, *, ssh: str | None, python: str) -> dict[str, Any]:

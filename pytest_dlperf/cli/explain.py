@@ -18,27 +18,25 @@ from pytest_dlperf.core.verdict import BAD
 _NOTHING: Final = 5
 
 
-def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser of ``dlperf``."""
-    explain = commands.add_parser(
-        "explain",
-        usage="dlperf explain [-h] [--against ARM] [--json] CASE [-- WORDS ...]",
-        help="profile one case, to say what its steps consist of, or what made them slower",
-        description="Measures and judges the case in a pytest session, and then profiles it, as "
-        "a session does that always explains. Exit codes: 0 it is explained, 1 it is not, or its "
-        "verdict fails, 2 wrong usage.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.usage = "dlperf explain [-h] [--against ARM] [--json] CASE [-- WORDS ...]"
+    parser.description = (
+        "Measures and judges the case in a pytest session, and then profiles it, as a session "
+        "does that always explains. Exit codes: 0 it is explained, 1 it is not, or its verdict "
+        "fails, 2 wrong usage."
     )
-    explain.add_argument("case", metavar="CASE", help="case id, or pytest's node id of it")
-    explain.add_argument(
+    parser.add_argument("case", metavar="CASE", help="case id, or pytest's node id of it")
+    parser.add_argument(
         "--against",
         metavar="ARM",
         help="profile both arms of pairs (--dlperf-against), rather than this tree alone",
     )
-    explain.add_argument("--json", action="store_true", help="JSON alone on standard output")
-    explain.add_argument(
+    parser.add_argument("--json", action="store_true", help="JSON alone on standard output")
+    parser.add_argument(
         "words", nargs="*", metavar="-- WORDS", help="more for pytest: paths and options"
     )
-    explain.set_defaults(run=_explain)
+    parser.set_defaults(run=_explain)
 
 
 def _explain(arguments: argparse.Namespace) -> int:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Sequence
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pytest_dlperf.cli.stdout import say
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.log_pattern import pattern
+from pytest_dlperf.core.run import Problem
+from pytest_dlperf.measure.logs import problems, registry, rules, user_pattern
+from pytest_dlperf.measure.logs.extract import LogResult, extract
+from pytest_dlperf.measure.logs.parsed_log import ParseOptions
+from pytest_dlperf.measure.logs.path_words import Place
 from pytest_dlperf.report import figures
-
-if TYPE_CHECKING:
-    from pytest_dlperf.measure.logs.extract import LogResult
-    from pytest_dlperf.measure.logs.layout_summary import Summary
-    from pytest_dlperf.measure.logs.parsed_log import ParseOptions
-
 
 #: The options that mend a problem.
 _ADVICE: Final = {
@@ -28,16 +30,13 @@ _ADVICE: Final = {
 }
 
 
-def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser of ``dlperf``."""
-    extract = commands.add_parser(
-        "extract", help="throughput from training logs, with what is odd about them"
-    )
-    add_logs(extract)
-    add_reading(extract)
-    extract.add_argument("--save", type=Path, metavar="FILE", help="write the JSON here as well")
-    extract.add_argument("--json", action="store_true", help="JSON alone on standard output")
-    extract.set_defaults(run=_extract)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    add_logs(parser)
+    add_reading(parser)
+    parser.add_argument("--save", type=Path, metavar="FILE", help="write the JSON here as well")
+    parser.add_argument("--json", action="store_true", help="JSON alone on standard output")
+    parser.set_defaults(run=_extract)
 
 
 def add_logs(parser: argparse.ArgumentParser) -> None:
@@ -91,8 +90,6 @@ def _count(text: str) -> int:
 
 
 def _extract(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.measure.logs.extract import extract
-    from pytest_dlperf.measure.logs.layout_summary import summarise
 
     asked = parse_options(arguments)
     results = [extract(path, asked) for path in paths(arguments)]
@@ -110,9 +107,6 @@ def _extract(arguments: argparse.Namespace) -> int:
 
 def parse_options(arguments: argparse.Namespace) -> ParseOptions:
     """Return what the options ask of a log; raise ``UsageError`` if they contradict."""
-    from pytest_dlperf.measure.logs import registry, rules, user_pattern
-    from pytest_dlperf.measure.logs.parsed_log import ParseOptions
-
     rules.named(arguments.rule)
     meaning = {
         name: value
@@ -208,3 +202,67 @@ def _summary_lines(summary: Summary) -> list[str]:
             shown = ", ".join(f"{name} {value}" for name, value in cell.items())
             lines.append(f"  {layout}: {shown}")
     return lines + [f"{problem.code}: {problem.message}" for problem in summary.problems]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Summary:
+    """Rates by model and layout, with what is odd between layouts."""
+
+    models: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    problems: tuple[Problem, ...]
+
+
+def summarise(results: Sequence[LogResult]) -> Summary | None:
+    """Return the summary of logs in folders named by layout; None if there are none."""
+    cells: dict[tuple[str, int, str], dict[str, list[tuple[Place, float]]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for result in results:
+        place = Place.of(result.path)
+        if place is not None and result.throughput is not None:
+            key = (place.model, place.batch_size_per_device, place.precision)
+            cells[key][place.layout].append((place, result.throughput))
+    if not cells:
+        return None
+    names = _names(tuple(cells))
+    models = {names[key]: _layouts(by_layout) for key, by_layout in cells.items()}
+    odd = [
+        problem
+        for key, by_layout in cells.items()
+        for problem in problems.implausible(names[key], _medians(by_layout))
+    ]
+    return Summary(models=models, problems=tuple(odd))
+
+
+def _names(keys: Sequence[tuple[str, int, str]]) -> dict[tuple[str, int, str], str]:
+    """Return the model's name for each key, with batch and precision where it is not enough."""
+    counts: dict[str, int] = defaultdict(int)
+    for model, _, _ in keys:
+        counts[model] += 1
+    return {key: key[0] if counts[key[0]] == 1 else f"{key[0]}_b{key[1]}_{key[2]}" for key in keys}
+
+
+def _medians(
+    by_layout: Mapping[str, Sequence[tuple[Place, float]]],
+) -> dict[str, tuple[int, float]]:
+    return {
+        layout: (runs[0][0].world_size, statistics.median(rate for _, rate in runs))
+        for layout, runs in by_layout.items()
+    }
+
+
+def _layouts(
+    by_layout: Mapping[str, Sequence[tuple[Place, float]]],
+) -> dict[str, dict[str, Any]]:
+    medians = _medians(by_layout)
+    # As the DLPerf reports: the speed of one device, rounded only in print.
+    base = next((rate for world, rate in medians.values() if world == 1), None)
+    return {
+        layout: {
+            "average_speed": round(statistics.fmean(rate for _, rate in runs), 2),
+            "batch_size_per_device": runs[0][0].batch_size_per_device,
+            "median_speed": round(medians[layout][1], 2),
+            "speedup": None if base is None else round(medians[layout][1] / base, 2),
+        }
+        for layout, runs in sorted(by_layout.items())
+    }

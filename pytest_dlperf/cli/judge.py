@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_dlperf.cli import extract as extract_command
 from pytest_dlperf.cli.stdout import say
@@ -18,45 +18,49 @@ from pytest_dlperf.core.errors import CaseError, UsageError
 from pytest_dlperf.core.outcome import Outcome, results_to_json
 from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.verdict import BAD, GOOD, Judgement, Rule, Verdict
+from pytest_dlperf.flow.from_logs import Training
+from pytest_dlperf.flow.sides import (
+    baseline_of,
+    judge_sides,
+    pairs_of,
+    problems_of,
+    read_side,
+    read_sides,
+)
+from pytest_dlperf.judge.log_verdict import LogSide
 from pytest_dlperf.report.schemas import FORMAT
 
-if TYPE_CHECKING:
-    from pytest_dlperf.flow.from_logs import Training
 
-
-def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser of ``dlperf``."""
-    judge = commands.add_parser(
-        "judge",
-        help="the verdict on one training against another",
-        description="Each side is a log, several with commas or a glob, a folder of logs, a file "
-        "of --dlperf-json, a baseline's file, or numbers as JSON: "
-        '{"unit": "samples/s", "sessions": [{"runs": [512.1, 509.8]}]}.',
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.description = (
+        "Each side is a log, several with commas or a glob, a folder of logs, a file of "
+        "--dlperf-json, a baseline's file, or numbers as JSON: "
+        '{"unit": "samples/s", "sessions": [{"runs": [512.1, 509.8]}]}.'
     )
-    judge.add_argument("base", metavar="BASE")
-    judge.add_argument(
+    parser.add_argument("base", metavar="BASE")
+    parser.add_argument(
         "current",
         nargs="+",
         metavar="CURRENT",
         help="several files of --dlperf-json are one session",
     )
     for name in ("tolerance", "min-effect", "alpha"):
-        judge.add_argument(f"--{name}", metavar="SHARE", help="3%% or 0.03")
-    judge.add_argument("--family", type=extract_command.positive, metavar="N")
-    judge.add_argument(
+        parser.add_argument(f"--{name}", metavar="SHARE", help="3%% or 0.03")
+    parser.add_argument("--family", type=extract_command.positive, metavar="N")
+    parser.add_argument(
         "--paired", action="store_true", help="run i of both sides was measured side by side"
     )
-    judge.add_argument(
+    parser.add_argument(
         "--noise", type=Path, metavar="FILE", help="noise.json of the machine class of the runs"
     )
-    judge.add_argument("--strict", action="store_true", help="fail whatever was not judged")
-    extract_command.add_reading(judge)
-    judge.add_argument("--json", action="store_true", help="JSON alone on standard output")
-    judge.set_defaults(run=_judge)
+    parser.add_argument("--strict", action="store_true", help="fail whatever was not judged")
+    extract_command.add_reading(parser)
+    parser.add_argument("--json", action="store_true", help="JSON alone on standard output")
+    parser.set_defaults(run=_judge)
 
 
 def _judge(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.flow.sides import pairs_of, problems_of, read_side, read_sides
 
     rule = _rule(arguments)
     options = extract_command.parse_options(arguments)
@@ -97,8 +101,6 @@ def _rule(arguments: argparse.Namespace) -> Rule:
 def _verdict(
     before: Training | None, now: Training | None, rule: Rule, arguments: argparse.Namespace
 ) -> Judgement:
-    from pytest_dlperf.flow.sides import judge_sides
-    from pytest_dlperf.judge.log_verdict import LogSide
 
     current = ", ".join(arguments.current)
     if now is None:
@@ -150,7 +152,6 @@ def judged_to_json(
 def _judgement(
     key: str, judgement: Judgement, pair: tuple[Training | None, Training | None]
 ) -> dict[str, Any]:
-    from pytest_dlperf.flow.sides import problems_of
 
     values: dict[str, Any] = encode(judgement)
     return {
@@ -178,7 +179,6 @@ def _outcome(
 
 
 def _sessions(before: Training | None) -> tuple[Session, ...]:
-    from pytest_dlperf.flow.sides import baseline_of
 
     if isinstance(before, Outcome) and before.measurement is not None and before.measurement.runs:
         before = baseline_of(before)

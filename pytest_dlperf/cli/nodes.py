@@ -20,7 +20,11 @@ from pytest_dlperf.core.measurement import Conditions
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.verdict import Rule
-from pytest_dlperf.report import figures
+from pytest_dlperf.judge.stats.node_effects import Observation, node_effects
+from pytest_dlperf.report import figures, json_
+from pytest_dlperf.report.schemas import FORMAT
+from pytest_dlperf.store.baseline.store import BaselineStore
+from pytest_dlperf.store.baseline.stored_session import session_of
 
 _HEADINGS: Final = (
     "node",
@@ -115,25 +119,19 @@ def _names(members: Sequence[NodeEffect]) -> str:
 _BASELINES: Final = Path("baselines")
 
 
-def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser of ``dlperf``."""
-    nodes = commands.add_parser(
-        "nodes",
-        help="which node is slow over all cases",
-        description="From stored sessions, and from results files where they are named.",
-    )
-    nodes.add_argument("results", nargs="*", type=Path, help="files of --dlperf-json")
-    nodes.add_argument(
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.description = "From stored sessions, and from results files where they are named."
+    parser.add_argument("results", nargs="*", type=Path, help="files of --dlperf-json")
+    parser.add_argument(
         "--baselines", type=Path, metavar="DIR", help="folder of the baselines (baselines/ here)"
     )
-    nodes.add_argument("--alpha", metavar="SHARE", default="5%", help="3%% or 0.03")
-    nodes.add_argument("--json", action="store_true", help="JSON alone on standard output")
-    nodes.set_defaults(run=_nodes)
+    parser.add_argument("--alpha", metavar="SHARE", default="5%", help="3%% or 0.03")
+    parser.add_argument("--json", action="store_true", help="JSON alone on standard output")
+    parser.set_defaults(run=_nodes)
 
 
 def _nodes(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.report import json_
-    from pytest_dlperf.report.schemas import FORMAT
 
     alpha = Rule(alpha=parse_share(arguments.alpha, what="--alpha")).alpha
     outcomes = [outcome for path in arguments.results for outcome in json_.read(path)]
@@ -149,8 +147,6 @@ def _nodes(arguments: argparse.Namespace) -> int:
 
 def _baselines(arguments: argparse.Namespace) -> list[Baseline]:
     """Return what is stored; a folder that nobody named need not be there beside results."""
-    from pytest_dlperf.store.baseline.store import BaselineStore
-
     root: Path = arguments.baselines or _BASELINES
     if not root.is_dir():
         if arguments.baselines is None and arguments.results and not root.exists():
@@ -166,8 +162,6 @@ def compare_nodes(
 
     A session that is stored and in a results file as well counts once.
     """
-    from pytest_dlperf.judge.stats.node_effects import Observation, node_effects
-
     measured: dict[tuple[str, str, tuple[float, ...]], tuple[str, Session]] = {}
     for case, session in (*_stored(baselines), *_of_results(outcomes)):
         measured.setdefault((case, session.time, session.runs), (case, session))
@@ -198,7 +192,6 @@ def _stored(baselines: Iterable[Baseline]) -> Iterator[tuple[str, Session]]:
 
 
 def _of_results(outcomes: Iterable[Outcome]) -> Iterator[tuple[str, Session]]:
-    from pytest_dlperf.store.baseline.stored_session import session_of
 
     for outcome in outcomes:
         measurement, environment = outcome.measurement, outcome.environment

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from pytest_dlperf.cli.stdout import say
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import UsageError
@@ -31,7 +32,7 @@ _DEFAULT_BASELINES: Final = Path("baselines")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of ``dlperf report``."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "results", nargs="+", type=Path, metavar="RESULTS", help="files of --dlperf-json"
     )
@@ -63,6 +64,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write the page that --dlperf-html would have made of these sessions",
     )
+    parser.set_defaults(run=_report)
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    if made := make_report(arguments):
+        say(made.removesuffix("\n"))
+    return 0
 
 
 def make_report(arguments: argparse.Namespace) -> str:

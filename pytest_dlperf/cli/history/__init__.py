@@ -8,10 +8,9 @@ from typing import Any, NoReturn
 from pytest_dlperf.cli.history import bisect_step, move, show, site
 
 
-def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the commands to the parser of ``dlperf``."""
-    history = commands.add_parser("history", help="what the sessions measured, over months")
-    actions: argparse._SubParsersAction[argparse.ArgumentParser] = history.add_subparsers(
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the actions of the command."""
+    actions: argparse._SubParsersAction[argparse.ArgumentParser] = parser.add_subparsers(
         required=True, metavar="ACTION", parser_class=_Parser
     )
     common = argparse.ArgumentParser(add_help=False)

@@ -5,34 +5,39 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+from typing import Any, Final
 
 from pytest_dlperf.cli import extract as extract_command
+from pytest_dlperf.cli.source_reports.audit_rules import (
+    LOSS,
+    Cell,
+    Found,
+    Group,
+    Rule,
+    cells_of,
+    groups_of,
+    rules_of,
+)
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.measure.logs.extract import LogResult, extract
 from pytest_dlperf.report import figures
 
-if TYPE_CHECKING:
-    from pytest_dlperf.cli.source_reports.audit_fit import Finding
 
-
-def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser of ``dlperf``."""
-    audit = commands.add_parser(
-        "audit",
-        help="which rule gets the numbers of a report's table from its logs",
-        description="TABLE is a Markdown file; every number in its tables is looked for.",
-    )
-    audit.add_argument("table", type=Path, metavar="TABLE")
-    extract_command.add_logs(audit)
-    extract_command.add_reading(audit)
-    audit.add_argument("--json", action="store_true", help="JSON alone on standard output")
-    audit.set_defaults(run=_audit)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.description = "TABLE is a Markdown file; every number in its tables is looked for."
+    parser.add_argument("table", type=Path, metavar="TABLE")
+    extract_command.add_logs(parser)
+    extract_command.add_reading(parser)
+    parser.add_argument("--json", action="store_true", help="JSON alone on standard output")
+    parser.set_defaults(run=_audit)
 
 
 def _audit(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.cli.source_reports.audit_fit import audit
-    from pytest_dlperf.measure.logs.extract import extract
 
     try:
         markdown = arguments.table.read_text(encoding="utf-8")
@@ -106,3 +111,156 @@ def _near(finding: Finding) -> str:
 
 def _name(finding: Finding) -> str:
     return f"{finding.cell.row} / {finding.cell.column} = {finding.cell.text}"
+
+
+#: A cell is reproduced by a value that differs by less: a report rounds, and picks its window.
+CLOSE: Final = 0.005
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """What the rule of its column gets for a cell; None where it gets nothing of its devices."""
+
+    cell: Cell
+    best: Found | None
+    #: Where the column's rule does not reproduce it: another rule that does, or None.
+    other: Found | None = None
+
+    @property
+    def difference(self) -> float | None:
+        """How far the value is from the cell, as a share of it."""
+        return None if self.best is None else _distance(self.best, self.cell)
+
+    @property
+    def is_reproduced(self) -> bool:
+        """Whether the rule of its column gets it."""
+        return self.difference is not None and abs(self.difference) < CLOSE
+
+
+def audit(markdown: str, results: Sequence[LogResult], skip: int = 50) -> list[Finding]:
+    """Return, for every number of the tables, what the rule of its column gets from the logs.
+
+    A column has one rule: the one that reproduces most of its cells, summaries over runs before
+    single runs, else the one that comes closest. Only logs that nothing around a cell speaks
+    against are looked at.
+    """
+    groups = groups_of(results, skip)
+    rule_list = rules_of(groups)
+    columns: defaultdict[tuple[int, int], list[Cell]] = defaultdict(list)
+    cells = list(cells_of(markdown))
+    for cell in cells:
+        columns[cell.table, cell.at].append(cell)
+    found = {
+        cell: finding
+        for column in columns.values()
+        for cell, finding in zip(column, _audit_column(column, groups, rule_list), strict=True)
+    }
+    return [found[cell] for cell in cells]
+
+
+def _distance(found: Found, cell: Cell) -> float:
+    return found.value / cell.value - 1
+
+
+def _audit_column(
+    cells: Sequence[Cell], groups: Sequence[Group], rule_list: Sequence[Rule]
+) -> list[Finding]:
+    """Return the findings of the cells of one column, in their order."""
+    kind = cells[0].kind
+    fit = [rule for rule in rule_list if (rule.base == LOSS) == (kind == "loss")]
+    tries = [
+        (rule, found)
+        for rule in fit
+        for found in _assignments(cells, groups, rule)
+        if any(one is not None for one in found)
+    ]
+    best = min(tries, key=lambda one: _rank(one[0], one[1], cells), default=None)
+    if best is None:
+        return [Finding(cell=cell, best=None) for cell in cells]
+    findings = [Finding(cell=c, best=f) for c, f in zip(cells, best[1], strict=True)]
+    return [
+        one if one.is_reproduced else replace(one, other=_other(one.cell, groups, fit))
+        for one in findings
+    ]
+
+
+def _rank(
+    rule: Rule, found: Sequence[Found | None], cells: Sequence[Cell]
+) -> tuple[int, bool, float]:
+    """Return what makes a rule better for a column, smallest first."""
+    far = [abs(_distance(f, c)) for f, c in zip(found, cells, strict=True) if f is not None]
+    hits = [one for one in far if one < CLOSE]
+    # Where it gets some, how well; else what it does not get counts as wholly wrong.
+    return -len(hits), not rule.is_summary, sum(hits or far) + (not hits) * (len(cells) - len(far))
+
+
+def _assignments(
+    cells: Sequence[Cell], groups: Sequence[Group], rule: Rule
+) -> Iterator[list[Found | None]]:
+    """Yield what a rule gets for the cells: of one training, where devices tell them apart."""
+    told = [cell.devices for cell in cells]
+    if None not in told and len(set(told)) == len(told):
+        for training in dict.fromkeys(group.training for group in groups):
+            mine = [group for group in groups if group.training == training]
+            yield [next(iter(_candidates(cell, mine, groups, rule)), None) for cell in cells]
+        return
+    yield _one_each(cells, groups, rule)
+
+
+def _one_each(cells: Sequence[Cell], groups: Sequence[Group], rule: Rule) -> list[Found | None]:
+    """Return the closest values, each cell by logs of its own."""
+    pairs = sorted(
+        (
+            (abs(_distance(found, cell)), index, found)
+            for index, cell in enumerate(cells)
+            for found in _candidates(cell, _named_in(cell, groups), groups, rule)
+        ),
+        key=lambda pair: pair[:2],
+    )
+    chosen: dict[int, Found] = {}
+    taken: set[str] = set()
+    for _, index, found in pairs:
+        if index not in chosen and found.logs not in taken:
+            chosen[index] = found
+            taken.add(found.logs)
+    return [chosen.get(index) for index in range(len(cells))]
+
+
+def _named_in(cell: Cell, groups: Sequence[Group]) -> Sequence[Group]:
+    """Return the groups that the cell's row or column names; all where none does."""
+    words = f"{cell.row} {cell.column}".lower()
+    named = [
+        g for g in groups if (name := PurePath(g.training.name).name.lower()) and name in words
+    ]
+    return named or groups
+
+
+def _candidates(
+    cell: Cell, mine: Iterable[Group], groups: Iterable[Group], rule: Rule
+) -> Iterator[Found]:
+    """Yield what a rule gets from the groups that may be of a cell."""
+    for group in mine:
+        if not group.may_be_of(cell):
+            continue
+        found = group.get(rule)
+        if found is None:
+            continue
+        if cell.kind != "speedup":
+            yield found
+            continue
+        alone = next((g for g in groups if g.training == group.training and g.devices == 1), None)
+        one = None if alone is None else alone.get(rule)
+        if one is not None:
+            words = f"{found.rule}, over that of one device"
+            yield replace(found, value=found.value / one.value, rule=words)
+
+
+def _other(cell: Cell, groups: Sequence[Group], fit: Sequence[Rule]) -> Found | None:
+    """Return the closest value of any rule that reproduces a cell, or None."""
+    near = [
+        found
+        for rule in fit
+        for found in _candidates(cell, _named_in(cell, groups), groups, rule)
+        if abs(_distance(found, cell)) < CLOSE
+    ]
+    return min(near, key=lambda found: abs(_distance(found, cell)), default=None)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_dlperf.cli.environment_bisection import Group, changed, groups_of, search
+from pytest_dlperf.cli.bisect_environment import Group, changed, groups_of, search
 from pytest_dlperf.launch.arms.environment import Package
 
 
