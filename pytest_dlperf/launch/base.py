@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -182,6 +183,13 @@ def program_beside(target: Target, name: str) -> str:
     if target.prefix:
         return name  # the folder of programs behind a prefix is not visible from here
     return find_program(target.python, name) or name
+
+
+def free_port() -> int:
+    """Return a TCP port of the loopback address on which nothing listens now."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 def find_program(python: str, name: str) -> str | None:

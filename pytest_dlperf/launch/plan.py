@@ -21,6 +21,7 @@ from pytest_dlperf.core.run import LaunchPlan
 from pytest_dlperf.core.wire import MARK_VARIABLE, MODULES_VARIABLE, TREES_VARIABLE, MarkSettings
 from pytest_dlperf.launch.base import Target, behind, join_timeout_s
 from pytest_dlperf.launch.launchers import launcher_name, launcher_of
+from pytest_dlperf.launch.own_launcher import check_own_launcher
 from pytest_dlperf.launch.process.supervisor import RUN_VARIABLE
 from pytest_dlperf.launch.remote.over_hosts import RemoteHosts, over_hosts
 from pytest_dlperf.launch.remote.travelling import environment_files, tuning
@@ -201,8 +202,12 @@ def _program_env(
 
 
 def make_plan(case: Case, target: Target, workdir: Path) -> LaunchPlan:
-    """Return the plan of one run of ``case`` in ``workdir``; raise ``UsageError``."""
+    """Return the plan of one run of ``case`` in ``workdir``.
+
+    Raises ``UsageError`` or ``CaseError`` for what the launcher cannot start.
+    """
     launcher = launcher_of(case)
+    check_own_launcher(case)
     argv = launcher.argv(case, target, workdir)
     env = {
         "OMP_NUM_THREADS": str(target.threads_per_rank),

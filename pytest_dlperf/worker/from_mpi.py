@@ -1,7 +1,7 @@
-"""``python -m pytest_dlperf.worker.from_mpi COMMAND``: a rank under Open MPI as torch expects it.
+"""``python -m pytest_dlperf.worker.from_mpi COMMAND``: a rank of mpirun or srun for torch.
 
-Open MPI and PyTorch's ``env://`` use different environment variables for the place of a rank.
-mpirun passes on ``MASTER_ADDR`` and ``MASTER_PORT``, the address where ranks meet.
+Open MPI, Slurm and PyTorch's ``env://`` use different environment variables for the place of a
+rank. Both pass on ``MASTER_ADDR`` and ``MASTER_PORT``, the address where ranks meet.
 """
 
 from __future__ import annotations
@@ -10,22 +10,33 @@ import os
 import sys
 from typing import Final
 
-_PLACE: Final = {
-    "RANK": "OMPI_COMM_WORLD_RANK",
-    "WORLD_SIZE": "OMPI_COMM_WORLD_SIZE",
-    "LOCAL_RANK": "OMPI_COMM_WORLD_LOCAL_RANK",
-    "LOCAL_WORLD_SIZE": "OMPI_COMM_WORLD_LOCAL_SIZE",
-    "NODE_RANK": "OMPI_COMM_WORLD_NODE_RANK",
-}
+_PLACES: Final = (
+    {
+        "RANK": "OMPI_COMM_WORLD_RANK",
+        "WORLD_SIZE": "OMPI_COMM_WORLD_SIZE",
+        "LOCAL_RANK": "OMPI_COMM_WORLD_LOCAL_RANK",
+        "LOCAL_WORLD_SIZE": "OMPI_COMM_WORLD_LOCAL_SIZE",
+        "NODE_RANK": "OMPI_COMM_WORLD_NODE_RANK",
+    },
+    # The last: mpirun within a job of Slurm has that job's variables as well
+    {
+        "RANK": "SLURM_PROCID",
+        "WORLD_SIZE": "SLURM_NTASKS",
+        "LOCAL_RANK": "SLURM_LOCALID",
+        "NODE_RANK": "SLURM_NODEID",
+    },
+)
 
 
 def main(argv: list[str]) -> None:
     """Become the command of ``argv``, with the place of this rank in its environment."""
-    for name, source in _PLACE.items():
-        if source not in os.environ:
-            sys.exit(
-                f"{source} is not set, so this rank has no place; start it by Open MPI's mpirun"
-            )
+    known = [one for one in _PLACES if all(source in os.environ for source in one.values())]
+    if not known:
+        sys.exit(
+            f"{_PLACES[0]['RANK']} and {_PLACES[1]['RANK']} are not set, so this rank has no "
+            "place; start it by Open MPI's mpirun, or by srun"
+        )
+    for name, source in known[0].items():
         os.environ[name] = os.environ[source]
     os.execvp(argv[0], argv)
 

@@ -12,12 +12,15 @@ from pytest_dlperf.launch.base import Launcher, find_program
 
 #: Module of this folder and class of every launcher, by the name in ``Case.launcher``.
 LAUNCHERS: Final = {
+    "accelerate": "accelerate:AccelerateLauncher",
+    "deepspeed": "deepspeed:DeepspeedLauncher",
     "horovodrun": "horovodrun:HorovodrunLauncher",
     "jax-processes": "local:JaxProcessesLauncher",
     "local": "local:LocalLauncher",
     "mpirun": "mpirun:MpirunLauncher",
     "none": "local:NoLauncher",
     "tf-multiworker": "local:TfMultiworkerLauncher",
+    "srun": "srun:SrunLauncher",
     "torchrun": "torchrun:TorchrunLauncher",
     "paddle.distributed.launch": "paddle_launch:PaddleLauncher",
 }

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
 from pathlib import Path
 from typing import ClassVar, Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.wire import MARK_VARIABLE
-from pytest_dlperf.launch.base import Launcher, Target, program_beside, rank_command
+from pytest_dlperf.launch.base import Launcher, Target, free_port, program_beside, rank_command
 
 _LIBRARIES: Final = "LD_LIBRARY_PATH"
 #: What ranks on other hosts need of the plan's environment, and of the user's.
@@ -85,9 +84,7 @@ class MpirunLauncher(Launcher):
             return {"TF_CONFIG": ""}
         address, port = "${MASTER_ADDR}", "${MASTER_PORT}"
         if case.layout.nodes == 1:
-            with socket.socket() as free:
-                free.bind(("127.0.0.1", 0))
-                address, port = "127.0.0.1", str(free.getsockname()[1])
+            address, port = "127.0.0.1", str(free_port())
         if case.framework == "jax":
             return {"JAX_COORDINATOR_ADDRESS": f"{address}:{port}"}
         return {"MASTER_ADDR": address, "MASTER_PORT": port}

@@ -27,13 +27,13 @@ def test_all_markers_of_a_test_are_read_in_order():
     ("keys", "message"),
     [
         ({"layout": "1n1x"}, "unknown layout '1n1x'"),
-        ({"precision": "fp8"}, "unknown precision"),
+        ({"precision": "int4"}, "unknown precision"),
         ({"framework": "jax"}, "unknown framework"),
         ({"tolerance": "abc"}, "tolerance"),
         ({"warmup": 150}, "not below"),
         ({"layout": ["1n1c", "1n1c"]}, "is declared twice"),
         ({"known": {"issue": "#123", "change": "-4%"}}, "give issue, until and change"),
-        ({"launcher": "ssh"}, "unknown launcher 'ssh'; known: auto, horovodrun"),
+        ({"launcher": "ssh"}, "unknown launcher 'ssh'; known: auto, accelerate"),
     ],
 )
 def test_markers_that_cannot_be_meant(keys: dict[str, Any], message: str):
@@ -60,7 +60,7 @@ def test_one_id_in_two_places_names_both():
     [
         ("--dlperf-warmup=150", "not below the 150 iterations"),
         ("--dlperf-warmup=1", "2 or more"),
-        ("--dlperf-launcher=ssh", "known are horovodrun"),
+        ("--dlperf-launcher=ssh", "known are accelerate"),
     ],
 )
 def test_options_that_no_case_can_have(tmp_path: Path, option: str, message: str):

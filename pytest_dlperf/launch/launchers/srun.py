@@ -1,0 +1,61 @@
+"""Launcher srun: Slurm starts the ranks, as one step of the job that the session is in."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import ClassVar
+
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.launch.base import Launcher, Target, free_port, rank_command
+
+
+class SrunLauncher(Launcher):
+    """Starts the ranks of one node with srun (https://slurm.schedmd.com/srun.html)."""
+
+    installed_by: ClassVar = "Slurm brings it: apt-get install slurm-client on Debian"
+    place_variables: ClassVar = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS")
+
+    def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
+        """Return the command; raise ``UsageError`` outside of a job, and for several nodes."""
+        if case.layout.nodes > 1:
+            raise UsageError(
+                f"{case.id}: launcher 'srun' starts one node, the layout {case.layout} has "
+                f"{case.layout.nodes}; in a job of several nodes --dlperf-hosts=slurm starts "
+                "torchrun on each of them"
+            )
+        if "SLURM_JOB_ID" not in os.environ:
+            raise UsageError(
+                f"{case.id}: launcher 'srun' starts ranks in the job that the session is in, and "
+                "this is none: another node could be chosen than the one that is measured; begin "
+                "with salloc or sbatch, or let --dlperf-scheduler=slurm make a job of each case"
+            )
+        node = os.environ.get("SLURMD_NODENAME", "")
+        return (
+            "srun",
+            "--nodes=1",
+            *((f"--nodelist={node}",) if node else ()),
+            f"--ntasks={case.ranks}",
+            # The step that pytest is in has the job's cores, and shares them
+            "--overlap",
+            # Threads of a rank have its whole share of the host
+            "--cpu-bind=none",
+            "--mpi=none",
+            "--kill-on-bad-exit=1",
+            "--unbuffered",
+            "--export=ALL",
+            *_as_env(case, target),
+            *rank_command(case, target, workdir, self.place_variables),
+        )
+
+    def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
+        """Return where torch's ranks meet."""
+        return {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+
+
+def _as_env(case: Case, target: Target) -> tuple[str, ...]:
+    """Return the command that translates Slurm's variables to those that torch reads."""
+    if case.framework != "torch":
+        return ()
+    return (target.python, "-m", "pytest_dlperf.worker.from_mpi")
