@@ -101,7 +101,7 @@ def test_the_models_operations_are_those_of_palm(counted: OneSession):
     assert found * window_s / 8 == pytest.approx(OF_MODEL, rel=0.001)
     per_token = transformer_flops(
         LAYERS * 12 * WIDTH**2 + 2 * WIDTH * WORDS, embedding=WIDTH * WORDS, layers=LAYERS,
-        heads=HEADS, head_width=WIDTH // HEADS, sequence=TOKENS,
+        attention_width=WIDTH, sequence=TOKENS,
     )  # fmt: skip
     assert per_token * BATCH * TOKENS == OF_MODEL
 

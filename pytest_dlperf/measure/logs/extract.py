@@ -93,12 +93,10 @@ def _unknown(path: str) -> LogResult:
 def _result(parsed: ParsedLog) -> LogResult:
     size = sizes(parsed)
     options = parsed.options
+    node_devices = options.devices_per_node or parsed.log_facts.node_devices
     series = spans.scaled(
         parsed.timeline.windows,
-        scope=parsed.fmt.scope,
-        world_size=size.world_size,
-        node_devices=options.devices_per_node or parsed.log_facts.node_devices,
-        split=options.split,
+        factor=spans.factor_of(parsed.fmt.scope, size.world_size, node_devices, options.split),
         batch=size.global_batch,
         varies=parsed.fmt.unit == "tokens",
     )

@@ -69,20 +69,16 @@ class Estimates:
 def scaled(
     windows: Windows,
     *,
-    scope: Scope,
-    world_size: int | None,
-    node_devices: int | None,
-    split: int = 1,
+    factor: float | None,
     batch: float | None,
     varies: bool,
 ) -> RateSeries:
     """Return the rates of all devices; empty if what it takes to scale them is unknown.
 
-    ``split`` ranks are one replica. ``batch`` is the work of one iteration of all devices, or the
-    most of it where it ``varies``.
+    ``factor`` is that of ``factor_of``. ``batch`` is the work of one iteration of all devices, or
+    the most of it where it ``varies``.
     """
     window = windows.columns()
-    factor = _factor(scope, world_size, node_devices, split)
     global_batch = np.nan if batch is None else batch
     # A printed rate goes before one that the batch size and the time make.
     by_rate = ~np.isnan(window["rate"]) & (factor is not None)
@@ -119,9 +115,13 @@ def scaled(
     ).where(by_rate | by_time)
 
 
-def _factor(
+def factor_of(
     scope: Scope, world_size: int | None, node_devices: int | None, split: int
 ) -> float | None:
+    """Return how many times a printed rate is that of all devices; None if it is unknown.
+
+    ``split`` ranks are one replica.
+    """
     if scope == "global":
         return 1.0
     if world_size is None:

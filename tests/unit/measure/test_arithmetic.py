@@ -109,7 +109,7 @@ def test_mfu_is_three_times_the_forward_pass(tmp_path: Path):
 def test_mfu_of_declared_operations_is_that_by_hand(tmp_path: Path):
     """Llama 3 8B at 8192 tokens, as torchtitan counts it, at 5762 tokens/s on an H100."""
     per_token = transformer_flops(
-        8_030_261_248, embedding=128_256 * 4096, layers=32, heads=32, head_width=128,
+        8_030_261_248, embedding=128_256 * 4096, layers=32, attention_width=4096,
         sequence=8192,
     )  # fmt: skip
     by_hand = 6 * (8_030_261_248 - 525_336_576) + 12 * 32 * 4096 * 8192
@@ -128,7 +128,7 @@ def test_mfu_of_declared_operations_is_that_by_hand(tmp_path: Path):
 
 
 def test_a_causal_half_of_attention_is_named():
-    keys = {"layers": 2, "heads": 4, "head_width": 8, "sequence": 16}
+    keys = {"layers": 2, "attention_width": 32, "sequence": 16}
     assert transformer_flops(100, **keys) == 600 + 12 * 2 * 4 * 8 * 16
     assert transformer_flops(100, embedding=40, causal=True, **keys) == 360 + 6 * 2 * 4 * 8 * 16
     with pytest.raises(ValueError, match="no model has the sizes"):
