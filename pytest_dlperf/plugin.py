@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _SESSION: pytest.StashKey[PerfSession] = pytest.StashKey()
 _COLLECTOR: pytest.StashKey[Collector] = pytest.StashKey()
 _PARSER: pytest.StashKey[pytest.Parser] = pytest.StashKey()
+_DECLARED: pytest.StashKey[bool] = pytest.StashKey()
 _DLPERF: pytest.StashKey[Dlperf] = pytest.StashKey()
 #: Names of the plugins that pytest calls for every test.
 _MARKER, _TAKER = "dlperf-marker", "dlperf-taker"
@@ -36,11 +37,12 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     pluginmanager.register(_Marker(), _MARKER)
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare our options."""
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare our options, where one may have been given."""
     from pytest_dlperf.session import options
 
-    options.add_options(parser)
+    config: Any = pluginmanager.get_plugin("pytestconfig")
+    config.stash[_DECLARED] = options.declare(parser, config)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -52,7 +54,10 @@ def pytest_load_initial_conftests(
     from pytest_dlperf.session import options
 
     early_config.stash[_PARSER] = parser
-    if options.has_short(args):
+    if options.may_be_given(args):
+        # A plugin may have added one to what was given.
+        if not early_config.stash[_DECLARED]:
+            options.add_options(parser)
         options.rewrite_short(args, _owned(early_config))
     return result
 
@@ -213,6 +218,11 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     return True
 
 
+def __dir__() -> list[str]:
+    """Return the hooks and the fixture: pytest looks at every name of a plugin, for each run."""
+    return [name for name in globals() if name.startswith("pytest_") or name == "dlperf"]
+
+
 @pytest.fixture
 def dlperf(request: pytest.FixtureRequest) -> Dlperf:
     """Return the case of this test: ``outcome = dlperf.run()``."""
@@ -223,7 +233,14 @@ def dlperf(request: pytest.FixtureRequest) -> Dlperf:
     return fixture
 
 
-class _Marker:
+class _Hooks:
+    """Shows pytest nothing but its hooks: it looks at every name of a plugin, for each run."""
+
+    def __dir__(self) -> list[str]:
+        return [name for name in vars(type(self)) if name.startswith("pytest_")]
+
+
+class _Marker(_Hooks):
     """Puts outcomes onto test reports, and reads them there."""
 
     @pytest.hookimpl(wrapper=True)
@@ -251,7 +268,7 @@ class _Marker:
         return summary.status_of(report)
 
 
-class _Taker:
+class _Taker(_Hooks):
     """Takes outcomes off test reports, in the process that prints the summary."""
 
     def __init__(self, config: pytest.Config) -> None:

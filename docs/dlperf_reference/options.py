@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dlperf_reference.markdown import code, table
-from pytest_dlperf.session.options import SHORT_OPTIONS, add_options
+from pytest_dlperf.session.options import SHORT_OPTIONS, add_ini_keys, add_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +30,7 @@ class _Parser:
 
 def _declared() -> _Parser:
     parser: Any = _Parser()
+    add_ini_keys(parser)
     add_options(parser)
     return parser  # type: ignore[no-any-return]
 

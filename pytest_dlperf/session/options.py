@@ -5,9 +5,12 @@ Every pytest run imports this module, so it imports nothing.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     import pytest
 
     from pytest_dlperf.core.outcome import Outcome
@@ -299,24 +302,77 @@ def flags() -> dict[str, str]:
     return {option.name: option.help for option in OPTIONS if option.metavar == FLAG}
 
 
+def declare(parser: pytest.Parser, config: pytest.Config) -> bool:
+    """Declare the ini keys, and the options where one may have been given; return if they were.
+
+    Most runs of pytest name none. To declare them costs more than all else that such a run pays
+    for this package, so each gets there what pytest would give it: its default.
+    """
+    add_ini_keys(parser)
+    # Set once pytest has read the command line, its variable and the ini file; a plugin that is
+    # handed to ``pytest.main`` is asked before that.
+    known = getattr(config, "known_args_namespace", None) is not None
+    if not known or may_be_given(_words(config)):
+        add_options(parser)
+        return True
+    for option in OPTIONS:
+        name = _attribute(option.name)
+        # pytest-xdist gives a worker the values of its controller before this.
+        if not hasattr(config.option, name):
+            setattr(config.option, name, _default(option))
+    from pytest_dlperf.session import pytest_private
+
+    names = {f"--dlperf-{option.name}": _attribute(option.name) for option in OPTIONS}
+    pytest_private.name_options(config, names)
+    return False
+
+
+def _words(config: pytest.Config) -> Iterator[str]:
+    yield from map(str, config.invocation_params.args)
+    yield from os.environ.get("PYTEST_ADDOPTS", "").split()
+    yield from config.getini("addopts")
+
+
+def may_be_given(words: Iterable[str]) -> bool:
+    """Return whether one of ``words`` may be one of ours, a file of them, or ask for help."""
+    return any(
+        "dlperf" in word
+        or word.startswith((*SHORT_OPTIONS, "@", "--help"))
+        or ("h" in word and word.startswith("-") and not word.startswith("--"))
+        for word in words
+    )
+
+
+def _default(option: Option) -> str | bool | list[str] | None:
+    if option.metavar == FLAG:
+        return False
+    return [] if option.repeated else option.default
+
+
 def add_options(parser: pytest.Parser) -> None:
-    """Declare the long options and the ini keys; the short ones are rewritten to them."""
+    """Declare the long options; the short ones are rewritten to them."""
     group = parser.getgroup("dlperf", "training performance (pytest-dlperf): which cases run")
     # With `dest` given, pytest does not look through all options for another of that name, which
     # was a third of what a declaration costs.
     for option in OPTIONS:
         if option.name in _HEADINGS:
             group = parser.getgroup(f"dlperf-{option.name}", _HEADINGS[option.name])
-        keywords: dict[str, Any] = {"help": option.help, "dest": _attribute(option.name)}
+        keywords: dict[str, Any] = {
+            "help": option.help,
+            "dest": _attribute(option.name),
+            "default": _default(option),
+        }
         if option.metavar == FLAG:
             keywords["action"] = "store_true"
         else:
             keywords["metavar"] = option.metavar
             if option.repeated:
-                keywords |= {"action": "append", "default": []}
-            elif option.default is not None:
-                keywords["default"] = option.default
+                keywords["action"] = "append"
         group.addoption(f"--dlperf-{option.name}", **keywords)
+
+
+def add_ini_keys(parser: pytest.Parser) -> None:
+    """Declare the keys of the ini file."""
     parser.addini(
         "dlperf_fail_on", "verdicts that fail a test, in addition to regressed and error", "args"
     )
@@ -338,11 +394,6 @@ def add_options(parser: pytest.Parser) -> None:
 
 def _attribute(name: str) -> str:
     return f"dlperf_{name.replace('-', '_')}"
-
-
-def has_short(args: list[str]) -> bool:
-    """Return whether one of ``args`` may be a short option."""
-    return any(argument.startswith(SHORT_OPTIONS) for argument in args)
 
 
 def rewrite_short(args: list[str], owned: tuple[str, ...]) -> None:

@@ -26,6 +26,13 @@ def declared_names(parser: pytest.Parser) -> frozenset[str]:
     )
 
 
+def name_options(config: pytest.Config, attributes: dict[str, str]) -> None:
+    """Have ``config.getoption`` know options by name that were not declared, but have values."""
+    # Of the parser since pytest 9.1
+    owner: Any = config if hasattr(config, "_opt2dest") else config._parser
+    owner._opt2dest.update(attributes)
+
+
 def fixtures_of(item: pytest.Item) -> tuple[tuple[str, ...], dict[str, str]]:
     """Return the fixtures that a test names, and the file of every one that it has, by name."""
     info: Any = item._fixtureinfo  # type: ignore[attr-defined]

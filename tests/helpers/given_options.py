@@ -20,6 +20,7 @@ class _Declared:
     def __init__(self) -> None:
         self.parser = argparse.ArgumentParser(allow_abbrev=False, exit_on_error=False)
         self.ini: dict[str, Any] = {}
+        options.add_ini_keys(self)  # type: ignore[arg-type]
         options.add_options(self)  # type: ignore[arg-type]
 
     def getgroup(self, *_: str) -> _Declared:

@@ -95,6 +95,66 @@ def test_pytest_still_keeps_its_options_where_we_look_for_them():
     assert {"--theirs", "--grouped"} <= names
 
 
+def test_a_run_that_names_no_option_has_their_defaults(suite: Suite):
+    suite.write(
+        """
+        def test_them(pytestconfig):
+            assert pytestconfig.getoption("dlperf_size") is None
+            assert pytestconfig.getoption("--dlperf-size") is None
+            assert pytestconfig.getoption("--dlperf-mode") == "gate"
+            assert pytestconfig.option.dlperf_inject == []
+            assert pytestconfig.option.dlperf_list is False
+        """
+    )
+    assert suite.run("-n", "1").ret == 0
+    result = suite.run("--help")
+    result.stdout.fnmatch_lines(["*--dlperf-size*"])
+    result = suite.run("-qh")
+    result.stdout.fnmatch_lines(["*--dlperf-size*"])
+
+
+@pytest.mark.parametrize("extra", [(), ("-n", "1")])
+def test_an_option_that_another_plugin_adds_is_heard(suite: Suite, extra: tuple[str, ...]):
+    (suite.path / "adds.py").write_text(
+        "def pytest_load_initial_conftests(args):\n"
+        "    args[:] = ['--dlperf-size=tiny', '--dlperf-iterations', '9', *args]\n",
+        encoding="utf-8",
+    )
+    suite.write(
+        """
+        def test_it(pytestconfig):
+            assert pytestconfig.option.dlperf_size == "tiny"
+            assert pytestconfig.option.dlperf_iterations == "9"
+        """
+    )
+    assert suite.run("-p", "adds", *extra).ret == 0
+
+
+@pytest.mark.parametrize("where", ["ini", "variable", "file", "plugin"])
+def test_an_option_is_heard_wherever_it_is_given(
+    suite: Suite, where: str, monkeypatch: pytest.MonkeyPatch
+):
+    suite.write(
+        """
+        def test_it(pytestconfig):
+            assert pytestconfig.option.dlperf_size == "tiny"
+        """
+    )
+    given = ()
+    if where == "ini":
+        (suite.path / "pytest.ini").write_text(
+            "[pytest]\naddopts = --dlperf-size=tiny\n", encoding="utf-8"
+        )
+    elif where == "variable":
+        monkeypatch.setenv("PYTEST_ADDOPTS", "--dlperf-size tiny")
+    elif where == "file":
+        (suite.path / "given").write_text("--dlperf-size\ntiny\n", encoding="utf-8")
+        given = ("@given",)
+    else:
+        given = ("-p", "pytest_dlperf.plugin", "--dlperf-size", "tiny")
+    assert suite.run(*given).ret == 0
+
+
 def test_a_window_that_does_not_fit_one_case_stops_no_other(suite: Suite):
     suite.write(
         """
