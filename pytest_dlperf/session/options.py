@@ -346,7 +346,7 @@ def may_be_given(words: Iterable[str]) -> bool:
 def _default(option: Option) -> str | bool | list[str] | None:
     if option.metavar == FLAG:
         return False
-    return [] if option.repeated else option.default
+    return [] if isinstance(option.default, tuple) else option.default
 
 
 def add_options(parser: pytest.Parser) -> None:

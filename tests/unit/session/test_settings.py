@@ -188,7 +188,7 @@ SLURM = "--dlperf-scheduler=slurm"
         ("--gpus=1,,2", "--gpus="),
         ("--cpus=-1", "--cpus=-1"),
         ("--dlperf-size=huge", KNOWN_SIZES),
-        ("--dlperf-framework=jax", KNOWN_FRAMEWORKS),
+        ("--dlperf-framework=mxnet", KNOWN_FRAMEWORKS),
         ("--dlperf-precision=fp16", "known are fp32, tf32, amp, bf16, pure_fp16, fp8"),
         ("--dlperf-tolerance=x", "--dlperf-tolerance: 'x' is not a number"),
         ("--dlperf-tolerance=5", "write 5% instead"),
