@@ -14,6 +14,14 @@ torch = partial(
     unit="tokens",
 )
 tiny = partial(torch, size="tiny", batch_size_per_device=4)
+jax = partial(
+    expand,
+    suite="llama",
+    framework="jax",
+    workload=f"{__package__}.jax_train:build",
+    unit="tokens",
+)
+jax_tiny = partial(jax, size="tiny", batch_size_per_device=4)
 
 CASES = (
     *torch(
@@ -60,4 +68,23 @@ CASES = (
         parallel="ddp",
         options={"sequence": [64], "compile": [False], "recompute": [True]},
     ),
+    *jax(
+        precision="bf16",
+        batch_size_per_device=8,
+        layout=["1n1g", "1n8g"],
+        parallel=["ddp", "fsdp2"],
+        options={"model": ["350m"]},
+    ),
+    *jax(
+        precision="bf16",
+        batch_size_per_device=1,
+        layout=["1n8g", "2n8g"],
+        parallel=["fsdp2", "fsdp2-tp2"],
+        options={"model": ["8b"], "recompute": [False, True]},
+        devices_per_process=8,
+        speedup=None,
+    ),
+    *jax_tiny(precision=["fp32", "bf16"], layout=["1n1c", "1n2c"], parallel="ddp"),
+    *jax_tiny(layout="1n2c", parallel=["fsdp2", "tp2"], devices_per_process=2, speedup=None),
+    *jax_tiny(layout=["1n1g", "1n2g"], parallel="ddp"),
 )

@@ -77,9 +77,10 @@ class JaxJob(Job):
         return jax.tree.map(lambda leaf: _placed(leaf, sharding), module)
 
     def shard(self, tree: Any) -> Any:
-        """Return ``tree``, the batches of this rank's devices after each other, on these devices.
+        """Return ``tree``, the batches of this rank's replicas after each other, on its devices.
 
-        Its arrays have ``batch_size_per_device`` times this rank's devices as first dimension.
+        The first dimension of its arrays is ``local_batch_size``; ranks that share a batch give
+        the same.
         """
         sharding = NamedSharding(self.mesh, PartitionSpec("dp"))
         return jax.tree.map(
@@ -88,8 +89,8 @@ class JaxJob(Job):
 
     @property
     def local_batch_size(self) -> int:
-        """Entries of the batches of all devices of this rank."""
-        return self.batch_size_per_device * self.devices_per_process // self.parallel.split
+        """Entries of the batches of all replicas that this rank has a part of."""
+        return self.batch_size_per_device * max(1, self.devices_per_process // self.parallel.split)
 
     def replicated(self, parameters: Callable[[], Any] | Iterable[Any]) -> None:
         """Declare a function that returns the parameters of now, a tree of arrays.
