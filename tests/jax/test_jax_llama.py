@@ -30,6 +30,6 @@ def test_llama_trains_at_tiny_size_in_each_way(tmp_path: Path):
         assert measurement["conditions"]["parameter_count"] == parameter_count(SIZES["tiny"])
         run = measurement["runs"][-1]
         assert all(rank["loss_last"] < rank["loss_first"] for rank in run["ranks"])
-    # Both replicate or shard one model over the same batches
+    # One model, and other random tokens
     first = {name: one["runs"][-1]["ranks"][0]["loss_first"] for name, one in found.items()}
     assert first["fsdp2"] == pytest.approx(first["ddp"], abs=0.2)
