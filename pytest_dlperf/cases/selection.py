@@ -18,7 +18,7 @@ ASK_FOR_LESS: Final = "ask for what is there, or leave --gpus and --cpus out"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wish:
+class CaseRequest:
     """What the command line asks for; None where it says nothing."""
 
     gpus: tuple[int, ...] | None = None
@@ -70,7 +70,9 @@ class Selected:
     error: str = ""
 
 
-def select(declared: Sequence[Case], wish: Wish, machine: Machine) -> tuple[Selected, ...]:
+def select(
+    declared: Sequence[Case], request: CaseRequest, machine: Machine
+) -> tuple[Selected, ...]:
     """Return the cases of one test, in order, those of one device before those of several.
 
     Device counts that were asked for replace the layout axis; else the declared layouts that
@@ -78,9 +80,9 @@ def select(declared: Sequence[Case], wish: Wish, machine: Machine) -> tuple[Sele
     """
     found: dict[str, Selected] = {}
     for group in _groups(declared):
-        for kind in _kinds(wish, machine):
-            for chosen in _select_group(group, kind, wish, machine, declared):
-                selected = _of_precision(chosen, wish)
+        for kind in _kinds(request, machine):
+            for chosen in _select_group(group, kind, request, machine, declared):
+                selected = _of_precision(chosen, request)
                 known = found.get(selected.case.id)
                 if known is None or (known.left_out and not selected.left_out):
                     found[selected.case.id] = selected
@@ -130,9 +132,9 @@ def without_bf16(case: Case, machine: Machine) -> str:
     return "bf16 on a CPU without bf16 instructions; -k bf16 or --dlperf-precision=bf16 runs it"
 
 
-def _of_precision(selected: Selected, wish: Wish) -> Selected:
+def _of_precision(selected: Selected, request: CaseRequest) -> Selected:
     case = selected.case
-    if wish.precisions is None or case.precision in wish.precisions:
+    if request.precisions is None or case.precision in request.precisions:
         return selected
     return Selected(case=case, left_out=f"precision {case.precision} was not asked for")
 
@@ -144,10 +146,10 @@ def _groups(declared: Sequence[Case]) -> list[list[Case]]:
     return list(groups.values())
 
 
-def _kinds(wish: Wish, machine: Machine) -> tuple[DeviceKind, ...]:
-    if wish.names_devices:
-        gpu: tuple[DeviceKind, ...] = () if wish.gpus is None else ("gpu",)
-        cpu: tuple[DeviceKind, ...] = () if wish.cpus is None else ("cpu",)
+def _kinds(request: CaseRequest, machine: Machine) -> tuple[DeviceKind, ...]:
+    if request.names_devices:
+        gpu: tuple[DeviceKind, ...] = () if request.gpus is None else ("gpu",)
+        cpu: tuple[DeviceKind, ...] = () if request.cpus is None else ("cpu",)
         return gpu + cpu
     if not machine.known:
         return ("gpu", "cpu")
@@ -156,20 +158,24 @@ def _kinds(wish: Wish, machine: Machine) -> tuple[DeviceKind, ...]:
 
 
 def _select_group(
-    group: Sequence[Case], kind: DeviceKind, wish: Wish, machine: Machine, declared: Sequence[Case]
+    group: Sequence[Case],
+    kind: DeviceKind,
+    request: CaseRequest,
+    machine: Machine,
+    declared: Sequence[Case],
 ) -> Iterable[Selected]:
     first = group[0]
-    if wish.frameworks is not None and first.framework not in wish.frameworks:
+    if request.frameworks is not None and first.framework not in request.frameworks:
         return [
             Selected(case=c, left_out=f"framework {c.framework} was not asked for") for c in group
         ]
     sizes = {c.size for c in declared if (c.suite, c.framework) == (first.suite, first.framework)}
-    size = wish.size or ("full" if kind == "gpu" else "tiny")
-    if first.size != size and (wish.size is not None or len(sizes) > 1):
+    size = request.size or ("full" if kind == "gpu" else "tiny")
+    if first.size != size and (request.size is not None or len(sizes) > 1):
         return [Selected(case=c, left_out=f"size {c.size} was not asked for") for c in group]
     of_kind = [case for case in group if case.layout.device == kind]
-    counts = wish.gpus if kind == "gpu" else wish.cpus
-    ranks = _cpu_ranks_max(group, wish, machine)
+    counts = request.gpus if kind == "gpu" else request.cpus
+    ranks = _cpu_ranks_max(group, request, machine)
     if counts is None:
         return _declared_layouts(of_kind, group, kind, machine, ranks)
     without_layout = {case.id_without_layout: case for case in reversed(of_kind or list(group))}
@@ -225,9 +231,9 @@ def _declared_layouts(
     return chosen
 
 
-def _cpu_ranks_max(group: Sequence[Case], wish: Wish, machine: Machine) -> int:
+def _cpu_ranks_max(group: Sequence[Case], request: CaseRequest, machine: Machine) -> int:
     declared = [c.layout.devices_per_node for c in group if c.layout.device == "cpu"]
-    asked = [layout_of(count, "cpu", machine).devices_per_node for count in wish.cpus or ()]
+    asked = [layout_of(count, "cpu", machine).devices_per_node for count in request.cpus or ()]
     return max([1, *declared, *asked])
 
 

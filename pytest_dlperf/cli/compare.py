@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_dlperf.cases.selection import Wish, select
+from pytest_dlperf.cases.selection import CaseRequest, select
 from pytest_dlperf.cli import extract as extract_command
 from pytest_dlperf.cli.stdout import say
 from pytest_dlperf.core.arm import KINDS, Arm, HereArm, parse_arm
@@ -171,7 +171,7 @@ def case_of_suite(arguments: argparse.Namespace, bench: Bench, here: Path) -> Ca
         )
     sys.path.insert(0, str(here))
     declared: Sequence[Case] = importlib.import_module(f"perf_tests.{suite}.cases").CASES
-    wish = Wish(
+    request = CaseRequest(
         gpus=arguments.gpus and (arguments.gpus,),
         cpus=arguments.cpus and (arguments.cpus,),
         size=arguments.size,
@@ -179,7 +179,7 @@ def case_of_suite(arguments: argparse.Namespace, bench: Bench, here: Path) -> Ca
     )
     found = [
         selected.case
-        for selected in select(declared, wish, bench.hosts.machine)
+        for selected in select(declared, request, bench.hosts.machine)
         if not selected.left_out and selected.case.precision == arguments.precision
     ]
     if not found:

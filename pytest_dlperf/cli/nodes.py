@@ -95,8 +95,8 @@ def _sentences(found: NodeEffects) -> Iterator[str]:
                 "measure a case twice on one of them"
             )
     if len(groups) > 1:
-        told = " | ".join(_names(members) for members in groups.values())
-        yield f"cannot be compared, for they have no case in common: {told}"
+        apart = " | ".join(_names(members) for members in groups.values())
+        yield f"cannot be compared, for they have no case in common: {apart}"
     if len(found.nodes) < 2:
         yield (
             f"all sessions ran on {found.nodes[0].node}: there is no other node to compare it with"

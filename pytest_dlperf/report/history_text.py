@@ -48,8 +48,8 @@ def render_changes(found: HistoryFound) -> str:
         f"{figures.counted(number, 'change')} in {figures.counted(found.searched, 'series')}"
     )
     if found.left_out:
-        told = ", ".join(f"{count} {why}" for why, count in sorted(found.left_out.items()))
-        lines.append(f"left out of the levels: {told}")
+        reasons = ", ".join(f"{count} {why}" for why, count in sorted(found.left_out.items()))
+        lines.append(f"left out of the levels: {reasons}")
     return _text(lines)
 
 
@@ -82,8 +82,8 @@ def change_lines(change: Change) -> Iterator[str]:
         if share * change.change > 0 and abs(share) > _CANARY_PART * abs(change.change)
     }
     if moved:
-        told = ", ".join(f"{name} {figures.percent(share)}" for name, share in moved.items())
-        yield f"  the machine changed as well, by its canary: {told}"
+        readings = ", ".join(f"{name} {figures.percent(share)}" for name, share in moved.items())
+        yield f"  the machine changed as well, by its canary: {readings}"
 
 
 def commit_range(change: Change) -> str:
@@ -108,11 +108,11 @@ def _series(series: Series, changes: Sequence[Change], last: int) -> list[str]:
     unseen = len(begins.keys() - {point.number for point in shown})
     lines = [f"{series.case_id} on {_place(series.machine_class, series.node)}"]
     if series.conditions:
-        told = ", ".join(f"{name} {value}" for name, value in series.conditions.items())
-        lines.append(f"  under {told}")
+        conditions = ", ".join(f"{name} {value}" for name, value in series.conditions.items())
+        lines.append(f"  under {conditions}")
     if hidden:
-        told = f", with {figures.counted(unseen, 'change')} of the level" if unseen else ""
-        lines.append(f"  {hidden} earlier{told}: --last=0 shows all")
+        also = f", with {figures.counted(unseen, 'change')} of the level" if unseen else ""
+        lines.append(f"  {hidden} earlier{also}: --last=0 shows all")
     rows = _table([_POINTS, *(_point(point, series.unit) for point in shown)], numbers={2, 3, 4})
     lines.append(rows[0])
     for point, row in zip(shown, rows[1:], strict=True):
@@ -202,8 +202,8 @@ def render_csv(series: Iterable[Series]) -> str:
         conditions = "; ".join(f"{name}={value}" for name, value in one.conditions.items())
         for point in one.points:
             cells = [getattr(point, name) for name in _OF_POINT]
-            told = "; ".join(point.software_changes)
-            writer.writerow([*of_series, _plain(conditions), *map(_plain, cells), _plain(told)])
+            changes = "; ".join(point.software_changes)
+            writer.writerow([*of_series, _plain(conditions), *map(_plain, cells), _plain(changes)])
     return text.getvalue()
 
 

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_dlperf.cases.marker import cases_of
-from pytest_dlperf.cases.selection import Machine, Selected, Wish, fits, select, without_bf16
+from pytest_dlperf.cases.selection import (
+    CaseRequest,
+    Machine,
+    Selected,
+    fits,
+    select,
+    without_bf16,
+)
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import DlperfError, UsageError
 from pytest_dlperf.core.id_words import is_number, parameter_words
@@ -148,7 +155,7 @@ def _selected(metafunc: pytest.Metafunc, session: PerfSession) -> Sequence[Selec
         return [_with_log(case, session) for case in declared]
     return [
         replace(selected, error=unfit.get(selected.case.id_without_layout, selected.error))
-        for selected in select(declared, wish_of(session), session.machine)
+        for selected in select(declared, request_of(session), session.machine)
     ]
 
 
@@ -195,27 +202,27 @@ def as_asked(declared: Sequence[Case], settings: Settings) -> tuple[list[Case], 
 def _with_log(case: Case, session: PerfSession) -> Selected:
     """Return ``case`` for judging its log: the devices of this machine do not matter."""
     assert session.logs is not None
-    wish = wish_of(session)
-    counts = wish.gpus if case.layout.device == "gpu" else wish.cpus
+    request = request_of(session)
+    counts = request.gpus if case.layout.device == "gpu" else request.cpus
     asked = counts is not None and case.world_size in counts
     left_out = case.misfit
-    if wish.names_devices and not asked:
+    if request.names_devices and not asked:
         left_out = f"{case.layout} was not asked for"
-    elif wish.frameworks is not None and case.framework not in wish.frameworks:
+    elif request.frameworks is not None and case.framework not in request.frameworks:
         left_out = f"framework {case.framework} was not asked for"
-    elif wish.precisions is not None and case.precision not in wish.precisions:
+    elif request.precisions is not None and case.precision not in request.precisions:
         left_out = f"precision {case.precision} was not asked for"
-    elif wish.size is not None and case.size != wish.size:
+    elif request.size is not None and case.size != request.size:
         left_out = f"size {case.size} was not asked for"
     elif not left_out and not session.logs.claim(case):
         left_out = f"no log under {session.logs.folder}"
     return Selected(case=case, left_out=left_out)
 
 
-def wish_of(session: PerfSession) -> Wish:
+def request_of(session: PerfSession) -> CaseRequest:
     """Return what the command line asks for."""
     settings = session.settings
-    return Wish(
+    return CaseRequest(
         gpus=settings.gpus,
         cpus=settings.cpus,
         size=settings.size,
@@ -302,14 +309,14 @@ def remember(items: Sequence[pytest.Item], session: PerfSession) -> None:
 
 
 def _vanished(case: Case, session: PerfSession) -> bool:
-    wish = wish_of(session)
+    request = request_of(session)
     if session.logs is not None:
         return False
-    if wish.names_devices or wish.size is not None or case.layout.nodes > 1:
+    if request.names_devices or request.size is not None or case.layout.nodes > 1:
         return False
-    if wish.frameworks is not None and case.framework not in wish.frameworks:
+    if request.frameworks is not None and case.framework not in request.frameworks:
         return False
-    if wish.precisions is not None and case.precision not in wish.precisions:
+    if request.precisions is not None and case.precision not in request.precisions:
         return False
     if case.layout.device == "cpu" or not fits(case.layout, session.machine):
         return False

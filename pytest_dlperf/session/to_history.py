@@ -50,9 +50,9 @@ class SessionHistory:
 
     def take(self, outcome: Outcome) -> None:
         """Keep an outcome in a file: the session may be killed before its end."""
-        wish = self._settings.history
+        history = self._settings.history
         # Of a training of several sessions, that of its first node has the outcome
-        if wish is None or outcome.share_done:
+        if history is None or outcome.share_done:
             return
         if outcome.taken_from:
             return  # the session that measured it has added it
@@ -108,9 +108,9 @@ class SessionHistory:
 
 def check_usage(settings: Settings) -> None:
     """Raise ``UsageError`` where the name of the history is not an address."""
-    wish = settings.history
+    history = settings.history
     # A file was looked at, and costs no import of what reads URLs
-    if wish is not None and is_url(wish.text):
+    if history is not None and is_url(history.text):
         address_of(settings)
 
 
@@ -118,11 +118,11 @@ def address_of(settings: Settings) -> Address:
     """Return where the history of a session is; raise ``UsageError`` for an invalid address."""
     from pytest_dlperf.store.history.address import file_address, parse_address
 
-    wish = settings.history
-    assert wish is not None
-    if not wish.text:
+    history = settings.history
+    assert history is not None
+    if not history.text:
         return file_address(settings.workdir / DEFAULT, is_private=True)
-    return parse_address(wish.text, folder=wish.folder, what=wish.named_by)
+    return parse_address(history.text, folder=history.folder, what=history.named_by)
 
 
 def waited_words(sent: Sent, begin: str) -> str:

@@ -45,9 +45,9 @@ def place_of(node_id: str, here: Path) -> Place:
     found = _files(top, file, here)
     mine = root_of(here, run_in=here).folder / file
     if len(found) > 1 and mine not in found:
-        told = ", ".join(str(path.relative_to(top)) for path in found)
+        names = ", ".join(str(path.relative_to(top)) for path in found)
         raise UsageError(
-            f"{node_id}: several files of the repository have this id ({told}); give the command "
+            f"{node_id}: several files of the repository have this id ({names}); give the command "
             "in the folder where the sessions ran, with --history"
         )
     path = found[0] if len(found) == 1 else mine

@@ -88,12 +88,12 @@ def _last_words(connection: sa.Connection, series: Iterable[Series]) -> Iterator
         last = one.points[-1].number
         (outcome,) = whole_outcomes(connection, [last])
         known = outcome.case.known
-        told = (
+        slowdown = (
             ""
             if known is None
             else (f"known: {known.issue}, {percent(known.change)} until {known.until}")
         )
-        yield LastWord(number=last, reason=outcome.judgement.reason, known=told)
+        yield LastWord(number=last, reason=outcome.judgement.reason, known=slowdown)
 
 
 def _acknowledged(folder: Path | None) -> tuple[Acknowledged, ...]:

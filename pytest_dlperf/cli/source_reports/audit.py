@@ -198,8 +198,8 @@ def _assignments(
     cells: Sequence[Cell], groups: Sequence[Group], rule: Rule
 ) -> Iterator[list[Found | None]]:
     """Yield what a rule gets for the cells: of one training, where devices tell them apart."""
-    told = [cell.devices for cell in cells]
-    if None not in told and len(set(told)) == len(told):
+    devices = [cell.devices for cell in cells]
+    if None not in devices and len(set(devices)) == len(devices):
         for training in dict.fromkeys(group.training for group in groups):
             mine = [group for group in groups if group.training == training]
             yield [next(iter(_candidates(cell, mine, groups, rule)), None) for cell in cells]

@@ -27,8 +27,8 @@ def is_on(config: pytest.Config) -> bool:
     """Whether this is a job of GitHub Actions, and the ini file allows a report to it."""
     is_job = os.environ.get("GITHUB_ACTIONS") == "true"
     # Cases run by a scheduler are reported by the submitting session
-    told_elsewhere = config.option.dlperf_scheduler == IN_JOB
-    return is_job and not told_elsewhere and bool(config.getini("dlperf_github"))
+    reported_elsewhere = config.option.dlperf_scheduler == IN_JOB
+    return is_job and not reported_elsewhere and bool(config.getini("dlperf_github"))
 
 
 def shown(text: str) -> str:
@@ -113,8 +113,8 @@ def _annotation(type_: str, outcome: Outcome, place: tuple[str, int] | None) -> 
 
 
 def _command(type_: str, properties: dict[str, str], message: str) -> str:
-    told = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-    return f"::{type_} {told}::{_data(message)}"
+    words = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    return f"::{type_} {words}::{_data(message)}"
 
 
 def _data(text: str) -> str:

@@ -5,7 +5,14 @@ from dataclasses import replace
 import pytest
 
 from pytest_dlperf.cases.marker import cases_of, expand
-from pytest_dlperf.cases.selection import Machine, Wish, fits, layout_of, select, without_bf16
+from pytest_dlperf.cases.selection import (
+    CaseRequest,
+    Machine,
+    fits,
+    layout_of,
+    select,
+    without_bf16,
+)
 from pytest_dlperf.core.errors import UsageError
 
 LAPTOP = Machine(gpus=0, gpu_problem="", cores=4)
@@ -21,12 +28,12 @@ SUITE = (
 OWN = expand(**_COMMON, layout=["1n1g", "1n8g"])
 
 
-def chosen(declared, wish: Wish, machine: Machine) -> list[str]:
-    return [s.case.id for s in select(declared, wish, machine) if not s.left_out]
+def chosen(declared, asked: CaseRequest, machine: Machine) -> list[str]:
+    return [s.case.id for s in select(declared, asked, machine) if not s.left_out]
 
 
 def test_a_laptop_runs_tiny_cases_on_cpu_processes():
-    assert chosen(SUITE, Wish(), LAPTOP) == [
+    assert chosen(SUITE, CaseRequest(), LAPTOP) == [
         "tsm.tiny-torch-fp32-bs16-1n1c",
         "tsm.tiny-torch-fp32-bs16-1n2c",
         "tsm.tiny-torch-bf16-bs16-1n1c",
@@ -35,25 +42,27 @@ def test_a_laptop_runs_tiny_cases_on_cpu_processes():
 
 
 def test_a_node_runs_full_cases_that_fit():
-    assert chosen(SUITE, Wish(), NODE) == [
+    assert chosen(SUITE, CaseRequest(), NODE) == [
         "tsm-torch-fp32-bs16-1n1g",
         "tsm-torch-fp32-bs16-1n8g",
         "tsm-torch-amp-bs16-1n1g",
         "tsm-torch-amp-bs16-1n8g",
     ]
-    left = {s.case.id: s.left_out for s in select(SUITE, Wish(), NODE) if s.left_out}
+    left = {s.case.id: s.left_out for s in select(SUITE, CaseRequest(), NODE) if s.left_out}
     assert "nodes" in left["tsm-torch-amp-bs16-4n8g"]
 
 
 def test_a_node_started_by_hand_runs_the_layouts_that_it_belongs_to():
     by_rank = {
-        rank: chosen(OWN, Wish(gpus=(8, 16, 32)), replace(NODE, node_rank=rank))
+        rank: chosen(OWN, CaseRequest(gpus=(8, 16, 32)), replace(NODE, node_rank=rank))
         for rank in (0, 1, 2)
     }
     layouts = {rank: [case.rpartition("-")[2] for case in ids] for rank, ids in by_rank.items()}
     assert layouts == {0: ["1n8g", "2n8g", "4n8g"], 1: ["2n8g", "4n8g"], 2: ["4n8g"]}
-    assert "tsm-torch-amp-bs16-4n8g" in chosen(SUITE, Wish(), replace(NODE, node_rank=3))
-    left = {s.left_out for s in select(SUITE, Wish(), replace(NODE, node_rank=4)) if s.left_out}
+    assert "tsm-torch-amp-bs16-4n8g" in chosen(SUITE, CaseRequest(), replace(NODE, node_rank=3))
+    left = {
+        s.left_out for s in select(SUITE, CaseRequest(), replace(NODE, node_rank=4)) if s.left_out
+    }
     assert "4n8g has no share for node 4" in left
 
 
@@ -63,7 +72,7 @@ def test_a_share_needs_the_devices_of_a_node():
 
 
 def test_counts_replace_the_layout_axis():
-    assert chosen(SUITE, Wish(gpus=(2, 32)), NODE) == [
+    assert chosen(SUITE, CaseRequest(gpus=(2, 32)), NODE) == [
         "tsm-torch-fp32-bs16-1n2g",
         "tsm-torch-fp32-bs16-4n8g",
         "tsm-torch-amp-bs16-1n2g",
@@ -72,51 +81,57 @@ def test_counts_replace_the_layout_axis():
 
 
 def test_cpus_on_a_node_with_gpus():
-    assert chosen(SUITE, Wish(cpus=(3,)), NODE) == [
+    assert chosen(SUITE, CaseRequest(cpus=(3,)), NODE) == [
         "tsm.tiny-torch-fp32-bs16-1n3c",
         "tsm.tiny-torch-bf16-bs16-1n3c",
     ]
 
 
 def test_each_rank_has_a_fixed_share_of_the_cores_at_every_layout():
-    by_id = {s.case.id: s.case for s in select(SUITE, Wish(cpus=(1, 4)), NODE)}
+    by_id = {s.case.id: s.case for s in select(SUITE, CaseRequest(cpus=(1, 4)), NODE)}
     assert {c.cpu_ranks_max for i, c in by_id.items() if i.endswith("c")} >= {4}
     assert by_id["tsm.tiny-torch-fp32-bs16-1n1c"].cpu_ranks_max == 4
 
 
 @pytest.mark.parametrize(
-    ("wish", "machine", "part"),
+    ("asked", "machine", "part"),
     [
-        (Wish(gpus=(16,)), NODE, "2 nodes"),
-        (Wish(gpus=(8,)), Machine(gpus=4, gpu_problem="", cores=8, gpus_per_node=4), "8 GPUs"),
-        (Wish(gpus=(1,)), LAPTOP, "0"),
-        (Wish(gpus=(1,)), BROKEN, "no driver"),
-        (Wish(cpus=(5,)), LAPTOP, "5 cores"),
-        (Wish(), BROKEN, "no driver"),
+        (CaseRequest(gpus=(16,)), NODE, "2 nodes"),
+        (
+            CaseRequest(gpus=(8,)),
+            Machine(gpus=4, gpu_problem="", cores=8, gpus_per_node=4),
+            "8 GPUs",
+        ),
+        (CaseRequest(gpus=(1,)), LAPTOP, "0"),
+        (CaseRequest(gpus=(1,)), BROKEN, "no driver"),
+        (CaseRequest(cpus=(5,)), LAPTOP, "5 cores"),
+        (CaseRequest(), BROKEN, "no driver"),
     ],
 )
-def test_what_was_asked_for_and_is_not_there_is_an_error(wish: Wish, machine: Machine, part: str):
-    selected = [s for s in select(SUITE, wish, machine) if not s.left_out]
+def test_what_was_asked_for_and_is_not_there_is_an_error(
+    asked: CaseRequest, machine: Machine, part: str
+):
+    selected = [s for s in select(SUITE, asked, machine) if not s.left_out]
     assert selected
     assert all(part in s.error for s in selected)
 
 
 def test_a_gpu_that_is_unusable_is_never_replaced_by_the_cpu():
-    assert all(s.case.layout.device == "gpu" for s in select(OWN, Wish(), BROKEN))
+    assert all(s.case.layout.device == "gpu" for s in select(OWN, CaseRequest(), BROKEN))
 
 
 def test_a_test_of_one_size_is_not_deselected_for_its_size():
     own = expand(**_COMMON, layout=["1n1c"])
-    assert chosen(own, Wish(), LAPTOP) == ["tsm-torch-fp32-bs16-1n1c"]
-    assert chosen(own, Wish(size="tiny"), LAPTOP) == []
-    assert chosen(OWN, Wish(), LAPTOP) == []
-    assert "--cpus=1" in select(OWN, Wish(), LAPTOP)[0].left_out
-    assert chosen(OWN, Wish(cpus=(1,)), LAPTOP) == ["tsm-torch-fp32-bs16-1n1c"]
+    assert chosen(own, CaseRequest(), LAPTOP) == ["tsm-torch-fp32-bs16-1n1c"]
+    assert chosen(own, CaseRequest(size="tiny"), LAPTOP) == []
+    assert chosen(OWN, CaseRequest(), LAPTOP) == []
+    assert "--cpus=1" in select(OWN, CaseRequest(), LAPTOP)[0].left_out
+    assert chosen(OWN, CaseRequest(cpus=(1,)), LAPTOP) == ["tsm-torch-fp32-bs16-1n1c"]
 
 
 def test_frameworks_are_chosen():
     both = (*OWN, *expand(**_COMMON, framework="paddle", layout="1n1g"))
-    assert chosen(both, Wish(frameworks=("paddle",)), NODE) == ["tsm-paddle-fp32-bs16-1n1g"]
+    assert chosen(both, CaseRequest(frameworks=("paddle",)), NODE) == ["tsm-paddle-fp32-bs16-1n1g"]
 
 
 def test_counts_that_make_no_layout():
@@ -152,14 +167,18 @@ def test_the_suite_is_the_name_of_the_test():
 
 
 def test_precisions_are_chosen():
-    assert chosen(SUITE, Wish(precisions=("amp", "bf16")), LAPTOP) == [
+    assert chosen(SUITE, CaseRequest(precisions=("amp", "bf16")), LAPTOP) == [
         "tsm.tiny-torch-bf16-bs16-1n1c",
         "tsm.tiny-torch-bf16-bs16-1n2c",
     ]
-    left = {s.case.id: s.left_out for s in select(SUITE, Wish(precisions=("bf16",)), LAPTOP)}
+    left = {
+        s.case.id: s.left_out for s in select(SUITE, CaseRequest(precisions=("bf16",)), LAPTOP)
+    }
     assert left["tsm.tiny-torch-fp32-bs16-1n1c"] == "precision fp32 was not asked for"
     # A share of the cores is a condition: it is that of all declared layouts, as without a choice.
-    [one, _] = [s for s in select(SUITE, Wish(precisions=("bf16",)), LAPTOP) if not s.left_out]
+    [one, _] = [
+        s for s in select(SUITE, CaseRequest(precisions=("bf16",)), LAPTOP) if not s.left_out
+    ]
     assert one.case.cpu_ranks_max == 2
 
 

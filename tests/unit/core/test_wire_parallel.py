@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_dlperf.cases.marker import cases_of, expand
-from pytest_dlperf.cases.selection import Machine, Wish, select
+from pytest_dlperf.cases.selection import CaseRequest, Machine, select
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.id_words import CaseId
 from pytest_dlperf.core.layout import Layout
@@ -79,7 +79,7 @@ def test_a_case_that_is_made_by_hand_has_the_same_text():
 def test_a_sweep_leaves_out_layouts_without_whole_replicas():
     cases = expand(**KEYS, size="tiny", layout=["1n1c", "1n2c", "1n4c"], parallel=["ddp", "tp4"])
     machine = Machine(gpus=0, gpu_problem="", cores=4)
-    found = {s.case.id: s.left_out for s in select(cases, Wish(), machine)}
+    found = {s.case.id: s.left_out for s in select(cases, CaseRequest(), machine)}
     left_out = {case_id: why for case_id, why in found.items() if why}
     assert len(found) == 6
     assert left_out == {
@@ -112,7 +112,7 @@ def test_cases_that_were_changed_by_hand_hold_whole_replicas():
 def test_devices_that_make_no_whole_replica_leave_the_case_out():
     cases = expand(**KEYS, size="tiny", layout="1n2c", parallel=["ddp", "tp2"])
     machine = Machine(gpus=0, gpu_problem="", cores=4)
-    found = {s.case.id: s.left_out for s in select(cases, Wish(cpus=(1, 2)), machine)}
+    found = {s.case.id: s.left_out for s in select(cases, CaseRequest(cpus=(1, 2)), machine)}
     assert found == {
         "gpt.tiny-torch-fp32-bs4-ddp-1n1c": "",
         "gpt.tiny-torch-fp32-bs4-ddp-1n2c": "",

@@ -23,8 +23,8 @@ needs_sqlalchemy = pytest.mark.skipif(
 )
 
 
-def wish(folder: Path, *arguments: str, **named: str) -> HistoryWish | None:
-    """Return the wish of a session whose history is named so, by the way to name it."""
+def request(folder: Path, *arguments: str, **named: str) -> HistoryWish | None:
+    """Return the request of a session whose history is named so, by the way to name it."""
     options = [f"--dlperf-history={named['option']}"] if "option" in named else []
     return settings_of(
         *options, *arguments, folder=folder,
@@ -36,31 +36,31 @@ def wish(folder: Path, *arguments: str, **named: str) -> HistoryWish | None:
 @needs_sqlalchemy
 @pytest.mark.parametrize("way", WAYS)
 def test_a_history_that_is_named_is_taken_and_off_is_none(tmp_path: Path, way: str):
-    assert wish(tmp_path, **{way: "sub/team.sqlite"}) == HistoryWish(
+    assert request(tmp_path, **{way: "sub/team.sqlite"}) == HistoryWish(
         text="sub/team.sqlite", folder=tmp_path, named_by=WAYS[way]
     )
-    assert wish(tmp_path, **{way: "off"}) is None
+    assert request(tmp_path, **{way: "off"}) is None
 
 
 @needs_sqlalchemy
 def test_the_option_is_before_the_environment_and_that_before_the_ini_file(tmp_path: Path):
     named = {"ini": "i.sqlite", "environment": "postgresql://nobody@/none", "option": "o.sqlite"}
-    found = wish(tmp_path, **named)
+    found = request(tmp_path, **named)
     assert found is not None
     assert (found.text, found.named_by) == ("o.sqlite", "--dlperf-history")
-    found = wish(tmp_path, ini="i.sqlite", environment="e.sqlite")
+    found = request(tmp_path, ini="i.sqlite", environment="e.sqlite")
     assert found is not None
     assert (found.text, found.named_by) == ("e.sqlite", "DLPERF_HISTORY")
-    assert wish(tmp_path, ini="i.sqlite", environment="off") is None
+    assert request(tmp_path, ini="i.sqlite", environment="off") is None
 
 
 @needs_sqlalchemy
 def test_where_none_is_named_it_is_that_of_the_working_folder(tmp_path: Path):
-    assert wish(tmp_path) == HistoryWish(text="", folder=tmp_path, named_by="")
+    assert request(tmp_path) == HistoryWish(text="", folder=tmp_path, named_by="")
 
 
 def test_a_job_has_none(tmp_path: Path):
-    assert wish(tmp_path, f"--dlperf-scheduler={IN_JOB}", option="team.sqlite") is None
+    assert request(tmp_path, f"--dlperf-scheduler={IN_JOB}", option="team.sqlite") is None
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_what_is_no_address(
     (tmp_path / "folder").mkdir()
     (tmp_path / "test_net.py").touch()
     with pytest.raises(UsageError) as caught:
-        wish(tmp_path, **{way: history})
+        request(tmp_path, **{way: history})
     told = str(caught.value)
     assert told.startswith(f"{WAYS[way]}: ")
     assert words in told
@@ -109,7 +109,7 @@ def without_extras(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_the_extra_nothing_is_wished_where_nobody_asked(
     tmp_path: Path, without_extras: None
 ):
-    assert wish(tmp_path) is None
+    assert request(tmp_path) is None
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -128,6 +128,6 @@ def test_without_the_extra_it_is_an_error_to_ask_by_name(
     tmp_path: Path, without_extras: None, way: str, history: str, words: str
 ):
     with pytest.raises(UsageError) as caught:
-        wish(tmp_path, **{way: history})
+        request(tmp_path, **{way: history})
     assert str(caught.value).startswith(f"{WAYS[way]}: {words}")
     assert "geheim" not in str(caught.value)
