@@ -30,7 +30,7 @@ class DeepspeedLauncher(Launcher):
             program_beside(target, "deepspeed"),
             # A list of hosts at its usual place, /job/hostfile, would be another layout
             f"--hostfile={workdir / 'no-hostfile'}",
-            f"--include=localhost:{','.join(_devices(case))}",
+            _devices(case),
             "--master_addr=127.0.0.1",
             f"--master_port={free_port()}",
             "--no_python",
@@ -39,18 +39,20 @@ class DeepspeedLauncher(Launcher):
         )
 
 
-def _devices(case: Case) -> list[str]:
-    """Return the numbers of the devices; raise ``UsageError`` for GPUs that have other names.
+def _devices(case: Case) -> str:
+    """Return the option for the devices; raise ``UsageError`` for GPUs that have other names.
 
-    It sets CUDA_VISIBLE_DEVICES anew from what it is given here, so that what the session may use
-    must be named: with ``--num_gpus`` it would take the first GPUs of the host.
+    It deletes CUDA_VISIBLE_DEVICES and sets it again from what is named here: with ``--num_gpus``
+    it would take the first GPUs of the host. On CPUs that option is the number of processes.
     """
     count = case.ranks_per_node
-    outer = os.environ.get("CUDA_VISIBLE_DEVICES") if case.layout.device == "gpu" else None
+    if case.layout.device == "cpu":
+        return f"--num_gpus={count}"
+    outer = os.environ.get("CUDA_VISIBLE_DEVICES")
     chosen = outer.split(",")[:count] if outer else [str(i) for i in range(count)]
     if not all(one.strip().isdecimal() for one in chosen):
         raise UsageError(
             f"{case.id}: launcher 'deepspeed' takes numbers of GPUs, and CUDA_VISIBLE_DEVICES is "
             f"{outer}; give their numbers there, or use launcher='torchrun'"
         )
-    return [one.strip() for one in chosen]
+    return f"--include=localhost:{','.join(one.strip() for one in chosen)}"

@@ -66,11 +66,12 @@ def test_accelerate_on_one_device_and_on_several_nodes():
 def test_deepspeed(monkeypatch: pytest.MonkeyPatch):
     words, _ = started("deepspeed")
     assert words[1:] == [
-        "--hostfile=/r/no-hostfile", "--include=localhost:0,1", "--master_addr=127.0.0.1",
+        "--hostfile=/r/no-hostfile", "--num_gpus=2", "--master_addr=127.0.0.1",
         "--master_port=1234", "--no_python", "--no_local_rank",
     ]  # fmt: skip
     words, _ = started("deepspeed", command=["python", "x.py"])
     assert "--no_local_rank" not in words
+    assert "--include=localhost:0,1" in started("deepspeed", "1n2g")[0]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5,7")
     assert "--include=localhost:2,5" in started("deepspeed", "1n2g")[0]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-1,GPU-2")

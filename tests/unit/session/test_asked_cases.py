@@ -28,7 +28,7 @@ def test_all_markers_of_a_test_are_read_in_order():
     [
         ({"layout": "1n1x"}, "unknown layout '1n1x'"),
         ({"precision": "int4"}, "unknown precision"),
-        ({"framework": "jax"}, "unknown framework"),
+        ({"framework": "mxnet"}, "unknown framework"),
         ({"tolerance": "abc"}, "tolerance"),
         ({"warmup": 150}, "not below"),
         ({"layout": ["1n1c", "1n1c"]}, "is declared twice"),
