@@ -42,7 +42,7 @@ OTHERS: Final = {
     "the first is set to 0 where Paddle would compute `fp32` in TF32, and an `error` where it "
     "contradicts the case's precision",
     "SLURM_JOB_ID, SLURM_JOB_NODELIST, SLURM_JOB_NUM_NODES, SLURM_GPUS_ON_NODE, "
-    "SLURM_CPUS_ON_NODE": "inside an allocation its nodes are those to run on "
+    "SLURM_CPUS_ON_NODE, SLURMD_NODENAME": "inside an allocation its nodes are those to run on "
     "([several nodes](../where-ranks-start.md))",
     "GITHUB_ACTIONS, GITHUB_STEP_SUMMARY, GITHUB_WORKSPACE": "in a job of GitHub Actions: a "
     "summary and annotations are written there",
@@ -60,6 +60,10 @@ OTHERS: Final = {
     "compile caches of their own",
     "PATH, PYTHONPATH": "where launchers, and modules of workloads, are looked for",
     "TMPDIR": "set for the ranks: a folder of the run, which is removed at its end",
+    "JAX_COORDINATOR_ADDRESS": "where ranks of JAX meet; set by their launcher",
+    "XLA_FLAGS, NPROC": "JAX on CPUs takes the number of its devices and threads from them; a "
+    "number of devices of your own stays as it is",
+    "PYTEST_ADDOPTS": "read to know whether an option of this plugin is given",
     "PYTEST_XDIST_WORKER": "says that this pytest is a worker of pytest-xdist",
 }
 
