@@ -1,4 +1,4 @@
-"""``dlperf``: the same stages without pytest."""
+"""The console script ``dlperf``, one module a command."""
 
 from __future__ import annotations
 

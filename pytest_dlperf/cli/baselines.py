@@ -1,4 +1,4 @@
-"""``dlperf baselines``: look at stored baselines, accept new ones, remove old ones."""
+"""``dlperf baselines``: list, show, check, accept and prune stored baselines."""
 
 from __future__ import annotations
 

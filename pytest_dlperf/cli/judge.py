@@ -1,4 +1,4 @@
-"""``dlperf judge BASE CURRENT``: compare two trainings by their logs or results files."""
+"""``dlperf judge BASE CURRENT``: verdicts on logs, results files, a baseline, plain numbers."""
 
 from __future__ import annotations
 

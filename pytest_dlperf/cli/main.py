@@ -1,4 +1,4 @@
-"""The console script ``dlperf``: the same stages without pytest.
+"""The console script ``dlperf``: finds the module of a command and calls it.
 
 Results go to standard output, messages to standard error. Exit codes: 0 nothing failed, 1
 something was refused or is missing, 2 wrong usage or unreadable input.

@@ -1,4 +1,4 @@
-"""Explain launches: after the verdict, steps of both arms are profiled, to say what changed.
+"""After a verdict, profiles steps of both arms in launches of their own, to say what changed.
 
 They are never judged or stored. Whatever goes wrong with them is a note beside the verdict.
 """

@@ -1,4 +1,4 @@
-"""The hosts of a session: devices, nodes, leases; the target of a case and its conditions."""
+"""Where a session measures: this host or its nodes, the target of a case, its conditions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hosts of a session: which of them run a case, whether they are alike, and their leases."""
+"""Several nodes of a session: which of them run a case, whether they are alike, their leases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gated metrics of a case, each as levels now and in the stored sessions."""
+"""Throughput, speedup and peak memory of a case, as levels now and in the stored sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session stores of an outcome: its baseline, the profile with that, and its run times."""
+"""Writes the baseline of an outcome and its profile; notes run times and the last certificate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process and its host: the record ``start``, CPU seconds (Linux), and what it imported."""
+"""The records ``start``, ``window`` (CPU seconds) and ``imports`` of a rank's process."""
 
 from __future__ import annotations
 

@@ -155,12 +155,14 @@ def device_of(framework: str) -> Device:
 
     TensorFlow is asked only if the case names it: other programs may import it for its summaries
     alone, and a question would make it take the whole GPU. JAX is asked where it has devices.
+    A framework without an entry here is timed on the host.
     """
     finders = {"tensorflow": _tensorflow, "torch": _torch, "paddle": _paddle, "jax": _jax}
     order = [framework, *(name for name in ("torch", "paddle", "jax") if name != framework)]
     for name in order:
         module = sys.modules.get(name)
-        found = finders[name](module) if module is not None else None
+        finder = finders.get(name)
+        found = finder(module) if finder is not None and module is not None else None
         if found is not None:
             return found
     return _Cpu()

@@ -1,4 +1,4 @@
-"""The launchers without a program: one rank alone, a program by itself, ranks of our own start."""
+"""Launchers without a program: one rank, a user's command, and one process a rank."""
 
 from __future__ import annotations
 
