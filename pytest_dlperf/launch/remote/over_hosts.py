@@ -1,4 +1,4 @@
-"""Extend a launch plan to several hosts: each host's command, the conductor's file, how nodes end."""
+"""Extends a launch plan to several hosts: their commands, the conductor's file, how nodes end."""
 
 from __future__ import annotations
 
