@@ -36,6 +36,9 @@ class PartChange:
     share: float | None
     #: Whether the difference is beyond the spread of equal profiles.
     named: bool
+    #: Where the difference is within that spread, but calls of operators were added or removed:
+    #: what those take, which is certain also where the speed differs from launch to launch.
+    by_calls_ms: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +59,9 @@ class OperatorChange:
     after_ms: float
     difference_ms: float | None
     named: bool
+    #: Kernels that it starts on a GPU; empty on a CPU.
+    before_kernels: tuple[str, ...] = ()
+    after_kernels: tuple[str, ...] = ()
 
     @property
     def is_added(self) -> bool:
@@ -66,6 +72,55 @@ class OperatorChange:
     def is_removed(self) -> bool:
         """Whether it is no longer called."""
         return self.after_calls == 0 and bool(self.before_calls)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModuleTime:
+    """The time of all operators of a module, without those of the modules within it."""
+
+    #: As in ``OperatorChange``.
+    path: str
+    #: None without a profile of before.
+    before_ms: float | None
+    after_ms: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RankWait:
+    """How long a rank is in communication that no computation hides, in milliseconds a step.
+
+    What it has more than the critical rank is its wait for that rank.
+    """
+
+    rank: int
+    before_ms: float | None
+    after_ms: float
+    #: Whether its wait for the critical rank grew by more than equal profiles differ by.
+    named: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemoryChange:
+    """What is allocated at the peak, and was allocated at one place of the program."""
+
+    #: The innermost frame of the user's program, and the operator.
+    place: str
+    #: None without a profile of before.
+    before_bytes: float | None
+    after_bytes: float
+    before_count: float | None
+    after_count: float
+    named: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StackTime:
+    """Where the host's own program is, as py-spy samples it, in milliseconds a step."""
+
+    #: The outermost first, joined by ``;``.
+    frames: str
+    before_ms: float | None
+    after_ms: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,6 +142,20 @@ class Explanation:
     parts: tuple[PartChange, ...] = ()
     #: Added and removed ones first, then those with the largest differences.
     operators: tuple[OperatorChange, ...] = ()
+    #: Kernels and copies that a step starts on the GPU; None on a CPU.
+    before_launches: float | None = None
+    after_launches: float | None = None
+    #: Those with the most time, in the order of their paths.
+    modules: tuple[ModuleTime, ...] = ()
+    #: Of all ranks, where the profiles have more than one.
+    ranks: tuple[RankWait, ...] = ()
+    #: Bytes at the peak of some steps; None where the profiler does not know them.
+    before_peak_bytes: float | None = None
+    after_peak_bytes: float | None = None
+    #: Those with the largest differences first.
+    memory: tuple[MemoryChange, ...] = ()
+    #: Where Python and launches differ most, and py-spy is installed.
+    stacks: tuple[StackTime, ...] = ()
     #: Files for a viewer of traces.
     traces: tuple[str, ...] = ()
 

@@ -5,7 +5,11 @@ Standard library only, as ``wire_records.py``.
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    # Not in the standard library of Python 3.10.
+    from typing_extensions import NotRequired
 
 
 class ProfiledWindow(TypedDict):
@@ -26,6 +30,34 @@ class ProfiledOperator(TypedDict):
     part: str
     calls: float
     seconds: float
+    #: Names of the kernels that it starts on a GPU; absent on a CPU.
+    kernels: NotRequired[list[str]]
+
+
+class LiveAllocation(TypedDict):
+    """What was allocated at one place, and not freed at the peak."""
+
+    #: The innermost frame of the user's program and the operator, as the profiler knows them.
+    place: str
+    bytes: int
+    #: Number of allocations; 0 for what was there before.
+    count: int
+
+
+class LiveMemory(TypedDict):
+    """What is allocated at the peak of some steps."""
+
+    peak_bytes: int
+    #: Those with the most bytes first.
+    allocations: list[LiveAllocation]
+
+
+class HostStack(TypedDict):
+    """Where Python is, for so many seconds a step."""
+
+    #: The outermost first, joined by ``;``.
+    frames: str
+    seconds: float
 
 
 class ProfileRecord(TypedDict, total=False):
@@ -36,6 +68,12 @@ class ProfileRecord(TypedDict, total=False):
     windows: list[ProfiledWindow]
     #: Those with the most time first.
     operators: list[ProfiledOperator]
+    #: Kernels and copies that a step starts on the GPU; None on a CPU.
+    launches: float | None
+    #: Of three further steps.
+    memory: LiveMemory
+    #: Of further steps, where py-spy is installed; those with the most time first.
+    stacks: list[HostStack]
     #: Name of the file with the trace, in the folder of the run; not written for all ranks.
     trace: str
     #: Why there is no trace, or there are fewer steps.

@@ -38,7 +38,7 @@ NEVER: Final = "never"
 PROFILE: Final = "profile.json"
 _NOW: Final = "now"
 #: Frameworks whose steps can be profiled.
-_PROFILED: Final = frozenset({"torch"})
+_PROFILED: Final = frozenset({"torch", "paddle"})
 #: A launch may take this many times the longest judged one, and this many seconds more.
 _LONGER: Final = 2
 _MORE_S: Final = 60.0

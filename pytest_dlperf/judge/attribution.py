@@ -9,11 +9,20 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, TypedDict
 
-from pytest_dlperf.core.outcome import Explanation, OperatorChange, PartChange
+from pytest_dlperf.core.outcome import (
+    Explanation,
+    MemoryChange,
+    ModuleTime,
+    OperatorChange,
+    PartChange,
+    RankWait,
+    StackTime,
+)
 from pytest_dlperf.core.verdict import Comparison
-from pytest_dlperf.core.wire_profile import ProfiledOperator, ProfileRecord
+from pytest_dlperf.core.wire_profile import LiveMemory, ProfiledOperator, ProfileRecord
+from pytest_dlperf.judge import profile_tables
 
 #: What the ranks of one launch recorded, by rank.
 Profile = Mapping[int, ProfileRecord]
@@ -32,9 +41,16 @@ _OPERATORS: Final = 20
 _CLAUSES: Final = 3
 #: Operators of a stored profile.
 _STORED_OPERATORS: Final = 60
+_STORED_WAITS: Final = 10
+_STORED_PLACES: Final = 20
 #: The part in which the others wait for a rank; named as ``worker/step_parts.py`` does.
 _COMMUNICATION: Final = "exposed communication"
 _COMPUTE: Final = "compute"
+_WAITS: Final = "host waits"
+_AFTER_WAITS: Final = "after host waits"
+_PYTHON: Final = "Python and launches"
+#: A step waits more often than before from this difference on.
+_MORE_WAITS: Final = 0.5
 _NEITHER: Final = (0.0, 0.0)
 
 
@@ -46,8 +62,10 @@ def attribute(
     Without any of before, the parts of now alone. ``now`` has one or more.
     """
     rank = critical_rank(now)
-    after = [_parts(profile, rank) for profile in now]
-    earlier = [_parts(profile, rank) for profile in before if rank in profile]
+    before = [profile for profile in before if rank in profile]
+    waits = _part_after_waits(before, now, rank)
+    after = [_parts(profile, rank, waits) for profile in now]
+    earlier = [_parts(profile, rank, waits) for profile in before]
     parts = sorted({part for one in (*after, *earlier) for part in one})
     whole_after = _mean_of(after, lambda one: sum(one.values()))
     if not earlier:
@@ -57,6 +75,7 @@ def attribute(
             parts=tuple(_only_now(after, part) for part in parts),
             operators=_operators([], now, rank, _Limits(0, 0, 0)),
             sentence=_now_words(after, parts, whole_after),
+            **_tables([], now, rank, _Limits(0, 0, 0), has_stacks=True),
         )
     whole_before = _mean_of(earlier, lambda one: sum(one.values()))
     difference = whole_after - whole_before
@@ -66,9 +85,11 @@ def attribute(
     spread = max(max(values) - min(values) for values in steps) / whole_before
     agrees = _agrees(difference / whole_before, spread, judged)
     whole = difference if agrees else None
-    changes = [_change(part, earlier, after, limits, whole) for part in parts]
+    sums = _sums_by_calls(before, now, rank)
+    changes = [_change(part, earlier, after, limits, whole, sums.get(part)) for part in parts]
     changes.sort(key=lambda change: -abs(change.difference_ms or 0))
     operators = _operators(before, now, rank, limits)
+    tables = _tables(before, now, rank, limits, has_stacks=_is_python(changes))
     return Explanation(
         rank=rank,
         before_ms=whole_before,
@@ -76,9 +97,10 @@ def attribute(
         agrees=agrees,
         parts=tuple(changes),
         operators=operators,
-        sentence=_words(changes, operators, difference)
+        sentence=_words(changes, operators, difference) + _waits_words(rank, tables["ranks"])
         if agrees
         else _contradiction(operators, difference, spread * whole_before),
+        **tables,
     )
 
 
@@ -94,28 +116,145 @@ def critical_rank(profiles: Sequence[Profile]) -> int:
     )
 
 
-def _parts(profile: Profile, rank: int) -> dict[str, float]:
+def _part_after_waits(before: Sequence[Profile], now: Sequence[Profile], rank: int) -> str:
+    """Return the part that a GPU's idle time after a wait of the host belongs to.
+
+    The host's program is exposed then. If it waits more often than before, the waits are why; with
+    equally many, what became longer is the program.
+    """
+    old, new = (
+        statistics.fmean(_waits(profile, rank) for profile in profiles) if profiles else 0.0
+        for profiles in (before, now)
+    )
+    return _WAITS if new > old + _MORE_WAITS and before else _PYTHON
+
+
+def _waits(profile: Profile, rank: int) -> float:
+    """Return how often the host waits in a step."""
+    return sum(one["calls"] for one in profile[rank]["operators"] if one["part"] == _WAITS)
+
+
+def _parts(profile: Profile, rank: int, after_waits: str = _PYTHON) -> dict[str, float]:
     """Return the milliseconds of each part in one step of ``rank``."""
     windows = profile[rank]["windows"]
     steps = sum(window["steps"] for window in windows)
     found: dict[str, float] = {}
     for window in windows:
-        for part, seconds in window["parts"].items():
+        for name, seconds in window["parts"].items():
+            part = after_waits if name == _AFTER_WAITS else name
             found[part] = found.get(part, 0.0) + seconds * 1000 / steps
     return found
 
 
 def kept_record(record: ProfileRecord) -> ProfileRecord:
     """Return what is stored of a profile: its windows, and the operators with the most time."""
-    return ProfileRecord(
-        windows=record["windows"], operators=record["operators"][:_STORED_OPERATORS]
+    rows = record["operators"]
+    # Waits take no time of a GPU, and are last
+    waits = [one for one in rows[_STORED_OPERATORS:] if one["part"] == _WAITS]
+    kept = ProfileRecord(
+        windows=record["windows"], operators=[*rows[:_STORED_OPERATORS], *waits[:_STORED_WAITS]]
     )
+    if "launches" in record:
+        kept["launches"] = record["launches"]
+    if "memory" in record:
+        memory = record["memory"]
+        kept["memory"] = LiveMemory(
+            peak_bytes=memory["peak_bytes"], allocations=memory["allocations"][:_STORED_PLACES]
+        )
+    return kept
 
 
 def _mean_of(
     profiles: Sequence[dict[str, float]], value: Callable[[dict[str, float]], float]
 ) -> float:
     return statistics.fmean(value(one) for one in profiles)
+
+
+class _Tables(TypedDict):
+    """Fields of an explanation beside its parts and operators."""
+
+    before_launches: float | None
+    after_launches: float | None
+    modules: tuple[ModuleTime, ...]
+    ranks: tuple[RankWait, ...]
+    before_peak_bytes: float | None
+    after_peak_bytes: float | None
+    memory: tuple[MemoryChange, ...]
+    stacks: tuple[StackTime, ...]
+
+
+def _tables(
+    before: Sequence[Profile],
+    now: Sequence[Profile],
+    rank: int,
+    limits: _Limits,
+    *,
+    has_stacks: bool,
+) -> _Tables:
+    old, new = ([profile[rank] for profile in profiles] for profiles in (before, now))
+    peaks, memory = profile_tables.memory_changes(old, new)
+    return _Tables(
+        before_launches=profile_tables.launches(old),
+        after_launches=profile_tables.launches(new),
+        modules=profile_tables.module_times(old, new),
+        ranks=_rank_waits(before, now, rank, limits),
+        before_peak_bytes=peaks[0],
+        after_peak_bytes=peaks[1],
+        memory=memory,
+        stacks=profile_tables.stack_times(old, new) if has_stacks else (),
+    )
+
+
+def _is_python(changes: Sequence[PartChange]) -> bool:
+    """Return whether Python and launches became longer by more than any other part."""
+    longest = max(changes, key=lambda change: change.difference_ms or 0.0)
+    return longest.part == _PYTHON and longest.named
+
+
+def _rank_waits(
+    before: Sequence[Profile], now: Sequence[Profile], rank: int, limits: _Limits
+) -> tuple[RankWait, ...]:
+    """Return the exposed communication of each rank; of nothing where only one is known."""
+    ranks = sorted(set.intersection(*(set(profile) for profile in (*before, *now))))
+    if len(ranks) < 2:
+        return ()
+    exposed = {
+        one: [
+            [_parts(profile, one).get(_COMMUNICATION, 0.0) for profile in profiles]
+            for profiles in (before, now)
+        ]
+        for one in ranks
+    }
+    found = []
+    for one in ranks:
+        old, new = (
+            [mine - its for mine, its in zip(*pair, strict=True)]
+            for pair in zip(exposed[one], exposed[rank], strict=True)
+        )
+        grew = bool(old) and statistics.fmean(new) > statistics.fmean(old)
+        found.append(
+            RankWait(
+                rank=one,
+                before_ms=statistics.fmean(exposed[one][0]) if before else None,
+                after_ms=statistics.fmean(exposed[one][1]),
+                named=grew and limits.is_beyond(old, new),
+            )
+        )
+    return tuple(found)
+
+
+def _waits_words(rank: int, waits: Sequence[RankWait]) -> str:
+    """Return which ranks wait longer for the critical one; empty if none does."""
+    critical = next((one for one in waits if one.rank == rank), None)
+    named = [one for one in waits if one.named]
+    if critical is None or not named:
+        return ""
+    most = max(named, key=lambda one: one.after_ms - (one.before_ms or 0.0))
+    more_ms = (most.after_ms - critical.after_ms) - (
+        (most.before_ms or 0.0) - (critical.before_ms or 0.0)
+    )
+    others = f" (and {len(named) - 1} more)" if len(named) > 1 else ""
+    return f"; rank {most.rank}{others} waits {_ms(more_ms)} ms longer for rank {rank}"
 
 
 class _Limits:
@@ -135,7 +274,8 @@ class _Limits:
             return False
         means = statistics.fmean(before), statistics.fmean(now)
         spread = max(max(values) - min(values) for values in (before, now))
-        spread = max(spread, self._relative_spread * statistics.fmean(means))
+        # Of what both have: an operator that was added has no other spread than its own
+        spread = max(spread, self._relative_spread * min(means))
         difference = abs(means[1] - means[0])
         return difference > max(self._least_ms, _SPREADS * spread)
 
@@ -152,19 +292,58 @@ def _change(
     now: Sequence[dict[str, float]],
     limits: _Limits,
     whole_ms: float | None,
+    by_calls: tuple[list[float], list[float]] | None,
 ) -> PartChange:
     """Return how ``part`` changed; ``whole_ms`` is the step's change, None for no shares."""
     olds, news = ([one.get(part, 0.0) for one in several] for several in (before, now))
     before_ms, after_ms = statistics.fmean(olds), statistics.fmean(news)
     difference = after_ms - before_ms
+    is_beyond = limits.is_beyond(olds, news)
+    is_certain = not is_beyond and by_calls is not None and limits.is_beyond(*by_calls)
     return PartChange(
         part=part,
         before_ms=before_ms,
         after_ms=after_ms,
         difference_ms=difference,
         share=difference / whole_ms if whole_ms else None,
-        named=limits.is_beyond(olds, news),
+        named=is_beyond or is_certain,
+        by_calls_ms=statistics.fmean(by_calls[1]) - statistics.fmean(by_calls[0])
+        if by_calls is not None and is_certain
+        else None,
     )
+
+
+def _sums_by_calls(
+    before: Sequence[Profile], now: Sequence[Profile], rank: int
+) -> dict[str, tuple[list[float], list[float]]]:
+    """Return by part the milliseconds, in each launch, of the calls that one arm alone has.
+
+    Of an operator that one arm calls more often, they are that share of its time in this arm.
+    """
+    olds, news = ([_rows(profile, rank) for profile in side] for side in (before, now))
+    least_ms = max(map(_cut_ms, (*olds, *news)))
+    found: dict[str, tuple[list[float], list[float]]] = {}
+    for key in {key for rows in (*olds, *news) for key in rows}:
+        part = key[2]
+        # Those of communication overlap with computation
+        if part == _COMMUNICATION or not _calls_differ(key, olds, news):
+            continue
+        rows = [[_row(rows.get(key)) for rows in side] for side in (olds, news)]
+        if max(ms for side in rows for _, ms in side) <= least_ms:
+            continue
+        fewest = min(calls for side in rows for calls, _ in side)
+        sums = found.setdefault(part, ([0.0] * len(olds), [0.0] * len(news)))
+        for total, side in zip(sums, rows, strict=True):
+            for index, (calls, ms) in enumerate(side):
+                total[index] += ms * (1 - fewest / calls) if calls else 0.0
+    return found
+
+
+def _cut_ms(rows: Mapping[tuple[str, str, str], ProfiledOperator]) -> float:
+    """Return the time below which a record may lack operators."""
+    if len(rows) < _STORED_OPERATORS:
+        return 0.0
+    return min(one["seconds"] * 1000 for one in rows.values())
 
 
 def _only_now(now: Sequence[dict[str, float]], part: str) -> PartChange:
@@ -217,16 +396,29 @@ def _operators(
                 difference_ms=None if before_ms is None else after_ms - before_ms,
                 named=bool(earlier)
                 and limits.is_beyond([ms for _, ms in earlier], [ms for _, ms in later]),
+                before_kernels=_kernels(olds, key),
+                after_kernels=_kernels(news, key),
             )
         )
     if olds:
-        changes = [one for one in changes if one.named or _calls_differ(one, olds, news)]
+        changes = [
+            one
+            for one in changes
+            if one.named or _calls_differ((one.path, one.operator, one.part), olds, news)
+        ]
     changes.sort(key=_order)
     return tuple(changes[:_OPERATORS])
 
 
 def _rows(profile: Profile, rank: int) -> dict[tuple[str, str, str], ProfiledOperator]:
     return {(one["path"], one["name"], one["part"]): one for one in profile[rank]["operators"]}
+
+
+def _kernels(
+    several: Sequence[Mapping[tuple[str, str, str], ProfiledOperator]], key: tuple[str, str, str]
+) -> tuple[str, ...]:
+    names = (name for rows in several if key in rows for name in rows[key].get("kernels", ()))
+    return tuple(dict.fromkeys(names))
 
 
 def _row(row: ProfiledOperator | None) -> tuple[float, float]:
@@ -239,12 +431,11 @@ def _means(rows: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 
 def _calls_differ(
-    change: OperatorChange,
+    key: tuple[str, str, str],
     before: Sequence[Mapping[tuple[str, str, str], ProfiledOperator]],
     now: Sequence[Mapping[tuple[str, str, str], ProfiledOperator]],
 ) -> bool:
     """Return whether each arm calls it equally often in its profiles, and the arms do not."""
-    key = (change.path, change.operator, change.part)
     counts = [{round(_row(rows.get(key))[0], 3) for rows in several} for several in (before, now)]
     return all(len(one) == 1 for one in counts) and counts[0] != counts[1]
 
@@ -283,12 +474,20 @@ def _words(
             f"of {_ms(abs(difference_ms))} ms {way} a step, no part differs by more than equal "
             "profiles do"
         )
+    named.sort(key=lambda one: -abs(stated_ms(one)))
     clauses = [f"{one.part} {_signed(one)}{_because(one, operators)}" for one in named[:_CLAUSES]]
     return f"of {_ms(abs(difference_ms))} ms {way} a step: {', '.join(clauses)}"
 
 
+def stated_ms(part: PartChange) -> float:
+    """Return what is said of a named part: what its calls account for, where that is certain."""
+    if part.by_calls_ms is not None:
+        return part.by_calls_ms
+    return part.difference_ms or 0.0
+
+
 def _signed(part: PartChange) -> str:
-    difference = part.difference_ms or 0.0
+    difference = stated_ms(part)
     return f"{'+' if difference > 0 else '-'}{_ms(abs(difference))}"
 
 

@@ -13,6 +13,8 @@ from pytest_dlperf.report.printable import columns, one_line, padded
 _FIGURES: Final = ("before ms", "after ms", "difference ms", "share")
 #: Operators that the terminal shows without ``-v``.
 _OPERATORS: Final = 5
+#: Ranks whose waits are shown.
+_RANKS: Final = 16
 _GAP: Final = "  "
 
 
@@ -53,6 +55,58 @@ def remark(explanation: Explanation) -> str:
     return words
 
 
+def further_lines(found: Explanation) -> list[str]:
+    """Return what is said of launches, of kernels, and of the ranks that wait."""
+    lines = []
+    if found.after_launches is not None:
+        before = "" if found.before_launches is None else f"{found.before_launches:g} to "
+        lines.append(f"kernels and copies a step: {before}{found.after_launches:g}")
+    for change in found.operators:
+        if change.named and change.before_kernels != change.after_kernels:
+            old, new = (
+                ", ".join(names) or "none"
+                for names in (change.before_kernels, change.after_kernels)
+            )
+            where = f"{change.path}: " if change.path else ""
+            lines.append(f"kernels of {where}{change.operator}: {old}; now {new}")
+    if len(found.ranks) > 1:
+        waits = ", ".join(
+            f"rank {one.rank} {'' if one.before_ms is None else f'{_ms(one.before_ms)} to '}"
+            f"{_ms(one.after_ms)} ms"
+            for one in found.ranks[:_RANKS]
+        )
+        lines.append(
+            f"exposed communication by rank: {waits}; the others wait for rank {found.rank}"
+        )
+    return lines
+
+
+def further_tables(found: Explanation) -> list[tuple[str, list[tuple[str, ...]]]]:
+    """Return tables of the memory at the peak, and of host stacks, each with its headings."""
+    tables = []
+    if found.memory:
+        peak = figures.memory(found.after_peak_bytes)
+        if found.before_peak_bytes is not None:
+            peak = f"{figures.memory(found.before_peak_bytes)} to {peak}"
+        rows: list[tuple[str, ...]] = [("allocated at", "before", "after", "allocations")]
+        for one in found.memory:
+            star = "" if one.named or one.before_bytes is None else " *"
+            count = f"{one.after_count:g}"
+            if one.before_count is not None and one.before_count != one.after_count:
+                count = f"{one.before_count:g} to {count}"
+            sizes = (figures.memory(one.before_bytes), figures.memory(one.after_bytes))
+            rows.append((f"{one.place}{star}", *sizes, count))
+        tables.append((f"Allocated at the peak of three steps: {peak}", rows))
+    if found.stacks:
+        rows = [("host stack", "before ms", "after ms")]
+        rows += [
+            (one.frames.replace(";", " > "), _ms(one.before_ms), _ms(one.after_ms))
+            for one in found.stacks
+        ]
+        tables.append(("Where the host's program is, sampled by py-spy", rows))
+    return tables
+
+
 def terminal_lines(outcomes: Sequence[Outcome], *, verbose: bool) -> list[str]:
     """Return the tables of each outcome that has them, with its note."""
     lines: list[str] = []
@@ -66,6 +120,10 @@ def terminal_lines(outcomes: Sequence[Outcome], *, verbose: bool) -> list[str]:
             rows = found.operators if verbose else found.operators[:_OPERATORS]
             if rows:
                 lines += _grid([headings("operator"), *map(operator_row, rows)])
+            lines += [f"  {one_line(line)}" for line in further_lines(found)]
+            for title, cells in further_tables(found):
+                lines.append(f"  {title}")
+                lines += _grid(cells if verbose else [*cells[: 1 + _OPERATORS]])
         if found.note:
             lines.append(one_line(f"note: {outcome.case.id}: {found.note}"))
         lines += [f"  trace: {one_line(trace)}" for trace in found.traces]

@@ -8,7 +8,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.wire_records import ChecksumRecord, FailureRecord, MomentRecord
@@ -36,6 +36,11 @@ from pytest_dlperf.worker.loop import (
 from pytest_dlperf.worker.records import ProgressCounter, RecordWriter
 from pytest_dlperf.worker.settings import settings_record
 from pytest_dlperf.worker.turns import InTurns, Turns
+
+#: The training, which lives until the process ends. Where DistributedDataParallel is freed, it
+#: waits for a thread of gloo while it holds the interpreter's lock, and that thread may wait for
+#: the lock, to free a tensor: the rank would hang after its last record.
+_ALIVE: Final[list[object]] = []
 
 
 def main() -> None:
@@ -86,6 +91,7 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     if arguments.work is not None:
         framework.job.work(arguments.work)
     step = _build(arguments.workload, framework.job)
+    _ALIVE.extend((framework, step))
     records.write(built=MomentRecord(time=time.time()))
     if framework.job.feed.used:
         framework.barrier()  # the readers of all ranks share the host

@@ -7,7 +7,8 @@ Standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import bisect
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from pytest_dlperf.core.wire_profile import ProfiledOperator, ProfiledWindow
@@ -17,26 +18,34 @@ COMMUNICATION: Final = "exposed communication"
 COPIES: Final = "exposed copies"
 DATA: Final = "waiting for data"
 WAITS: Final = "host waits"
+#: The GPU has nothing to do since the host waited for it, and until the next kernel begins.
+AFTER_WAITS: Final = "after host waits"
 ALLOCATOR: Final = "allocator"
 #: What no event covers: the host's own program, and the launches of operators.
 PYTHON: Final = "Python and launches"
+#: Of an event that says that it is of no part.
+NO_PART: Final = "none"
 #: On a CPU an operator that makes a batch is part of the wait for it.
 _ON_CPU: Final = (DATA, WAITS, COMPUTE, COMMUNICATION, ALLOCATOR)
 #: While a GPU computes, nothing that the host does takes time of the step.
-_ON_GPU: Final = (COMPUTE, COMMUNICATION, COPIES, DATA, ALLOCATOR, WAITS)
+_ON_GPU: Final = (COMPUTE, COMMUNICATION, COPIES, DATA, ALLOCATOR, WAITS, AFTER_WAITS)
 
 #: Prefix of the annotation around a module's forward.
 MODULE: Final = "dlperf.module:"
-_DATA: Final = ("enumerate(DataLoader)",)
+#: Begins the name of the event around the wait for a batch.
+DATA_EVENT: Final = "enumerate(DataLoader)"
 #: Begins the names of collectives, and is within those of the kernels of NCCL and RCCL.
 _COLLECTIVES: Final = ("c10d::", "gloo:", "nccl:", "mpi:", "record_param_comms")
 _COMPILED: Final = ("Torch-Compiled Region", "CompiledFunction", "## Call CompiledFxGraph")
-_OPTIMIZER: Final = "Optimizer."
-_BACKWARD: Final = "autograd::engine::evaluate_function"
+#: Begins the name of the event around an optimizer's step, and that around a node of the backward.
+OPTIMIZER: Final = "Optimizer."
+BACKWARD: Final = "autograd::engine::evaluate_function"
 _HOST_WAITS: Final = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero")
 _ALLOCATIONS: Final = ("Malloc", "Free", "HostAlloc")
 #: Operators of a record; the rest takes next to no time.
 _MOST_OPERATORS: Final = 2000
+#: Kernels of an operator whose names are kept.
+_MOST_KERNELS: Final = 8
 
 
 class TraceEvent(NamedTuple):
@@ -54,6 +63,10 @@ class TraceEvent(NamedTuple):
     sequence: int = -1
     #: Time of the kernels that the operator itself started.
     device_us: float = 0.0
+    #: Their names.
+    kernels: tuple[str, ...] = ()
+    #: The part that its framework says it is of; empty: by its name.
+    part: str = ""
 
 
 Interval = tuple[float, float]
@@ -64,9 +77,11 @@ _TRIMMED: Final = 5
 def part_of(event: TraceEvent) -> str:
     """Return the part that the event is of; empty for none, such as an annotation."""
     name = event.name
+    if event.part:
+        return "" if event.part == NO_PART else event.part
     if event.on_device:
         return _part_on_device(name)
-    if name.startswith(_DATA):
+    if name.startswith(DATA_EVENT):
         return DATA
     if name.startswith(_COLLECTIVES):
         return COMMUNICATION
@@ -116,6 +131,8 @@ def windows_of(
         # An operator only starts kernels: while it does, the GPU may be idle
         if part and not (on_gpu and not event.on_device and part in {COMPUTE, COMMUNICATION}):
             spans.setdefault(part, []).append((event.begin_us, event.end_us))
+    if on_gpu:
+        spans[AFTER_WAITS] = _after_waits(events)
     order = _ON_GPU if on_gpu else _ON_CPU
     merged = {part: union(spans.get(part, ())) for part in order}
     found = []
@@ -131,6 +148,32 @@ def windows_of(
         # Their sum, so that no rounding is between the whole and its parts
         found.append(ProfiledWindow(steps=steps, seconds=sum(parts.values()), parts=parts))
     return found
+
+
+def _after_waits(events: Sequence[TraceEvent]) -> list[Interval]:
+    """Return from the end of each wait of the host to the begin of the next work on the GPU."""
+    begins = sorted(event.begin_us for event in events if event.on_device)
+    found = []
+    for event in events:
+        if not event.on_device and part_of(event) == WAITS:
+            following = bisect.bisect_left(begins, event.end_us)
+            if following < len(begins):
+                found.append((event.end_us, begins[following]))
+    return found
+
+
+def launches_of(
+    events: Sequence[TraceEvent], windows: Sequence[tuple[Interval, int]]
+) -> float | None:
+    """Return how many kernels and copies a step starts on the GPU; None without a GPU."""
+    if not any(event.on_device for event in events):
+        return None
+    inside = [window for window, _ in windows]
+    count = sum(
+        event.on_device and any(begin <= event.begin_us < end for begin, end in inside)
+        for event in events
+    )
+    return count / sum(steps for _, steps in windows)
 
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:
@@ -167,6 +210,10 @@ def length(intervals: Iterable[Interval]) -> float:
     return sum(end - begin for begin, end in intervals)
 
 
+#: Of a row of operators: path, name and part.
+_Key = tuple[str, str, str]
+
+
 class _Open(NamedTuple):
     end_us: float
     path: str
@@ -185,7 +232,8 @@ def operators_of(
     on_gpu = any(event.on_device for event in events)
     steps = sum(count for _, count in windows)
     inside = [(begin, end) for (begin, end), _ in windows]
-    rows: dict[tuple[str, str, str], list[float]] = {}
+    rows: dict[_Key, list[float]] = {}
+    kernels: dict[_Key, dict[str, None]] = {}
     nesting: dict[int, list[_Open]] = {}
     path_of_sequence: dict[int, str] = {}
     for event in sorted(events, key=lambda e: (e.begin_us, -e.end_us)):
@@ -205,6 +253,8 @@ def operators_of(
             own_us = event.end_us - event.begin_us
             shown = "DataLoader" if part == DATA else event.name
             row = _add(rows, (path, shown, part), event.device_us if on_gpu else own_us)
+            if event.kernels:
+                kernels.setdefault((path, shown, part), {}).update(dict.fromkeys(event.kernels))
             if not on_gpu and stack and (caller := _caller(stack)) is not None:
                 caller[1] -= own_us
             if event.sequence >= 0 and _OF_BACKWARD.strip() not in path:
@@ -217,7 +267,15 @@ def operators_of(
         for (path, name, part), (calls, us) in rows.items()
     ]
     found.sort(key=lambda one: -one["seconds"])
-    return found[:_MOST_OPERATORS]
+    return [_with_kernels(one, kernels) for one in found[:_MOST_OPERATORS]]
+
+
+def _with_kernels(
+    row: ProfiledOperator, kernels: Mapping[_Key, dict[str, None]]
+) -> ProfiledOperator:
+    if names := kernels.get((row["path"], row["name"], row["part"])):
+        row["kernels"] = list(names)[:_MOST_KERNELS]
+    return row
 
 
 _OF_BACKWARD: Final = " (backward)"
@@ -227,11 +285,11 @@ def _path(event: TraceEvent, outer: str, path_of_sequence: dict[int, str]) -> st
     """Return the path of what ``event`` calls, and of itself where it is an operator."""
     if event.name.startswith(MODULE):
         return event.name[len(MODULE) :] + (_OF_BACKWARD if _OF_BACKWARD.strip() in outer else "")
-    if event.name.startswith(_OPTIMIZER):
+    if event.name.startswith(OPTIMIZER):
         return "optimizer"
-    if event.name.startswith(_DATA):
+    if event.name.startswith(DATA_EVENT):
         return "data"
-    if event.name.startswith(_BACKWARD):
+    if event.name.startswith(BACKWARD):
         return (path_of_sequence.get(event.sequence, "") + _OF_BACKWARD).strip()
     return outer
 

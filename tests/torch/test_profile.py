@@ -13,7 +13,16 @@ import pytest
 import torch
 
 from pytest_dlperf.core.wire_profile import ProfileRecord
-from pytest_dlperf.worker.frameworks.torch import profile as profiling
+from pytest_dlperf.worker import host_stacks
+from pytest_dlperf.worker.frameworks import profiling
+from pytest_dlperf.worker.frameworks.torch import profile as torch_profile
+from pytest_dlperf.worker.frameworks.torch.profile import events_of_history, profile
+
+
+@pytest.fixture(autouse=True)
+def no_sampler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """py-spy is tried by itself."""
+    monkeypatch.setattr(host_stacks, "sampler", lambda *_: None)
 
 
 class Framework:
@@ -44,13 +53,13 @@ def profiled(folder: Path) -> tuple[ProfileRecord, int]:
         optimizer.step()
         return loss
 
-    found = profiling.profile(framework, step, [net], folder)  # type: ignore[arg-type]
+    found = profile(framework, step, [net], folder)  # type: ignore[arg-type]
     return found, framework.steps
 
 
 def test_operators_are_known_by_their_module_and_parts_add_up(tmp_path: Path):
     found, steps = profiled(tmp_path)
-    assert steps == 6, "one that counts the events, and five"
+    assert steps == 9, "one that counts the events, five, and three for the memory"
     assert len(found["windows"]) == 3, "the shortest and the longest are left out"
     for window in found["windows"]:
         assert window["seconds"] == sum(window["parts"].values())
@@ -62,6 +71,10 @@ def test_operators_are_known_by_their_module_and_parts_add_up(tmp_path: Path):
     with gzip.open(tmp_path / found["trace"]) as file:
         assert json.load(file)["traceEvents"]
     assert "note" not in found
+    places = {one["place"]: one for one in found["memory"]["allocations"]}
+    relu = next(place for place in places if place.endswith(": aten::relu"))
+    assert "test_profile.py(" in relu, "the program's own frame"
+    assert places[relu]["bytes"] == 4 * 8 * 4, "freed after each step"
 
 
 def test_no_hook_is_left_on_modules(tmp_path: Path):
@@ -114,7 +127,34 @@ def test_without_room_there_is_a_profile_and_no_trace(
 
 
 def test_a_trace_too_large_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(profiling, "_TRACE_EVENTS", 5)
+    monkeypatch.setattr(profiling, "TRACE_EVENTS", 5)
     found, _ = profiled(tmp_path)
     assert "no trace was written" in found["note"]
     assert not list(tmp_path.iterdir())
+
+
+def test_the_history_of_an_allocator_is_read():
+    frames = [
+        {"filename": "/v/torch/nn/linear.py", "line": 1, "name": "forward"},
+        {"filename": "/home/me/net/train.py", "line": 7, "name": "step"},
+    ]
+    entries = [
+        {"action": "alloc", "addr": 1, "size": 512, "frames": frames},
+        {"action": "free_requested", "addr": 1, "size": 512, "frames": []},
+        {"action": "free_completed", "addr": 1, "size": 512, "frames": []},
+    ]
+    found = [(one.address, one.bytes, one.place) for one in events_of_history(entries)]
+    assert found == [(1, 512, "net/train.py(7): step"), (1, -512, "")]
+
+
+def test_allocations_that_cannot_be_recorded_are_a_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(_run: Any) -> None:
+        raise RuntimeError("no history here")
+
+    monkeypatch.setattr(torch_profile, "_on_cpu_at_peak", fail)
+    found, steps = profiled(tmp_path)
+    assert steps == 9, "the other ranks do these steps"
+    assert "no allocations were recorded" in found["note"]
+    assert found["windows"]

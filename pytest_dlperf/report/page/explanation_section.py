@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from pytest_dlperf.core.outcome import Explanation, OperatorChange, PartChange
-from pytest_dlperf.report.explanation import headings, operator_row, part_row, remark
+from pytest_dlperf.report.explanation import (
+    further_lines,
+    further_tables,
+    headings,
+    operator_row,
+    part_row,
+    remark,
+)
+from pytest_dlperf.report.page.icicle import icicle
 from pytest_dlperf.report.page.markup import Html, code, joined, paragraph, text
 from pytest_dlperf.report.page.table import Column, TableCell, TableRow, cell, number, table
 
@@ -32,6 +40,11 @@ def explanation_section(found: Explanation | None) -> Html:
         parts += [_bars(found), _table(f"Parts of {caption}", "part", found.parts)]
     if found.operators:
         parts.append(_table("Operators", "operator", found.operators))
+    if found.parts:
+        parts += [paragraph(line) for line in further_lines(found)]
+        parts.append(icicle(found.modules))
+    for title, cells in further_tables(found):
+        parts.append(_plain(title, cells))
     if found.traces:
         parts.append(paragraph("Traces, for a viewer such as Perfetto's:"))
         parts += [f"<p>{code(trace)}</p>" for trace in found.traces]
@@ -49,6 +62,17 @@ def _table(
         figures: list[TableCell] = [number(one, None) for one in cells[1:]]
         rows.append(TableRow(cells=(cell(cells[0]), *figures)))
     return table(caption, columns, rows)
+
+
+def _plain(caption: str, rows: Sequence[Sequence[str]]) -> Html:
+    """Return a table of words; the first row has the headings."""
+    first, *others = rows[0]
+    columns = [Column(heading=first), *(Column(heading=one, kind="number") for one in others)]
+    shown = [
+        TableRow(cells=(cell(cells[0]), *(number(one, None) for one in cells[1:])))
+        for cells in rows[1:]
+    ]
+    return table(caption, columns, shown)
 
 
 def _bars(found: Explanation) -> Html:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_dlperf.core.verdict import Comparison
-from pytest_dlperf.core.wire_profile import ProfiledOperator, ProfileRecord
+from pytest_dlperf.core.wire_profile import (
+    HostStack,
+    LiveAllocation,
+    LiveMemory,
+    ProfiledOperator,
+    ProfileRecord,
+)
 from pytest_dlperf.judge.attribution import Profile, attribute, critical_rank
 
 #: By path, name and part: calls and milliseconds.
@@ -133,6 +139,7 @@ STEP = st.dictionaries(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(STEP, min_size=1, max_size=2), st.lists(STEP, min_size=1, max_size=2))
 def test_the_differences_add_up_to_that_of_the_step(before: list, now: list):
     found = attribute([{0: record(s)} for s in before], [{0: record(s)} for s in now], SLOWER)
@@ -140,3 +147,69 @@ def test_the_differences_add_up_to_that_of_the_step(before: list, now: list):
     assert found.after_ms is not None
     total = sum(part.difference_ms or 0 for part in found.parts)
     assert total == pytest.approx(found.after_ms - found.before_ms, abs=1e-6)
+
+
+def test_what_added_calls_take_is_certain_where_launches_differ_in_speed():
+    # The machine was slower in one launch of each arm, by more than the product takes
+    before = [one_rank({"compute": 40}, mm=(2, 40)), one_rank({"compute": 22}, mm=(2, 22))]
+    now = [one_rank({"compute": 56}, mm=(3, 56)), one_rank({"compute": 45}, mm=(3, 45))]
+    found = attribute(before, now, Comparison(change=-0.35, interval=(-0.5, -0.2)))
+    [part] = found.parts
+    assert part.difference_ms == pytest.approx(19.5)
+    assert part.named
+    assert part.by_calls_ms == pytest.approx((56 + 45) / 2 / 3)
+    assert "compute +16.8" in found.sentence
+
+
+def test_calls_that_vary_within_an_arm_say_nothing():
+    before = [one_rank({"compute": 40}, mm=(2, 40)), one_rank({"compute": 22}, mm=(2, 22))]
+    now = [one_rank({"compute": 56}, mm=(3, 56)), one_rank({"compute": 45}, mm=(2, 45))]
+    [part] = attribute(before, now, Comparison(change=-0.35)).parts
+    assert (part.named, part.by_calls_ms) == (False, None)
+
+
+def test_the_rank_that_waits_longer_is_named():
+    def launch(slow_ms: float) -> Profile:
+        alone = {"compute": slow_ms, "exposed communication": 2.0}
+        waits = {"compute": 50.0, "exposed communication": slow_ms - 48.0}
+        return {0: record(waits), 1: record(alone)}
+
+    found = attribute([launch(50), launch(50.2)], [launch(90), launch(90.2)], SLOWER)
+    assert found.rank == 1
+    assert [(one.rank, one.named) for one in found.ranks] == [(0, True), (1, False)]
+    assert found.sentence.endswith("; rank 0 waits 40 ms longer for rank 1")
+
+
+def test_memory_at_the_peak_is_compared_by_place():
+    def launch(sizes: dict[str, int]) -> Profile:
+        found = record({"compute": 50})
+        rows = [LiveAllocation(place=p, bytes=size, count=1) for p, size in sizes.items()]
+        found["memory"] = LiveMemory(peak_bytes=sum(sizes.values()), allocations=rows)
+        return {0: found}
+
+    before = [launch({"a.py(3): f: aten::mm": 10**8}), launch({"a.py(3): f: aten::mm": 10**8})]
+    now = [launch({"a.py(3): f: aten::mm": 10**8, "a.py(9): g: aten::cat": 5 * 10**7})] * 2
+    found = attribute(before, now, SLOWER)
+    assert (found.before_peak_bytes, found.after_peak_bytes) == (10**8, 1.5 * 10**8)
+    named = [(one.place, one.before_bytes, one.after_bytes) for one in found.memory if one.named]
+    assert named == [("a.py(9): g: aten::cat", 0, 5 * 10**7)]
+    assert found.memory[0].named
+
+
+def test_host_stacks_are_shown_where_python_became_longer_most():
+    def launch(python_ms: float, compute_ms: float) -> Profile:
+        found = record({"compute": compute_ms, "Python and launches": python_ms})
+        found["stacks"] = [HostStack(frames="step;sleep", seconds=python_ms / 1000)]
+        return {0: found}
+
+    before = [launch(10, 50), launch(10.1, 50)]
+    [stack] = attribute(before, [launch(40, 50), launch(40, 50)], SLOWER).stacks
+    assert (stack.frames, stack.after_ms) == ("step;sleep", pytest.approx(40))
+    assert attribute(before, [launch(10, 90), launch(10, 90)], SLOWER).stacks == ()
+
+
+def test_modules_have_the_time_of_their_operators():
+    found = attribute([], [one_rank({"compute": 70}, mm=(1, 60), add=(2, 5))], SLOWER)
+    assert [(one.path, one.before_ms, one.after_ms) for one in found.modules] == [
+        ("layer", None, pytest.approx(65))
+    ]

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from pytest_dlperf.core.outcome import (
     Explanation,
+    MemoryChange,
+    ModuleTime,
     OperatorChange,
     Outcome,
     PartChange,
+    RankWait,
+    StackTime,
     outcome_from_json,
     outcome_to_json,
 )
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report import pull_request, terminal
 from pytest_dlperf.report.page.explanation_section import explanation_section
+from pytest_dlperf.report.page.icicle import icicle
 from tests.helpers.report_builders import case, measured
 
 
@@ -40,6 +46,25 @@ FOUND = Explanation(
         OperatorChange(path="<i>head", operator="aten::fill_", part="compute", before_calls=0,
                        after_calls=3, before_ms=0, after_ms=6, difference_ms=6, named=True),
     ),
+    before_launches=40,
+    after_launches=43,
+    modules=(
+        ModuleTime(path="body.0", before_ms=20, after_ms=20),
+        ModuleTime(path="body.<1>", before_ms=20, after_ms=30),
+        ModuleTime(path="body.<1> (backward)", before_ms=10, after_ms=5),
+        ModuleTime(path="optimizer", before_ms=1, after_ms=1),
+    ),
+    ranks=(
+        RankWait(rank=0, before_ms=3, after_ms=43, named=True),
+        RankWait(rank=1, before_ms=2, after_ms=2, named=False),
+    ),
+    before_peak_bytes=2**30,
+    after_peak_bytes=2**31,
+    memory=(
+        MemoryChange(place="train.py(7): step: aten::cat", before_bytes=0, after_bytes=2**30,
+                     before_count=0, after_count=3, named=True),
+    ),
+    stacks=(StackTime(frames="step;<lambda>", before_ms=1, after_ms=9),),
     traces=("/w/explain1/trace.json.gz",),
 )  # fmt: skip
 
@@ -73,7 +98,8 @@ def test_of_now_alone_there_are_no_differences():
 
 def test_the_page_draws_the_parts_and_escapes_names():
     page = explanation_section(FOUND)
-    assert page.count("<rect x=") == 2 * len(FOUND.parts)
+    bars, _, _ = page.partition("</svg>")
+    assert bars.count("<rect x=") == 2 * len(FOUND.parts)
     assert "&lt;i&gt;head: aten::fill_" in page
     assert "<i>" not in page
     assert "http" not in page
@@ -95,3 +121,41 @@ def test_an_explanation_survives_json_and_results_of_before_are_read():
     values = outcome_to_json(outcome())
     del values["explanation"]
     assert outcome_from_json(values).explanation is None
+
+
+def test_memory_stacks_launches_and_ranks_are_in_the_terminal_and_on_the_page():
+    text = " ".join(shown().split())
+    page = explanation_section(FOUND)
+    for words in (
+        "kernels and copies a step: 40 to 43",
+        "exposed communication by rank: rank 0 3.00 to 43.00 ms, rank 1 2.00 to 2.00 ms; "
+        "the others wait for rank 1",
+        "Allocated at the peak of three steps: 1024 MiB to 2048 MiB",
+        "train.py(7): step: aten::cat",
+    ):
+        assert words in text
+        assert words in page
+    assert "step > <lambda> 1.00 9.00" in text
+    assert "step &gt; &lt;lambda&gt;" in page
+
+
+def test_kernels_that_changed_are_beside_each_other():
+    operator = replace(
+        FOUND.operators[0], before_kernels=("sm80",), after_kernels=("cutlass", "x")
+    )
+    text = shown(replace(FOUND, operators=(operator,)))
+    assert "kernels of <i>head: aten::fill_: sm80; now cutlass, x" in text
+
+
+def test_the_icicle_has_each_module_below_its_own():
+    drawn = icicle(FOUND.modules)
+    boxes = dict(re.findall(r"<title>([^<]*): [^<]*</title><rect x=\"[\d.]+\" y=\"(\d+)\"", drawn))
+    assert boxes["operators"] == "0"
+    assert {boxes[name] for name in ("forward", "backward", "optimizer")} == {"20"}
+    assert boxes["body"] == "40"
+    assert boxes["body.0"] == boxes["body.&lt;1&gt;"] == "60"
+    fills = dict(re.findall(r"<title>([^<]*): [^<]*</title>[^>]*fill=\"(#\w+)\"", drawn))
+    assert fills["body.0"] != fills["body.&lt;1&gt;"]
+    assert "<script" not in drawn
+    assert icicle(()) == ""
+    assert icicle((ModuleTime(path="", before_ms=1, after_ms=1),)) == "", "there are no modules"

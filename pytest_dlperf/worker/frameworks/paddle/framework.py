@@ -258,8 +258,11 @@ class Paddle:
         return watch.sample_collectives(self, step, [*self.job.wrapped, *self._shapes.layers])
 
     def profile(self, step: Callable[[], Any], folder: Path) -> ProfileRecord:
-        """Return why there is none."""
-        return ProfileRecord(problem="steps of Paddle cannot be profiled yet")
+        """Return what paddle.profiler shows of a few more steps."""
+        # Nothing of it is loaded in a run that is judged
+        from pytest_dlperf.worker.frameworks.paddle.profile import profile
+
+        return profile(self, step, [*self.job.layers, *self._shapes.layers], folder)
 
     def reset_peak_memory(self) -> None:
         """Begin to look for the GPU's peak, from Paddle 3 on; a process's own cannot be reset."""

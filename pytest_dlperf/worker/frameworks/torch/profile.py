@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,112 +12,57 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.profiler import ProfilerActivity, record_function
 
-from pytest_dlperf.core.wire_profile import ProfileRecord
+from pytest_dlperf.core.wire_profile import LiveMemory, ProfileRecord
 from pytest_dlperf.worker import compiling
+from pytest_dlperf.worker.frameworks import profiling
 from pytest_dlperf.worker.frameworks.base import Framework
-from pytest_dlperf.worker.step_parts import (
-    MODULE,
-    Interval,
-    TraceEvent,
-    operators_of,
-    windows_of,
-    without_extremes,
-)
-
-_STEPS: Final = 5
-_STEP: Final = "dlperf.step"
-#: Events that are kept in memory, a kilobyte or so each; of a trace file, some 300 bytes each.
-MOST_EVENTS: Final = 400_000
-_TRACE_EVENTS: Final = 200_000
-_TRACE_BYTES_PER_EVENT: Final = 500
+from pytest_dlperf.worker.peak_memory import MemoryEvent, live_at_peak
+from pytest_dlperf.worker.step_parts import MODULE, TraceEvent
 
 
 def profile(
     framework: Framework, step: Callable[[], Any], modules: Iterable[torch.nn.Module], folder: Path
 ) -> ProfileRecord:
-    """Return the parts and the operators of up to five steps, fewer where they are many events.
-
-    The first, profiled step is not kept: it says how many events a step has, and loads what the
-    profiler needs. All ranks do the same number of steps, or none: one that waited for another
-    would hang. An error of the workload's own propagates.
-    """
+    """Return the parts and the operators of a few steps, with the paths of ``modules``."""
     on_gpu = framework.job.device.type == "cuda"
     with _named_modules(modules):
-        first = _profiled(framework, step, 1, on_gpu=on_gpu)
-        if isinstance(first, str):
-            return ProfileRecord(problem=first)
-        count = max(1, len(first.events()))
-        fits = 1.0 if count <= MOST_EVENTS else 0.0
-        if _mean(framework, fits) < 1 - 1e-6:
-            return ProfileRecord(
-                problem=f"a step has {count} events on this rank, and the profile of a step with "
-                f"more than {MOST_EVENTS} on any rank is not kept"
-            )
-        steps = int(_mean(framework, float(min(_STEPS, MOST_EVENTS // count))) + 1e-3)
-        del first
-        found = _profiled(framework, step, steps, on_gpu=on_gpu)
-    if isinstance(found, str):
-        return ProfileRecord(problem=found)
-    events = [_event(event) for event in found.events()]
-    windows = without_extremes(_windows(events, steps, on_gpu=on_gpu))
-    record = ProfileRecord(
-        windows=windows_of(events, windows), operators=operators_of(events, windows)
-    )
-    notes = [] if steps == _STEPS else [f"{steps} of {_STEPS} steps, as each has {count} events"]
-    if framework.job.rank == 0:
-        try:
-            record["trace"] = _write_trace(found, len(events), folder)
-        except (OSError, RuntimeError, ValueError) as error:
-            notes.append(f"no trace was written: {error}")
-    if notes:
-        record["note"] = "; ".join(notes)
-    return record
+        return profiling.profile(framework, step, TorchProfiler(on_gpu), folder, on_gpu=on_gpu)
 
 
-def _profiled(
-    framework: Framework, step: Callable[[], Any], steps: int, *, on_gpu: bool
-) -> Any | str:
-    """Return the profiler after ``steps``; on all ranks why it failed, if it did on one."""
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
-    problem = ""
-    profiler: Any = None
-    try:
-        profiler = torch.profiler.profile(activities=activities)
-        profiler.start()
-    except Exception as error:  # noqa: BLE001  # the profiler's own, whatever it is
-        problem = _words(error)
-    if other := _on_any_rank(framework, problem):
-        if not problem:
-            with contextlib.suppress(Exception):
-                profiler.stop()
-        return other
-    framework.synchronise()
-    with record_function(_STEP) if on_gpu else contextlib.nullcontext():
-        for _ in range(steps):
-            with contextlib.nullcontext() if on_gpu else record_function(_STEP):
-                framework.keep_loss(step())
-        framework.synchronise()
-    framework.job.feed.take_wait()
-    try:
-        profiler.stop()
-        profiler.events()
-    except Exception as error:  # noqa: BLE001  # as above
-        problem = _words(error)
-    return _on_any_rank(framework, problem) or profiler
+class TorchProfiler:
+    """``torch.profiler``."""
 
+    name = "torch.profiler"
 
-def _on_any_rank(framework: Framework, problem: str) -> str:
-    """Return ``problem``, or that another rank has one; empty if none has."""
-    share = _mean(framework, 1.0 if problem else 0.0)
-    return problem or ("the profiler failed on another rank" if share > 1e-6 else "")
+    def __init__(self, on_gpu: bool) -> None:  # its one property
+        self._on_gpu = on_gpu
+        self._profile: Any = None
 
+    def start(self) -> None:
+        """Begin to record."""
+        activities = [ProfilerActivity.CPU]
+        if self._on_gpu:
+            activities.append(ProfilerActivity.CUDA)
+        self._profile = torch.profiler.profile(activities=activities)
+        self._profile.start()
 
-def _mean(framework: Framework, value: float) -> float:
-    return framework.mean_over_ranks(value) if framework.job.world_size > 1 else value
+    def annotate(self, name: str) -> AbstractContextManager[Any]:
+        """Return an annotation."""
+        return record_function(name)  # type: ignore[no-any-return]  # torch is Any here
 
+    def stop(self) -> list[TraceEvent]:
+        """End the recording, and return its events."""
+        self._profile.stop()
+        return [_event(event) for event in self._profile.events()]
 
-def _words(error: Exception) -> str:
-    return f"torch.profiler failed: {type(error).__name__}: {error}".partition("\n")[0]
+    def write_trace(self, file: Path) -> None:
+        """Write the last recording."""
+        self._profile.export_chrome_trace(str(file))
+
+    def live_memory(self, run: Callable[[], None]) -> LiveMemory | None:
+        """Return what is allocated at the peak of ``run``, by stack."""
+        self._profile = None  # what it recorded takes memory
+        return _on_gpu_at_peak(run) if self._on_gpu else _on_cpu_at_peak(run)
 
 
 def _event(event: Any) -> TraceEvent:
@@ -134,33 +79,90 @@ def _event(event: Any) -> TraceEvent:
         is_async=bool(event.is_async),
         sequence=event.sequence_nr,
         device_us=float(getattr(event, "self_device_time_total", 0.0)),
+        kernels=tuple(kernel.name for kernel in event.kernels or ()),
     )
 
 
-def _windows(
-    events: Sequence[TraceEvent], steps: int, *, on_gpu: bool
-) -> list[tuple[Interval, int]]:
-    """Return the windows: one a step, or one for all, which run ahead of each other on a GPU."""
-    return [
-        ((event.begin_us, event.end_us), steps if on_gpu else 1)
-        for event in events
-        if event.name == _STEP and not event.on_device
-    ]
+#: Entries that the allocator's history keeps; each has a stack.
+_MOST_ENTRIES: Final = 200_000
 
 
-def _write_trace(profiler: Any, events: int, folder: Path) -> str:
-    """Write a trace and return its file's name; raise ``OSError`` or ``ValueError``."""
-    if events > _TRACE_EVENTS:
-        raise ValueError(f"it would have {events} events, more than {_TRACE_EVENTS}")
-    if shutil.disk_usage(folder).free < 2 * events * _TRACE_BYTES_PER_EVENT:
-        raise ValueError(f"the disk of {folder} is nearly full")
-    file = folder / "trace.json.gz"
+def _on_gpu_at_peak(run: Callable[[], None]) -> LiveMemory | None:
+    """Return what the allocator of the current GPU has at the peak, by its own history.
+
+    None where this version of PyTorch keeps none; then nothing is run.
+    """
+    memory = torch.cuda.memory
+    before = torch.cuda.memory_allocated()
+    memory._record_memory_history(max_entries=_MOST_ENTRIES, stacks="python")
     try:
-        profiler.export_chrome_trace(str(file))
-    except BaseException:
-        file.unlink(missing_ok=True)
-        raise
-    return file.name
+        run()
+        traces = memory._snapshot()["device_traces"]
+    finally:
+        memory._record_memory_history(enabled=None)
+    return live_at_peak(events_of_history(traces[torch.cuda.current_device()]), before)
+
+
+def events_of_history(entries: Iterable[Mapping[str, Any]]) -> list[MemoryEvent]:
+    """Return the allocations of a device in a snapshot of ``torch.cuda.memory``."""
+    found = []
+    for entry in entries:
+        if entry["action"] == "alloc":
+            place = _place(
+                f"{one['filename']}({one['line']}): {one['name']}"
+                for one in entry.get("frames", ())
+            )
+            found.append(MemoryEvent(entry["addr"], entry["size"], place))
+        elif entry["action"] == "free_completed":
+            found.append(MemoryEvent(entry["addr"], -entry["size"]))
+    return found
+
+
+def _on_cpu_at_peak(run: Callable[[], None]) -> LiveMemory:
+    """Return what the tensors on the CPU that ``run`` makes take at the peak, by stack."""
+    with torch.profiler.profile(
+        activities=[ProfilerActivity.CPU], profile_memory=True, with_stack=True
+    ) as recorded:
+        run()
+    results: Any = recorded.profiler
+    found: list[tuple[int, MemoryEvent]] = []
+    allocation = torch._C._profiler._EventType.Allocation
+    open_: list[tuple[Any, tuple[str, ...]]] = [
+        (root, ()) for root in results.kineto_results.experimental_event_tree()
+    ]
+    while open_:
+        event, outer = open_.pop()
+        if event.tag == allocation:
+            fields = event.extra_fields
+            place = _place(reversed(outer)) if fields.alloc_size > 0 else ""
+            one = MemoryEvent(fields.ptr, fields.alloc_size, place)
+            found.append((event.start_time_ns, one))
+        open_ += [(child, (*outer, event.name)) for child in event.children]
+    found.sort(key=lambda each: each[0])
+    return live_at_peak(event for _, event in found)
+
+
+#: Files that are not the user's own program.
+_LIBRARY: Final = ("torch/", "pytest_dlperf/", "<frozen", "<string>")
+
+
+def _place(frames: Iterable[str]) -> str:
+    """Return the innermost frame of a user's program, and the operator; ``frames`` as innermost.
+
+    Without such a frame, as in the backward, the innermost module or node of autograd.
+    """
+    operator = other = ""
+    for frame in frames:
+        path, bracket, rest = frame.partition(".py(")
+        if bracket:
+            if "/torch/" not in path and not path.startswith(_LIBRARY):
+                place = f"{'/'.join(path.split('/')[-2:])}.py({rest}"
+                return f"{place}: {operator}" if operator else place
+        elif frame.startswith((MODULE, "autograd::engine", "Optimizer.")):
+            other = other or frame.removeprefix(MODULE)
+        elif "::" in frame and "<" not in frame:
+            operator = frame  # the outermost one that the frame calls
+    return f"{other}: {operator}" if other and operator else other or operator or "unknown"
 
 
 @contextlib.contextmanager

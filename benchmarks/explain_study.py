@@ -1,0 +1,374 @@
+"""Does an explanation name what was planted? Tries of each kind of cause, and unchanged ones.
+
+``python benchmarks/explain_study.py --tries=10`` in an environment with PyTorch and this package.
+A try is four launches of two ranks on CPUs, before, now, now, before, as ``--dlperf-explain``
+makes them: the ranks are the worker's own, forked from a process that has imported PyTorch, and
+their profiles go through the same attribution. A stopwatch in the training times the planted work
+in the very steps that were profiled. Each try is a line of a file, which a later start goes on
+with. ``host-wait`` is simulated: time on a GPU that is not there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gzip
+import json
+import os
+import random
+import signal
+import socket
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+ROOT = Path(__file__).parents[1]
+#: One thread a rank, also in what the ranks are forked from.
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", TORCHINDUCTOR_COMPILE_THREADS="1")
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+
+from pytest_dlperf.core.verdict import Comparison  # noqa: E402
+from pytest_dlperf.core.wire import RankArguments  # noqa: E402
+from pytest_dlperf.judge.attribution import Profile, attribute, kept_record, stated_ms  # noqa: E402
+from pytest_dlperf.measure.records import RankRecords, read_records  # noqa: E402
+
+#: The part that each kind makes longer.
+PART: Final = {
+    "matrix-product": "compute",
+    "sleep": "Python and launches",
+    "slow-data": "waiting for data",
+    "small-bucket": "exposed communication",
+    "no-grad-dropped": "compute",
+    "graph-break": "compute",
+    "growing-allocation": "compute",
+}
+NOTHING: Final = "nothing"
+_ITERATIONS: Final = 8
+_WARMUP: Final = 3
+_RANKS: Final = 2
+_TIMEOUT_S: Final = 40.0
+_MOST_HUNG: Final = 3
+#: Of the milliseconds that the stopwatch read.
+_WITHIN: Final = 0.20
+
+
+class Launch(NamedTuple):
+    """One launch: its profile, what its stopwatch read, and the speed of its window."""
+
+    profile: Profile
+    #: By rank: seconds in the planted places, a step.
+    planted_s: dict[int, float]
+    iterations_per_s: float
+
+
+def main() -> int:
+    """Make tries until each kind has as many as wanted, then print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tries", type=int, default=10)
+    parser.add_argument("--unchanged", type=int, default=20, help="tries without a cause")
+    parser.add_argument("--kinds", default=",".join([*PART, NOTHING]))
+    parser.add_argument("--file", type=Path, default=ROOT / ".dlperf/explained.jsonl.gz")
+    parser.add_argument("--results", type=Path, help="what is said of each try, as lines")
+    parser.add_argument("--table", action="store_true", help="print the table of what is there")
+    arguments = parser.parse_args()
+    file: Path = arguments.file
+    file.parent.mkdir(parents=True, exist_ok=True)
+    found = read(file)
+    if not arguments.table:
+        _import_once()
+        while left := _left(arguments, found):
+            kind = random.choice(left)
+            line = tried(kind)
+            found.append(line)
+            with gzip.open(file, "at", encoding="utf-8") as lines:
+                lines.write(json.dumps(line) + "\n")
+            print(words(judged(json.loads(json.dumps(line)))), flush=True)
+    results = [judged(json.loads(json.dumps(line))) for line in found]
+    if arguments.results:
+        text = "".join(json.dumps(line) + "\n" for line in results)
+        arguments.results.write_text(text, encoding="utf-8")
+    print(table(results))
+    return 0
+
+
+def _import_once() -> None:
+    """Import what the ranks need: they are forked from this process."""
+    import pytest_dlperf.worker.frameworks.torch.profile  # noqa: F401
+
+
+def read(file: Path) -> list[dict[str, Any]]:
+    """Return the tries that ``file`` holds; none without a file."""
+    if not file.exists():
+        return []
+    with gzip.open(file, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def _left(arguments: argparse.Namespace, found: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the kinds that want more tries, each as often as it wants."""
+    wanted = {
+        kind: arguments.unchanged if kind == NOTHING else arguments.tries
+        for kind in arguments.kinds.split(",")
+    }
+    for line in found:
+        if line["kind"] in wanted:
+            wanted[line["kind"]] -= 1
+    return [kind for kind, count in wanted.items() for _ in range(count)]
+
+
+def tried(kind: str) -> dict[str, Any]:
+    """Return what one try showed: the explanation's rows, and what the stopwatch read."""
+    begin_s = time.monotonic()
+    hung = 0
+    arms: dict[str, list[Launch]] = {"before": [], "now": []}
+    for side in ("before", "now", "now", "before"):
+        planted = kind if side == "now" else NOTHING
+        while True:
+            try:
+                arms[side].append(launched(planted, watched=kind))
+                break
+            except TimeoutError as error:
+                print(error, file=sys.stderr, flush=True)
+                hung += 1
+                if hung == _MOST_HUNG:
+                    raise
+    return {
+        "kind": kind,
+        "seconds": round(time.monotonic() - begin_s, 1),
+        "load": round(os.getloadavg()[0], 1),
+        "launched_again": hung,
+        **{
+            side: [
+                {
+                    "profile": {
+                        rank: dict(kept_record(one)) for rank, one in launch.profile.items()
+                    },
+                    "planted_s": launch.planted_s,
+                    "iterations_per_s": launch.iterations_per_s,
+                }
+                for launch in launches
+            ]
+            for side, launches in arms.items()
+        },
+    }
+
+
+def judged(line: dict[str, Any]) -> dict[str, Any]:
+    """Return what the attribution says of a try, and what the stopwatch read."""
+    before, now = (
+        [{int(rank): one for rank, one in launch["profile"].items()} for launch in line[side]]
+        for side in ("before", "now")
+    )
+    speeds = [[one["iterations_per_s"] for one in line[side]] for side in ("before", "now")]
+    ratios = [new / old - 1 for old in speeds[0] for new in speeds[1]]
+    change = statistics.fmean(speeds[1]) / statistics.fmean(speeds[0]) - 1
+    explanation = attribute(
+        before, now, Comparison(change=change, interval=(min(ratios), max(ratios)))
+    )
+    planted_ms = [
+        1000 * statistics.fmean(one["planted_s"][str(explanation.rank)] for one in line[side])
+        for side in ("before", "now")
+    ]
+    return {
+        **{name: line[name] for name in ("kind", "seconds", "load", "launched_again")},
+        "planted_ms": planted_ms[1] - planted_ms[0],
+        "before_ms": explanation.before_ms,
+        "after_ms": explanation.after_ms,
+        "agrees": explanation.agrees,
+        "parts": {one.part: (stated_ms(one), one.named) for one in explanation.parts},
+        "operators": [
+            [one.path, one.operator, one.part, one.difference_ms, one.after_calls]
+            for one in explanation.operators
+            if one.named
+        ],
+        "memory": [
+            [one.place, (one.before_bytes or 0) / 1e6, one.after_bytes / 1e6]
+            for one in explanation.memory
+            if one.named
+        ],
+        "sentence": explanation.sentence,
+    }
+
+
+def launched(planted: str, *, watched: str) -> Launch:
+    """Train once with two ranks, and profile; raise ``RuntimeError`` if a rank fails."""
+    with tempfile.TemporaryDirectory(prefix="explain-study-") as folder:
+        arguments = RankArguments(
+            framework="torch",
+            workload="explained.planted:build",
+            precision="fp32",
+            device="cpu",
+            size="tiny",
+            loss="finite",
+            batch_size_per_device=128,
+            world_size=_RANKS,
+            iterations=_ITERATIONS,
+            warmup=_WARMUP,
+            threads_per_rank=1,
+            collective_timeout_s=60.0,
+            seed=1,
+            records=f"{folder}/records",
+            place_from=("RANK", "LOCAL_RANK", "WORLD_SIZE"),
+            work=128,
+            profile=True,
+        )
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+        children = {}
+        for rank in range(_RANKS):
+            environment = {
+                "RANK": str(rank),
+                "LOCAL_RANK": str(rank),
+                "WORLD_SIZE": str(_RANKS),
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(port),
+                "PLANTED": planted,
+                "WATCHED": watched,
+                "STOPWATCH": f"{folder}/stopwatch",
+            }
+            children[_forked(arguments, environment, Path(folder))] = rank
+        _wait_for(children, Path(folder))
+        records = read_records(Path(arguments.records))
+        return Launch(
+            profile={one.rank: one.by_kind["profile"] for one in records},
+            planted_s={rank: _planted_s(Path(folder), rank) for rank in range(_RANKS)},
+            iterations_per_s=_speed(records),
+        )
+
+
+def _forked(arguments: RankArguments, environment: dict[str, str], folder: Path) -> int:
+    child = os.fork()
+    if child:
+        return child
+    from pytest_dlperf.worker import __main__ as worker
+    from pytest_dlperf.worker import host_stacks, loop
+    from pytest_dlperf.worker.frameworks import profiling
+
+    # Nothing is compared over launches here, and it takes most of their time
+    for module in (worker, loop):
+        vars(module)["write_canary"] = lambda *_, **__: None
+    # Nor of these, which come after the profile
+    vars(host_stacks)["sampler"] = lambda *_: None
+    if environment["WATCHED"] != "growing-allocation":
+        vars(profiling)["_add_memory"] = lambda *_: []
+    _take_precedence()
+    os.environ.update(environment)
+    log = os.open(folder / f"log{environment['RANK']}", os.O_WRONLY | os.O_CREAT)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    sys.argv[1:] = arguments.flags()
+    try:
+        worker.main()
+    finally:
+        worker._leave()
+
+
+def _take_precedence() -> None:
+    """Let other programs wait for this rank and its threads, where the user may ask for that.
+
+    Else a step is as long as the others let it be, and no two launches are alike. Linux weighs
+    sessions against each other before the threads within one, so the session is to be first.
+    """
+    os.setsid()
+    with contextlib.suppress(OSError):
+        Path("/proc/self/autogroup").write_text("-19", encoding="ascii")
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, -19)
+
+
+def _wait_for(children: dict[int, int], folder: Path) -> None:
+    end_s = time.monotonic() + _TIMEOUT_S
+    left = dict(children)
+    try:
+        while left:
+            child, status = os.waitpid(-1, os.WNOHANG)
+            if child:
+                rank = left.pop(child)
+                if status:
+                    log = (folder / f"log{rank}").read_text("utf-8", errors="replace")
+                    raise RuntimeError(f"rank {rank} ended with {status}:\n{log[-3000:]}")
+            elif time.monotonic() > end_s:
+                raise TimeoutError(f"a launch took more than {_TIMEOUT_S:.0f} s")
+            else:
+                time.sleep(0.02)
+    finally:
+        for child in left:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+#: Steps that the profile keeps, of those that it has: not the shortest and not the longest.
+_PROFILED: Final = 5
+
+
+def _planted_s(folder: Path, rank: int) -> float:
+    """Return the stopwatch's seconds in the steps whose profile is kept."""
+    lines = (folder / f"stopwatch.{rank}").read_text("utf-8").splitlines()
+    first = _ITERATIONS + 1  # one step before says how many events a step has
+    steps = sorted(tuple(map(float, one.split())) for one in lines[first : first + _PROFILED])
+    return statistics.fmean(planted_s for _, planted_s in steps[1:-1])
+
+
+def _speed(records: Sequence[RankRecords]) -> float:
+    """Return iterations a second of the slowest rank's window."""
+    seconds = [
+        sum(span.seconds for span in one.spans if span.first_step >= _WARMUP) for one in records
+    ]
+    return (_ITERATIONS - _WARMUP) / max(seconds)
+
+
+def is_hit(line: dict[str, Any]) -> bool:
+    """Return whether the part of a try's kind is named, with the stopwatch's milliseconds."""
+    found_ms, named = line["parts"].get(PART[line["kind"]], (0.0, False))
+    planted_ms = line["planted_ms"]
+    return bool(named) and abs(found_ms - planted_ms) <= _WITHIN * abs(planted_ms)
+
+
+def names_nothing(line: dict[str, Any]) -> bool:
+    """Return whether a try names neither a part nor an operator."""
+    return not any(named for _, named in line["parts"].values()) and not line["operators"]
+
+
+def words(line: dict[str, Any]) -> str:
+    """Return a try in one line."""
+    if line["kind"] == NOTHING:
+        return f"{NOTHING}: {'nothing named' if names_nothing(line) else line['sentence']}"
+    found_ms, named = line["parts"].get(PART[line["kind"]], (0.0, False))
+    return (
+        f"{line['kind']}: {'hit' if is_hit(line) else 'MISS'} stopwatch "
+        f"{line['planted_ms']:.1f} ms, {PART[line['kind']]} {found_ms:.1f}"
+        f"{'' if named else ' not named'} | {line['sentence']} ({line['seconds']} s)"
+    )
+
+
+def table(found: Sequence[dict[str, Any]]) -> str:
+    """Return the table of all tries."""
+    rows = [
+        "| planted | tries | part named | within 20 % | both | agrees | stopwatch ms | part ms |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for kind in [one for one in PART if any(line["kind"] == one for line in found)]:
+        lines = [line for line in found if line["kind"] == kind]
+        cells = [line["parts"].get(PART[kind], (0.0, False)) for line in lines]
+        within = sum(
+            abs(ms - line["planted_ms"]) <= _WITHIN * abs(line["planted_ms"])
+            for line, (ms, _) in zip(lines, cells, strict=True)
+        )
+        rows.append(
+            f"| {kind} | {len(lines)} | {sum(bool(named) for _, named in cells)} | {within} | "
+            f"{sum(map(is_hit, lines))} | {sum(bool(line['agrees']) for line in lines)} | "
+            f"{statistics.median(line['planted_ms'] for line in lines):.1f} | "
+            f"{statistics.median(ms for ms, _ in cells):.1f} |"
+        )
+    unchanged = [line for line in found if line["kind"] == NOTHING]
+    named = sum(not names_nothing(line) for line in unchanged)
+    rows.append(f"\nunchanged: a row was named in {named} of {len(unchanged)} tries")
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""A training with planted causes of slowness, for ``explain_study.py``."""

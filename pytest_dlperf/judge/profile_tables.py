@@ -1,0 +1,123 @@
+"""What profiles of both arms show beside parts and operators: modules, memory, stacks, launches.
+
+Each takes the records of one rank, from the launches of before and of now; of before there may be
+none.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Final
+
+from pytest_dlperf.core.outcome import MemoryChange, ModuleTime, StackTime
+from pytest_dlperf.core.wire_profile import ProfileRecord
+
+Records = Sequence[ProfileRecord]
+#: Rows that are kept.
+_MODULES: Final = 200
+_PLACES: Final = 15
+_STACKS: Final = 15
+#: Memory is named beyond this many times the difference of equal profiles, this share of the
+#: peak, and so many bytes.
+_SPREADS: Final = 2.0
+_OF_PEAK: Final = 0.01
+_LEAST_BYTES: Final = 1_000_000
+
+
+def launches(records: Records) -> float | None:
+    """Return kernels and copies that a step starts; None on a CPU, and without records."""
+    counts = [count for one in records if (count := one.get("launches")) is not None]
+    return statistics.fmean(counts) if counts else None
+
+
+def module_times(before: Records, now: Records) -> tuple[ModuleTime, ...]:
+    """Return the time of the operators of each module path, in the order of the paths."""
+    rows = [_by_path(one) for one in now]
+    earlier = [_by_path(one) for one in before]
+    paths = {path for one in (*rows, *earlier) for path in one}
+    found = [
+        ModuleTime(path=path, before_ms=_mean(earlier, path), after_ms=_mean(rows, path) or 0.0)
+        for path in paths
+    ]
+    found.sort(key=lambda one: -max(one.after_ms, one.before_ms or 0.0))
+    return tuple(sorted(found[:_MODULES], key=lambda one: one.path))
+
+
+def _by_path(record: ProfileRecord) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for one in record["operators"]:
+        found[one["path"]] = found.get(one["path"], 0.0) + one["seconds"] * 1000
+    return found
+
+
+def memory_changes(
+    before: Records, now: Records
+) -> tuple[tuple[float | None, float | None], tuple[MemoryChange, ...]]:
+    """Return bytes at the peak before and now, and what they consist of by place.
+
+    None and no places where the profiler of the framework does not know them.
+    """
+    old, new = ([one["memory"] for one in side if "memory" in one] for side in (before, now))
+    peaks = tuple(
+        statistics.fmean(one["peak_bytes"] for one in side) if side else None
+        for side in (old, new)
+    )
+    if not new:
+        return (peaks[0], None), ()
+    olds, news = (
+        [
+            {row["place"]: (row["bytes"], row["count"]) for row in one["allocations"]}
+            for one in side
+        ]
+        for side in (old, new)
+    )
+    found = []
+    for place in {place for rows in (*olds, *news) for place in rows}:
+        earlier, later = ([rows.get(place, (0, 0)) for rows in side] for side in (olds, news))
+        sizes, latest = ([float(size) for size, _ in side] for side in (earlier, later))
+        found.append(
+            MemoryChange(
+                place=place,
+                before_bytes=statistics.fmean(sizes) if sizes else None,
+                after_bytes=statistics.fmean(latest),
+                before_count=statistics.fmean(count for _, count in earlier) if earlier else None,
+                after_count=statistics.fmean(count for _, count in later),
+                named=_is_beyond(sizes, latest, peaks[1] or 0.0),
+            )
+        )
+    found.sort(key=lambda one: (not one.named, -abs(one.after_bytes - (one.before_bytes or 0))))
+    return (peaks[0], peaks[1]), tuple(found[:_PLACES])
+
+
+def _is_beyond(before: Sequence[float], now: Sequence[float], peak: float) -> bool:
+    if min(len(before), len(now)) < 2:
+        return False
+    spread = max(max(values) - min(values) for values in (before, now))
+    difference = abs(statistics.fmean(now) - statistics.fmean(before))
+    return difference > max(_SPREADS * spread, _OF_PEAK * peak, _LEAST_BYTES)
+
+
+def stack_times(before: Records, now: Records) -> tuple[StackTime, ...]:
+    """Return the stacks of the host whose time differs most; none where nothing sampled them."""
+    old, new = (
+        [
+            {row["frames"]: row["seconds"] * 1000 for row in one["stacks"]}
+            for one in side
+            if "stacks" in one
+        ]
+        for side in (before, now)
+    )
+    if not new:
+        return ()
+    found = [
+        StackTime(frames=frames, before_ms=_mean(old, frames), after_ms=_mean(new, frames) or 0.0)
+        for frames in {frames for rows in (*old, *new) for frames in rows}
+    ]
+    found.sort(key=lambda one: -abs(one.after_ms - (one.before_ms or 0.0)))
+    return tuple(found[:_STACKS])
+
+
+def _mean(several: Sequence[dict[str, float]], key: str) -> float | None:
+    """Return the mean of a row, 0 where one has none; None of nothing."""
+    return statistics.fmean(one.get(key, 0.0) for one in several) if several else None
