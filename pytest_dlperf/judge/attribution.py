@@ -73,7 +73,7 @@ def attribute(
             rank=rank,
             after_ms=whole_after,
             parts=tuple(_only_now(after, part) for part in parts),
-            operators=_operators([], now, rank, _Limits(0, 0, 0)),
+            operators=_operators([], now, rank, _Limits(0, 0, 0), frozenset()),
             sentence=_now_words(after, parts, whole_after),
             **_tables([], now, rank, _Limits(0, 0, 0), has_stacks=True),
         )
@@ -86,9 +86,21 @@ def attribute(
     agrees = _agrees(difference / whole_before, spread, judged)
     whole = difference if agrees else None
     sums = _sums_by_calls(before, now, rank)
-    changes = [_change(part, earlier, after, limits, whole, sums.get(part)) for part in parts]
+    changes = [
+        _change(
+            part,
+            earlier,
+            after,
+            limits,
+            whole,
+            sums.get(part),
+            is_apart=_is_apart(part, before, now, rank, waits),
+        )
+        for part in parts
+    ]
     changes.sort(key=lambda change: -abs(change.difference_ms or 0))
-    operators = _operators(before, now, rank, limits)
+    named = frozenset(change.part for change in changes if change.named)
+    operators = _operators(before, now, rank, limits, named)
     tables = _tables(before, now, rank, limits, has_stacks=_is_python(changes))
     return Explanation(
         rank=rank,
@@ -293,12 +305,14 @@ def _change(
     limits: _Limits,
     whole_ms: float | None,
     by_calls: tuple[list[float], list[float]] | None,
+    *,
+    is_apart: bool,
 ) -> PartChange:
     """Return how ``part`` changed; ``whole_ms`` is the step's change, None for no shares."""
     olds, news = ([one.get(part, 0.0) for one in several] for several in (before, now))
     before_ms, after_ms = statistics.fmean(olds), statistics.fmean(news)
     difference = after_ms - before_ms
-    is_beyond = limits.is_beyond(olds, news)
+    is_beyond = is_apart and limits.is_beyond(olds, news)
     is_certain = not is_beyond and by_calls is not None and limits.is_beyond(*by_calls)
     return PartChange(
         part=part,
@@ -311,6 +325,26 @@ def _change(
         if by_calls is not None and is_certain
         else None,
     )
+
+
+def _is_apart(
+    part: str, before: Sequence[Profile], now: Sequence[Profile], rank: int, after_waits: str
+) -> bool:
+    """Return whether the part is longer in every window of one arm than in any of the other."""
+    olds, news = (
+        [
+            sum(
+                seconds
+                for name, seconds in window["parts"].items()
+                if part == (after_waits if name == _AFTER_WAITS else name)
+            )
+            / window["steps"]
+            for profile in side
+            for window in profile[rank]["windows"]
+        ]
+        for side in (before, now)
+    )
+    return max(olds) < min(news) or max(news) < min(olds)
 
 
 def _sums_by_calls(
@@ -373,9 +407,16 @@ def _agrees(slower: float, spread: float, judged: Comparison) -> bool:
 
 
 def _operators(
-    before: Sequence[Profile], now: Sequence[Profile], rank: int, limits: _Limits
+    before: Sequence[Profile],
+    now: Sequence[Profile],
+    rank: int,
+    limits: _Limits,
+    named_parts: frozenset[str],
 ) -> tuple[OperatorChange, ...]:
-    """Return the operators that changed; without any of before, those with the most time."""
+    """Return the operators that changed; without any of before, those with the most time.
+
+    One is named where its part is, or where its calls changed.
+    """
     olds = [_rows(profile, rank) for profile in before if rank in profile]
     news = [_rows(profile, rank) for profile in now]
     changes = []
@@ -395,6 +436,7 @@ def _operators(
                 after_ms=after_ms,
                 difference_ms=None if before_ms is None else after_ms - before_ms,
                 named=bool(earlier)
+                and (part in named_parts or _calls_differ(key, olds, news))
                 and limits.is_beyond([ms for _, ms in earlier], [ms for _, ms in later]),
                 before_kernels=_kernels(olds, key),
                 after_kernels=_kernels(news, key),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_dlperf.worker import step_parts
@@ -100,6 +100,7 @@ EVENTS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(EVENTS)
 def test_parts_add_up_to_the_step_and_are_never_negative(events: list[TraceEvent]):
     (window,) = windows_of(events, STEP)
@@ -113,6 +114,7 @@ INTERVALS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(INTERVALS, INTERVALS)
 def test_intervals_cover_the_moments_that_sets_do(one: list, other: list):
     def moments(intervals: list) -> set[int]:

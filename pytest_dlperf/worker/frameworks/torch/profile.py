@@ -143,7 +143,9 @@ def _on_cpu_at_peak(run: Callable[[], None]) -> LiveMemory:
 
 
 #: Files that are not the user's own program.
-_LIBRARY: Final = ("torch/", "pytest_dlperf/", "<frozen", "<string>")
+_LIBRARY: Final = (
+    f"{Path(torch.__file__).parent}/", "torch/", "pytest_dlperf/", "<frozen", "<string>",
+)  # fmt: skip
 
 
 def _place(frames: Iterable[str]) -> str:
@@ -155,7 +157,7 @@ def _place(frames: Iterable[str]) -> str:
     for frame in frames:
         path, bracket, rest = frame.partition(".py(")
         if bracket:
-            if "/torch/" not in path and not path.startswith(_LIBRARY):
+            if not path.startswith(_LIBRARY) and "/pytest_dlperf/" not in path:
                 place = f"{'/'.join(path.split('/')[-2:])}.py({rest}"
                 return f"{place}: {operator}" if operator else place
         elif frame.startswith((MODULE, "autograd::engine", "Optimizer.")):
