@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, TypedDict
 
 from pytest_dlperf.core.outcome import (
@@ -84,7 +85,6 @@ def attribute(
     limits = _Limits(whole_before, difference, max(map(_relative_spread, (*steps, *work))))
     spread = max(max(values) - min(values) for values in steps) / whole_before
     agrees = _agrees(difference / whole_before, spread, judged)
-    whole = difference if agrees else None
     sums = _sums_by_calls(before, now, rank)
     changes = [
         _change(
@@ -92,12 +92,13 @@ def attribute(
             earlier,
             after,
             limits,
-            whole,
             sums.get(part),
             is_apart=_is_apart(part, before, now, rank, waits),
         )
         for part in parts
     ]
+    if agrees and difference:
+        changes = [replace(one, share=(one.difference_ms or 0.0) / difference) for one in changes]
     changes.sort(key=lambda change: -abs(change.difference_ms or 0))
     named = frozenset(change.part for change in changes if change.named)
     operators = _operators(before, now, rank, limits, named)
@@ -303,12 +304,11 @@ def _change(
     before: Sequence[dict[str, float]],
     now: Sequence[dict[str, float]],
     limits: _Limits,
-    whole_ms: float | None,
     by_calls: tuple[list[float], list[float]] | None,
     *,
     is_apart: bool,
 ) -> PartChange:
-    """Return how ``part`` changed; ``whole_ms`` is the step's change, None for no shares."""
+    """Return how ``part`` changed, without its share of the step's change."""
     olds, news = ([one.get(part, 0.0) for one in several] for several in (before, now))
     before_ms, after_ms = statistics.fmean(olds), statistics.fmean(news)
     difference = after_ms - before_ms
@@ -319,7 +319,7 @@ def _change(
         before_ms=before_ms,
         after_ms=after_ms,
         difference_ms=difference,
-        share=difference / whole_ms if whole_ms else None,
+        share=None,
         named=is_beyond or is_certain,
         by_calls_ms=statistics.fmean(by_calls[1]) - statistics.fmean(by_calls[0])
         if by_calls is not None and is_certain
