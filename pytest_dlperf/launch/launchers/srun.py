@@ -22,8 +22,8 @@ class SrunLauncher(Launcher):
         if case.layout.nodes > 1:
             raise UsageError(
                 f"{case.id}: launcher 'srun' starts one node, the layout {case.layout} has "
-                f"{case.layout.nodes}; in a job of several nodes --dlperf-hosts=slurm starts "
-                "torchrun on each of them"
+                f"{case.layout.nodes}; the framework's own launcher is started on each node of "
+                "the job: leave launcher= out"
             )
         if "SLURM_JOB_ID" not in os.environ:
             raise UsageError(
