@@ -25,7 +25,7 @@ BATCH = 4
 def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """Return the outcome of each way to hold the model on two ranks, by its words."""
     done, outcomes = train_suites(
-        tmp_path_factory.mktemp("llama"), "llama and fp32 and not sequence", "--cpus=2",
+        tmp_path_factory.mktemp("llama"), "llama and torch and fp32 and not sequence", "--cpus=2",
         "--dlperf-iterations=60", "--dlperf-warmup=10",
     )  # fmt: skip
     assert len(outcomes) == 3, done.stdout
