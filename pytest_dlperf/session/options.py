@@ -320,10 +320,10 @@ def declare(parser: pytest.Parser, config: pytest.Config) -> bool:
         # pytest-xdist gives a worker the values of its controller before this.
         if not hasattr(config.option, name):
             setattr(config.option, name, _default(option))
-    from pytest_dlperf.session import pytest_private
-
-    names = {f"--dlperf-{option.name}": _attribute(option.name) for option in OPTIONS}
-    pytest_private.name_options(config, names)
+    # Not in pytest_private: each run of pytest would import it. ``config.getoption`` knows options
+    # by this; of the parser since pytest 9.1.
+    owner: Any = config if hasattr(config, "_opt2dest") else parser
+    owner._opt2dest.update((f"--dlperf-{one.name}", _attribute(one.name)) for one in OPTIONS)
     return False
 
 

@@ -1,4 +1,4 @@
-"""All uses of private names of pytest and pytest-xdist; a test fails when they move."""
+"""Uses of private names of pytest and pytest-xdist, but one in ``options.py``; tests hold them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,6 @@ def declared_names(parser: pytest.Parser) -> frozenset[str]:
         for option in group.options
         for name in option.names()
     )
-
-
-def name_options(config: pytest.Config, attributes: dict[str, str]) -> None:
-    """Have ``config.getoption`` know options by name that were not declared, but have values."""
-    # Of the parser since pytest 9.1
-    owner: Any = config if hasattr(config, "_opt2dest") else config._parser
-    owner._opt2dest.update(attributes)
 
 
 def fixtures_of(item: pytest.Item) -> tuple[tuple[str, ...], dict[str, str]]:

@@ -106,12 +106,13 @@ def check_precision(
     flops_by_dtype: Mapping[str, int] | None,
     precision: str,
     scaler: Any,
-    remedy: str = "Wrap the forward pass in job.autocast()",
+    remedy: str,
 ) -> None:
     """Raise ``WorkerFailure`` if the matrix work was done in another dtype than the case names.
 
     fp32 and tf32: nothing of it in a shorter dtype. Mixed and pure precisions: most of it in
-    theirs. ``amp`` must also scale its loss.
+    theirs. ``amp`` must also scale its loss. ``remedy`` is what a workload of this framework does
+    to compute in the case's dtype.
     """
     if not flops_by_dtype:
         return
@@ -121,7 +122,6 @@ def check_precision(
     shorter = sum(flops_by_dtype.get(name, 0) for name in _SHORTER) / total
     if share < 0.5 or (expected == "float32" and shorter > 0):
         found = ", ".join(f"{name} {count / total:.0%}" for name, count in flops_by_dtype.items())
-        remedy = "Wrap the forward pass in job.autocast()"
         if precision == "fp8":
             remedy = (
                 "What was converted must multiply by torch._scaled_mm: torchao does on GPUs of "

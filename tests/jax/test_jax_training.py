@@ -17,7 +17,7 @@ FAULTS = {
     "killed": ({}, "rank 1 stopped at iteration 4 of 30, without a word"),
     "not-averaged": ({}, "gradients are not averaged over the ranks"),
     "not-averaged-in-one": ({"devices_per_process": 2}, "differ between devices of one process"),
-    "half": ({"layout": "1n1c"}, "this run did it in bfloat16 100%. "),
+    "half": ({"layout": "1n1c"}, "this run did it in bfloat16 100%. Give parameters and batch"),
 }
 MORE_FAULTS = {
     "raises": ({}, "rank 1: ValueError: boom in step"),

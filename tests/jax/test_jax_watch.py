@@ -95,6 +95,15 @@ def test_calls_are_seen_in_two_iterations_and_left_alone_afterwards():
     assert jax._src.pjit._pjit_call_impl_python.__qualname__ == "_pjit_call_impl_python"
 
 
+def test_labels_with_the_shape_of_a_parameter_are_inputs():
+    weights, bias = jnp.ones((4, 5)), jnp.ones(3)
+    seen = watch.Watch(lambda: [weights, bias])
+    net = jax.jit(lambda w, b, x, labels: (x @ w).sum() + (b * labels).sum())
+    with seen.first():
+        net(weights, bias, jnp.ones((3, 4)), jnp.zeros(3, jnp.int32))
+    assert seen.shapes == [[3, 4], [3]]
+
+
 def test_a_jax_that_calls_in_another_way_is_not_watched(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delattr(jax._src.pjit, "_get_fastpath_data")
     seen = watch.Watch(list)

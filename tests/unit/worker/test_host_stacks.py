@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,10 +56,16 @@ def test_a_sampler_that_may_not_read_the_process_says_so(tmp_path: Path, script:
 def test_the_stacks_are_those_that_the_program_writes(tmp_path: Path):
     program = tmp_path / "py-spy"
     program.write_text(
-        "#!/bin/sh\n"
-        f"trap 'cp {tmp_path}/raw {tmp_path}/stacks.txt; exit 0' INT\n"
-        "echo 'py-spy> Sampling process 100 times a second.'\n"
-        "while :; do sleep 0.02; done\n",
+        # No shell: it cannot trap what it ignores from its start, as in a test of the background
+        f"#!{sys.executable}\n"
+        "import shutil, signal\n"
+        "def write(*_):\n"
+        f"    shutil.copy('{tmp_path}/raw', '{tmp_path}/stacks.txt')\n"
+        "    raise SystemExit\n"
+        "signal.signal(signal.SIGINT, write)\n"
+        "print('py-spy> Sampling process 100 times a second.', flush=True)\n"
+        "while True:\n"
+        "    signal.pause()\n",
         encoding="utf-8",
     )
     program.chmod(0o755)

@@ -90,9 +90,10 @@ class Watch:
         if self.shapes is not None or not self._work_of(jaxpr):
             return
         arrays = [a for a in (*args, *jaxpr.consts) if isinstance(a, jax.Array) and a.ndim]
-        # The optimizer's state has the shapes of the parameters
+        # The optimizer's state has the shapes of the parameters; labels can have one by chance,
+        # but are whole numbers
         held = {leaf.shape for leaf in jax.tree.leaves(self._parameters())}
-        inputs = [a for a in arrays if a.shape not in held] or arrays
+        inputs = [a for a in arrays if a.shape not in held or a.dtype.kind in "iu"] or arrays
         self.shapes = [list(a.sharding.shard_shape(a.shape)) for a in inputs]
 
     def _count(self, jaxpr: Any, args: Sequence[Any]) -> None:
