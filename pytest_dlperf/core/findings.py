@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from pytest_dlperf.core.outcome import PartChange
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rate:
@@ -306,6 +308,21 @@ class Site:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Explained:
+    """What an outcome of a history says of the parts of its steps."""
+
+    case_id: str
+    time: str
+    commit: str
+    verdict: str
+    sentence: str
+    #: A profiled step, in milliseconds; None where nothing of before was profiled.
+    before_ms: float | None
+    after_ms: float | None
+    parts: tuple[PartChange, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class HistoryFound:
     """The result of a ``dlperf history`` command; what it did not look for is empty."""
 
@@ -315,6 +332,8 @@ class HistoryFound:
     series: tuple[Series, ...] = ()
     changes: tuple[Change, ...] = ()
     bisection: Bisection | None = None
+    #: Those of a case, the oldest first.
+    explained: tuple[Explained, ...] = ()
     #: Series that were searched for changes.
     searched: int = 0
     #: Number of outcomes that are not used for a level, by reason.

@@ -9,6 +9,7 @@ from typing import Final
 
 from pytest_dlperf.core.findings import (
     Change,
+    Explained,
     HistoryFound,
     Point,
     Series,
@@ -38,6 +39,51 @@ def render_series(found: HistoryFound, *, last: int) -> str:
     for series in found.series:
         lines += [*_series(series, changes_within(series, found.changes), last), ""]
     return _text(lines).rstrip()
+
+
+def render_explained(found: HistoryFound, case: str) -> str:
+    """Return the parts of each case's explained outcomes beside each other, the oldest first.
+
+    The last column is what each part grew by, from the first figure to the last.
+    """
+    if not found.explained:
+        return (
+            f"no outcome of {case} has the parts of its steps; a regression against pairs or a "
+            "stored profile has them, and --dlperf-explain=always"
+        )
+    lines: list[str] = []
+    for case_id in dict.fromkeys(one.case_id for one in found.explained):
+        outcomes = [one for one in found.explained if one.case_id == case_id]
+        lines += [case_id, *_parts_of(outcomes), ""]
+        lines += [
+            f"  {one.time} {short_commit(one.commit)} {one.verdict}: {one.sentence}"
+            for one in outcomes
+            if one.sentence
+        ]
+        lines.append("")
+    return _text(lines).rstrip()
+
+
+def _parts_of(outcomes: Sequence[Explained]) -> list[str]:
+    """Return a table: a row a part, a column an outcome; the first has one for before as well."""
+    first = outcomes[0]
+    columns_ms: list[tuple[str, dict[str, float]]] = []
+    if first.before_ms is not None:
+        columns_ms.append(("before", {one.part: one.before_ms or 0.0 for one in first.parts}))
+    for outcome in outcomes:
+        name = short_commit(outcome.commit) or outcome.time
+        columns_ms.append((name, {one.part: one.after_ms for one in outcome.parts}))
+    grew = {
+        part: columns_ms[-1][1].get(part, 0.0) - columns_ms[0][1].get(part, 0.0)
+        for part in {part for _, values in columns_ms for part in values}
+    }
+    rows = [("ms a profiled step", *(name for name, _ in columns_ms), "grew by")]
+    for part in sorted(grew, key=lambda one: -grew[one]):
+        cells = (f"{values.get(part, 0.0):.2f}" for _, values in columns_ms)
+        rows.append((part, *cells, f"{grew[part]:+.2f}"))
+    steps = (f"{sum(values.values()):.2f}" for _, values in columns_ms)
+    rows.append(("step", *steps, f"{sum(grew.values()):+.2f}"))
+    return [f"  {line}" for line in _table(rows, numbers=set(range(1, len(rows[0]))))]
 
 
 def render_changes(found: HistoryFound) -> str:

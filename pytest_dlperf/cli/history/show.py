@@ -1,4 +1,4 @@
-"""``dlperf history list``, ``series``, ``changes`` and ``bisect``."""
+"""``dlperf history list``, ``series``, ``show``, ``changes`` and ``bisect``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_dlperf.cli.history.pytest_root import address_in
 from pytest_dlperf.cli.stdout import say
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.findings import Bisection, Change, HistoryFound, Series
+from pytest_dlperf.core.findings import Bisection, Change, Explained, HistoryFound, Series
 from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.quantity import parse_share, parse_time, whole_number
@@ -113,6 +113,14 @@ def add_to(
         "--last", default="50", metavar="N", help="only the newest rows (50; 0: all)"
     )
     series.set_defaults(run=_series)
+    show = actions.add_parser(
+        "show", parents=[common], help="the parts of a case's steps, and which of them grew"
+    )
+    add_selection(show, case_required=True)
+    show.add_argument(
+        "--last", default="5", metavar="N", help="only the newest explained outcomes (5; 0: all)"
+    )
+    show.set_defaults(run=_show)
     changes = actions.add_parser(
         "changes", parents=[common], help="where a level changed, after which commit"
     )
@@ -126,7 +134,7 @@ def add_to(
         "--nth", type=int, default=1, metavar="N", help="the N-th newest change (1)"
     )
     bisect.set_defaults(run=_bisect)
-    for command in (cases, series, changes, bisect):
+    for command in (cases, series, show, changes, bisect):
         command.add_argument("--json", action="store_true", help="JSON alone on standard output")
 
 
@@ -211,6 +219,44 @@ def _series(arguments: argparse.Namespace) -> int:
     if not is_marked:
         text += f"\n{NOT_MARKED}"
     return _tell(arguments, found, text)
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    from pytest_dlperf.report.history_text import render_explained
+    from pytest_dlperf.store.history.database import reading
+    from pytest_dlperf.store.history.query import whole_outcomes
+
+    last = whole_number(arguments.last, "--last", least=0)
+    found = found_in(arguments, with_changes=False)
+    numbers = [point.number for one in found.series for point in one.points]
+    with reading(address_in(arguments)) as connection:
+        # One by one: of a long history most are not explained, and each is large
+        outcomes = (one for number in numbers for one in whole_outcomes(connection, [number]))
+        explained = [_explained(one) for one in outcomes if _has_parts(one)]
+    explained.sort(key=lambda one: (one.case_id, one.time))
+    found = HistoryFound(
+        history=found.history, explained=tuple(explained[-last:] if last else explained)
+    )
+    return _tell(arguments, found, render_explained(found, arguments.case))
+
+
+def _has_parts(outcome: Outcome) -> bool:
+    return outcome.explanation is not None and bool(outcome.explanation.parts)
+
+
+def _explained(outcome: Outcome) -> Explained:
+    found = outcome.explanation
+    assert found is not None
+    return Explained(
+        case_id=outcome.case.id,
+        time=outcome.time,
+        commit=outcome.commit,
+        verdict=str(outcome.judgement.verdict),
+        sentence=found.sentence,
+        before_ms=found.before_ms,
+        after_ms=found.after_ms,
+        parts=found.parts,
+    )
 
 
 def _changes(arguments: argparse.Namespace) -> int:

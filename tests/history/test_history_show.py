@@ -1,0 +1,68 @@
+"""What ``dlperf history show`` says of the parts of steps that were profiled."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from pytest_dlperf.core.outcome import Explanation, Outcome, PartChange
+from pytest_dlperf.store.history.address import Address
+from pytest_dlperf.store.history.append import append
+from tests.helpers.history_builders import case, outcome, text
+
+CASE = case().id
+
+
+def explained(day: int, compute: float, python: float, before: float | None = None) -> Outcome:
+    parts = (
+        PartChange(part="compute", before_ms=before, after_ms=compute, difference_ms=None,
+                   share=None, named=False),
+        PartChange(part="Python", before_ms=before, after_ms=python, difference_ms=None,
+                   share=None, named=False),
+    )  # fmt: skip
+    found = Explanation(
+        sentence=f"day {day}",
+        before_ms=None if before is None else 2 * before,
+        after_ms=compute + python,
+        parts=parts,
+    )
+    return replace(outcome(day), explanation=found)
+
+
+def test_parts_are_beside_each_other_and_what_grew_is_first(here: Address, capsys: Any):
+    append(
+        here, "s", [explained(0, 50, 5), outcome(1), explained(2, 51, 25), explained(3, 52, 45)]
+    )
+    lines = [" ".join(line.split()) for line in text(capsys, "show", CASE).splitlines()]
+    assert lines[0] == CASE
+    assert lines[1].startswith("ms a profiled step")
+    assert lines[1].endswith("grew by")
+    assert lines[2:5] == [
+        "Python 5.00 25.00 45.00 +40.00",
+        "compute 50.00 51.00 52.00 +2.00",
+        "step 55.00 76.00 97.00 +42.00",
+    ]
+    assert sum("day " in line for line in lines) == 3
+    lines = text(capsys, "show", CASE, "--last=2").splitlines()
+    assert "+20.00" in lines[2]
+
+
+def test_what_the_oldest_was_compared_with_comes_before_it(here: Address, capsys: Any):
+    append(here, "s", [explained(0, 50, 5, before=4)])
+    lines = [" ".join(line.split()) for line in text(capsys, "show", CASE).splitlines()]
+    assert "before" in lines[1]
+    assert lines[2] == "compute 4.00 50.00 +46.00"
+
+
+def test_without_profiles_it_says_how_to_have_them(here: Address, capsys: Any):
+    append(here, "s", [outcome(0)])
+    assert "--dlperf-explain=always" in text(capsys, "show", CASE)
+
+
+def test_as_json(here: Address, capsys: Any):
+    append(here, "s", [explained(0, 50, 5)])
+    values = json.loads(text(capsys, "show", CASE, "--json"))
+    [one] = values["explained"]
+    assert (one["case_id"], one["after_ms"]) == (CASE, 55)
+    assert [part["part"] for part in one["parts"]] == ["compute", "Python"]
