@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from tests.helpers.cluster import Cluster, check_trained
+from tests.helpers.lab import a_lab
 
 pytestmark = pytest.mark.torch
 
@@ -48,3 +52,30 @@ def test_records_come_back_where_files_are_not_shared(cluster: Cluster, launcher
     check_trained(outcomes[0])
     assert code == 0, output
     assert left == ""
+
+
+@pytest.mark.nightly  # two sessions of two layouts; the gate has the same on one node
+def test_scaling_is_over_one_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """``1n2c`` is measured for ``2n2c``; the ratio of both is stored, and found again."""
+    root = Path(__file__).parents[2]
+    path = [root, root / "tests" / "torch", os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, path)))
+    monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(tmp_path / "runtime"))
+    with a_lab() as lab:
+        cluster = Cluster(lab, tmp_path)
+        cluster.write(layout=["1n2c", "2n2c"], speedup="1n2c")
+        nodes = {"hosts": "node1:2,node2:2"}
+        again = ("-p", "tests.helpers.no_repeats", "-k", "2n2c")
+        first, output, _ = cluster.run(
+            "--update-baselines", "--dlperf-reason=first", *again, **nodes
+        )
+        assert first == 0, output
+        _, output, [outcome] = cluster.run(*again, **nodes)
+    check_trained(outcome)
+    measured = outcome["measurement"]
+    assert len(measured["runs"][0]["ranks"]) == 4
+    assert measured["parent_throughputs"], output
+    assert measured["speedup"] is not None
+    [stored] = outcome["baseline_sessions"]
+    assert stored["speedup"] is not None
+    assert len(stored["parent_runs"]) == 1
