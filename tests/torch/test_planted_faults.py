@@ -17,20 +17,21 @@ pytestmark = pytest.mark.torch
 MARKERS: dict[str, dict[str, object]] = {
     "arcface": {"batch_size_per_device": 16},
     "bert": {"batch_size_per_device": 16},
+    "deeplabv3p": {"batch_size_per_device": 8},
     # Of two images, shuffled labels are the right ones half of the time.
     "hrnet": {"batch_size_per_device": 8},
     "llama": {"batch_size_per_device": 4, "unit": "tokens", "parallel": "ddp"},
     "transformer": {"batch_size_per_device": 128, "unit": "tokens"},
     "dlrm": {"batch_size_per_device": 64, "options": {"model": "dcnv2"}},
+    "resnet50": {"batch_size_per_device": 32},
+    "tsm": {"batch_size_per_device": 8},
 }
-NIGHTLY = ("bert", "dlrm", "hrnet", "llama", "transformer")
 
 
-@pytest.mark.parametrize(
-    "suite",
-    # ArcFace has a part of the model on each rank, as DLRM has.
-    ["arcface", *(pytest.param(suite, marks=pytest.mark.nightly) for suite in NIGHTLY)],
-)
+# Five sessions for each; in CI the same faults are planted without sessions
+# (test_planted_in_each_suite.py), and in the small training with one (test_training.py).
+@pytest.mark.nightly
+@pytest.mark.parametrize("suite", MARKERS)
 def test_planted_faults_are_caught(folder: Folder, monkeypatch: pytest.MonkeyPatch, suite: str):
     folder.write(
         f"planted:{suite}",

@@ -1,7 +1,8 @@
 """Most suites train at tiny size, for real, in one and in two processes.
 
-HRNet, Llama and DLRM do in files of their own. In float32 here; in bfloat16 those with a reader
-train on real data in test_real_data.py.
+HRNet, Llama and DLRM do in files of their own; with faults, all do in
+test_planted_in_each_suite.py. In float32 here; in bfloat16 those with a reader train on real data
+in test_real_data.py.
 """
 
 from __future__ import annotations
