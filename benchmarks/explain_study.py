@@ -33,7 +33,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from pytest_dlperf.core.verdict import Comparison  # noqa: E402
 from pytest_dlperf.core.wire import RankArguments  # noqa: E402
-from pytest_dlperf.judge.attribution import Profile, attribute, kept_record, stated_ms  # noqa: E402
+from pytest_dlperf.judge.attribution import attribute  # noqa: E402
+from pytest_dlperf.judge.attribution_sentences import stated_ms  # noqa: E402
+from pytest_dlperf.judge.operator_changes import Profile, kept_record  # noqa: E402
 from pytest_dlperf.measure.records import RankRecords, read_records  # noqa: E402
 
 #: The part that each kind makes longer.

@@ -19,7 +19,8 @@ from pytest_dlperf.core.run import Run
 from pytest_dlperf.core.verdict import Judgement, KnownState, Verdict
 from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.flow.runner import Runner
-from pytest_dlperf.judge.attribution import Profile, attribute, critical_rank, kept_record
+from pytest_dlperf.judge.attribution import attribute, critical_rank
+from pytest_dlperf.judge.operator_changes import Profile, kept_record
 from pytest_dlperf.launch.plan import make_plan
 from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.launch.remote.travelling import copy_package

@@ -1,0 +1,100 @@
+"""The words of an explanation: which parts of a step changed, by how much, and the operators."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Final
+
+from pytest_dlperf.core.outcome import OperatorChange, PartChange, RankWait
+
+#: Parts in a sentence.
+_CLAUSES: Final = 3
+
+
+def change_words(
+    parts: Sequence[PartChange], operators: Sequence[OperatorChange], difference_ms: float
+) -> str:
+    """Return which parts made a step longer or shorter, and by which operators."""
+    named = [part for part in parts if part.named and part.difference_ms]
+    way = "more" if difference_ms > 0 else "less"
+    if not named:
+        return (
+            f"of {_ms(abs(difference_ms))} ms {way} a step, no part differs by more than equal "
+            "profiles do"
+        )
+    named.sort(key=lambda one: -abs(stated_ms(one)))
+    clauses = [f"{one.part} {_signed(one)}{_because(one, operators)}" for one in named[:_CLAUSES]]
+    return f"of {_ms(abs(difference_ms))} ms {way} a step: {', '.join(clauses)}"
+
+
+def contradiction_words(
+    operators: Sequence[OperatorChange], difference_ms: float, spread_ms: float
+) -> str:
+    """Return that the profiles do not show the judged change, and what is certain all the same."""
+    added = [one for one in operators if one.named and (one.is_added or one.is_removed)]
+    certain = "".join(
+        f"; {one.operator} was {'added' if one.is_added else 'removed'} "
+        f"({_ms(max(one.before_ms or 0, one.after_ms))} ms)"
+        for one in added[:_CLAUSES]
+    )
+    return (
+        f"the profile does not show it: its steps take {_ms(abs(difference_ms))} ms "
+        f"{'more' if difference_ms > 0 else 'less'}, and equal profiles differ by "
+        f"{_ms(spread_ms)} ms{certain}"
+    )
+
+
+def waits_words(rank: int, waits: Sequence[RankWait]) -> str:
+    """Return which ranks wait longer for the critical one; empty if none does."""
+    critical = next((one for one in waits if one.rank == rank), None)
+    named = [one for one in waits if one.named]
+    if critical is None or not named:
+        return ""
+    most = max(named, key=lambda one: one.after_ms - (one.before_ms or 0.0))
+    more_ms = (most.after_ms - critical.after_ms) - (
+        (most.before_ms or 0.0) - (critical.before_ms or 0.0)
+    )
+    others = f" (and {len(named) - 1} more)" if len(named) > 1 else ""
+    return f"; rank {most.rank}{others} waits {_ms(more_ms)} ms longer for rank {rank}"
+
+
+def now_words(now: Sequence[dict[str, float]], parts: Sequence[str], whole_ms: float) -> str:
+    """Return the longest parts of a step, where no profile of before is there."""
+    mean = {part: statistics.fmean(one.get(part, 0.0) for one in now) for part in parts}
+    largest = sorted(mean, key=lambda part: -mean[part])[:_CLAUSES]
+    words = ", ".join(f"{part} {_ms(mean[part])}" for part in largest)
+    return (
+        f"of the {_ms(whole_ms)} ms of a profiled step now: {words}; no profile of before is "
+        "there to compare with"
+    )
+
+
+def stated_ms(part: PartChange) -> float:
+    """Return what is said of a named part: what its calls account for, where that is certain."""
+    if part.by_calls_ms is not None:
+        return part.by_calls_ms
+    return part.difference_ms or 0.0
+
+
+def _signed(part: PartChange) -> str:
+    difference = stated_ms(part)
+    return f"{'+' if difference > 0 else '-'}{_ms(abs(difference))}"
+
+
+def _because(part: PartChange, operators: Sequence[OperatorChange]) -> str:
+    """Return the operator that explains most of a part's change, in brackets; empty for none."""
+    mine = [one for one in operators if one.part == part.part and one.named]
+    if not mine:
+        return ""
+    one = max(mine, key=lambda change: abs(change.difference_ms or 0))
+    where = f" in {one.path}" if one.path else ""
+    calls = ""
+    if one.before_calls != one.after_calls:
+        calls = f", {one.before_calls:g} to {one.after_calls:g} calls"
+    return f" ({one.operator}{where} {_ms(one.before_ms or 0)} to {_ms(one.after_ms)} ms{calls})"
+
+
+def _ms(value: float) -> str:
+    """Return milliseconds with three figures, whole from 100 on."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"

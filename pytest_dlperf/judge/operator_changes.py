@@ -1,0 +1,186 @@
+"""Operators in which two sides of profiles differ, and how large a difference must be to count."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pytest_dlperf.core.outcome import OperatorChange
+from pytest_dlperf.core.wire_profile import LiveMemory, ProfiledOperator, ProfileRecord
+
+#: What the ranks of one launch recorded, by rank.
+Profile = Mapping[int, ProfileRecord]
+
+#: A difference is named beyond this many times the difference of two equal profiles, ...
+_SPREADS: Final = 2.0
+#: ... and beyond these shares of the step before, and of its difference.
+_OF_STEP: Final = 0.01
+_OF_DIFFERENCE: Final = 0.05
+#: Operators that are shown.
+_OPERATORS: Final = 20
+#: Of a stored profile.
+_STORED_OPERATORS: Final = 60
+_STORED_WAITS: Final = 10
+_STORED_PLACES: Final = 20
+#: The part in which the others wait for a rank; named as ``worker/step_parts.py`` does.
+COMMUNICATION: Final = "exposed communication"
+WAITS: Final = "host waits"
+_NEITHER: Final = (0.0, 0.0)
+
+
+class Limits:
+    """Says which differences are beyond the spread of equal profiles.
+
+    ``relative_spread`` is that of the step or of its computation, whichever is larger, as a share:
+    two profiles say little of how much one row varies, and no row is steadier than the machine.
+    """
+
+    def __init__(self, step_ms: float, difference_ms: float, relative_spread: float) -> None:
+        self._relative_spread = relative_spread
+        self._least_ms = max(_OF_STEP * step_ms, _OF_DIFFERENCE * abs(difference_ms))
+
+    def is_beyond(self, before: Sequence[float], now: Sequence[float]) -> bool:
+        """Return whether means differ by more than equal profiles do; never for one of an arm."""
+        if min(len(before), len(now)) < 2:
+            return False
+        means = statistics.fmean(before), statistics.fmean(now)
+        spread = max(max(values) - min(values) for values in (before, now))
+        # Of what both have: an operator that was added has no other spread than its own
+        spread = max(spread, self._relative_spread * min(means))
+        difference = abs(means[1] - means[0])
+        return difference > max(self._least_ms, _SPREADS * spread)
+
+
+def operator_changes(
+    before: Sequence[Profile],
+    now: Sequence[Profile],
+    rank: int,
+    limits: Limits,
+    named_parts: frozenset[str],
+) -> tuple[OperatorChange, ...]:
+    """Return the operators that changed; without any of before, those with the most time.
+
+    One is named where its part is, or where its calls changed.
+    """
+    olds = [_rows(profile, rank) for profile in before if rank in profile]
+    news = [_rows(profile, rank) for profile in now]
+    changes = []
+    for key in sorted({key for rows in (*olds, *news) for key in rows}):
+        path, name, part = key
+        earlier, later = ([_row(rows.get(key)) for rows in s] for s in (olds, news))
+        after_calls, after_ms = _means(later)
+        before_calls, before_ms = _means(earlier) if earlier else (None, None)
+        changes.append(
+            OperatorChange(
+                path=path,
+                operator=name,
+                part=part,
+                before_calls=before_calls,
+                after_calls=after_calls,
+                before_ms=before_ms,
+                after_ms=after_ms,
+                difference_ms=None if before_ms is None else after_ms - before_ms,
+                named=bool(earlier)
+                and (part in named_parts or _calls_differ(key, olds, news))
+                and limits.is_beyond([ms for _, ms in earlier], [ms for _, ms in later]),
+                before_kernels=_kernels(olds, key),
+                after_kernels=_kernels(news, key),
+            )
+        )
+    if olds:
+        changes = [
+            one
+            for one in changes
+            if one.named or _calls_differ((one.path, one.operator, one.part), olds, news)
+        ]
+    changes.sort(key=_order)
+    return tuple(changes[:_OPERATORS])
+
+
+def sums_by_calls(
+    before: Sequence[Profile], now: Sequence[Profile], rank: int
+) -> dict[str, tuple[list[float], list[float]]]:
+    """Return by part the milliseconds, in each launch, of the calls that one arm alone has.
+
+    Of an operator that one arm calls more often, they are that share of its time in this arm.
+    """
+    olds, news = ([_rows(profile, rank) for profile in side] for side in (before, now))
+    least_ms = max(map(_cut_ms, (*olds, *news)))
+    found: dict[str, tuple[list[float], list[float]]] = {}
+    for key in {key for rows in (*olds, *news) for key in rows}:
+        part = key[2]
+        # Those of communication overlap with computation
+        if part == COMMUNICATION or not _calls_differ(key, olds, news):
+            continue
+        rows = [[_row(rows.get(key)) for rows in side] for side in (olds, news)]
+        if max(ms for side in rows for _, ms in side) <= least_ms:
+            continue
+        fewest = min(calls for side in rows for calls, _ in side)
+        sums = found.setdefault(part, ([0.0] * len(olds), [0.0] * len(news)))
+        for total, side in zip(sums, rows, strict=True):
+            for index, (calls, ms) in enumerate(side):
+                total[index] += ms * (1 - fewest / calls) if calls else 0.0
+    return found
+
+
+def kept_record(record: ProfileRecord) -> ProfileRecord:
+    """Return what is stored of a profile: its windows, and the operators with the most time."""
+    rows = record["operators"]
+    # Waits take no time of a GPU, and are last
+    waits = [one for one in rows[_STORED_OPERATORS:] if one["part"] == WAITS]
+    kept = ProfileRecord(
+        windows=record["windows"], operators=[*rows[:_STORED_OPERATORS], *waits[:_STORED_WAITS]]
+    )
+    if "launches" in record:
+        kept["launches"] = record["launches"]
+    if "memory" in record:
+        memory = record["memory"]
+        kept["memory"] = LiveMemory(
+            peak_bytes=memory["peak_bytes"], allocations=memory["allocations"][:_STORED_PLACES]
+        )
+    return kept
+
+
+def _cut_ms(rows: Mapping[tuple[str, str, str], ProfiledOperator]) -> float:
+    """Return the time below which a record may lack operators."""
+    if len(rows) < _STORED_OPERATORS:
+        return 0.0
+    return min(one["seconds"] * 1000 for one in rows.values())
+
+
+def _rows(profile: Profile, rank: int) -> dict[tuple[str, str, str], ProfiledOperator]:
+    return {(one["path"], one["name"], one["part"]): one for one in profile[rank]["operators"]}
+
+
+def _row(row: ProfiledOperator | None) -> tuple[float, float]:
+    """Return calls and milliseconds of a step."""
+    return _NEITHER if row is None else (row["calls"], row["seconds"] * 1000)
+
+
+def _means(rows: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    return statistics.fmean(calls for calls, _ in rows), statistics.fmean(ms for _, ms in rows)
+
+
+def _kernels(
+    several: Sequence[Mapping[tuple[str, str, str], ProfiledOperator]], key: tuple[str, str, str]
+) -> tuple[str, ...]:
+    names = (name for rows in several if key in rows for name in rows[key].get("kernels", ()))
+    return tuple(dict.fromkeys(names))
+
+
+def _calls_differ(
+    key: tuple[str, str, str],
+    before: Sequence[Mapping[tuple[str, str, str], ProfiledOperator]],
+    now: Sequence[Mapping[tuple[str, str, str], ProfiledOperator]],
+) -> bool:
+    """Return whether each arm calls it equally often in its profiles, and the arms do not."""
+    counts = [{round(_row(rows.get(key))[0], 3) for rows in several} for several in (before, now)]
+    return all(len(one) == 1 for one in counts) and counts[0] != counts[1]
+
+
+def _order(change: OperatorChange) -> tuple[bool, bool, float]:
+    """Sort what was added or removed first, then what is named, then by the time."""
+    ms = change.after_ms if change.difference_ms is None else abs(change.difference_ms)
+    is_new = (change.is_added or change.is_removed) and change.named
+    return not is_new, not change.named, -ms
