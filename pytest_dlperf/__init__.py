@@ -11,11 +11,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pytest_dlperf.cases.marker import expand
-    from pytest_dlperf.core.case import Case, Protocol
+    from pytest_dlperf.core.case import Case
     from pytest_dlperf.core.layout import Layout
     from pytest_dlperf.core.log_pattern import pattern
     from pytest_dlperf.core.model_flops import transformer_flops
     from pytest_dlperf.core.outcome import Outcome
+    from pytest_dlperf.core.protocol import Protocol
     from pytest_dlperf.core.verdict import Verdict
     from pytest_dlperf.session.fixture import Dlperf
 
@@ -30,7 +31,7 @@ _HOMES = {
     "Dlperf": "pytest_dlperf.session.fixture",
     "Layout": "pytest_dlperf.core.layout",
     "Outcome": "pytest_dlperf.core.outcome",
-    "Protocol": "pytest_dlperf.core.case",
+    "Protocol": "pytest_dlperf.core.protocol",
     "Verdict": "pytest_dlperf.core.verdict",
     "expand": "pytest_dlperf.cases.marker",
     "pattern": "pytest_dlperf.core.log_pattern",

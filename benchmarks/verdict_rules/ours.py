@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import numpy as np
 
 from pytest_dlperf.core.baseline import Baseline, Session
-from pytest_dlperf.core.case import Case, Protocol
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.measurement import Conditions, Measurement
+from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import NOT_JUDGED, Rule, Verdict
 from pytest_dlperf.flow.learn_noise import of_levels

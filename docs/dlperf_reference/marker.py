@@ -7,15 +7,9 @@ from typing import Final
 
 from dlperf_reference.markdown import code, table
 from pytest_dlperf.cases.marker import _DEFAULTS, AXES, KEYS
-from pytest_dlperf.core.case import (
-    PLACEHOLDERS,
-    PRECISIONS,
-    PROTOCOLS,
-    SIZES,
-    Case,
-    Protocol,
-)
+from pytest_dlperf.core.case import PLACEHOLDERS, PRECISIONS, SIZES, Case
 from pytest_dlperf.core.frameworks import FRAMEWORKS
+from pytest_dlperf.core.protocol import PROTOCOLS, Protocol
 from pytest_dlperf.core.wire_parallel import DATA, SPLITS
 from pytest_dlperf.launch.launchers import LAUNCHERS
 

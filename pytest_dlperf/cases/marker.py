@@ -7,11 +7,12 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pytest_dlperf.core.case import NO_FRAMEWORK, ONE_DEVICE, PROTOCOLS, Case, Known, Protocol
+from pytest_dlperf.core.case import NO_FRAMEWORK, ONE_DEVICE, Case, Known
 from pytest_dlperf.core.errors import UsageError, lookup
 from pytest_dlperf.core.id_words import is_number, option_word
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.metric import gates_of
+from pytest_dlperf.core.protocol import PROTOCOLS, Protocol
 from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.wire_parallel import Parallel
 

@@ -17,12 +17,13 @@ from pytest_dlperf.cases.selection import CaseRequest, select
 from pytest_dlperf.cli import extract as extract_command
 from pytest_dlperf.cli.stdout import say
 from pytest_dlperf.core.arm import KINDS, Arm, HereArm, parse_arm
-from pytest_dlperf.core.case import PRECISIONS, SIZES, Case, Protocol
+from pytest_dlperf.core.case import PRECISIONS, SIZES, Case
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.outcome import Outcome, results_to_json
 from pytest_dlperf.core.place import Place
+from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import BAD, GOOD, Rule, Verdict

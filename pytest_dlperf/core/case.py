@@ -15,7 +15,8 @@ from pytest_dlperf.core.id_words import ID_WORDS
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.log_pattern import LogPattern
 from pytest_dlperf.core.metric import Gate
-from pytest_dlperf.core.quantity import counts_batch, parse_share
+from pytest_dlperf.core.protocol import Protocol
+from pytest_dlperf.core.quantity import counts_batch, is_number, parse_share
 from pytest_dlperf.core.wire_parallel import Parallel
 
 _KEYS: Final = ("issue", "until", "change")
@@ -83,78 +84,6 @@ _NAME = re.compile(r"[A-Za-z0-9_]+")
 _WORKLOAD = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Protocol:
-    """How a case is measured; the default is the protocol of the source reports.
-
-    150 iterations, of which the first 50 are the warm-up: seed 003 (PLSC ArcFace), "rules".
-    """
-
-    iterations: int = 150
-    warmup: int = 50
-    #: Seconds that the warm-up takes at least, from the second iteration on: a GPU may need more
-    #: than ``warmup`` iterations to become as warm as it stays.
-    warmup_s: float = 0.0
-    runs: int = 5
-    max_runs: int = 10
-    timeout_s: float = 1800.0
-    #: False where the user gave a number of runs: then exactly that many are measured.
-    adaptive: bool = True
-    #: The window that the case declares, if the command line replaced it.
-    declared_window: tuple[int, int] | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("iterations", "warmup", "runs", "max_runs"):
-            value = getattr(self, name)
-            if type(value) is not int:
-                raise UsageError(f"{name} {value!r}: give a whole number")
-        if self.warmup < 2:
-            raise UsageError(
-                f"warm-up {self.warmup}: give 2 or more iterations; the first two check "
-                "shapes and precision, and would disturb a measurement"
-            )
-        if self.warmup >= self.iterations:
-            raise UsageError(
-                f"warm-up {self.warmup} is not below the {self.iterations} iterations, so nothing "
-                "would be measured; raise --dlperf-iterations or lower --dlperf-warmup"
-            )
-        if self.runs < 1:
-            raise UsageError(f"runs {self.runs}: give 1 or more")
-        if self.max_runs < self.runs:
-            raise UsageError(f"max_runs {self.max_runs} is below runs {self.runs}; raise it")
-        self._check_seconds()
-
-    def _check_seconds(self) -> None:
-        for name in ("timeout_s", "warmup_s"):
-            value = getattr(self, name)
-            if not _is_number(value):
-                raise UsageError(f"{name} {value!r}: give a number of seconds")
-        if not self.timeout_s > 0:
-            raise UsageError(f"timeout {self.timeout_s} s: give more than 0 seconds")
-        if not 0 <= self.warmup_s < self.timeout_s:
-            raise UsageError(
-                f"warmup_s {self.warmup_s:g}: give 0 or more seconds, fewer than the timeout of "
-                f"{self.timeout_s:g} s"
-            )
-
-    @property
-    def window(self) -> tuple[int, int]:
-        """First measured iteration and the one after the last."""
-        return self.warmup, self.iterations
-
-
-#: Protocols that have a name. ``ngc-tf`` is seed 004's (NGC TensorFlow ResNet50V1.5):
-#: ``--warmup_steps 200 --num_iter 500``, taken as 500 measured iterations.
-PROTOCOLS: Final = {
-    "default": Protocol(),
-    "ngc-tf": Protocol(iterations=700, warmup=200),
-}
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Case:
     """One training to measure: a suite at one framework, precision, batch size and layout."""
@@ -213,7 +142,7 @@ class Case:
             raise UsageError(f"{self.suite}: tolerance {self.tolerance:.0%} must be below 100 %")
         self._check_training()
         flops = self.flops_per_unit
-        if flops is not None and not (_is_number(flops) and 0 < flops < math.inf):
+        if flops is not None and not (is_number(flops) and 0 < flops < math.inf):
             raise UsageError(
                 f"{self.suite}: flops_per_unit {flops!r}: give the operations for one "
                 f"{self.unit.removesuffix('s') or 'unit'}, a finite number above 0"
@@ -248,14 +177,14 @@ class Case:
         for word in self.axes:
             if not ID_WORDS.fullmatch(word):
                 raise UsageError(f"{self.suite}: {word!r} can be no word of an id")
-        self._check_speedup()
-        self._check_parallel()
-        self._check_devices()
         if self.workload and self.framework == NO_FRAMEWORK:
             raise UsageError(
                 f"{self.suite}: framework None is for the command of a program; a workload is "
                 f"trained with one of {', '.join(FRAMEWORKS)}"
             )
+        self._check_speedup()
+        self._check_parallel()
+        self._check_devices()
         self._check_command()
         if self.workload and not _WORKLOAD.fullmatch(self.workload):
             raise UsageError(
@@ -286,7 +215,7 @@ class Case:
     def _check_devices(self) -> None:
         if self.devices_per_process == 1:
             return
-        if self.workload and self.framework != "jax":
+        if self.workload and not FRAMEWORKS[self.framework].drives_several:
             raise UsageError(
                 f"{self.suite}: devices_per_process={self.devices_per_process!r} is for JAX, and "
                 f"for programs; a process of {self.framework} drives one device"
@@ -351,9 +280,8 @@ class Case:
     @property
     def training_samples(self) -> int | None:
         """Work of a whole training without its validation; None if it is not declared."""
-        if self.samples_per_epoch is None or self.epochs is None:
-            return None
-        return self.samples_per_epoch * self.epochs
+        per_epoch, epochs = self.samples_per_epoch, self.epochs
+        return None if per_epoch is None or epochs is None else per_epoch * epochs
 
     @property
     def command_line(self) -> tuple[str, ...]:

@@ -33,6 +33,8 @@ class FrameworkEntry(NamedTuple):
     too_new: tuple[int, int] | None = None
     #: What is wrong from there on; ends a sentence.
     wrong: str = ""
+    #: Whether one process can drive several devices (``devices_per_process`` in the marker).
+    drives_several: bool = False
     #: By precision, variables that its libraries read when they are loaded: set before its import.
     variables: Mapping[str, Mapping[str, str]] = {}
 
@@ -71,5 +73,6 @@ FRAMEWORKS: Final[Mapping[str, FrameworkEntry]] = {
         distributions=("jax",),
         lowest=(0, 6),
         needed="which has jax.shard_map",
+        drives_several=True,
     ),
 }

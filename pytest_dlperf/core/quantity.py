@@ -113,3 +113,8 @@ def whole_number(value: str, shown: str, least: int) -> int:
     if not value.strip().isdecimal() or int(value) < least:
         raise UsageError(f"{shown}={value}: give a whole number, {least} or more")
     return int(value)
+
+
+def is_number(value: object) -> bool:
+    """Return whether ``value`` is a number, and no truth value."""
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -8,9 +8,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_dlperf.core.baseline import Session
-from pytest_dlperf.core.case import Case, Protocol
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.quantity import amount, same_unit
 from pytest_dlperf.core.run import RunSummary, stored_scaling
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict

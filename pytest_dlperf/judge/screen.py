@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pytest_dlperf.core.case import Case, Protocol
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.verdict import GOOD, Judgement, Prior, Rule, Verdict
 from pytest_dlperf.judge.stats import priors
 

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Final
 
-from pytest_dlperf.core.case import Protocol
+from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.quantity import amount
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import Comparison, Rule, Verdict

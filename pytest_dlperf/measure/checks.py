@@ -13,7 +13,8 @@ from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.stretch import most_different
-from pytest_dlperf.core.wire_records import Checksum, runs_ahead_seldom
+from pytest_dlperf.core.wire_model import Checksum
+from pytest_dlperf.core.wire_records import runs_ahead_seldom
 from pytest_dlperf.measure.records import RankRecords
 
 

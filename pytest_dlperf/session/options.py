@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     import pytest
 
@@ -54,6 +54,18 @@ class Option:
     def repeated(self) -> bool:
         """Whether the option can be given several times."""
         return self.default == REPEATED
+
+    @property
+    def attribute(self) -> str:
+        """Return the name of its value in ``config.option``."""
+        return f"dlperf_{self.name.replace('-', '_')}"
+
+    @property
+    def unset(self) -> str | bool | list[str] | None:
+        """Return its value where it is not given."""
+        if self.metavar == FLAG:
+            return False
+        return [] if isinstance(self.default, tuple) else self.default
 
     @property
     def shown(self) -> str:
@@ -312,25 +324,19 @@ def declare(parser: pytest.Parser, config: pytest.Config) -> bool:
     # Set once pytest has read the command line, its variable and the ini file; a plugin that is
     # handed to ``pytest.main`` is asked before that.
     known = getattr(config, "known_args_namespace", None) is not None
-    if not known or may_be_given(_words(config)):
+    given, variable = config.invocation_params.args, os.environ.get("PYTEST_ADDOPTS", "")
+    if not known or may_be_given([*map(str, given), *variable.split(), *config.getini("addopts")]):
         add_options(parser)
         return True
     for option in OPTIONS:
-        name = _attribute(option.name)
         # pytest-xdist gives a worker the values of its controller before this.
-        if not hasattr(config.option, name):
-            setattr(config.option, name, _default(option))
+        if not hasattr(config.option, option.attribute):
+            setattr(config.option, option.attribute, option.unset)
     # Not in pytest_private: each run of pytest would import it. ``config.getoption`` knows options
     # by this; of the parser since pytest 9.1.
     owner: Any = config if hasattr(config, "_opt2dest") else parser
-    owner._opt2dest.update((f"--dlperf-{one.name}", _attribute(one.name)) for one in OPTIONS)
+    owner._opt2dest.update((f"--dlperf-{one.name}", one.attribute) for one in OPTIONS)
     return False
-
-
-def _words(config: pytest.Config) -> Iterator[str]:
-    yield from map(str, config.invocation_params.args)
-    yield from os.environ.get("PYTEST_ADDOPTS", "").split()
-    yield from config.getini("addopts")
 
 
 def may_be_given(words: Iterable[str]) -> bool:
@@ -343,12 +349,6 @@ def may_be_given(words: Iterable[str]) -> bool:
     )
 
 
-def _default(option: Option) -> str | bool | list[str] | None:
-    if option.metavar == FLAG:
-        return False
-    return [] if isinstance(option.default, tuple) else option.default
-
-
 def add_options(parser: pytest.Parser) -> None:
     """Declare the long options; the short ones are rewritten to them."""
     group = parser.getgroup("dlperf", "training performance (pytest-dlperf): which cases run")
@@ -359,8 +359,8 @@ def add_options(parser: pytest.Parser) -> None:
             group = parser.getgroup(f"dlperf-{option.name}", _HEADINGS[option.name])
         keywords: dict[str, Any] = {
             "help": option.help,
-            "dest": _attribute(option.name),
-            "default": _default(option),
+            "dest": option.attribute,
+            "default": option.unset,
         }
         if option.metavar == FLAG:
             keywords["action"] = "store_true"
@@ -390,10 +390,6 @@ def add_ini_keys(parser: pytest.Parser) -> None:
     )
     parser.addini("dlperf_history", "database that outcomes are added to, or off")
     parser.addini("dlperf_machine_class", "name of this machine's class, instead of the found one")
-
-
-def _attribute(name: str) -> str:
-    return f"dlperf_{name.replace('-', '_')}"
 
 
 def rewrite_short(args: list[str], owned: tuple[str, ...]) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.arm import Arm, parse_arm
-from pytest_dlperf.core.case import Protocol
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.place import IN_JOB, Host, NodePart, Place, Scheduling
+from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.verdict import BAD, GOOD, NOT_JUDGED, Judgement, KnownState, Rule, Verdict
 from pytest_dlperf.launch.remote.transport import named_hosts
 from pytest_dlperf.session.option_values import Get, Given, report_files

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from pytest_dlperf.core.frameworks import FRAMEWORKS
-from pytest_dlperf.core.wire_records import ChecksumRecord, FailureRecord, MomentRecord
+from pytest_dlperf.core.wire_model import ChecksumRecord
+from pytest_dlperf.core.wire_records import FailureRecord, MomentRecord
 from pytest_dlperf.worker import arguments as command_line
 from pytest_dlperf.worker import failure, host
 from pytest_dlperf.worker.arguments import Arguments

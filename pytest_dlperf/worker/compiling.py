@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pytest_dlperf.core.wire_records import CompileRecord, GraphCounts
+from pytest_dlperf.core.wire_model import CompileRecord, GraphCounts
 from pytest_dlperf.worker import xla_compiles
 
 

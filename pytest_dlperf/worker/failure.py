@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from pytest_dlperf.core.wire import rank_file
-from pytest_dlperf.core.wire_records import ArithmeticRecord
+from pytest_dlperf.core.wire_model import ArithmeticRecord
 
 
 class WorkerFailure(Exception):

@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_dlperf.core.baseline import Baseline, Session
-from pytest_dlperf.core.case import Case, Protocol
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.measurement import Conditions, Environment, Measurement
 from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.run import Problem, RankSummary, RunSummary
 from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.store.baseline import update

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_dlperf.core.baseline import Baseline, Session, Source
-from pytest_dlperf.core.case import Case, Protocol
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.measurement import Conditions, Measurement
+from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.run import Problem, RunSummary
 from pytest_dlperf.judge import judge, more_runs
 from pytest_dlperf.judge.stats.paired import contrast_of, pairs_of

@@ -16,7 +16,7 @@ pytest.importorskip("sqlalchemy", reason="the extra history is not installed (to
 pytest.importorskip("otava.analysis", reason="Apache Otava is not installed (tox env outputs)")
 
 from pytest_dlperf import cli
-from pytest_dlperf.core.case import Protocol
+from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.store.history.address import parse_address
 from pytest_dlperf.store.history.append import append
 from tests.helpers.history_builders import case, days

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_dlperf.core.wire_records import ArithmeticRecord
+from pytest_dlperf.core.wire_model import ArithmeticRecord
 from pytest_dlperf.worker.failure import WorkerFailure, check_tf32
 from tests.helpers.one_session import OneSession, run_together
 from tests.helpers.user_folder import HERE

@@ -11,15 +11,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol
 
+from pytest_dlperf.core.wire_model import ArithmeticRecord, Checksum, ModelRecord
 from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.core.wire_records import (
-    ArithmeticRecord,
     CanaryRates,
-    Checksum,
     CollectivesRecord,
     FrameworkRecord,
     MemoryRecord,
-    ModelRecord,
 )
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.job import Job

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.cases.marker import cases_of, expand
-from pytest_dlperf.core.case import Case, Protocol
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.id_words import CaseId
 from pytest_dlperf.core.layout import Layout
+from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.quantity import parse_share
 
 

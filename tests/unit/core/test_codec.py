@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_dlperf.core.baseline import Session
-from pytest_dlperf.core.case import PRECISIONS, Case, Protocol
+from pytest_dlperf.core.case import PRECISIONS, Case
 from pytest_dlperf.core.codec import DecodeError, decode, encode
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.frameworks import FRAMEWORKS
@@ -30,6 +30,7 @@ from pytest_dlperf.core.outcome import (
     results_from_json,
 )
 from pytest_dlperf.core.packages import PACKAGES, packages_digest
+from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.run import Problem, RankSummary, RunSummary
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.report import json_, schemas

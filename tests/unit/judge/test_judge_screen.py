@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_dlperf.core.case import Protocol
+from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.judge import family_size, more_runs
 from tests.helpers.judge_builders import around, baseline, case, fixed_runs, published, session

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from pytest_dlperf.core.case import Case, Protocol
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.id_words import CaseId
 from pytest_dlperf.core.layout import Layout
+from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.session.estimate import Forecast, alike, span
 from pytest_dlperf.store.history import notes

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pytest_dlperf.core.case import Protocol
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.measurement import CUT_SHORT
 from pytest_dlperf.core.outcome import Against, Outcome, outcome_from_json, outcome_to_json
+from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report import json_

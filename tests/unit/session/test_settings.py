@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.core.arm import RefArm
-from pytest_dlperf.core.case import Protocol
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.place import IN_JOB, Host, NodePart
+from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.verdict import BAD, NOT_JUDGED, Rule, Verdict
 from pytest_dlperf.session import options
 from pytest_dlperf.session.option_values import REPORTS

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_dlperf.core.case import Protocol
 from pytest_dlperf.core.errors import UpdateRefusedError
 from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.store.baseline.store import BaselineStore
 from pytest_dlperf.store.baseline.update import conditions_changed, refusal

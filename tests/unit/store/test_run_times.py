@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_dlperf.core.case import Case, Protocol
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.layout import Layout
+from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.store.history import notes
 
 

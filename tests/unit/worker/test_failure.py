@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_dlperf.core.wire_records import ArithmeticRecord
+from pytest_dlperf.core.wire_model import ArithmeticRecord
 from pytest_dlperf.worker.failure import WorkerFailure, check_tf32
 
 #: Relative errors of a product in these precisions.

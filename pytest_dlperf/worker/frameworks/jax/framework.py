@@ -12,16 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pytest_dlperf.core.wire_model import ArithmeticRecord, Checksum, ModelRecord
 from pytest_dlperf.core.wire_parallel import Parallel
 from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.core.wire_records import (
-    ArithmeticRecord,
     CanaryRates,
-    Checksum,
     CollectivesRecord,
     FrameworkRecord,
     MemoryRecord,
-    ModelRecord,
 )
 from pytest_dlperf.worker import xla_compiles
 from pytest_dlperf.worker.arguments import Arguments

@@ -11,7 +11,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from pytest_dlperf.core.wire_records import Checksum, ShardChecksum
+from pytest_dlperf.core.wire_model import Checksum, ShardChecksum
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks.base import checksum_of
 

@@ -12,16 +12,14 @@ from typing import Any, Final
 import torch
 import torch.distributed as dist
 
+from pytest_dlperf.core.wire_model import ArithmeticRecord, Checksum, ModelRecord
 from pytest_dlperf.core.wire_parallel import Parallel
 from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.core.wire_records import (
-    ArithmeticRecord,
     CanaryRates,
-    Checksum,
     CollectivesRecord,
     FrameworkRecord,
     MemoryRecord,
-    ModelRecord,
 )
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure

@@ -20,7 +20,8 @@ from torch.optim.optimizer import (
 )
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from pytest_dlperf.core.wire_records import Checksum, CollectivesRecord, ShardChecksum
+from pytest_dlperf.core.wire_model import Checksum, ShardChecksum
+from pytest_dlperf.core.wire_records import CollectivesRecord
 from pytest_dlperf.worker import compiling
 from pytest_dlperf.worker.frameworks import collectives
 from pytest_dlperf.worker.frameworks.base import FirstCall, Framework, checksum_of, shapes_in
