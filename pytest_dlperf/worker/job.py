@@ -7,11 +7,16 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pytest_dlperf.core.wire_parallel import Parallel
+from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.feed import Feed
 from pytest_dlperf.worker.records import MetricBook
+
+if TYPE_CHECKING:
+    # Not in the standard library of Python 3.10.
+    from typing_extensions import Self
 
 #: The workload option for the number of processes or threads that read data for a rank.
 DATA_WORKERS_OPTION: Final = "data_workers"
@@ -52,6 +57,24 @@ class Job(abc.ABC):
     #: Devices that this rank drives.
     devices_per_process: int = 1
     book: MetricBook = field(default_factory=MetricBook)
+
+    @classmethod
+    def of(cls, arguments: Arguments, **own: Any) -> Self:
+        """Return the job of the rank with these arguments; ``own`` are the framework's fields."""
+        return cls(
+            rank=arguments.rank,
+            local_rank=arguments.local_rank,
+            world_size=arguments.world_size,
+            precision=arguments.precision,
+            batch_size_per_device=arguments.batch_size_per_device,
+            size=arguments.size,
+            seed=arguments.seed,
+            options=arguments.options,
+            parallel=Parallel.parse(arguments.parallel),
+            devices_per_process=arguments.devices_per_process,
+            data=arguments.data,
+            **own,
+        )
 
     def work(self, amount: float) -> None:
         """Say how much one replica does in an iteration, in the case's unit: a rank, mostly.

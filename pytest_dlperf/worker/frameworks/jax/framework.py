@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from pytest_dlperf.core.wire_model import ArithmeticRecord, Checksum, ModelRecord
-from pytest_dlperf.core.wire_parallel import Parallel
 from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.core.wire_records import (
     CanaryRates,
@@ -89,19 +88,9 @@ class Jax:
         self._on_gpu = arguments.device == "gpu"
         self._threads = arguments.threads_per_rank * arguments.devices_per_process
         self._local = jax.local_devices()
-        self.job = JaxJob(
-            rank=arguments.rank,
-            local_rank=arguments.local_rank,
-            world_size=arguments.world_size,
+        self.job = JaxJob.of(
+            arguments,
             device=self._local[0],
-            precision=arguments.precision,
-            batch_size_per_device=arguments.batch_size_per_device,
-            size=arguments.size,
-            seed=arguments.seed,
-            options=arguments.options,
-            parallel=Parallel.parse(arguments.parallel),
-            devices_per_process=arguments.devices_per_process,
-            data=arguments.data,
             dtype=jnp.float16 if arguments.precision == "pure_fp16" else jnp.float32,
         )
         self._watch = watch.Watch(self._parameters)

@@ -13,7 +13,6 @@ import paddle
 import paddle.distributed as dist
 
 from pytest_dlperf.core.wire_model import ArithmeticRecord, Checksum, ModelRecord
-from pytest_dlperf.core.wire_parallel import Parallel
 from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.core.wire_records import (
     CanaryRates,
@@ -130,18 +129,9 @@ class Paddle:
         if arguments.world_size > 1:
             _join(arguments)
         paddle.seed(arguments.seed)
-        self.job = PaddleJob(
-            rank=arguments.rank,
-            local_rank=arguments.local_rank,
-            world_size=arguments.world_size,
+        self.job = PaddleJob.of(
+            arguments,
             device=paddle.get_device(),
-            precision=arguments.precision,
-            batch_size_per_device=arguments.batch_size_per_device,
-            size=arguments.size,
-            seed=arguments.seed,
-            options=arguments.options,
-            parallel=Parallel.parse(arguments.parallel),
-            data=arguments.data,
             dtype="float16" if arguments.precision == "pure_fp16" else "float32",
             scaler=LossScaler() if arguments.precision == "amp" else None,
         )

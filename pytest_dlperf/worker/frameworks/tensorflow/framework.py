@@ -10,7 +10,6 @@ from typing import Any, Final
 import tensorflow as tf
 
 from pytest_dlperf.core.wire_model import ArithmeticRecord, Checksum, ModelRecord
-from pytest_dlperf.core.wire_parallel import Parallel
 from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.core.wire_records import (
     CanaryRates,
@@ -106,18 +105,9 @@ class Tensorflow:
         self._ranks = ranks.join(arguments)
         _set_policy(arguments.precision)
         tf.keras.utils.set_random_seed(arguments.seed)
-        self.job = TensorflowJob(
-            rank=arguments.rank,
-            local_rank=arguments.local_rank,
-            world_size=arguments.world_size,
+        self.job = TensorflowJob.of(
+            arguments,
             device="/CPU:0" if self._gpu is None else "/GPU:0",
-            precision=arguments.precision,
-            batch_size_per_device=arguments.batch_size_per_device,
-            size=arguments.size,
-            seed=arguments.seed,
-            options=arguments.options,
-            parallel=Parallel.parse(arguments.parallel),
-            data=arguments.data,
             dtype=tf.float32,
             ranks=self._ranks,
         )

@@ -13,7 +13,6 @@ import torch
 import torch.distributed as dist
 
 from pytest_dlperf.core.wire_model import ArithmeticRecord, Checksum, ModelRecord
-from pytest_dlperf.core.wire_parallel import Parallel
 from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.core.wire_records import (
     CanaryRates,
@@ -79,18 +78,9 @@ class Torch:
         else:
             _offer_rendezvous()
         torch.manual_seed(arguments.seed)
-        self.job = TorchJob(
-            rank=arguments.rank,
-            local_rank=arguments.local_rank,
-            world_size=arguments.world_size,
+        self.job = TorchJob.of(
+            arguments,
             device=self._device,
-            precision=arguments.precision,
-            batch_size_per_device=arguments.batch_size_per_device,
-            size=arguments.size,
-            seed=arguments.seed,
-            options=arguments.options,
-            parallel=Parallel.parse(arguments.parallel),
-            data=arguments.data,
             dtype=torch.float16 if arguments.precision == "pure_fp16" else torch.float32,
             scaler=torch.amp.GradScaler(self._device.type)
             if arguments.precision == "amp"
