@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.measurement import short_commit
-from pytest_dlperf.core.place import MASK
+from pytest_dlperf.core.wire import MASK, SECRET_NAME
 
 ArmKind = Literal["here", "ref", "requirement", "interpreter", "settings"]
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(?!=)(.*)", re.S)
@@ -24,7 +24,6 @@ _EXTRAS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\[[^\]]+\]")
 #: A URL alone, which pip accepts too; a git ref never contains a colon.
 _URL: Final = re.compile(r"([a-z]+\+)?(https?|file|ssh|git)://\S+")
 _ARCHIVES: Final = (".whl", ".tar.gz", ".zip")
-_SECRET: Final = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|KEY", re.I)
 _INTERPRETER: Final = re.compile(r"(\.{0,2}|~)/.*|(.*/)?python[0-9.]*")
 _MERGE_BASE: Final = "merge-base:"
 #: Variables that a launch plan sets itself.
@@ -103,7 +102,7 @@ class SettingsArm:
         All others are shown, unlike those of a prefix: they are the difference of the arms.
         """
         shown = (
-            f"{name}={MASK}" if _SECRET.search(name) else shlex.quote(f"{name}={value}")
+            f"{name}={MASK}" if SECRET_NAME.search(name) else shlex.quote(f"{name}={value}")
             for name, value in self.variables
         )
         return " ".join(shown)

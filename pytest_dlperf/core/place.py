@@ -11,6 +11,7 @@ from typing import Any, Final
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.quantity import parse_duration
+from pytest_dlperf.core.wire import MASK
 
 #: ``NAME=VALUE`` as a separate word, after ``--env=`` or right after ``-e``.
 _ASSIGNMENT: Final = re.compile(
@@ -18,7 +19,6 @@ _ASSIGNMENT: Final = re.compile(
 )
 #: Prefixes of variables that configure a training and are never secret.
 _NEVER_SECRET: Final = ("CUDA_", "FLAGS_", "KMP_", "MKL_", "OMP_", "TF_XLA_")
-MASK: Final = "…"
 #: Prefix of the name of a folder that several nodes share.
 SHARED: Final = "nodes-"
 

@@ -10,6 +10,7 @@ imported for types alone: a probe has to say which Python is too old.
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
@@ -30,6 +31,9 @@ PROGRESS: Final = struct.Struct("<qd")
 #: rank and its word, ``built``, after its warm-up ``ready`` with the seconds of a step, then
 #: ``done`` after each turn.
 TURN_REPORTS: Final = "turns"
+#: Names of variables whose values are secrets, and what is shown in place of one.
+SECRET_NAME: Final = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|KEY|WEBHOOK|DSN", re.I)
+MASK: Final = "…"
 #: Begins the line of a probe's output that holds its answer.
 PROBE_MARK: Final = "dlperf-probe: "
 
