@@ -35,6 +35,10 @@ class FrameworkEntry(NamedTuple):
     wrong: str = ""
     #: Whether one process can drive several devices (``devices_per_process`` in the marker).
     drives_several: bool = False
+    #: Whether its ``profile`` makes profiles of steps (``--dlperf-explain``).
+    has_profiles: bool = False
+    #: Whether the operations of the backward pass are counted, not those of the forward pass alone.
+    counts_backward: bool = False
     #: By precision, variables that its libraries read when they are loaded: set before its import.
     variables: Mapping[str, Mapping[str, str]] = {}
 
@@ -47,6 +51,8 @@ FRAMEWORKS: Final[Mapping[str, FrameworkEntry]] = {
         distributions=("torch",),
         lowest=(2, 3),
         needed="which has torch.amp.GradScaler",
+        has_profiles=True,
+        counts_backward=True,
     ),
     "paddle": FrameworkEntry(
         worker="Paddle",
@@ -54,6 +60,7 @@ FRAMEWORKS: Final[Mapping[str, FrameworkEntry]] = {
         distributions=("paddlepaddle", "paddlepaddle-gpu"),
         lowest=(2, 6),
         needed="the oldest that was tried",
+        has_profiles=True,
         # NVIDIA's libraries let convolutions use TF32; a case named fp32 must not, and Paddle has
         # no switch for it.
         variables={"fp32": {"NVIDIA_TF32_OVERRIDE": "0"}},
@@ -74,5 +81,6 @@ FRAMEWORKS: Final[Mapping[str, FrameworkEntry]] = {
         lowest=(0, 6),
         needed="which has jax.shard_map",
         drives_several=True,
+        counts_backward=True,
     ),
 }

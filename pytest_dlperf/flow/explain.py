@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import DlperfError
+from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.outcome import Explanation
 from pytest_dlperf.core.run import Run
@@ -38,8 +39,6 @@ NEVER: Final = "never"
 #: File in the folder of a case with what may be stored beside its baseline.
 PROFILE: Final = "profile.json"
 _NOW: Final = "now"
-#: Frameworks whose steps can be profiled.
-_PROFILED: Final = frozenset({"torch", "paddle"})
 #: A launch may take this many times the longest judged one, and this many seconds more.
 _LONGER: Final = 2
 _MORE_S: Final = 60.0
@@ -150,7 +149,7 @@ def _cannot(case: Case, runner: Runner, judged: Judged, *, launches: int) -> str
     """Return why steps of ``case`` are not profiled; empty if they can be."""
     if case.command:
         return "the cause is not known: a program of its own cannot be profiled yet"
-    if case.framework not in _PROFILED:
+    if not FRAMEWORKS[case.framework].has_profiles:
         return f"the cause is not known: steps of {case.framework} cannot be profiled yet"
     if judged.measurement.inject:
         return "the slowdown is --dlperf-inject, so nothing was profiled"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.measure.records import RankRecords
 
 _V100: Final = {"float16": 125.0, "float32": 15.7}
@@ -90,11 +91,11 @@ _Flops = Mapping[str, float]
 def _counted(case: Case, rank: RankRecords) -> tuple[_Flops, _Flops, _Flops] | None:
     """Return a rank's operations in the window by dtype, those forward, and its device's peaks.
 
-    None where they were not counted whole: of Paddle and TensorFlow the backward pass is not.
+    None where they were not counted whole.
     """
     first, end = case.protocol.window
-    framework = rank.by_kind["framework"]["framework"]
-    if framework not in {"torch", "jax"} or len(rank.spans) < end:
+    framework = FRAMEWORKS.get(rank.by_kind["framework"]["framework"])
+    if framework is None or not framework.counts_backward or len(rank.spans) < end:
         return None
     looked_at = rank.spans[1].work
     if not looked_at or not rank.wrote("model"):
