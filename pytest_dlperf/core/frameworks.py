@@ -37,7 +37,7 @@ class FrameworkEntry(NamedTuple):
     drives_several: bool = False
     #: Whether its ``profile`` makes profiles of steps (``--dlperf-explain``).
     has_profiles: bool = False
-    #: Whether the operations of the backward pass are counted, not those of the forward pass alone.
+    #: Whether operations of the backward pass are counted, and not of the forward pass alone.
     counts_backward: bool = False
     #: By precision, variables that its libraries read when they are loaded: set before its import.
     variables: Mapping[str, Mapping[str, str]] = {}
