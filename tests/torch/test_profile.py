@@ -114,6 +114,19 @@ def test_fewer_steps_are_kept_where_each_has_many_events(
     assert f"{len(found['windows'])} of 5 steps" in found["note"]
 
 
+def test_allocations_of_steps_with_many_events_are_not_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    complete, _ = profiled(tmp_path)
+    (events,) = {round(sum(o["calls"] for o in complete["operators"]))}
+    assert "memory" in complete
+    monkeypatch.setattr(profiling, "MOST_EVENTS", 2 * events)
+    found, _ = profiled(tmp_path)
+    assert found["windows"]
+    assert "memory" not in found
+    assert "no allocations were recorded, as a step has too many events" in found["note"]
+
+
 def test_without_room_there_is_a_profile_and_no_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
