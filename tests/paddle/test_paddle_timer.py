@@ -133,6 +133,7 @@ def test_what_a_rank_on_a_gpu_tells(
     arguments = SimpleNamespace(
         rank=0, local_rank=0, world_size=1, device="gpu", precision="fp32", threads_per_rank=1,
         batch_size_per_device=2, size="tiny", seed=0, options={}, parallel="", data=None,
+        devices_per_process=1,
     )  # fmt: skip
     facts = Paddle(arguments).facts()
     assert (facts["timing"], facts["nccl"]) == told

@@ -29,7 +29,7 @@ FAULTS = {
 
 
 def test_every_suite_trains_on_real_data(tmp_path: Path):
-    """In bfloat16; test_suites.py trains them in float32, on synthetic data."""
+    """In bfloat16; test_planted_in_each_suite.py trains them in float32, on synthetic data."""
     which = f"torch and ({' or '.join(DTYPES)})"
     outcomes = train(tmp_path, write_all(tmp_path / "data"), which, precision=PRECISIONS)
     assert len(outcomes) == 8
