@@ -139,7 +139,9 @@ class DecodedBatches:
     def __iter__(self) -> Iterator[tuple[torch.Tensor, ...]]:
         ready: queue.Queue[Any] = queue.Queue(_AHEAD)
         over = threading.Event()
-        thread = threading.Thread(target=self._fill, args=(ready, over), daemon=True)
+        thread = threading.Thread(
+            target=self._fill, args=(ready, over), name="image decoder", daemon=True
+        )
         thread.start()
         try:
             while True:
