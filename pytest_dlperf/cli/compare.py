@@ -29,8 +29,8 @@ from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import BAD, GOOD, Rule, Verdict
 from pytest_dlperf.flow.bench import Bench, Policy, SideBySide, Stored
 from pytest_dlperf.flow.hosts import Hosts
+from pytest_dlperf.flow.log_unit import known_unit
 from pytest_dlperf.flow.pipeline import run_case
-from pytest_dlperf.flow.user_program import known_unit
 from pytest_dlperf.launch.arms.git import Preparation
 from pytest_dlperf.launch.arms.make import Arms
 from pytest_dlperf.launch.launchers import LAUNCHERS

@@ -21,7 +21,8 @@ from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.quantity import precisions, same_precision, same_unit
 from pytest_dlperf.core.run import Problem, RunSummary
 from pytest_dlperf.core.verdict import Comparison, Judgement, Rule, Verdict
-from pytest_dlperf.flow.user_program import format_of, log_run_summary, logged_batch
+from pytest_dlperf.flow.log_unit import format_of, logged_batch
+from pytest_dlperf.flow.user_program import log_run_summary
 from pytest_dlperf.judge.log_verdict import LogRun, LogSide, judge_logs
 from pytest_dlperf.judge.numbers import Numbers
 from pytest_dlperf.measure.logs.clean import blocks

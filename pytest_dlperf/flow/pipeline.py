@@ -30,7 +30,6 @@ from pytest_dlperf.flow.explain import (
     explained,
     is_wanted,
 )
-from pytest_dlperf.flow.from_logs import LogFolder, judge_by_logs
 from pytest_dlperf.flow.runner import Runner, RunWithFacts, stays_disturbed
 from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.expected import with_known
@@ -41,6 +40,7 @@ from pytest_dlperf.measure.exhausted import file_words
 
 if TYPE_CHECKING:
     from pytest_dlperf.flow.bench import Bench, SideBySide
+    from pytest_dlperf.flow.from_logs import LogFolder
 
 
 #: Of a case before it is measured.
@@ -162,6 +162,9 @@ class ByLogs(Mode):
 
     def measure(self, case: Case) -> Measured:
         """Judge the log of ``case``."""
+        # Other sessions need no NumPy, which takes a tenth of a second.
+        from pytest_dlperf.flow.from_logs import judge_by_logs
+
         bench = self._bench
         self.baseline = bench.baseline(case)
         measurement, judgement = judge_by_logs(

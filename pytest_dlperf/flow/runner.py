@@ -19,7 +19,7 @@ from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.core.run import LaunchPlan, Problem, Run, RunSummary
 from pytest_dlperf.core.verdict import Judgement
 from pytest_dlperf.core.wire_records import RunFacts
-from pytest_dlperf.flow.user_program import check_unit, summarise_program
+from pytest_dlperf.flow.log_unit import check_unit
 from pytest_dlperf.judge.screen import samples_scaling
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.plan import make_plan
@@ -139,9 +139,8 @@ class Runner:
 
     def read(self, case: Case, launched: Launched) -> RunWithFacts:
         """Return what a run of ``case`` measured; raise ``CaseError`` if it failed."""
-        read = summarise_program if case.command else summarise
         try:
-            run, facts = read(case, launched.run)
+            run, facts = _summary(case, launched.run)
         except CaseError as error:
             raise launched.error(error) from error
         run = launched.with_note(run)
@@ -210,6 +209,15 @@ class Runner:
             problems=tuple(problems.values()),
             inject=self.bench.policy.injected(case),
         )
+
+
+def _summary(case: Case, run: Run) -> RunWithFacts:
+    if not case.command:
+        return summarise(case, run)
+    # It reads logs, with NumPy, whose import takes a tenth of a second.
+    from pytest_dlperf.flow.user_program import summarise_program
+
+    return summarise_program(case, run)
 
 
 def stays_disturbed(case: Case, runs: Sequence[RunWithFacts]) -> bool:

@@ -12,12 +12,11 @@ from typing import Final
 from pytest_dlperf.core.case import NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.log_pattern import LogPattern
-from pytest_dlperf.core.quantity import counts_batch
 from pytest_dlperf.core.run import Problem, Run, RunSummary
 from pytest_dlperf.core.wire_records import RunFacts
+from pytest_dlperf.flow.log_unit import check_unit_of, format_of, logged_batch
 from pytest_dlperf.measure.failure import failure_of, last_lines
-from pytest_dlperf.measure.logs import problems, registry, user_pattern
-from pytest_dlperf.measure.logs.declare import Format
+from pytest_dlperf.measure.logs import problems, registry
 from pytest_dlperf.measure.logs.extract import LogResult, extract
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from pytest_dlperf.measure.records import (
@@ -51,7 +50,7 @@ def summarise_program(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
     result = _read(case, run)
     # A pattern without a unit has the case's unit.
     unit = case.log_format.unit if isinstance(case.log_format, LogPattern) else result.unit
-    _check_unit(case, unit)
+    check_unit_of(case, unit)
     summary = _with_unchecked(case, _summary(case, run, result))
     return summary, RunFacts(unit=unit or case.unit or registry.SAMPLES)
 
@@ -68,46 +67,6 @@ def _with_unchecked(case: Case, summary: RunSummary) -> RunSummary:
         message += "; a step must end with a wait for the GPU, if it is not PyTorch's or Paddle's"
     note = Problem(code="framework-unchecked", message=message)
     return replace(summary, problems=(*summary.problems, note))
-
-
-def check_unit(case: Case) -> None:
-    """Raise ``CaseError`` if the log that ``case`` names counts in another unit than it does."""
-    fmt = format_of(case)
-    if isinstance(case.log_format, LogPattern):
-        _check_unit(case, case.log_format.unit)
-        _check_counted(case, case.log_format)
-    elif fmt is not None:
-        _check_unit(case, fmt.unit)
-
-
-def logged_batch(case: Case) -> int:
-    """Return the work of one replica in an iteration, by which seconds in a log become a rate.
-
-    Raises ``CaseError`` if nothing says it.
-    """
-    if not isinstance(case.log_format, LogPattern) or case.log_format.has_rate:
-        return case.batch_size_per_device
-    _check_counted(case, case.log_format)
-    return case.work or case.batch_size_per_device
-
-
-def _check_counted(case: Case, log: LogPattern) -> None:
-    """Raise ``CaseError`` if a log has seconds alone, and the batch counts another unit."""
-    unit = log.unit or case.unit
-    if not log.has_rate and case.work is None and not counts_batch(unit):
-        raise CaseError(
-            f"{case.id}: the log has seconds, and nothing says how many {unit} a device trains in "
-            f"one iteration: its batch of {case.batch_size_per_device} counts samples. Say it in "
-            "the marker (work=...)"
-        )
-
-
-def _check_unit(case: Case, said: str | None) -> None:
-    if case.unit and said and case.unit != said:
-        raise CaseError(
-            f"{case.id}: the marker counts in {case.unit!r}, and the log that it reads in "
-            f"{said!r}; say unit={said!r} in the marker, or leave it out there"
-        )
 
 
 def _read(case: Case, run: Run) -> LogResult:
@@ -139,23 +98,6 @@ def _rank_logs(run: Run) -> list[Path]:
         return [int(digits) for digits in re.findall(r"\d+", f"{path.parent.name}/{path.name}")]
 
     return sorted(Path(run.plan.workdir).glob(run.plan.rank_logs), key=numbers)
-
-
-def format_of(case: Case) -> Format | None:
-    """Return the format that the case declares for its log; None to detect it."""
-    if isinstance(case.log_format, LogPattern):
-        return user_pattern.of_pattern(case.log_format)
-    return registry.named(case.log_format) if case.log_format else None
-
-
-def known_unit(case: Case) -> str:
-    """Return what ``case`` counts in, as far as it is known before a run: else samples."""
-    if case.unit:
-        return case.unit
-    if isinstance(case.log_format, LogPattern):
-        return case.log_format.unit or registry.SAMPLES
-    fmt = format_of(case)
-    return fmt.unit if fmt is not None else registry.SAMPLES
 
 
 def _summary(case: Case, run: Run, result: LogResult) -> RunSummary:

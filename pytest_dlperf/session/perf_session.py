@@ -22,7 +22,6 @@ from pytest_dlperf.core.place import Host
 from pytest_dlperf.core.verdict import Judgement, KnownState, Verdict
 from pytest_dlperf.flow.bench import Bench, Policy, SideBySide, Stored
 from pytest_dlperf.flow.budget import Budget
-from pytest_dlperf.flow.from_logs import LogFolder
 from pytest_dlperf.flow.holding import GpuUse
 from pytest_dlperf.flow.hosts import Hosts, machine_of
 from pytest_dlperf.flow.nodes import Nodes
@@ -47,6 +46,7 @@ from pytest_dlperf.store.baseline.store import BaselineStore
 from pytest_dlperf.store.history.session_runs import SessionRuns, make_session_folder
 
 if TYPE_CHECKING:
+    from pytest_dlperf.flow.from_logs import LogFolder
     from pytest_dlperf.session.terminal.not_reached import Planned
 
 
@@ -155,6 +155,8 @@ class PerfSession:
         folder = self.settings.from_logs
         if folder is None:
             return None
+        from pytest_dlperf.flow.from_logs import LogFolder  # needs NumPy
+
         return LogFolder(folder)
 
     @property

@@ -154,6 +154,17 @@ def test_a_run_without_perf_cases_imports_nothing_of_ours(suite: Suite):
     suite.run().assert_outcomes(passed=1)
 
 
+def test_a_first_run_of_a_case_imports_no_numpy(suite: Suite):
+    """Its import takes a tenth of a second; logs and stored sessions need it, and no other."""
+    suite.pytester.makeconftest(
+        "import sys\n"
+        "def pytest_unconfigure():\n"
+        "    print('imported:', sorted({'numpy', 'scipy', 'pytest_dlperf'} & set(sys.modules)))\n"
+    )
+    result = suite.run("--dlperf-runs=1", "-k", "1n2c")
+    result.stdout.fnmatch_lines(["*1 case: 1 no-baseline*", "imported: ['pytest_dlperf']"])
+
+
 def test_a_run_without_perf_cases_calls_us_for_no_test(suite: Suite):
     """Of our hooks, those that pytest calls for every test are gone once it has collected."""
     suite.write(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.run import RunSummary
-from pytest_dlperf.flow.user_program import known_unit
+from pytest_dlperf.flow.log_unit import known_unit
 from pytest_dlperf.measure.records import read_progress
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.printable import clipped, columns, shortened

@@ -9,7 +9,8 @@ import pytest
 
 from pytest_dlperf.core.errors import CaseError, UsageError
 from pytest_dlperf.core.log_pattern import pattern
-from pytest_dlperf.flow.user_program import check_unit, known_unit, logged_batch, summarise_program
+from pytest_dlperf.flow.log_unit import check_unit, known_unit, logged_batch
+from pytest_dlperf.flow.user_program import summarise_program
 from tests.helpers.record_files import case, write
 
 OWN = r"it (?P<step>\d+) loss (?P<loss>\S+) (?P<rate>\S+) it/s"
