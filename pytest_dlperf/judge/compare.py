@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from pytest_dlperf.core.verdict import Comparison, Rule, Verdict
-from pytest_dlperf.judge.metrics import Metric
+from pytest_dlperf.judge.metrics import MetricLevels
 from pytest_dlperf.judge.screen import Spending
 from pytest_dlperf.judge.stats.family import alarm_alpha
 from pytest_dlperf.judge.stats.levels import Contrast, Spread, change_of, margin, share_of
@@ -19,7 +19,7 @@ _TAIL: Final = 0.05
 _POWER: Final = 1.645
 
 
-def compare(metric: Metric, tolerance: float, rule: Rule, spent: Spending) -> Comparison:
+def compare(metric: MetricLevels, tolerance: float, rule: Rule, spent: Spending) -> Comparison:
     """Judge one metric by its levels, now and stored."""
     found = contrast([metric.now], metric.stored, metric.prior)
     sign = metric.sign
@@ -66,7 +66,7 @@ def verdict_of(
     sign: int = 1,
     floor: float | None = None,
 ) -> Verdict:
-    """Return the verdict on a contrast by its two margins; see ``Metric`` for sign and floor."""
+    """Return the verdict on a contrast by its two margins; ``MetricLevels`` has sign and floor."""
     reach = found.alarm_reach(alarm_alpha(rule, spent))
     if found.shift - reach > margin(rule.min_effect, -sign):
         return Verdict.IMPROVED
@@ -100,7 +100,7 @@ def seen_by(
     return share_of(max(seen + margin(rule.min_effect, sign), margin(floor or 0.0, sign)), sign)
 
 
-def learnt_tolerance(metric: Metric, rule: Rule, spent: Spending) -> float:
+def learnt_tolerance(metric: MetricLevels, rule: Rule, spent: Spending) -> float:
     """Return the tolerance at which an unchanged case is certified 19 times in 20.
 
     From stored sessions and the prior alone: noise of the judged runs must not widen it.

@@ -16,7 +16,7 @@ from pytest_dlperf.core.quantity import amount
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import sentences
 from pytest_dlperf.judge.compare import compare, learnt_tolerance
-from pytest_dlperf.judge.metrics import Metric, level
+from pytest_dlperf.judge.metrics import MetricLevels, level
 from pytest_dlperf.judge.screen import Spending
 from pytest_dlperf.judge.stats import family, priors
 from pytest_dlperf.judge.stats.levels import median_cost
@@ -89,7 +89,7 @@ def compared(
             found[gate.name] = count(values, before[-1], now[0])
             continue
         sign = 1 if now[0].better == "higher" else -1
-        metric = Metric(
+        metric = MetricLevels(
             now=level(values, sign=sign),
             stored=tuple(level(runs, sign=sign) for runs in before),
             prior=priors.of_figure(now[0].unit, case.layout.device),

@@ -14,7 +14,7 @@ from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import Comparison, Judgement, Prior, Rule, Verdict
 from pytest_dlperf.judge import refusals, sentences
 from pytest_dlperf.judge.compare import compare, learnt_tolerance
-from pytest_dlperf.judge.metrics import Metric, check_rates, level
+from pytest_dlperf.judge.metrics import MetricLevels, check_rates, level
 from pytest_dlperf.judge.screen import ONE_LOOK
 from pytest_dlperf.judge.stats.levels import margin
 
@@ -115,7 +115,7 @@ def _compared(
     stored: Sequence[Sequence[float]], rates: Sequence[float], rule: Rule
 ) -> tuple[Comparison, float]:
     """Return the comparison of rates with those of stored sessions, and its tolerance."""
-    metric = Metric(
+    metric = MetricLevels(
         now=level(rates),
         stored=tuple(level(session) for session in stored),
         prior=LOG_PRIOR,

@@ -23,7 +23,7 @@ ENOUGH_ON_NODE: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Metric:
+class MetricLevels:
     """Both sides of one comparison, and the prior for its noise."""
 
     now: Level
@@ -98,10 +98,10 @@ def comparable(node: str, levels: Sequence[Level]) -> tuple[Level, ...]:
 
 def throughput(
     case: Case, measurement: Measurement, stored: Sequence[Session], rule: Rule
-) -> Metric:
+) -> MetricLevels:
     """Return the throughput, now and stored."""
     node = _node(measurement)
-    return Metric(
+    return MetricLevels(
         now=level(measurement.throughputs, node=node),
         stored=comparable(node, [stored_throughput(session) for session in stored]),
         prior=priors.of_throughput(case, rule),
@@ -116,12 +116,12 @@ def _over_same(measurement: Measurement, stored: Sequence[Session]) -> list[Sess
 
 def parent(
     case: Case, measurement: Measurement, stored: Sequence[Session], rule: Rule
-) -> Metric | None:
+) -> MetricLevels | None:
     """Return the parent's throughput: not gated, but it may explain a lower speedup."""
     before = tuple(level(s.parent_runs) for s in _over_same(measurement, stored) if s.parent_runs)
     if not measurement.parent_throughputs or not before:
         return None
-    return Metric(
+    return MetricLevels(
         now=level(measurement.parent_throughputs),
         stored=before,
         prior=priors.of_throughput(case, rule),
@@ -152,14 +152,14 @@ def stored_speedup(session: Session) -> Level | None:
 
 def speedup(
     case: Case, measurement: Measurement, stored: Sequence[Session], rule: Rule
-) -> Metric | None:
+) -> MetricLevels | None:
     """Return the speedup, where both sides have one."""
     now = speedup_level(measurement)
     same = _over_same(measurement, stored)
     before = tuple(found for session in same if (found := stored_speedup(session)) is not None)
     if now is None or not before:
         return None
-    return Metric(
+    return MetricLevels(
         now=now, stored=before, prior=priors.of_throughput(case, rule), planned=now.share
     )
 
@@ -170,13 +170,15 @@ def stored_memory(session: Session) -> Level | None:
     return level(values, sign=-1) if values else None
 
 
-def peak_memory(case: Case, measurement: Measurement, stored: Sequence[Session]) -> Metric | None:
+def peak_memory(
+    case: Case, measurement: Measurement, stored: Sequence[Session]
+) -> MetricLevels | None:
     """Return the peak memory of the largest rank, where both sides know it."""
     now = [float(run.peak_memory_bytes or 0) for run in measurement.runs]
     before = tuple(found for session in stored if (found := stored_memory(session)) is not None)
     if not before or not min(now) > 0:
         return None
-    return Metric(
+    return MetricLevels(
         now=level(now, sign=-1),
         stored=before,
         prior=priors.MEMORY[case.layout.device],

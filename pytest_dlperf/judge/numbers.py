@@ -14,7 +14,7 @@ from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.verdict import Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import sentences
 from pytest_dlperf.judge.compare import comparison_of, learnt_tolerance
-from pytest_dlperf.judge.metrics import Metric, check_rates, level
+from pytest_dlperf.judge.metrics import MetricLevels, check_rates, level
 from pytest_dlperf.judge.screen import ONE_LOOK
 from pytest_dlperf.judge.stats.levels import Level, margin
 from pytest_dlperf.judge.stats.paired import TOLERANCE, by_pairs, contrast_of, pairs_of
@@ -53,7 +53,7 @@ def judge_numbers(before: Numbers, now: Numbers, rule: Rule) -> Judgement:
     prior = rule.prior or THROUGHPUT["gpu"]
     found = contrast(now.levels, before.levels, prior)
     latest = now.levels[-1]
-    metric = Metric(now=latest, stored=before.levels, prior=prior, planned=latest.share)
+    metric = MetricLevels(now=latest, stored=before.levels, prior=prior, planned=latest.share)
     tolerance, floor = rule.tolerance, None
     if tolerance is None:
         floor = 0.0  # a learnt tolerance excuses nothing that is certain

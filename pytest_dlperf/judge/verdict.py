@@ -15,7 +15,7 @@ from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdic
 from pytest_dlperf.judge import canary, convergence, gates, metrics, refusals, scaling, sentences
 from pytest_dlperf.judge.canary import Shift
 from pytest_dlperf.judge.compare import compare, is_certainly_slower, learnt_tolerance
-from pytest_dlperf.judge.metrics import Metric, level
+from pytest_dlperf.judge.metrics import MetricLevels, level
 from pytest_dlperf.judge.readings import Doubt, all_certified, all_slower
 from pytest_dlperf.judge.screen import Spending, spending
 from pytest_dlperf.judge.stats import family
@@ -241,12 +241,12 @@ def _given_tolerance(case: Case, baseline: Baseline, rule: Rule) -> float | None
     return None
 
 
-def _capped(metric: metrics.Metric, rule: Rule, spent: Spending) -> float:
+def _capped(metric: metrics.MetricLevels, rule: Rule, spent: Spending) -> float:
     return min(learnt_tolerance(metric, rule, spent), rule.tolerance_max)
 
 
 def _against_anchor(
-    metric: Metric, baseline: Baseline, given: float | None, rule: Rule, spent: Spending
+    metric: MetricLevels, baseline: Baseline, given: float | None, rule: Rule, spent: Spending
 ) -> Comparison | None:
     """Return the throughput against the anchor; None while nothing else is stored.
 
@@ -365,7 +365,7 @@ def _with_facts(
 
 
 def _with_metrics(
-    judged: Judgement, parent: metrics.Metric | None, why: str, reference: str
+    judged: Judgement, parent: metrics.MetricLevels | None, why: str, reference: str
 ) -> Judgement:
     """Fail the case for a metric that is certainly worse, or say why it does not fail.
 

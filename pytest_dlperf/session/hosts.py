@@ -17,7 +17,7 @@ from pytest_dlperf.measure.devices import Devices, detect
 from pytest_dlperf.session.settings import Settings
 
 
-def hosts_of(settings: Settings) -> tuple[Host, ...]:
+def declared_hosts(settings: Settings) -> tuple[Host, ...]:
     """Return the hosts that are named, else those of the Slurm allocation this process is in.
 
     None where this session starts nothing by itself. Raises ``pytest.UsageError``.

@@ -36,7 +36,7 @@ from pytest_dlperf.measure.devices import Devices, detect
 from pytest_dlperf.measure.environment import commit_of
 from pytest_dlperf.session import usage
 from pytest_dlperf.session.ending import Ending
-from pytest_dlperf.session.hosts import devices_of, hosts_of, make_nodes
+from pytest_dlperf.session.hosts import declared_hosts, devices_of, make_nodes
 from pytest_dlperf.session.resumed import Resumed, is_judged, judged_now, now_of
 from pytest_dlperf.session.rounds import Rounds
 from pytest_dlperf.session.settings import Settings
@@ -142,7 +142,7 @@ class PerfSession:
     @cached_property
     def hosts(self) -> tuple[Host, ...]:
         """The hosts of several nodes; none for this host alone."""
-        return hosts_of(self.settings)
+        return declared_hosts(self.settings)
 
     @cached_property
     def nodes(self) -> Nodes | None:

@@ -15,9 +15,9 @@ from pytest_dlperf.cli import extract as extract_command
 from pytest_dlperf.cli.source_reports.audit_rules import (
     LOSS,
     Cell,
+    ColumnRule,
     Found,
     Group,
-    Rule,
     cells_of,
     groups_of,
     rules_of,
@@ -163,7 +163,7 @@ def _distance(found: Found, cell: Cell) -> float:
 
 
 def _audit_column(
-    cells: Sequence[Cell], groups: Sequence[Group], rule_list: Sequence[Rule]
+    cells: Sequence[Cell], groups: Sequence[Group], rule_list: Sequence[ColumnRule]
 ) -> list[Finding]:
     """Return the findings of the cells of one column, in their order."""
     kind = cells[0].kind
@@ -185,7 +185,7 @@ def _audit_column(
 
 
 def _rank(
-    rule: Rule, found: Sequence[Found | None], cells: Sequence[Cell]
+    rule: ColumnRule, found: Sequence[Found | None], cells: Sequence[Cell]
 ) -> tuple[int, bool, float]:
     """Return what makes a rule better for a column, smallest first."""
     far = [abs(_distance(f, c)) for f, c in zip(found, cells, strict=True) if f is not None]
@@ -195,7 +195,7 @@ def _rank(
 
 
 def _assignments(
-    cells: Sequence[Cell], groups: Sequence[Group], rule: Rule
+    cells: Sequence[Cell], groups: Sequence[Group], rule: ColumnRule
 ) -> Iterator[list[Found | None]]:
     """Yield what a rule gets for the cells: of one training, where devices tell them apart."""
     devices = [cell.devices for cell in cells]
@@ -207,7 +207,9 @@ def _assignments(
     yield _one_each(cells, groups, rule)
 
 
-def _one_each(cells: Sequence[Cell], groups: Sequence[Group], rule: Rule) -> list[Found | None]:
+def _one_each(
+    cells: Sequence[Cell], groups: Sequence[Group], rule: ColumnRule
+) -> list[Found | None]:
     """Return the closest values, each cell by logs of its own."""
     pairs = sorted(
         (
@@ -236,7 +238,7 @@ def _named_in(cell: Cell, groups: Sequence[Group]) -> Sequence[Group]:
 
 
 def _candidates(
-    cell: Cell, mine: Iterable[Group], groups: Iterable[Group], rule: Rule
+    cell: Cell, mine: Iterable[Group], groups: Iterable[Group], rule: ColumnRule
 ) -> Iterator[Found]:
     """Yield what a rule gets from the groups that may be of a cell."""
     for group in mine:
@@ -255,7 +257,7 @@ def _candidates(
             yield replace(found, value=found.value / one.value, rule=words)
 
 
-def _other(cell: Cell, groups: Sequence[Group], fit: Sequence[Rule]) -> Found | None:
+def _other(cell: Cell, groups: Sequence[Group], fit: Sequence[ColumnRule]) -> Found | None:
     """Return the closest value of any rule that reproduces a cell, or None."""
     near = [
         found

@@ -177,7 +177,7 @@ _SUMMARIES: Final = ("median", "mean")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Rule:
+class ColumnRule:
     """How a column was made: a rate of each log, and which of several runs, or what of them."""
 
     base: str
@@ -217,7 +217,7 @@ class Group:
     #: Number of the run, its path, its values.
     runs: tuple[tuple[str, str, Mapping[str, float]], ...]
 
-    def get(self, rule: Rule) -> Found | None:
+    def get(self, rule: ColumnRule) -> Found | None:
         """Return what a rule gets; None where a run has no such value."""
         chosen = [run for run in self.runs if rule.is_summary or run[0] == rule.over]
         if not chosen or any(rule.base not in values for _, _, values in chosen):
@@ -303,9 +303,9 @@ def _values(result: LogResult, skip: int) -> dict[str, float]:
     return values
 
 
-def rules_of(groups: Iterable[Group]) -> list[Rule]:
+def rules_of(groups: Iterable[Group]) -> list[ColumnRule]:
     """Return every rule that gets something; summaries first."""
     runs = [run for group in groups for run in group.runs]
     bases = dict.fromkeys(base for _, _, values in runs for base in values)
     numbers = dict.fromkeys(number for number, _, _ in runs)
-    return [Rule(base=base, over=over) for over in (*_SUMMARIES, *numbers) for base in bases]
+    return [ColumnRule(base=base, over=over) for over in (*_SUMMARIES, *numbers) for base in bases]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from pytest_dlperf.core.verdict import Prior, Rule
-from pytest_dlperf.judge.metrics import Metric
+from pytest_dlperf.judge.metrics import MetricLevels
 from pytest_dlperf.judge.screen import Spending
 from pytest_dlperf.judge.stats.family import alarm_alpha
 from pytest_dlperf.judge.stats.levels import Contrast, Spread, margin, median_cost, quantile
@@ -50,7 +50,7 @@ def pairs_needed(
 
 
 def stored_runs_needed(
-    metric: Metric, found: Contrast, tolerance_log: float, rule: Rule, spent: Spending
+    metric: MetricLevels, found: Contrast, tolerance_log: float, rule: Rule, spent: Spending
 ) -> int | None:
     """Return how many runs in all would decide it four times in five, against stored sessions.
 

@@ -13,7 +13,7 @@ from scipy.stats import binom
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.verdict import Rule, Verdict
 from pytest_dlperf.judge.compare import compare, learnt_tolerance
-from pytest_dlperf.judge.metrics import Metric, stored_throughput
+from pytest_dlperf.judge.metrics import MetricLevels, stored_throughput
 from pytest_dlperf.judge.screen import ONE_LOOK
 from pytest_dlperf.judge.stats.family import of_throughput
 from pytest_dlperf.judge.stats.leave_one_out import (
@@ -70,7 +70,9 @@ def test_a_session_left_out_is_judged_as_the_live_rule_judges_it(nodes: int) -> 
     for i, found in enumerate(each_left_out(stored, "gpu", rule)):
         levels = [stored_throughput(one) for one in stored]
         now = levels.pop(i)
-        metric = Metric(now=now, stored=tuple(levels), prior=THROUGHPUT["gpu"], planned=now.share)
+        metric = MetricLevels(
+            now=now, stored=tuple(levels), prior=THROUGHPUT["gpu"], planned=now.share
+        )
         tolerance = learnt_tolerance(metric, rule, ONE_LOOK)
         live = compare(metric, tolerance, of_throughput(rule), ONE_LOOK)
         mine = found["throughput"]
