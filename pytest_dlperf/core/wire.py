@@ -34,6 +34,8 @@ TURN_REPORTS: Final = "turns"
 #: Names of variables whose values are secrets, and what is shown in place of one.
 SECRET_NAME: Final = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|KEY|WEBHOOK|DSN", re.I)
 MASK: Final = "…"
+#: The user and password of a URL.
+USER_IN_URL: Final = re.compile(r"(?<=://)[^/\s@]*@")
 #: Begins the line of a probe's output that holds its answer.
 PROBE_MARK: Final = "dlperf-probe: "
 

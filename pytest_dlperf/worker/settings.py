@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from pytest_dlperf.core.wire import MASK, SECRET_NAME
+from pytest_dlperf.core.wire import MASK, SECRET_NAME, USER_IN_URL
 from pytest_dlperf.core.wire_records import SettingsRecord
 
 #: Prefixes of variables that change how libraries compute, communicate, or use memory.
@@ -22,7 +22,6 @@ _PREFIXES: Final = (
 _OF_THE_LAUNCH: Final = re.compile(
     r"CUDA_VISIBLE_DEVICES|JAX_COORDINATOR_ADDRESS|JAX_LOCAL_DEVICE_IDS|NCCL_COMM_ID|TORCHINDUCTOR_CACHE_DIR|FLAGS_selected_.*|FLAGS_START_PORT"
 )
-_IN_URL: Final = re.compile(r"(?<=://)[^/\s@]*@")
 _INSTALLED: Final = re.compile(r"(?P<name>[^-]+)-(?P<version>[^-]+)(-.*)?\.(dist|egg)-info")
 
 
@@ -36,7 +35,7 @@ def settings_record() -> SettingsRecord:
 def variables(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that configure libraries; a secret's value is masked."""
     return {
-        name: MASK if SECRET_NAME.search(name) else _IN_URL.sub(f"{MASK}@", environ[name])
+        name: MASK if SECRET_NAME.search(name) else USER_IN_URL.sub(f"{MASK}@", environ[name])
         for name in sorted(environ)
         if name.startswith(_PREFIXES) and not _OF_THE_LAUNCH.fullmatch(name)
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -14,14 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from pytest_dlperf.core.wire import MASK, SECRET_NAME, USER_IN_URL
+
 #: All sinks of a session have to end within this time.
 LIMIT_S: Final = 30.0
 #: A process that nobody waits for ends itself so much later.
 _AFTER_S: Final = 5
-_SECRET: Final = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|WEBHOOK|CREDENTIAL|DSN")
 #: A shorter value would mask ordinary words.
 _SECRET_LENGTH_MIN: Final = 6
-_IN_URL: Final = re.compile(r"(?<=://)[^/\s@]+@")
 
 
 def deliver(names: Sequence[str], results: str, *, limit_s: float = LIMIT_S) -> list[str]:
@@ -104,13 +103,13 @@ def _read(path: Path) -> str:
 
 
 def without_secrets(text: str, environ: Mapping[str, str]) -> str:
-    """Return one line, in which values of secret variables and passwords of URLs are ``***``."""
+    """Return one line, in which values of secret variables and passwords of URLs are masked."""
     secrets = [
         value
         for name, value in environ.items()
-        if len(value) >= _SECRET_LENGTH_MIN and _SECRET.search(name.upper())
+        if len(value) >= _SECRET_LENGTH_MIN and SECRET_NAME.search(name)
     ]
     # The longest first: one may be a part of another
     for value in sorted(secrets, key=len, reverse=True):
-        text = text.replace(value, "***")
-    return _IN_URL.sub("***@", " ".join(text.split()))
+        text = text.replace(value, MASK)
+    return USER_IN_URL.sub(f"{MASK}@", " ".join(text.split()))

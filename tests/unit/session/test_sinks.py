@@ -71,7 +71,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_sink_of_another_package_gets_the_results_file(package: Path):
     assert deliver(["takes", "silent"], RESULTS) == [
-        "sink takes: sent to https://***@warehouse",
+        "sink takes: sent to https://…@warehouse",
         "sink silent: sent",
     ]
     assert json.loads((package / "taken").read_text()) == json.loads(RESULTS)
@@ -80,11 +80,11 @@ def test_a_sink_of_another_package_gets_the_results_file(package: Path):
 def test_broken_sinks_are_named_and_their_secrets_are_not(package: Path):
     told = deliver(["raises", "exits", "dies", "gone", "takes"], RESULTS)
     assert told == [
-        "sink raises NOT sent: RuntimeError: no *** here",
+        "sink raises NOT sent: RuntimeError: no … here",
         "sink exits NOT sent: it ended its process itself",
         "sink dies NOT sent: its process ended with exit code 7",
         "sink gone NOT sent: ModuleNotFoundError: No module named 'not_there'",
-        "sink takes: sent to https://***@warehouse",
+        "sink takes: sent to https://…@warehouse",
     ]
 
 
@@ -259,4 +259,4 @@ def test_secrets_are_masked():
         "HOME": "/home/me",
     }
     told = without_secrets("abcdefghij, abcdefgh: no\n at /home/me https://u:p@h/x", environ)
-    assert told == "***, ***: no at /home/me https://***@h/x"
+    assert told == "…, …: no at /home/me https://…@h/x"
