@@ -196,6 +196,8 @@ class MarkSettings(NamedTuple):
     split: int = 1
     #: Devices that each process drives.
     devices_per_process: int = 1
+    precision: str = "fp32"
+    on_gpu: bool = False
 
     def to_json(self) -> str:
         """Return the value of ``MARK_VARIABLE``."""

@@ -82,6 +82,8 @@ class CanaryRates(TypedDict, total=False):
     sustained_matmul_gflop_per_s: float
     sustained_copy_gb_per_s: float
     sustained_all_reduce_gb_per_s: float | None
+    #: That of a user's own program on CPUs: one core of the host.
+    hash_gb_per_s: float
 
 
 class CanaryRecord(CanaryRates):

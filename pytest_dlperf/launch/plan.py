@@ -189,6 +189,8 @@ def _program_env(
         is_work_declared=case.work is not None,
         split=case.parallelism.split,
         devices_per_process=case.devices_of_process,
+        precision=case.precision,
+        on_gpu=case.layout.device == "gpu",
     )
     found = {MARK_VARIABLE: mark.to_json()}
     if case.framework == "jax" and case.layout.device == "cpu":

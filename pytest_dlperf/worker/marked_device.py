@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from pytest_dlperf.core.frameworks import FRAMEWORKS
-from pytest_dlperf.core.wire_records import FrameworkRecord, MemoryRecord
+from pytest_dlperf.core.wire_records import CanaryRates, FrameworkRecord, MemoryRecord
 from pytest_dlperf.worker.frameworks import on_cpu
 from pytest_dlperf.worker.frameworks.base import EventTimer, Timer
 
@@ -37,8 +37,20 @@ class Device(Protocol):
         """Return the peak of memory."""
         ...
 
+    def canary(self, precision: str) -> CanaryRates:
+        """Return the canary's rates; raise ``RuntimeError`` where there is none."""
+        ...
 
-class _Cpu:
+
+class _NoCanary:
+    def canary(self, precision: str) -> CanaryRates:
+        raise RuntimeError(
+            "canary() is for programs in PyTorch that have taken their GPU: call it once the "
+            "model is there, or leave it out"
+        )
+
+
+class _Cpu(_NoCanary):
     timing = on_cpu.HOST_CLOCK
 
     def timer(self) -> Timer:
@@ -54,7 +66,7 @@ class _Cpu:
         return MemoryRecord(bytes=on_cpu.peak_resident_set_bytes(), kind="resident-set")
 
 
-class _Cuda:
+class _Cuda(_NoCanary):
     """A GPU by ``torch.cuda`` or ``paddle.device.cuda``."""
 
     def __init__(self, cuda: Any, event: Callable[[], Any]) -> None:
@@ -97,7 +109,16 @@ class _Cuda:
         return MemoryRecord(bytes=int(self._cuda.max_memory_allocated()), kind="gpu-allocated")
 
 
-class _TensorflowGpus:
+class _TorchCuda(_Cuda):
+    def canary(self, precision: str) -> CanaryRates:
+        # Nothing of it is loaded in a program that does not ask
+        from pytest_dlperf.worker.frameworks.torch.framework import measure_canary
+
+        device = sys.modules["torch"].device("cuda", self._cuda.current_device())
+        return measure_canary(device, precision, on_gpu=True, links=False)
+
+
+class _TensorflowGpus(_NoCanary):
     timing = on_cpu.HOST_CLOCK
 
     def timer(self) -> Timer:
@@ -126,7 +147,7 @@ class _TensorflowGpus:
         return MemoryRecord(bytes=peak, kind="gpu-allocated")
 
 
-class _Jax:
+class _Jax(_NoCanary):
     """Devices of JAX, CPUs too: a call of a compiled function returns before its work is done."""
 
     timing = on_cpu.HOST_CLOCK
@@ -172,7 +193,7 @@ def _torch(torch: Any) -> Device | None:
     in_use = torch.cuda.is_available() and torch.cuda.is_initialized()
     if not in_use:
         return None
-    return _Cuda(torch.cuda, lambda: torch.cuda.Event(enable_timing=True))
+    return _TorchCuda(torch.cuda, lambda: torch.cuda.Event(enable_timing=True))
 
 
 def _paddle(paddle: Any) -> Device | None:

@@ -8,10 +8,12 @@ import sys
 import time
 import traceback
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pytest_dlperf.core.wire import MARK_VARIABLE, MarkSettings
 from pytest_dlperf.core.wire_records import (
+    CanaryRates,
+    CanaryRecord,
     FailureRecord,
     LibrariesRecord,
     LossRecord,
@@ -19,7 +21,7 @@ from pytest_dlperf.core.wire_records import (
     SpanRecord,
 )
 from pytest_dlperf.worker import compiling, failure, host
-from pytest_dlperf.worker.frameworks import on_cpu
+from pytest_dlperf.worker.frameworks import canary, on_cpu
 from pytest_dlperf.worker.frameworks.base import Timer
 from pytest_dlperf.worker.host import imported
 from pytest_dlperf.worker.marked_device import Device, device_of, framework_record
@@ -130,6 +132,25 @@ class Marks:
             self._write_failure(error)
             raise
 
+    def canary(self) -> None:
+        """Measure the GPU of this rank before its first step; nothing on CPUs.
+
+        A call that cannot do that is recorded as the case's failure, and raised.
+        """
+        if self._is_over or not self._settings.on_gpu:
+            return
+        try:
+            if self._works:
+                raise RuntimeError(
+                    "canary() takes a second and more, which would be in the time of a step: call "
+                    "it before the first step"
+                )
+            rates = self._device().canary(self._settings.precision)
+        except Exception as error:
+            self._write_failure(error)
+            raise
+        self._write_canary(rates, "before")
+
     def __enter__(self) -> Marks:
         self._entered_s = time.perf_counter()
         if not self._works:
@@ -168,6 +189,7 @@ class Marks:
         if done == 1:
             compiling.first_step_ended()
             self._records.write(first_step=MomentRecord(time=time.time()))
+            self._write_host_canary("before")
         if done == self._settings.iterations:
             self._finish(device)
             return
@@ -241,8 +263,17 @@ class Marks:
             write(settings=settings_record())
         if (found := imported()) is not None:
             write(imports=found)
+        self._write_host_canary("after")
         write(end=MomentRecord(time=time.time()))
         self.close()
+
+    def _write_host_canary(self, when: Literal["before", "after"]) -> None:
+        """Measure the host of a case on CPUs, where its clock is what training follows."""
+        if not self._settings.on_gpu:
+            self._write_canary(canary.of_host(), when)
+
+    def _write_canary(self, rates: CanaryRates, when: Literal["before", "after"]) -> None:
+        self._records.write(canary=CanaryRecord(when=when, **rates, time=time.time()))
 
 
 def _place(variables: tuple[str, str, str]) -> tuple[int, int, int]:

@@ -149,4 +149,5 @@ def cuda_of(gpu: SimulatedGpu) -> SimpleNamespace:
         nccl=SimpleNamespace(version=lambda: (2, 21, 5)),
         get_device_properties=lambda device: SimpleNamespace(uuid="8932f937"),
         get_device_name=lambda device: "NVIDIA H100 80GB HBM3",
+        current_device=lambda: 0,
     )

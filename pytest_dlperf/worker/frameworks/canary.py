@@ -3,12 +3,16 @@
 A matrix product, a memory copy and, where there are ranks, an all-reduce; all ranks at once, as in
 training. The median of the repetitions is taken.
 
+A user's own program on CPUs has one of the host instead, which needs no framework and none of the
+program's threads: a program that takes fewer of them must not look like a slower machine.
+
 On a GPU the product is of random numbers in the type that the case computes in, for a second: a
 lowered power limit slows it then as it slows training. A product of ones draws less power.
 """
 
 from __future__ import annotations
 
+import hashlib
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -66,6 +70,11 @@ HALF: Final[Mapping[str, str]] = {
     "fp8": "bfloat16",
 }
 
+#: Bytes of a message that is hashed, and how long that is repeated. They are few, since the peak
+#: of a program's resident set is judged too.
+_HASHED: Final = 2**18
+_HASHED_S: Final = 0.05
+
 
 class Launches(NamedTuple):
     """Starts each part on a framework's device."""
@@ -111,6 +120,18 @@ def measure(launches: Launches, work: Work, *, on_gpu: bool) -> CanaryRates:
         "copy_gb_per_s": copied,
         "all_reduce_gb_per_s": reduced,
     }
+
+
+def of_host() -> CanaryRates:
+    """Return the rate at which one core computes SHA-256.
+
+    It follows the clock of that core, and nothing of memory, links, or the number of cores.
+    """
+    message = bytes(_HASHED)
+    hash_s = median_s(
+        lambda: hashlib.sha256(message).digest(), lambda _: None, seconds=_HASHED_S, launches=1
+    )
+    return {"hash_gb_per_s": _HASHED / hash_s / 1e9}
 
 
 def median_s(

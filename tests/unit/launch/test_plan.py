@@ -11,6 +11,7 @@ from pytest_dlperf.core.arm import ReadyArm, Reported, Tree
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError, UnknownNameError, UsageError
 from pytest_dlperf.core.place import NodePart
+from pytest_dlperf.core.wire import MARK_VARIABLE, MarkSettings
 from pytest_dlperf.launch.base import Target, collective_timeout_s
 from pytest_dlperf.launch.plan import SharedFolder, apply_arm, fill_in, make_plan
 from pytest_dlperf.worker import arguments
@@ -29,6 +30,14 @@ def test_one_rank_is_plain_python(monkeypatch: pytest.MonkeyPatch):
     assert plan.argv[:3] == ("/env/bin/python", "-m", "pytest_dlperf.worker")
     assert plan.env["WORLD_SIZE"] == "1"
     assert plan.env["OMP_NUM_THREADS"] == "3"
+
+
+@pytest.mark.parametrize(("layout", "on_gpu"), [("1n1g", True), ("1n1c", False)])
+def test_marks_know_what_their_canary_measures(layout: str, on_gpu: bool):
+    program = case(layout, command=["python", "t.py"], precision="bf16")
+    plan = make_plan(program, TARGET, Path("/runs/r1"))
+    settings = MarkSettings.of_json(plan.env[MARK_VARIABLE])
+    assert (settings.on_gpu, settings.precision) == (on_gpu, "bf16")
 
 
 def test_several_ranks_start_under_torchrun():

@@ -109,3 +109,15 @@ def test_a_failure_within_a_step_is_told_before_its_ranks_others(tmp_path: Path)
     run = write(tmp_path, [records], exit_code=1)
     with pytest.raises(CaseError, match="rank 0: ValueError: boom"):
         summarise_program(program(), run)
+
+
+def test_the_canary_of_a_program_is_its_ranks_slowest(tmp_path: Path):
+    """Before and after the window are one figure; the clock of one core may have fallen."""
+    ranks = [marked_records(rank, world_size=2) for rank in range(2)]
+    for rank, rates in enumerate(((1.6, 1.6), (1.5, 1.3))):
+        ranks[rank] += [
+            {"record": "canary", "when": when, "hash_gb_per_s": rate, "time": 5.0}
+            for when, rate in zip(("before", "after"), rates, strict=True)
+        ]
+    summary, _ = summarise_program(program("1n2c"), write(tmp_path, ranks))
+    assert summary.canary == {"hash_gb_per_s": pytest.approx(1.4)}

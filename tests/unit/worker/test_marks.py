@@ -48,6 +48,49 @@ def records(folder: Path) -> dict[str, list[dict[str, object]]]:
     return found
 
 
+def test_a_program_on_cpus_has_a_canary_of_its_host(tmp_path: Path):
+    """It was judged without one: a slower clock was taken for slower code."""
+    program(tmp_path, "for _ in range(12):\n    with step() as s: s.loss(1.0)")
+    lines = [json.loads(one) for one in (tmp_path / "rank00000.jsonl").read_text().splitlines()]
+    order = [one["record"] for one in lines]
+    first, last = (i for i, kind in enumerate(order) if kind == "canary")
+    assert order.index("first_step") < first < order.index("span")
+    assert order.index("memory") < last < order.index("end")
+    canaries = [lines[first], lines[last]]
+    assert [one["when"] for one in canaries] == ["before", "after"]
+    assert all(one["hash_gb_per_s"] > 0 for one in canaries)
+    assert set(canaries[0]) == {"record", "rank", "when", "hash_gb_per_s", "time"}
+
+
+def test_on_a_gpu_the_host_is_not_measured_for_it(tmp_path: Path):
+    """A training on a GPU does not follow the host's clock."""
+    on_gpu = settings(tmp_path)._replace(on_gpu=True).to_json()
+    program(tmp_path, "for _ in range(12):\n    with step(): pass", DLPERF_MARK=on_gpu)
+    assert "canary" not in records(tmp_path)
+
+
+def test_a_canary_that_is_asked_for_and_cannot_be_is_an_error(tmp_path: Path):
+    on_gpu = settings(tmp_path)._replace(on_gpu=True).to_json()
+    text = """
+        from pytest_dlperf.mark import canary
+        try:
+            canary()
+        except RuntimeError:
+            raise SystemExit(0)
+        raise SystemExit("no error")
+    """
+    program(tmp_path, text, DLPERF_MARK=on_gpu)
+    [failure] = records(tmp_path)["failure"]
+    assert "canary() is for programs in PyTorch that have taken their GPU" in failure["message"]
+
+
+def test_a_canary_asked_for_on_cpus_is_the_one_that_marks_have(tmp_path: Path):
+    head = "from pytest_dlperf.mark import canary\ncanary()\n"
+    text = f"{head}for _ in range(12):\n    with step(): pass"
+    program(tmp_path, text)
+    assert [one["when"] for one in records(tmp_path)["canary"]] == ["before", "after"]
+
+
 def test_ranks_that_share_a_batch_each_do_a_part_of_it(tmp_path: Path):
     shared = settings(tmp_path)._replace(split=4).to_json()
     program(tmp_path, "for _ in range(12):\n    with step(work=6): pass", DLPERF_MARK=shared)

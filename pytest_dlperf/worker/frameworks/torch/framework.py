@@ -35,8 +35,10 @@ from pytest_dlperf.worker.frameworks.torch.job import TorchJob
 from pytest_dlperf.worker.frameworks.torch.watch import checksum
 
 
-def measure_canary(device: torch.device, precision: str, *, on_gpu: bool) -> CanaryRates:
-    """Return the canary's rates on this rank."""
+def measure_canary(
+    device: torch.device, precision: str, *, on_gpu: bool, links: bool = True
+) -> CanaryRates:
+    """Return the canary's rates on this rank; all ranks are needed for those of ``links``."""
     work = canary.work_of(on_gpu=on_gpu)
     sides = work.side, work.side
     with torch.no_grad(), torch.autocast(device.type, enabled=False):
@@ -57,7 +59,9 @@ def measure_canary(device: torch.device, precision: str, *, on_gpu: bool) -> Can
         launches = canary.Launches(
             matmul=lambda: torch.mm(left, right, out=product),
             copy=lambda: target.copy_(source),
-            all_reduce=(lambda: dist.all_reduce(message)) if dist.is_initialized() else None,
+            all_reduce=(lambda: dist.all_reduce(message))
+            if links and dist.is_initialized()
+            else None,
             wait=lambda _: torch.cuda.synchronize(device) if device.type == "cuda" else None,
         )
         return canary.measure(launches, work, on_gpu=on_gpu)
