@@ -36,6 +36,8 @@ _WAITS: Final = re.compile(
     r"|tensorflow/python/(?:distribute|eager)/"
     r"|jax/_src/(?:array|api|distributed|pjit|interpreters/pxla)\.py"
 )
+#: Methods in C that wait for a GPU. The stack of Python ends in the line that calls them.
+_READS_DEVICE: Final = re.compile(r"\.(?:item|tolist|cpu|numpy|synchronize)\(")
 #: Below these a file is a library's, not the user's.
 _LIBRARY: Final = re.compile(
     r"^<|/(?:site|dist)-packages/|/lib/python3\.\d+/|pytest_dlperf/worker/"
@@ -66,6 +68,24 @@ class Stack:
         return (
             text if own is None or own == innermost else f"{text}, called from {_stack_words(own)}"
         )
+
+    def device_read(self, until_s: float) -> str:
+        """Return the source of the innermost call, if it is the user's and waits for a GPU.
+
+        Else an empty text, also where this host does not have the source as it was at ``until_s``
+        (since the epoch).
+        """
+        if not self.calls or self._own() != self.calls[0]:
+            return ""
+        file, number, _ = self.calls[0]
+        try:
+            if Path(file).stat().st_mtime > until_s:
+                return ""
+            lines = Path(file).read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            return ""  # of another host, or a container's
+        line = lines[number - 1].strip() if 0 < number <= len(lines) else ""
+        return line if _READS_DEVICE.search(line) else ""
 
     def _own(self) -> tuple[str, int, str] | None:
         return next((call for call in self.calls if not _LIBRARY.search(call[0])), None)
@@ -124,6 +144,8 @@ class _Rank:
     stack: Stack | None
     #: Whether its process lived when the launch was ended; None if that is unknown.
     alive: bool | None
+    #: The line of the user's program that waits for the GPU; empty if it does not.
+    device_read: str = ""
 
     @property
     def iterations(self) -> int:
@@ -134,9 +156,10 @@ class _Rank:
         """The key that sorts ranks by blame, the culprit first.
 
         A rank that waited for others stopped after them. So did one that crashed while it
-        waited: some frameworks crash when a connection breaks.
+        waited: some frameworks crash when a connection breaks. Who waits for its GPU may wait for
+        a collective of the others there.
         """
-        waited = self.stack is not None and self.stack.waits
+        waited = bool(self.device_read) or (self.stack is not None and self.stack.waits)
         at_s = self.progress.at_s if self.progress else 0.0
         return self.spoke, waited, self.iterations if self.started else -2, at_s
 
@@ -159,6 +182,9 @@ def where_stopped(case: Case, run: Run, records: Sequence[RankRecords]) -> str:
             progress=progress.get(rank),
             stack=stacks.get(rank),
             alive=_lived(by_rank[rank], run) if rank in by_rank else None,
+            device_read=stacks[rank].device_read(run.started_at_s)
+            if rank in stacks and case.layout.device == "gpu"
+            else "",
         )
         for rank in range(case.ranks)
     ]
@@ -212,6 +238,8 @@ def _why(one: _Rank, case: Case, run: Run) -> str:
     stack = one.stack
     if stack is not None and stack.crash:
         return f"it crashed ({stack.crash}) in {stack.place}"
+    if stack is not None and one.device_read:
+        return f"it waited for its GPU in {stack.place}: {one.device_read}{_since(one, run)}"
     if stack is not None and stack.waits and case.ranks > 1:
         return f"it waited for the others in {stack.place}{_since(one, run)}"
     if stack is not None:

@@ -46,9 +46,9 @@ def run(folder: Path, iterations: list[int], **values: Any) -> Run:
     return ended
 
 
-def said(ended: Run) -> str:
+def said(ended: Run, layout: str = "1n2c") -> str:
     records = read_records(Path(ended.plan.workdir))
-    return str(failure_of(case(), ended, records)).partition("\n")[0]
+    return str(failure_of(case(layout), ended, records)).partition("\n")[0]
 
 
 def test_who_stands_elsewhere_is_named_not_who_waits(tmp_path: Path):
@@ -70,6 +70,54 @@ def test_who_waits_for_its_gpu_waits_for_the_others(tmp_path: Path, file: str):
     stack(tmp_path, 0, [f"{TORCH}/{file}", "/home/me/model.py"])
     stack(tmp_path, 1, STANDS)
     assert "rank 1 stopped at iteration 4 of 20, without a word: it was in f" in said(ended)
+
+
+def own_program(folder: Path, line: str, *, written_s: float = 500.0) -> str:
+    """Write a program whose line 7 is given, before the run began at 1000 s; return its path."""
+    path = folder / "train.py"
+    path.write_text("\n" * 6 + f"    {line}\n", encoding="utf-8")
+    os.utime(path, (written_s, written_s))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "line", ["total += loss.item()", "a = x.tolist()", "y = x.cpu()", "event.synchronize()"]
+)
+def test_who_reads_its_gpu_in_a_line_of_its_own_waits(tmp_path: Path, line: str):
+    """The stack of Python ends there: the method that waits is in C. Rank 0 was blamed."""
+    ended = run(tmp_path, [4, 4])
+    stack(tmp_path, 0, [own_program(tmp_path, line)])
+    stack(tmp_path, 1, STANDS)
+    text = said(ended, "1n2g")
+    assert "rank 1 stopped at iteration 4 of 20, without a word: it was in f" in text
+    assert f"it waited for its GPU in f ({tmp_path}/train.py, line 7): {line}, 9 s after" in text
+
+
+@pytest.mark.parametrize(
+    ("line", "written_s", "layout"),
+    [
+        ("while True: pass", 500.0, "1n2g"),
+        ("loss.item()", 500.0, "1n2c"),
+        ("loss.item()", 1001.0, "1n2g"),
+    ],
+)
+def test_a_line_that_waits_for_no_gpu_is_where_a_rank_was(
+    tmp_path: Path, line: str, written_s: float, layout: str
+):
+    """It reads no device, the case has none, or the file is not the one that ran."""
+    ended = run(tmp_path, [4, 4])
+    stack(tmp_path, 0, [own_program(tmp_path, line, written_s=written_s)])
+    stack(tmp_path, 1, WAITS)
+    text = said(ended, layout)
+    assert f"rank 0 stopped at iteration 4 of 20, without a word: it was in f ({tmp_path}" in text
+
+
+def test_the_source_of_a_line_may_be_on_another_host(tmp_path: Path):
+    ended = run(tmp_path, [4, 4])
+    stack(tmp_path, 0, ["/elsewhere/train.py"])
+    stack(tmp_path, 1, WAITS)
+    assert "rank 0 stopped at iteration 4 of 20" in said(ended, "1n2g")
+    assert "waited for its GPU" not in said(ended, "1n2g")
 
 
 def test_a_rank_that_waits_is_behind_one_that_is_gone(tmp_path: Path):
