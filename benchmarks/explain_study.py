@@ -35,7 +35,7 @@ from pytest_dlperf.core.verdict import Comparison  # noqa: E402
 from pytest_dlperf.core.wire import RankArguments  # noqa: E402
 from pytest_dlperf.judge.attribution import attribute  # noqa: E402
 from pytest_dlperf.judge.attribution_sentences import stated_ms  # noqa: E402
-from pytest_dlperf.judge.operator_changes import Profile, kept_record  # noqa: E402
+from pytest_dlperf.judge.operator_changes import Profile  # noqa: E402
 from pytest_dlperf.measure.records import RankRecords, read_records  # noqa: E402
 
 #: The part that each kind makes longer.
@@ -49,8 +49,11 @@ PART: Final = {
     "growing-allocation": "compute",
 }
 NOTHING: Final = "nothing"
-_ITERATIONS: Final = 8
-_WARMUP: Final = 3
+#: The kind whose allocations are recorded, of further steps.
+_HAS_MEMORY: Final = "growing-allocation"
+_MEMORY_STEPS: Final = 3
+_ITERATIONS: Final = 20
+_WARMUP: Final = 5
 _RANKS: Final = 2
 _TIMEOUT_S: Final = 40.0
 _MOST_HUNG: Final = 3
@@ -99,6 +102,8 @@ def main() -> int:
 
 def _import_once() -> None:
     """Import what the ranks need: they are forked from this process."""
+    import torch._dynamo  # noqa: F401  # by DistributedDataParallel
+
     import pytest_dlperf.worker.frameworks.torch.profile  # noqa: F401
 
 
@@ -146,9 +151,7 @@ def tried(kind: str) -> dict[str, Any]:
         **{
             side: [
                 {
-                    "profile": {
-                        rank: dict(kept_record(one)) for rank, one in launch.profile.items()
-                    },
+                    "profile": {rank: dict(one) for rank, one in launch.profile.items()},
                     "planted_s": launch.planted_s,
                     "iterations_per_s": launch.iterations_per_s,
                 }
@@ -235,9 +238,13 @@ def launched(planted: str, *, watched: str) -> Launch:
             children[_forked(arguments, environment, Path(folder))] = rank
         _wait_for(children, Path(folder))
         records = read_records(Path(arguments.records))
+        has_memory = watched == _HAS_MEMORY
         return Launch(
             profile={one.rank: one.by_kind["profile"] for one in records},
-            planted_s={rank: _planted_s(Path(folder), rank) for rank in range(_RANKS)},
+            planted_s={
+                rank: _planted_s(Path(folder), rank, _MEMORY_STEPS if has_memory else 0)
+                for rank in range(_RANKS)
+            },
             iterations_per_s=_speed(records),
         )
 
@@ -255,7 +262,7 @@ def _forked(arguments: RankArguments, environment: dict[str, str], folder: Path)
         vars(module)["write_canary"] = lambda *_, **__: None
     # Nor of these, which come after the profile
     vars(host_stacks)["sampler"] = lambda *_: None
-    if environment["WATCHED"] != "growing-allocation":
+    if environment["WATCHED"] != _HAS_MEMORY:
         vars(profiling)["_add_memory"] = lambda *_: []
     _take_precedence()
     os.environ.update(environment)
@@ -303,16 +310,16 @@ def _wait_for(children: dict[int, int], folder: Path) -> None:
             os.waitpid(child, 0)
 
 
-#: Steps that the profile keeps, of those that it has: not the shortest and not the longest.
-_PROFILED: Final = 5
+def _planted_s(folder: Path, rank: int, later_steps: int) -> float:
+    """Return the stopwatch's seconds in the steps whose profile is kept.
 
-
-def _planted_s(folder: Path, rank: int) -> float:
-    """Return the stopwatch's seconds in the steps whose profile is kept."""
+    One step before the profiled ones says how many events a step has; ``later_steps`` follow them.
+    """
     lines = (folder / f"stopwatch.{rank}").read_text("utf-8").splitlines()
-    first = _ITERATIONS + 1  # one step before says how many events a step has
-    steps = sorted(tuple(map(float, one.split())) for one in lines[first : first + _PROFILED])
-    return statistics.fmean(planted_s for _, planted_s in steps[1:-1])
+    profiled = lines[_ITERATIONS + 1 : len(lines) - later_steps]
+    steps = sorted(tuple(map(float, one.split())) for one in profiled)
+    left_out = len(steps) // 4  # at each end, as ``step_parts.without_extremes``
+    return statistics.fmean(planted_s for _, planted_s in steps[left_out : len(steps) - left_out])
 
 
 def _speed(records: Sequence[RankRecords]) -> float:

@@ -36,8 +36,8 @@ class PartChange:
     share: float | None
     #: Whether the difference is beyond the spread of equal profiles.
     named: bool
-    #: Where the difference is within that spread, but calls of operators were added or removed:
-    #: what those take, which is certain also where the speed differs from launch to launch.
+    #: What the operators differ by whose calls were added or removed, where the others differ
+    #: within that spread: certain also where the speed differs from launch to launch.
     by_calls_ms: float | None = None
 
 

@@ -34,7 +34,7 @@ from pytest_dlperf.judge.operator_changes import (
     Limits,
     Profile,
     operator_changes,
-    sums_by_calls,
+    times_by_calls,
 )
 
 #: The profiles agree with the verdict between these multiples of the ends of its interval:
@@ -79,15 +79,18 @@ def attribute(
     limits = Limits(whole_before, difference, max(map(_relative_spread, (*steps, *work))))
     spread = max(max(values) - min(values) for values in steps) / whole_before
     agrees = _agrees(difference / whole_before, spread, judged)
-    sums = sums_by_calls(before, now, rank)
+    by_calls = times_by_calls(before, now, rank)
+    # Where no change was judged, or the profiles do not show it, what parts differ by is no part
+    # of it; that calls were added or removed is a fact all the same
+    is_shown = agrees and _is_change(judged)
     changes = [
         _change(
             part,
             earlier,
             after,
             limits,
-            sums.get(part),
-            is_apart=_is_apart(part, before, now, rank, waits),
+            by_calls.get(part),
+            has_times=is_shown and _is_apart(part, before, now, rank, waits),
         )
         for part in parts
     ]
@@ -245,31 +248,53 @@ def _change(
     limits: Limits,
     by_calls: tuple[list[float], list[float]] | None,
     *,
-    is_apart: bool,
+    has_times: bool,
 ) -> PartChange:
-    """Return how ``part`` changed, without its share of the step's change."""
+    """Return how ``part`` changed, without its share of the step's change.
+
+    ``by_calls`` are the times of its operators whose calls changed. What the other operators
+    differ by counts only beyond the spread of equal profiles: the former say what was planted, and
+    the latter how much the machine differs from launch to launch.
+    """
     olds, news = ([one.get(part, 0.0) for one in several] for several in (before, now))
     before_ms, after_ms = statistics.fmean(olds), statistics.fmean(news)
-    difference = after_ms - before_ms
-    is_beyond = is_apart and limits.is_beyond(olds, news)
-    is_certain = not is_beyond and by_calls is not None and limits.is_beyond(*by_calls)
-    return PartChange(
+    found = PartChange(
         part=part,
         before_ms=before_ms,
         after_ms=after_ms,
-        difference_ms=difference,
+        difference_ms=after_ms - before_ms,
         share=None,
-        named=is_beyond or is_certain,
-        by_calls_ms=statistics.fmean(by_calls[1]) - statistics.fmean(by_calls[0])
-        if by_calls is not None and is_certain
-        else None,
+        named=has_times and limits.is_beyond(olds, news),
     )
+    if by_calls is None:
+        return found
+    if part == COMMUNICATION:
+        # Its operators overlap with computation: only what is exposed of all is known
+        return replace(found, named=found.named or limits.is_alike(olds, news))
+    if not limits.is_alike(*by_calls):
+        return found
+    others = [
+        [whole - counted for whole, counted in zip(wholes, times, strict=True)]
+        for wholes, times in zip((olds, news), by_calls, strict=True)
+    ]
+    if found.named and limits.is_beyond(*others):
+        return found
+    counted_ms = statistics.fmean(by_calls[1]) - statistics.fmean(by_calls[0])
+    return replace(found, named=True, by_calls_ms=counted_ms)
+
+
+#: Of the pairs of a window of each arm, so many differ in the same way: a step in twenty may be
+#: disturbed by other programs.
+_OF_PAIRS: Final = 0.95
 
 
 def _is_apart(
     part: str, before: Sequence[Profile], now: Sequence[Profile], rank: int, after_waits: str
 ) -> bool:
-    """Return whether the part is longer in every window of one arm than in any of the other."""
+    """Return whether nearly every window of one arm has more of the part than those of the other.
+
+    A difference of means can be that of one launch, or of one step.
+    """
     olds, news = (
         [
             sum(
@@ -283,7 +308,9 @@ def _is_apart(
         ]
         for side in (before, now)
     )
-    return max(olds) < min(news) or max(news) < min(olds)
+    longer = sum(new > old for old in olds for new in news)
+    shorter = sum(new < old for old in olds for new in news)
+    return max(longer, shorter) >= _OF_PAIRS * len(olds) * len(news)
 
 
 def _only_now(now: Sequence[dict[str, float]], part: str) -> PartChange:
@@ -295,6 +322,11 @@ def _only_now(now: Sequence[dict[str, float]], part: str) -> PartChange:
         share=None,
         named=False,
     )
+
+
+def _is_change(judged: Comparison) -> bool:
+    """Return whether the judged interval leaves out that nothing changed; true without one."""
+    return judged.interval is None or not judged.interval[0] <= 0 <= judged.interval[1]
 
 
 def _agrees(slower: float, spread: float, judged: Comparison) -> bool:

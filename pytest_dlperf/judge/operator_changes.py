@@ -51,6 +51,20 @@ class Limits:
         difference = abs(means[1] - means[0])
         return difference > max(self._least_ms, _SPREADS * spread)
 
+    def is_alike(self, before: Sequence[float], now: Sequence[float]) -> bool:
+        """Return whether each launch differs alike from its neighbour, on average by enough.
+
+        That is enough where counts say that something changed, so that the times need only show
+        which way. Launches are in the order of time, before, now, now, before: the machine is the
+        same for two neighbours, and perhaps not for all four. Never for one of an arm.
+        """
+        if min(len(before), len(now)) < 2:
+            return False
+        differences = [new - old for old, new in zip(before, now, strict=False)]
+        if abs(statistics.fmean(now) - statistics.fmean(before)) <= self._least_ms:
+            return False
+        return min(differences) > 0 or max(differences) < 0
+
 
 def operator_changes(
     before: Sequence[Profile],
@@ -61,7 +75,8 @@ def operator_changes(
 ) -> tuple[OperatorChange, ...]:
     """Return the operators that changed; without any of before, those with the most time.
 
-    One is named where its part is, or where its calls changed.
+    One is named where its part is, or where its calls changed: those have no noise, so that its
+    time need only differ alike.
     """
     olds = [_rows(profile, rank) for profile in before if rank in profile]
     news = [_rows(profile, rank) for profile in now]
@@ -81,9 +96,7 @@ def operator_changes(
                 before_ms=before_ms,
                 after_ms=after_ms,
                 difference_ms=None if before_ms is None else after_ms - before_ms,
-                named=bool(earlier)
-                and (part in named_parts or _calls_differ(key, olds, news))
-                and limits.is_beyond([ms for _, ms in earlier], [ms for _, ms in later]),
+                named=_is_named(key, olds, news, limits, part in named_parts),
                 before_kernels=_kernels(olds, key),
                 after_kernels=_kernels(news, key),
             )
@@ -98,29 +111,41 @@ def operator_changes(
     return tuple(changes[:_OPERATORS])
 
 
-def sums_by_calls(
+def _is_named(
+    key: tuple[str, str, str],
+    before: Sequence[Mapping[tuple[str, str, str], ProfiledOperator]],
+    now: Sequence[Mapping[tuple[str, str, str], ProfiledOperator]],
+    limits: Limits,
+    is_of_named_part: bool,
+) -> bool:
+    if not before:
+        return False
+    earlier, later = ([_row(rows.get(key))[1] for rows in side] for side in (before, now))
+    if _calls_differ(key, before, now) and limits.is_alike(earlier, later):
+        return True
+    return is_of_named_part and limits.is_beyond(earlier, later)
+
+
+def times_by_calls(
     before: Sequence[Profile], now: Sequence[Profile], rank: int
 ) -> dict[str, tuple[list[float], list[float]]]:
-    """Return by part the milliseconds, in each launch, of the calls that one arm alone has.
+    """Return by part the milliseconds, in each launch, of operators whose calls differ by arm.
 
-    Of an operator that one arm calls more often, they are that share of its time in this arm.
+    Those of communication are wall times that overlap with computation.
     """
     olds, news = ([_rows(profile, rank) for profile in side] for side in (before, now))
     least_ms = max(map(_cut_ms, (*olds, *news)))
     found: dict[str, tuple[list[float], list[float]]] = {}
     for key in {key for rows in (*olds, *news) for key in rows}:
-        part = key[2]
-        # Those of communication overlap with computation
-        if part == COMMUNICATION or not _calls_differ(key, olds, news):
+        if not _calls_differ(key, olds, news):
             continue
         rows = [[_row(rows.get(key)) for rows in side] for side in (olds, news)]
         if max(ms for side in rows for _, ms in side) <= least_ms:
             continue
-        fewest = min(calls for side in rows for calls, _ in side)
-        sums = found.setdefault(part, ([0.0] * len(olds), [0.0] * len(news)))
+        sums = found.setdefault(key[2], ([0.0] * len(olds), [0.0] * len(news)))
         for total, side in zip(sums, rows, strict=True):
-            for index, (calls, ms) in enumerate(side):
-                total[index] += ms * (1 - fewest / calls) if calls else 0.0
+            for index, (_, ms) in enumerate(side):
+                total[index] += ms
     return found
 
 

@@ -24,7 +24,11 @@ from pytest_dlperf.worker.step_parts import (
     without_extremes,
 )
 
+#: Steps that are profiled: so many where they are long, and more where they are short, since
+#: whatever else runs on the machine disturbs a larger share of a few short ones.
 STEPS: Final = 5
+_MOST_STEPS: Final = 20
+_SECONDS: Final = 2.0
 #: The annotation around a step, or around all of them.
 STEP: Final = "dlperf.step"
 #: Events that are kept in memory, a kilobyte or so each; of a trace file, some 300 bytes each.
@@ -70,10 +74,10 @@ def profile(
     *,
     on_gpu: bool,
 ) -> ProfileRecord:
-    """Return the parts and the operators of up to five steps, fewer where they are many events.
+    """Return the parts and the operators of 5 to 20 steps, fewer where they are many events.
 
-    The first, profiled step is not kept: it says how many events a step has, and loads what the
-    profiler needs. An error of the workload's own propagates.
+    The first, profiled step is not kept: it says how long a step is and how many events it has,
+    and loads what the profiler needs. An error of the workload's own propagates.
     """
     first = _profiled(framework, step, profiler, 1, on_gpu=on_gpu)
     if isinstance(first, str):
@@ -85,7 +89,7 @@ def profile(
             problem=f"a step has {count} events on this rank, and the profile of a step with "
             f"more than {MOST_EVENTS} on any rank is not kept"
         )
-    steps = int(_mean(framework, float(min(STEPS, MOST_EVENTS // count))) + 1e-3)
+    steps = int(_mean(framework, float(_steps(first, on_gpu=on_gpu))) + 1e-3)
     del first
     events = _profiled(framework, step, profiler, steps, on_gpu=on_gpu)
     if isinstance(events, str):
@@ -96,7 +100,7 @@ def profile(
         operators=operators_of(events, windows),
         launches=launches_of(events, windows),
     )
-    notes = [] if steps == STEPS else [f"{steps} of {STEPS} steps, as each has {count} events"]
+    notes = [] if steps >= STEPS else [f"{steps} of {STEPS} steps, as each has {count} events"]
     if framework.job.rank == 0:
         try:
             record["trace"] = _write_trace(profiler, len(events), folder)
@@ -114,6 +118,17 @@ def profile(
     if notes:
         record["note"] = "; ".join(notes)
     return record
+
+
+def _steps(first: Sequence[TraceEvent], *, on_gpu: bool) -> int:
+    """Return how many steps like that of ``first`` are profiled on this rank."""
+    count = max(1, len(first))
+    fits = MOST_EVENTS // count
+    if min(fits, TRACE_EVENTS // count) <= STEPS:
+        return min(STEPS, fits)
+    begin_us, end_us = next((one for one, _ in _windows(first, 1, on_gpu=on_gpu)), (0.0, 0.0))
+    in_time = int(_SECONDS * 1e6 / max(1.0, end_us - begin_us))
+    return max(STEPS, min(_MOST_STEPS, in_time, fits, TRACE_EVENTS // count))
 
 
 def _profiled(

@@ -54,7 +54,7 @@ def test_the_part_and_the_operator_that_grew_are_named():
         ("Python and launches", False),
     ]
     assert found.sentence == (
-        "of 41 ms more a step: compute +40 (aten::fill_ in layer 0 to 40.5 ms, 0 to 3 calls)"
+        "of 41 ms more a step: compute +40.5 (aten::fill_ in layer 0 to 40.5 ms, 0 to 3 calls)"
     )
     assert [o.operator for o in found.operators] == ["aten::fill_"]
     assert found.operators[0].is_added
@@ -76,7 +76,7 @@ def test_a_profile_that_contradicts_the_verdict_is_no_story(after: float):
     found = attribute(before, now, SLOWER)
     assert found.agrees is False
     assert found.sentence.startswith("the profile does not show it")
-    assert {part.share for part in found.parts} == {None}
+    assert {(part.share, part.named) for part in found.parts} == {(None, False)}
 
 
 def test_an_added_operator_is_said_although_the_steps_contradict():
@@ -151,15 +151,88 @@ def test_the_differences_add_up_to_that_of_the_step(before: list, now: list):
 
 
 def test_what_added_calls_take_is_certain_where_launches_differ_in_speed():
-    # The machine was slower in one launch of each arm, by more than the product takes
-    before = [one_rank({"compute": 40}, mm=(2, 40)), one_rank({"compute": 22}, mm=(2, 22))]
-    now = [one_rank({"compute": 56}, mm=(3, 56)), one_rank({"compute": 45}, mm=(3, 45))]
+    # The machine was slower in one launch of each arm, by more than the added calls take
+    before = [one_rank({"compute": 40}, add=(2, 38)), one_rank({"compute": 22}, add=(2, 20))]
+    now = [
+        one_rank({"compute": 59}, add=(2, 39), mm=(1, 18)),
+        one_rank({"compute": 50}, add=(2, 32), mm=(1, 16)),
+    ]
     found = attribute(before, now, Comparison(change=-0.35, interval=(-0.5, -0.2)))
     [part] = found.parts
-    assert part.difference_ms == pytest.approx(19.5)
+    assert part.difference_ms == pytest.approx(23.5)
     assert part.named
-    assert part.by_calls_ms == pytest.approx((56 + 45) / 2 / 3)
-    assert "compute +16.8" in found.sentence
+    assert part.by_calls_ms == pytest.approx(17)
+    assert "compute +17 " in found.sentence
+
+
+def test_what_the_other_operators_took_longer_is_said_as_well_where_it_is_beyond_the_spread():
+    before = [one_rank({"compute": 40}, add=(2, 38)), one_rank({"compute": 41}, add=(2, 39))]
+    now = [one_rank({"compute": 80}, add=(2, 58), mm=(1, 20))] * 2
+    [part] = attribute(before, now, Comparison(change=-0.5, interval=(-0.52, -0.48))).parts
+    assert (part.named, part.by_calls_ms) == (True, None)
+    assert part.difference_ms == pytest.approx(39.5)
+
+
+def test_an_added_call_need_not_be_like_the_others_of_its_operator():
+    before = [one_rank({"compute": 30}, mm=(10, 1)), one_rank({"compute": 20}, mm=(10, 1))]
+    now = [one_rank({"compute": 38}, mm=(11, 11)), one_rank({"compute": 33}, mm=(11, 11))]
+    [part] = attribute(before, now, Comparison(change=-0.3, interval=(-0.5, -0.1))).parts
+    assert part.by_calls_ms == pytest.approx(10)
+
+
+def averaged(calls: float, exposed_ms: float) -> Profile:
+    rows = {("", "gloo:all_reduce", "exposed communication"): (calls, 4 * exposed_ms)}
+    return {0: record({"compute": 30, "exposed communication": exposed_ms}, rows)}
+
+
+@pytest.mark.parametrize(("calls", "named"), [(24, True), (2, False)])
+def test_more_collectives_are_a_count_and_their_time_need_only_show_which_way(
+    calls: float, named: bool
+):
+    # Ranks wait for each other, so that launches of one arm differ by a lot
+    before = [averaged(2, 20.6), averaged(2, 7.6)]
+    now = [averaged(calls, 29.1), averaged(calls, 63.7)]
+    found = attribute(before, now, Comparison(change=-0.4, interval=(-0.5, -0.3)))
+    part = found.parts[0]
+    assert (part.part, part.named) == ("exposed communication", named)
+    assert part.by_calls_ms is None
+    assert ("2 to 24 calls" in found.sentence) == named
+
+
+def test_where_each_pair_of_neighbours_differs_in_another_way_a_count_names_no_time():
+    before = [averaged(2, 20), averaged(2, 60)]
+    now = [averaged(24, 50), averaged(24, 45)]
+    found = attribute(before, now, Comparison(change=-0.4, interval=(-0.5, -0.3)))
+    assert not any(part.named for part in found.parts)
+
+
+@pytest.mark.parametrize("interval", [(-0.2, 0.05), (-0.02, 0.02)])
+def test_parts_of_no_judged_change_are_named_by_their_calls_alone(interval: tuple[float, float]):
+    slower = Comparison(change=sum(interval) / 2, interval=interval)
+    parts = {"compute": 80.0, "Python and launches": 20.0}
+    before = [one_rank(parts, mm=(2, 70))] * 2
+    now = [one_rank({**parts, "Python and launches": 26.0}, mm=(2, 70))] * 2
+    assert not any(part.named for part in attribute(before, now, slower).parts)
+    now = [one_rank({"compute": 86.0, "Python and launches": 20.0}, mm=(3, 76))] * 2
+    assert [part.part for part in attribute(before, now, slower).parts if part.named] == [
+        "compute"
+    ]
+
+
+def test_one_step_that_was_disturbed_hides_no_part():
+    def launch(*compute_ms: float) -> Profile:
+        found = record({"compute": 0.0})
+        found["windows"] = [record({"compute": one})["windows"][0] for one in compute_ms]
+        return {0: found}
+
+    steady = launch(*[20.0] * 10)
+    disturbed = launch(*[20.0] * 9, 45.0)
+    now = [launch(*[40.0] * 10)] * 2
+    slower = Comparison(change=-0.5, interval=(-0.55, -0.45))
+    [part] = attribute([steady, disturbed], now, slower).parts
+    assert part.named
+    [part] = attribute([steady, launch(*[20.0] * 5, *[45.0] * 5)], now, slower).parts
+    assert not part.named
 
 
 def test_calls_that_vary_within_an_arm_say_nothing():

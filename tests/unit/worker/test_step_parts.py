@@ -163,10 +163,14 @@ def test_calls_and_time_are_those_of_one_step():
     assert (row["calls"], row["seconds"]) == (1, pytest.approx(30e-6))
 
 
-def test_of_five_steps_the_shortest_and_the_longest_are_left_out():
+def test_the_shortest_and_the_longest_quarter_of_the_steps_are_left_out():
     windows = [((0.0, length_us), 1) for length_us in (9.0, 2.0, 1.0, 3.0, 4.0)]
     assert [end for (_, end), _ in without_extremes(windows)] == [2, 3, 4]
     assert len(without_extremes(windows[:4])) == 4
+    many = [((0.0, float(length_us)), 1) for length_us in (*range(20, 0, -2), *range(1, 20, 2))]
+    kept = [end for (_, end), _ in without_extremes(many)]
+    assert sorted(kept) == list(range(6, 16))
+    assert kept == [14, 12, 10, 8, 6, 7, 9, 11, 13, 15]
 
 
 def test_a_step_that_is_left_out_is_in_no_operator():
