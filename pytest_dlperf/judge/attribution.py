@@ -33,6 +33,8 @@ from pytest_dlperf.judge.operator_changes import (
     WAITS,
     Limits,
     Profile,
+    is_cut,
+    kept_record,
     operator_changes,
     times_by_calls,
 )
@@ -184,11 +186,13 @@ def _tables(
     has_stacks: bool,
 ) -> _Tables:
     old, new = ([profile[rank] for profile in profiles] for profiles in (before, now))
+    # Both sides of a sum have as many rows
+    alike = [kept_record(one) for one in new] if any(map(is_cut, old)) else new
     peaks, memory = profile_tables.memory_changes(old, new)
     return _Tables(
         before_launches=profile_tables.launches(old),
         after_launches=profile_tables.launches(new),
-        modules=profile_tables.module_times(old, new),
+        modules=profile_tables.module_times(old, alike),
         ranks=_rank_waits(before, now, rank, limits),
         before_peak_bytes=peaks[0],
         after_peak_bytes=peaks[1],

@@ -12,6 +12,10 @@ from pytest_dlperf.core.wire_profile import LiveMemory, ProfiledOperator, Profil
 #: What the ranks of one launch recorded, by rank.
 Profile = Mapping[int, ProfileRecord]
 
+#: Path, name and part of an operator, and the operators of one launch by them.
+_Key = tuple[str, str, str]
+_Rows = Mapping[_Key, ProfiledOperator]
+
 #: A difference is named beyond this many times the difference of two equal profiles, ...
 _SPREADS: Final = 2.0
 #: ... and beyond these shares of the step before, and of its difference.
@@ -19,10 +23,13 @@ _OF_STEP: Final = 0.01
 _OF_DIFFERENCE: Final = 0.05
 #: Operators that are shown.
 _OPERATORS: Final = 20
+#: What a stored profile may lack, since it has the largest alone, is new from this many times its
+#: smallest on: until then it may have been there, and have grown.
+GROWN: Final = 2.0
 #: Of a stored profile.
 _STORED_OPERATORS: Final = 60
 _STORED_WAITS: Final = 10
-_STORED_PLACES: Final = 20
+STORED_PLACES: Final = 20
 #: The part in which the others wait for a rank; named as ``worker/step_parts.py`` does.
 COMMUNICATION: Final = "exposed communication"
 WAITS: Final = "host waits"
@@ -81,7 +88,7 @@ def operator_changes(
     olds = [_rows(profile, rank) for profile in before if rank in profile]
     news = [_rows(profile, rank) for profile in now]
     changes = []
-    for key in sorted({key for rows in (*olds, *news) for key in rows}):
+    for key in sorted(_comparable(olds, news)):
         path, name, part = key
         earlier, later = ([_row(rows.get(key)) for rows in s] for s in (olds, news))
         after_calls, after_ms = _means(later)
@@ -112,9 +119,9 @@ def operator_changes(
 
 
 def _is_named(
-    key: tuple[str, str, str],
-    before: Sequence[Mapping[tuple[str, str, str], ProfiledOperator]],
-    now: Sequence[Mapping[tuple[str, str, str], ProfiledOperator]],
+    key: _Key,
+    before: Sequence[_Rows],
+    now: Sequence[_Rows],
     limits: Limits,
     is_of_named_part: bool,
 ) -> bool:
@@ -134,14 +141,11 @@ def times_by_calls(
     Those of communication are wall times that overlap with computation.
     """
     olds, news = ([_rows(profile, rank) for profile in side] for side in (before, now))
-    least_ms = max(map(_cut_ms, (*olds, *news)))
     found: dict[str, tuple[list[float], list[float]]] = {}
-    for key in {key for rows in (*olds, *news) for key in rows}:
+    for key in _comparable(olds, news):
         if not _calls_differ(key, olds, news):
             continue
         rows = [[_row(rows.get(key)) for rows in side] for side in (olds, news)]
-        if max(ms for side in rows for _, ms in side) <= least_ms:
-            continue
         sums = found.setdefault(key[2], ([0.0] * len(olds), [0.0] * len(news)))
         for total, side in zip(sums, rows, strict=True):
             for index, (_, ms) in enumerate(side):
@@ -162,19 +166,40 @@ def kept_record(record: ProfileRecord) -> ProfileRecord:
     if "memory" in record:
         memory = record["memory"]
         kept["memory"] = LiveMemory(
-            peak_bytes=memory["peak_bytes"], allocations=memory["allocations"][:_STORED_PLACES]
+            peak_bytes=memory["peak_bytes"], allocations=memory["allocations"][:STORED_PLACES]
         )
     return kept
 
 
-def _cut_ms(rows: Mapping[tuple[str, str, str], ProfiledOperator]) -> float:
+def is_cut(record: ProfileRecord) -> bool:
+    """Return whether a record may lack operators, as a stored one does."""
+    return _cut_ms(_rows({0: record}, 0)) > 0
+
+
+def _comparable(olds: Sequence[_Rows], news: Sequence[_Rows]) -> set[_Key]:
+    """Return the operators that every record has, or would have."""
+    records = (*olds, *news)
+    keys = {key for rows in records for key in rows}
+    if not olds:
+        return keys
+    least_ms = GROWN * max(map(_cut_ms, records))
+    return {
+        key
+        for key in keys
+        if key[2] == WAITS
+        or all(key in rows for rows in records)
+        or max(_row(rows.get(key))[1] for rows in records) > least_ms
+    }
+
+
+def _cut_ms(rows: _Rows) -> float:
     """Return the time below which a record may lack operators."""
-    if len(rows) < _STORED_OPERATORS:
-        return 0.0
-    return min(one["seconds"] * 1000 for one in rows.values())
+    # Waits take no time of a GPU, and are kept all the same
+    known = [one["seconds"] * 1000 for one in rows.values() if one["part"] != WAITS]
+    return min(known) if len(known) >= _STORED_OPERATORS else 0.0
 
 
-def _rows(profile: Profile, rank: int) -> dict[tuple[str, str, str], ProfiledOperator]:
+def _rows(profile: Profile, rank: int) -> dict[_Key, ProfiledOperator]:
     return {(one["path"], one["name"], one["part"]): one for one in profile[rank]["operators"]}
 
 
@@ -187,18 +212,12 @@ def _means(rows: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return statistics.fmean(calls for calls, _ in rows), statistics.fmean(ms for _, ms in rows)
 
 
-def _kernels(
-    several: Sequence[Mapping[tuple[str, str, str], ProfiledOperator]], key: tuple[str, str, str]
-) -> tuple[str, ...]:
+def _kernels(several: Sequence[_Rows], key: _Key) -> tuple[str, ...]:
     names = (name for rows in several if key in rows for name in rows[key].get("kernels", ()))
     return tuple(dict.fromkeys(names))
 
 
-def _calls_differ(
-    key: tuple[str, str, str],
-    before: Sequence[Mapping[tuple[str, str, str], ProfiledOperator]],
-    now: Sequence[Mapping[tuple[str, str, str], ProfiledOperator]],
-) -> bool:
+def _calls_differ(key: _Key, before: Sequence[_Rows], now: Sequence[_Rows]) -> bool:
     """Return whether each arm calls it equally often in its profiles, and the arms do not."""
     counts = [{round(_row(rows.get(key))[0], 3) for rows in several} for several in (before, now)]
     return all(len(one) == 1 for one in counts) and counts[0] != counts[1]

@@ -7,13 +7,16 @@ none.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pytest_dlperf.core.outcome import MemoryChange, ModuleTime, StackTime
 from pytest_dlperf.core.wire_profile import ProfileRecord
+from pytest_dlperf.judge.operator_changes import GROWN, STORED_PLACES
 
 Records = Sequence[ProfileRecord]
+#: Bytes and number of allocations by place.
+_Sizes = Mapping[str, tuple[int, int]]
 #: Rows that are kept.
 _MODULES: Final = 200
 _PLACES: Final = 15
@@ -73,7 +76,7 @@ def memory_changes(
         for side in (old, new)
     )
     found = []
-    for place in {place for rows in (*olds, *news) for place in rows}:
+    for place in _comparable(olds, news):
         earlier, later = ([rows.get(place, (0, 0)) for rows in side] for side in (olds, news))
         sizes, latest = ([float(size) for size, _ in side] for side in (earlier, later))
         found.append(
@@ -88,6 +91,22 @@ def memory_changes(
         )
     found.sort(key=lambda one: (not one.named, -abs(one.after_bytes - (one.before_bytes or 0))))
     return (peaks[0], peaks[1]), tuple(found[:_PLACES])
+
+
+def _comparable(olds: Sequence[_Sizes], news: Sequence[_Sizes]) -> set[str]:
+    """Return the places that every record has, or would have: a stored one has the largest."""
+    records = (*olds, *news)
+    places = {place for rows in records for place in rows}
+    if not olds:
+        return places
+    cuts = (min(rows.values())[0] for rows in records if len(rows) >= STORED_PLACES)
+    least = GROWN * max(cuts, default=0)
+    return {
+        place
+        for place in places
+        if all(place in rows for rows in records)
+        or max(rows.get(place, (0, 0))[0] for rows in records) > least
+    }
 
 
 def _is_beyond(before: Sequence[float], now: Sequence[float], peak: float) -> bool:

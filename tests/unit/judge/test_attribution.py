@@ -15,7 +15,7 @@ from pytest_dlperf.core.wire_profile import (
     ProfileRecord,
 )
 from pytest_dlperf.judge.attribution import attribute, critical_rank
-from pytest_dlperf.judge.operator_changes import Profile
+from pytest_dlperf.judge.operator_changes import Profile, kept_record
 
 #: By path, name and part: calls and milliseconds.
 Operators = dict[tuple[str, str, str], tuple[float, float]]
@@ -287,3 +287,29 @@ def test_modules_have_the_time_of_their_operators():
     assert [(one.path, one.before_ms, one.after_ms) for one in found.modules] == [
         ("layer", None, pytest.approx(65))
     ]
+
+
+def test_what_a_stored_profile_left_out_was_not_added():
+    def launch(slower: float, **added: tuple[float, float]) -> Profile:
+        rows = {f"op{i}": (1.0, slower * (1 - i / 1000)) for i in range(80)}
+        parts = {"compute": sum(ms for _, ms in rows.values()), "host waits": 0.0}
+        found = one_rank(parts, **rows, **added)
+        # As on a GPU, of which they take no time
+        found[0]["operators"] += [
+            ProfiledOperator(path="", name="aten::item", part="host waits", calls=3, seconds=0)
+        ]
+        places = [LiveAllocation(place=f"p{i}", bytes=10**7, count=1) for i in range(25)]
+        found[0]["memory"] = LiveMemory(peak_bytes=25 * 10**7, allocations=places)
+        return found
+
+    stored: list[Profile] = [{0: kept_record(launch(1.0)[0])}] * 2
+    judged = Comparison(change=-0.09, interval=(-0.1, -0.08))
+    found = attribute(stored, [launch(1.1)] * 2, judged)
+    assert found.sentence == "of 7.68 ms more a step: compute +7.68"
+    assert found.operators == ()
+    assert not any(one.before_bytes == 0 for one in found.memory)
+    [module] = [one for one in found.modules if one.path == "layer"]
+    assert module.after_ms == pytest.approx(1.1 * (module.before_ms or 0))
+    found = attribute(stored, [launch(1.0, more=(1, 8.0))] * 2, judged)
+    assert [one.operator for one in found.operators] == ["aten::more"]
+    assert found.operators[0].is_added
