@@ -149,6 +149,13 @@ def test_compiling_is_counted_where_it_is_the_trainings():
     assert xla_compiles.recompiles() == 1
 
 
+def test_an_all_reduce_is_compiled_before_it_is_timed():
+    launch = Reduction().launch_of(7)
+    before = xla_compiles.sample()
+    jax.block_until_ready(launch())
+    assert xla_compiles.sample() == before
+
+
 SMALL = canary.Work(
     side=64, copied=100, reduced=10, matmul_s=0.0, copy_s=0.0, all_reduces=5, launches=3
 )

@@ -121,8 +121,12 @@ class Reduction:
             return float(np.asarray(total)[0, 0]) / int(jax.device_count())
 
     def launch_of(self, numbers: int) -> Callable[[], Any]:
-        """Return a function that begins to reduce so many float32 numbers of each device."""
+        """Return a function that begins to reduce so many float32 numbers of each device.
+
+        They are reduced once here, by all ranks: the program of this size is compiled then.
+        """
         message = self._each(0.0, numbers)
+        jax.block_until_ready(self._sum(message))
         return lambda: self._sum(message)
 
     def _each(self, value: float, numbers: int) -> Any:
