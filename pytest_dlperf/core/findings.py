@@ -309,9 +309,13 @@ class Site:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Explained:
-    """What an outcome of a history says of the parts of its steps."""
+    """What an outcome of a series says of the parts of its steps."""
 
     case_id: str
+    machine_class: str
+    node: str
+    #: As those of the series.
+    conditions: Mapping[str, str]
     time: str
     commit: str
     verdict: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -42,7 +43,7 @@ def render_series(found: HistoryFound, *, last: int) -> str:
 
 
 def render_explained(found: HistoryFound, case: str) -> str:
-    """Return the parts of each case's explained outcomes beside each other, the oldest first.
+    """Return the parts of each series' explained outcomes beside each other, the oldest first.
 
     The last column is what each part grew by, from the first figure to the last.
     """
@@ -52,9 +53,9 @@ def render_explained(found: HistoryFound, case: str) -> str:
             "stored profile has them, and --dlperf-explain=always"
         )
     lines: list[str] = []
-    for case_id in dict.fromkeys(one.case_id for one in found.explained):
-        outcomes = [one for one in found.explained if one.case_id == case_id]
-        lines += [case_id, *_parts_of(outcomes), ""]
+    for head, of_series in itertools.groupby(found.explained, _head):
+        outcomes = list(of_series)
+        lines += [*head, *_parts_of(outcomes), ""]
         lines += [
             f"  {one.time} {short_commit(one.commit)} {one.verdict}: {one.sentence}"
             for one in outcomes
@@ -152,10 +153,7 @@ def _series(series: Series, changes: Sequence[Change], last: int) -> list[str]:
     hidden = len(series.points) - len(shown)
     begins = {change.number: change for change in changes}
     unseen = len(begins.keys() - {point.number for point in shown})
-    lines = [f"{series.case_id} on {_place(series.machine_class, series.node)}"]
-    if series.conditions:
-        conditions = ", ".join(f"{name} {value}" for name, value in series.conditions.items())
-        lines.append(f"  under {conditions}")
+    lines = _head(series)
     if hidden:
         also = f", with {figures.counted(unseen, 'change')} of the level" if unseen else ""
         lines.append(f"  {hidden} earlier{also}: --last=0 shows all")
@@ -168,6 +166,15 @@ def _series(series: Series, changes: Sequence[Change], last: int) -> list[str]:
                 f"({figures.percent(change.change)}) {commit_range(change)}"
             )
         lines.append(row)
+    return lines
+
+
+def _head(found: Series | Explained) -> list[str]:
+    """Return the lines that name a series: its case, its place, and what it is under."""
+    lines = [f"{found.case_id} on {_place(found.machine_class, found.node)}"]
+    if found.conditions:
+        conditions = ", ".join(f"{name} {value}" for name, value in found.conditions.items())
+        lines.append(f"  under {conditions}")
     return lines
 
 

@@ -35,7 +35,7 @@ def test_parts_are_beside_each_other_and_what_grew_is_first(here: Address, capsy
         here, "s", [explained(0, 50, 5), outcome(1), explained(2, 51, 25), explained(3, 52, 45)]
     )
     lines = [" ".join(line.split()) for line in text(capsys, "show", CASE).splitlines()]
-    assert lines[0] == CASE
+    assert lines[0].startswith(f"{CASE} on ")
     assert lines[1].startswith("ms a profiled step")
     assert lines[1].endswith("grew by")
     assert lines[2:5] == [
@@ -46,6 +46,28 @@ def test_parts_are_beside_each_other_and_what_grew_is_first(here: Address, capsy
     assert sum("day " in line for line in lines) == 3
     lines = text(capsys, "show", CASE, "--last=2").splitlines()
     assert "+20.00" in lines[2]
+
+
+def test_each_series_has_its_own_newest_outcomes(here: Address, capsys: Any):
+    def on(node: str, day: int, compute: float) -> Outcome:
+        found = explained(day, compute, 5)
+        assert found.environment is not None
+        assert found.measurement is not None
+        runs = tuple(
+            replace(run, ranks=tuple(replace(rank, node=node) for rank in run.ranks))
+            for run in found.measurement.runs
+        )
+        return replace(
+            found,
+            environment=replace(found.environment, node=node),
+            measurement=replace(found.measurement, runs=runs),
+        )
+
+    append(here, "s", [on("n1", 0, 50), on("n1", 1, 60), on("n2", 2, 10), on("n2", 3, 14)])
+    told = " ".join(text(capsys, "show", "*", "--last=2").split())
+    assert told.count(f"{CASE} on ") == 2
+    assert "compute 50.00 60.00 +10.00" in told
+    assert "compute 10.00 14.00 +4.00" in told
 
 
 def test_what_the_oldest_was_compared_with_comes_before_it(here: Address, capsys: Any):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import itertools
 import json
 import shlex
 from collections import Counter
@@ -118,7 +119,10 @@ def add_to(
     )
     add_selection(show, case_required=True)
     show.add_argument(
-        "--last", default="5", metavar="N", help="only the newest explained outcomes (5; 0: all)"
+        "--last",
+        default="5",
+        metavar="N",
+        help="of each series only the newest explained outcomes (5; 0: all)",
     )
     show.set_defaults(run=_show)
     changes = actions.add_parser(
@@ -224,31 +228,41 @@ def _series(arguments: argparse.Namespace) -> int:
 def _show(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.report.history_text import render_explained
     from pytest_dlperf.store.history.database import reading
-    from pytest_dlperf.store.history.query import whole_outcomes
 
     last = whole_number(arguments.last, "--last", least=0)
     found = found_in(arguments, with_changes=False)
-    numbers = [point.number for one in found.series for point in one.points]
     with reading(address_in(arguments)) as connection:
-        # One by one: of a long history most are not explained, and each is large
-        outcomes = (one for number in numbers for one in whole_outcomes(connection, [number]))
-        explained = [_explained(one) for one in outcomes if _has_parts(one)]
-    explained.sort(key=lambda one: (one.case_id, one.time))
-    found = HistoryFound(
-        history=found.history, explained=tuple(explained[-last:] if last else explained)
-    )
+        explained = tuple(
+            _explained(series, outcome)
+            for series in found.series
+            for outcome in _newest_explained(connection, series, last)
+        )
+    found = HistoryFound(history=found.history, explained=explained)
     return _tell(arguments, found, render_explained(found, arguments.case))
 
 
-def _has_parts(outcome: Outcome) -> bool:
-    return outcome.explanation is not None and bool(outcome.explanation.parts)
+def _newest_explained(connection: sa.Connection, series: Series, last: int) -> list[Outcome]:
+    """Return the newest outcomes whose steps' parts are known, oldest first; all for 0."""
+    from pytest_dlperf.store.history.query import whole_outcomes
+
+    # One by one: of a long history most are not explained, and each is large
+    outcomes = (
+        one
+        for point in reversed(series.points)
+        for one in whole_outcomes(connection, [point.number])
+    )
+    found = (one for one in outcomes if one.explanation is not None and one.explanation.parts)
+    return list(itertools.islice(found, last or None))[::-1]
 
 
-def _explained(outcome: Outcome) -> Explained:
+def _explained(series: Series, outcome: Outcome) -> Explained:
     found = outcome.explanation
     assert found is not None
     return Explained(
-        case_id=outcome.case.id,
+        case_id=series.case_id,
+        machine_class=series.machine_class,
+        node=series.node,
+        conditions=series.conditions,
         time=outcome.time,
         commit=outcome.commit,
         verdict=str(outcome.judgement.verdict),
