@@ -17,7 +17,7 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import BudgetSpentError, CaseError, DlperfError, NotRunError
 from pytest_dlperf.core.measurement import SPEEDUP_UNKNOWN, Measurement
 from pytest_dlperf.core.outcome import Against, Explanation, Outcome
-from pytest_dlperf.core.packages import package_changes
+from pytest_dlperf.core.packages import PackageChange, package_changes
 from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
@@ -59,12 +59,18 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
     judgement = measured.judgement
     if measured.against is None:  # expected slowdowns are relative to stored sessions
         judgement = with_known(judgement, case.known, now.date(), _fixed(case, measured))
+    environment = bench.hosts.environment(case, measured.facts)
+    published: Mapping[str, str | float] = {}
+    changes: tuple[PackageChange, ...] = ()
     try:
         published = bench.stored.published_value(case)
-    except DlperfError as error:
-        published = {}
+        changes = (
+            bench.stored.package_changes(mode.baseline, environment)
+            if measured.against is None
+            else package_changes(measured.packages_before, environment.packages)
+        )
+    except DlperfError as error:  # what was measured is not lost by it
         judgement = replace(judgement, reason=f"{judgement.reason}\n{error}")
-    environment = bench.hosts.environment(case, measured.facts)
     return Outcome(
         case=case,
         judgement=judgement,
@@ -72,9 +78,7 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
         against=measured.against,
         explanation=measured.explanation,
         environment=environment,
-        package_changes=package_changes(measured.packages_before, environment.packages)
-        if measured.against is not None
-        else bench.stored.package_changes(mode.baseline, environment),
+        package_changes=changes,
         baseline_sessions=mode.baseline.sessions if mode.baseline else (),
         published=published,
         time=now.strftime("%Y-%m-%dT%H:%M:%SZ"),

@@ -183,13 +183,13 @@ def write(
             judged = replace(outcome, judgement=judge_again(outcome, before))
             _refuse(judged, reason, observe=observe)
         after, what = apply(before, judged, reason=reason, today=outcome.time, observe=observe)
+        if outcome.environment is not None and outcome.environment.packages:
+            store.keep_packages(machine_class, outcome.environment.packages)
         told.append((before, what))
         return with_anchor(after, outcome) if anchor else after
 
     after = store.update(machine_class, outcome.case.suite, outcome.case.id, change)
     before, what = told[-1]
-    if outcome.environment is not None and outcome.environment.packages and after is not before:
-        store.keep_packages(machine_class, outcome.environment.packages)
     return Change(case_id=outcome.case.id, what=what, text=describe(before, after, what))
 
 

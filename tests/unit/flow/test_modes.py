@@ -10,8 +10,10 @@ import pytest
 
 from pytest_dlperf.cases.marker import expand
 from pytest_dlperf.core.case import Case
-from pytest_dlperf.core.errors import CaseError, NotRunError
+from pytest_dlperf.core.errors import BaselineError, CaseError, NotRunError
+from pytest_dlperf.core.measurement import Environment
 from pytest_dlperf.core.verdict import Judgement, Verdict
+from pytest_dlperf.flow import pipeline
 from pytest_dlperf.flow.pipeline import Measured, Mode, measured_by
 
 MEASUREMENT: Any = object()
@@ -52,3 +54,26 @@ def test_an_error_before_the_first_run_leaves_nothing(error: Exception, verdict:
     assert found.judgement.verdict is verdict
     assert found.measurement is None
     assert found.facts == {}
+
+
+def test_lists_of_packages_that_cannot_be_read_lose_no_verdict(monkeypatch: pytest.MonkeyPatch):
+    class Measures(Mode):
+        def measure(self, case: Case) -> Measured:
+            return Measured(
+                measurement=None, judgement=Judgement(verdict=Verdict.PASSED, reason="fast")
+            )
+
+    def broken(*_: Any) -> Any:
+        raise BaselineError("packages.json: not lists of packages")
+
+    here = Environment(machine_class="m", hardware="m", node="n", software={}, machine={})
+    bench: Any = SimpleNamespace(
+        folder=Path("/work"),
+        hosts=SimpleNamespace(environment=lambda *_: here),
+        stored=SimpleNamespace(published_value=lambda _: {}, package_changes=broken),
+    )
+    monkeypatch.setattr(pipeline, "mode_of", lambda bench, _: Measures(bench))
+    outcome = pipeline.run_case(CASE, bench, workload_folder="")
+    assert outcome.judgement.verdict is Verdict.PASSED
+    assert outcome.judgement.reason == "fast\npackages.json: not lists of packages"
+    assert outcome.package_changes == ()

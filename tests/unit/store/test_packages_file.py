@@ -87,3 +87,12 @@ def test_a_file_that_is_not_one_is_an_error(store: BaselineStore, text: str):
     path.write_text(text)
     with pytest.raises(BaselineError, match=r"packages\.json: not lists of packages"):
         store.packages("m", "0 (1)")
+
+
+def test_a_file_that_is_not_one_keeps_the_baseline_from_being_written(store: BaselineStore):
+    path = store.root / PLACE[0] / NAME
+    path.parent.mkdir(parents=True)
+    path.write_text("{")
+    with pytest.raises(BaselineError, match=r"packages\.json: not lists of packages"):
+        write(store, with_packages(OLD), reason="")
+    assert store.find(*PLACE) is None
