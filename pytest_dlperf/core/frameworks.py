@@ -37,6 +37,8 @@ class FrameworkEntry(NamedTuple):
     drives_several: bool = False
     #: Whether its ``profile`` makes profiles of steps (``--dlperf-explain``).
     has_profiles: bool = False
+    #: Whether they have what is allocated at the peak, by where it was allocated.
+    has_memory_places: bool = False
     #: Whether operations of the backward pass are counted, and not of the forward pass alone.
     counts_backward: bool = False
     #: By precision, variables that its libraries read when they are loaded: set before its import.
@@ -52,6 +54,7 @@ FRAMEWORKS: Final[Mapping[str, FrameworkEntry]] = {
         lowest=(2, 3),
         needed="which has torch.amp.GradScaler",
         has_profiles=True,
+        has_memory_places=True,
         counts_backward=True,
     ),
     "paddle": FrameworkEntry(

@@ -17,10 +17,10 @@ from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.outcome import Explanation
 from pytest_dlperf.core.run import Run
-from pytest_dlperf.core.verdict import Judgement, KnownState, Verdict
+from pytest_dlperf.core.verdict import Comparison, Judgement, KnownState, Verdict
 from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.flow.runner import Runner
-from pytest_dlperf.judge.attribution import attribute, critical_rank
+from pytest_dlperf.judge.attribution import attribute, rank_of
 from pytest_dlperf.judge.operator_changes import Profile, kept_record
 from pytest_dlperf.launch.plan import make_plan
 from pytest_dlperf.launch.process.execute import execute
@@ -55,18 +55,29 @@ class Judged:
     measurement: Measurement
     judgement: Judgement
 
+    @property
+    def is_slower(self) -> bool:
+        """Whether the throughput regressed."""
+        return self.judgement.throughput.verdict is Verdict.REGRESSED
+
+    @property
+    def memory(self) -> Comparison | None:
+        """The comparison of the peak memory, where it regressed."""
+        found = self.judgement.metrics.get("peak_memory")
+        return found if found is not None and found.verdict is Verdict.REGRESSED else None
+
 
 def is_wanted(policy: Policy, judged: Judged, *, default: str) -> bool:
     """Return whether launches are to explain the verdict; ``default`` where nothing was said."""
     when = policy.explain or default
-    # The parts of a step say nothing of memory, counts, or a slowdown that is known
+    # Profiles say nothing of other metrics, or of a slowdown that is known
     found = judged.judgement
-    is_slower = (
+    is_worse = (
         found.verdict is Verdict.REGRESSED
-        and found.throughput.verdict is Verdict.REGRESSED
+        and (judged.is_slower or judged.memory is not None)
         and found.known is not KnownState.KNOWN
     )
-    return when == ALWAYS or (when == REGRESSED and is_slower)
+    return when == ALWAYS or (when == REGRESSED and is_worse)
 
 
 def explain(
@@ -112,9 +123,11 @@ def explain(
         return Explanation(note=f"the cause is not known: {note}")
     before = [profile for side in found if side != now for profile in found[side]]
     try:
-        rank = critical_rank(found[now])
+        rank = rank_of(found[now], judged.judgement.throughput, judged.memory)
         before += [{rank: record} for record in stored]
-        explanation = attribute(before, found[now], judged.judgement.throughput)
+        explanation = attribute(
+            before, found[now], judged.judgement.throughput, memory=judged.memory
+        )
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         # Records of a worker of another version, in another interpreter's tree
         return Explanation(note=f"the profiles cannot be read: {type(error).__name__}: {error}")
@@ -151,6 +164,12 @@ def _cannot(case: Case, runner: Runner, judged: Judged, *, launches: int) -> str
         return "the cause is not known: a program of its own cannot be profiled yet"
     if not FRAMEWORKS[case.framework].has_profiles:
         return f"the cause is not known: steps of {case.framework} cannot be profiled yet"
+    if (
+        judged.memory is not None
+        and not judged.is_slower
+        and not FRAMEWORKS[case.framework].has_memory_places
+    ):
+        return f"where the memory grew is not known: {case.framework} does not say who allocates"
     if judged.measurement.inject:
         return "the slowdown is --dlperf-inject, so nothing was profiled"
     budget = runner.bench.policy.budget

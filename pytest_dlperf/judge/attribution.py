@@ -20,11 +20,12 @@ from pytest_dlperf.core.outcome import (
     RankWait,
     StackTime,
 )
-from pytest_dlperf.core.verdict import Comparison
+from pytest_dlperf.core.verdict import Comparison, Verdict
 from pytest_dlperf.judge import profile_tables
 from pytest_dlperf.judge.attribution_sentences import (
     change_words,
     contradiction_words,
+    memory_words,
     now_words,
     waits_words,
 )
@@ -52,13 +53,47 @@ _MORE_WAITS: Final = 0.5
 
 
 def attribute(
-    before: Sequence[Profile], now: Sequence[Profile], judged: Comparison
+    before: Sequence[Profile],
+    now: Sequence[Profile],
+    judged: Comparison,
+    memory: Comparison | None = None,
 ) -> Explanation:
-    """Return what profiles of the two arms show of the change that was judged.
+    """Return what profiles of the two arms show of the changes that were judged.
 
+    ``judged`` is that of throughput, ``memory`` that of the peak memory where it regressed.
     Without any of before, the parts of now alone. ``now`` has one or more.
     """
-    rank = critical_rank(now)
+    rank = rank_of(now, judged, memory)
+    found = _of_steps(before, now, judged, rank)
+    if memory is None:
+        return found
+    words = memory_words(found)
+    if judged.verdict is Verdict.REGRESSED:
+        words = f"{found.sentence}; {words}"
+    return replace(found, sentence=words)
+
+
+def rank_of(
+    profiles: Sequence[Profile], judged: Comparison, memory: Comparison | None = None
+) -> int:
+    """Return the rank that the tables are of: the critical one, or that with the highest peak."""
+    if memory is None or judged.verdict is Verdict.REGRESSED:
+        return critical_rank(profiles)
+    peaks = [_peaks(profile) for profile in profiles]
+    ranks = sorted(set.intersection(*map(set, peaks)))
+    if not ranks:
+        return critical_rank(profiles)
+    return max(ranks, key=lambda rank: statistics.fmean(one[rank] for one in peaks))
+
+
+def _peaks(profile: Profile) -> dict[int, int]:
+    return {rank: one["memory"]["peak_bytes"] for rank, one in profile.items() if "memory" in one}
+
+
+def _of_steps(
+    before: Sequence[Profile], now: Sequence[Profile], judged: Comparison, rank: int
+) -> Explanation:
+    """Return what the profiles show of the steps of ``rank``, with all tables."""
     before = [profile for profile in before if rank in profile]
     waits = _part_after_waits(before, now, rank)
     after = [_parts(profile, rank, waits) for profile in now]

@@ -6,7 +6,14 @@ import statistics
 from collections.abc import Sequence
 from typing import Final
 
-from pytest_dlperf.core.outcome import OperatorChange, PartChange, RankWait
+from pytest_dlperf.core.outcome import (
+    Explanation,
+    MemoryChange,
+    OperatorChange,
+    PartChange,
+    RankWait,
+)
+from pytest_dlperf.core.quantity import amount
 
 #: Parts in a sentence.
 _CLAUSES: Final = 3
@@ -57,6 +64,44 @@ def waits_words(rank: int, waits: Sequence[RankWait]) -> str:
     )
     others = f" (and {len(named) - 1} more)" if len(named) > 1 else ""
     return f"; rank {most.rank}{others} waits {_ms(more_ms)} ms longer for rank {rank}"
+
+
+def memory_words(found: Explanation) -> str:
+    """Return where what is allocated at the peak grew; of now alone, where most of it is."""
+    before, now = found.before_peak_bytes, found.after_peak_bytes
+    if now is None:
+        return "where the memory is allocated was not recorded"
+    if before is None:
+        largest = sorted(found.memory, key=lambda one: -one.after_bytes)[:_CLAUSES]
+        words = ", ".join(f"{one.place} {_mib(one.after_bytes)}" for one in largest)
+        return (
+            f"of the {_mib(now)} MiB at the peak of profiled steps now: {words}; no profile of "
+            "before is there to compare with"
+        )
+    grew = [one for one in found.memory if one.named and _more_bytes(one) > 0]
+    if now <= before or not grew:
+        return (
+            "the profile does not show where the memory grew: its steps allocate "
+            f"{_mib(before)} to {_mib(now)} MiB at their peak"
+        )
+    clauses = [
+        f"{one.place} +{_mib(_more_bytes(one))}{_allocations(one)}" for one in grew[:_CLAUSES]
+    ]
+    return f"of {_mib(now - before)} MiB more at the peak of profiled steps: {', '.join(clauses)}"
+
+
+def _more_bytes(one: MemoryChange) -> float:
+    return one.after_bytes - (one.before_bytes or 0.0)
+
+
+def _allocations(one: MemoryChange) -> str:
+    if one.before_count is None or one.before_count == one.after_count:
+        return ""
+    return f" ({one.before_count:g} to {one.after_count:g} allocations)"
+
+
+def _mib(size_bytes: float) -> str:
+    return amount(size_bytes / 2**20)
 
 
 def now_words(now: Sequence[dict[str, float]], parts: Sequence[str], whole_ms: float) -> str:

@@ -75,8 +75,9 @@ def further_lines(found: Explanation) -> list[str]:
             f"{_ms(one.after_ms)} ms"
             for one in found.ranks[:_RANKS]
         )
+        least = min(found.ranks, key=lambda one: one.after_ms)
         lines.append(
-            f"exposed communication by rank: {waits}; the others wait for rank {found.rank}"
+            f"exposed communication by rank: {waits}; the others wait for rank {least.rank}"
         )
     return lines
 

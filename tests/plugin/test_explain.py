@@ -117,13 +117,24 @@ def test_profiles_end_with_the_budget(suite: Suite):
 
 
 @pytest.mark.slow
-def test_memory_alone_that_grew_is_not_profiled(suite: Suite):
+def test_memory_alone_that_grew_is_explained_by_where_it_is_allocated(suite: Suite):
     suite.env(FAKE_STEP_S="0.01", FAKE_PROFILE="0.8", FAKE_MEMORY="200000000")
     against = "--dlperf-against=FAKE_MEMORY=100000000"
-    _, outcomes = suite.outcomes(*AGAINST[:2], against, "--dlperf-tolerance=20%")
+    result, outcomes = suite.outcomes(*AGAINST[:2], against, "--dlperf-tolerance=20%")
     [outcome] = outcomes.values()
-    assert outcome["judgement"]["verdict"] == "regressed"
-    assert launches(suite) == []
+    judgement = outcome["judgement"]
+    assert judgement["verdict"] == "regressed"
+    assert judgement["metrics"]["peak_memory"]["verdict"] == "regressed"
+    assert launches(suite) == ["explain1", "explain2", "explain3", "explain4"]
+    found = outcome["explanation"]
+    assert found["sentence"] == (
+        "of 95.37 MiB more at the peak of profiled steps: train.py(7): step: aten::cat +95.37 "
+        "(1 to 2 allocations)"
+    )
+    assert found["sentence"] in judgement["reason"]
+    assert (found["before_peak_bytes"], found["after_peak_bytes"]) == (10**8, 2 * 10**8)
+    assert not any(part["named"] for part in found["parts"])
+    result.stdout.fnmatch_lines(["*train.py(7): step: aten::cat*95 MiB*191 MiB*1 to 2*"])
 
 
 @pytest.mark.slow

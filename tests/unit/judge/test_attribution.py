@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_dlperf.core.verdict import Comparison
+from pytest_dlperf.core.verdict import Comparison, Verdict
 from pytest_dlperf.core.wire_profile import (
     HostStack,
     LiveAllocation,
@@ -268,6 +270,50 @@ def test_memory_at_the_peak_is_compared_by_place():
     named = [(one.place, one.before_bytes, one.after_bytes) for one in found.memory if one.named]
     assert named == [("a.py(9): g: aten::cat", 0, 5 * 10**7)]
     assert found.memory[0].named
+
+
+def allocates(peak_mib: int, place: str = "a.py(9): g: aten::cat", rank: int = 0) -> Profile:
+    found = {one: record({"compute": 50.0, "exposed communication": 5.0 + one}) for one in (0, 1)}
+    rows = [LiveAllocation(place=place, bytes=peak_mib << 20, count=peak_mib // 100)]
+    found[rank]["memory"] = LiveMemory(peak_bytes=peak_mib << 20, allocations=rows)
+    found[1 - rank]["memory"] = LiveMemory(peak_bytes=1 << 20, allocations=[])
+    return found
+
+
+GREW = Comparison(change=0.5, verdict=Verdict.REGRESSED)
+
+
+def test_memory_that_grew_is_said_with_its_places():
+    passed = Comparison(change=0.0, interval=(-0.01, 0.01), verdict=Verdict.PASSED)
+    before, now = [allocates(200, rank=1)] * 2, [allocates(300, rank=1)] * 2
+    found = attribute(before, now, passed, memory=GREW)
+    assert found.rank == 1, "that with the highest peak, and not the one that the others wait for"
+    assert found.sentence == (
+        "of 100 MiB more at the peak of profiled steps: a.py(9): g: aten::cat +100 "
+        "(2 to 3 allocations)"
+    )
+    slower = replace(SLOWER, verdict=Verdict.REGRESSED)
+    both = attribute(before, now, slower, memory=GREW)
+    assert both.rank == 0
+    assert both.sentence.startswith("the profile does not show it: its steps take 0 ms")
+    assert "; the profile does not show where the memory grew: " in both.sentence
+
+
+def test_memory_whose_place_is_not_known():
+    passed = Comparison(change=0.0, interval=(-0.01, 0.01), verdict=Verdict.PASSED)
+    before, now = [allocates(200)] * 2, [allocates(300)] * 2
+    assert attribute([], now, passed, memory=GREW).sentence == (
+        "of the 300 MiB at the peak of profiled steps now: a.py(9): g: aten::cat 300; no profile "
+        "of before is there to compare with"
+    )
+    assert attribute(before, before, passed, memory=GREW).sentence == (
+        "the profile does not show where the memory grew: its steps allocate 200 to 200 MiB at "
+        "their peak"
+    )
+    without = [one_rank({"compute": 50})] * 2
+    assert attribute(without, without, passed, memory=GREW).sentence == (
+        "where the memory is allocated was not recorded"
+    )
 
 
 def test_host_stacks_are_shown_where_python_became_longer_most():
