@@ -38,6 +38,8 @@ _WAITS: Final = re.compile(
 )
 #: Methods in C that wait for a GPU. The stack of Python ends in the line that calls them.
 _READS_DEVICE: Final = re.compile(r"\.(?:item|tolist|cpu|numpy|synchronize)\(")
+#: Files in which JAX compiles, below those in which it waits: who compiles waits for nobody.
+_COMPILES: Final = re.compile(r"jax/_src/(?:compiler|interpreters/(?:mlir|partial_eval))\.py")
 #: Below these a file is a library's, not the user's.
 _LIBRARY: Final = re.compile(
     r"^<|/(?:site|dist)-packages/|/lib/python3\.\d+/|pytest_dlperf/worker/"
@@ -56,7 +58,8 @@ class Stack:
     @property
     def waits(self) -> bool:
         """Whether its calls were in code where ranks wait for each other."""
-        return any(_WAITS.search(file) for file, _, _ in self._until_own())
+        files = [file for file, _, _ in self._until_own()]
+        return any(map(_WAITS.search, files)) and not any(map(_COMPILES.search, files))
 
     @property
     def place(self) -> str:

@@ -19,13 +19,18 @@ FAULTS = {
     "not-averaged-in-one": ({"devices_per_process": 2}, "differ between devices of one process"),
     "half": ({"layout": "1n1c"}, "this run did it in bfloat16 100%. Give parameters and batch"),
 }
+HUNG = "stopped at iteration 4 of 30, without a word: it was in misbehave ("
 MORE_FAULTS = {
     "raises": ({}, "rank 1: ValueError: boom in step"),
     "undeclared": ({"devices_per_process": 2}, "no replicated parameters were declared"),
     "donated": ({"layout": "1n1c"}, "the declared parameters were donated to a later step"),
     # A hang is seen when its timeout has passed.
-    "sleeps": ({"timeout_s": 60.0}, "rank 1 stopped at iteration 4 of 30, without a word: it was"),
-}
+    "sleeps": ({"timeout_s": 60.0}, f"timed out after 60 s; rank 1 {HUNG}"),
+    "sleeps-in-one": (
+        {"timeout_s": 30.0, "devices_per_process": 2}, f"timed out after 30 s; rank 0 {HUNG}"
+    ),
+}  # fmt: skip
+INJECTED = 0.3
 TWO = {"two": {}, "devices": {"devices_per_process": 2}}
 
 
@@ -42,7 +47,8 @@ def right(tmp_path_factory: pytest.TempPathFactory) -> OneSession:
         },
         "program": {"command": ["python", "-m", "marked"], "devices_per_process": 2},
     }  # fmt: skip
-    return jax_session(tmp_path_factory.mktemp("right"), tests)
+    injected = f"--dlperf-inject=slow-*:{INJECTED:.0%}"
+    return jax_session(tmp_path_factory.mktemp("right"), tests, injected)
 
 
 def session_of(faults: dict[str, tuple[dict[str, object], str]], path) -> OneSession:
@@ -111,6 +117,13 @@ def test_a_slow_step_is_seen_in_every_span(right: OneSession):
     assert min(run["step_seconds"]) >= SLOW_S
 
 
+def test_injection_makes_steps_longer_for_real(right: OneSession):
+    slow = right["slow"].measurement
+    assert slow["inject"] == INJECTED
+    assert min(slow["runs"][-1]["step_seconds"][10:]) >= (1 + INJECTED) * SLOW_S
+    assert right["two"].measurement["inject"] == 0
+
+
 def test_a_step_that_returns_before_its_work_is_done_is_waited_for(right: OneSession):
     run = right["asynchronous"].measurement["runs"][-1]
     assert run["metrics"]["returned_early"]["value"] > 0.5, "the step itself waits"
@@ -142,3 +155,12 @@ def test_what_goes_wrong_is_named_and_nothing_is_left(wrong: OneSession, name: s
 @pytest.mark.parametrize("name", MORE_FAULTS)
 def test_what_else_goes_wrong(more_wrong: OneSession, name: str):
     check(more_wrong, name, MORE_FAULTS[name][1])
+
+
+@pytest.mark.nightly  # its session is that of the test before
+def test_the_rank_that_waits_for_one_that_hangs_is_named_as_such(more_wrong: OneSession):
+    reason = more_wrong["sleeps"].reason
+    assert (
+        "; rank 0 stopped at iteration 4 of 30, without a word: it waited for the others in"
+        in reason
+    )

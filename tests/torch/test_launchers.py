@@ -11,32 +11,30 @@ import pytest
 from tests.helpers.one_session import OneSession, run_together
 from tests.helpers.user_folder import HERE
 
-pytestmark = [
-    pytest.mark.torch,
-    pytest.mark.nightly,  # deepspeed is in no environment of the gate
-]
-LAUNCHERS = ("accelerate", "deepspeed")
+pytestmark = pytest.mark.torch
 
 
 @pytest.fixture(scope="module")
 def launched(tmp_path_factory: pytest.TempPathFactory) -> OneSession:
-    """Two ranks under each launcher; and a program whose command starts too few."""
-    there = [name for name in LAUNCHERS if importlib.util.find_spec(name)]
-    if not there:
-        pytest.skip("neither accelerate nor deepspeed is installed")
-    tests = {name: {"launcher": name, "layout": "1n2c", "speedup": None} for name in there}
+    """Two ranks under accelerate; and a program whose command starts too few."""
     few = ["torchrun", "--standalone", "--nproc-per-node=1", "x.py"]
-    tests["few"] = {"command": few, "launcher": None, "framework": "torch", "layout": "1n2c",
-                    "speedup": None}  # fmt: skip
+    tests = {
+        "accelerate": two_ranks_under("accelerate"),
+        "few": {"command": few, "launcher": None, "framework": "torch", "layout": "1n2c",
+                "speedup": None},
+    }  # fmt: skip
     return run_together(tmp_path_factory.mktemp("launched"), tests, workloads=HERE)
 
 
-@pytest.mark.parametrize("name", LAUNCHERS)
-def test_two_ranks_train_together(launched: OneSession, name: str):
-    if name not in launched.tests:
-        pytest.skip(f"{name} is not installed")
-    measured = launched[name].measurement
-    assert measured["conditions"]["launcher"] == name
+def two_ranks_under(launcher: str) -> dict[str, object]:
+    if importlib.util.find_spec(launcher) is None:
+        pytest.skip(f"{launcher} is not installed")
+    return {"launcher": launcher, "layout": "1n2c", "speedup": None}
+
+
+def check_they_train_together(session: OneSession, launcher: str) -> None:
+    measured = session[launcher].measurement
+    assert measured["conditions"]["launcher"] == launcher
     [run] = measured["runs"]
     assert [rank["rank"] for rank in run["ranks"]] == [0, 1]
     digests = set()
@@ -44,8 +42,18 @@ def test_two_ranks_train_together(launched: OneSession, name: str):
         records = map(json.loads, path.read_text(encoding="utf-8").splitlines())
         digests |= {one["value"]["digest"] for one in records if one["record"] == "checksum"}
     assert len(digests) == 1, "gradients are averaged over both"
-    launched[name].assert_nothing_left()
+    session[launcher].assert_nothing_left()
+
+
+def test_two_ranks_under_accelerate(launched: OneSession):
+    check_they_train_together(launched, "accelerate")
 
 
 def test_a_command_that_starts_too_few_ranks_is_not_started(launched: OneSession):
     launched["few"].assert_error("the command starts 1 ranks a node (--nproc-per-node), and 1n2c")
+
+
+@pytest.mark.nightly  # its wheel is built when it is installed; the gate has accelerate
+def test_two_ranks_under_deepspeed(tmp_path: Path):
+    tests = {"deepspeed": two_ranks_under("deepspeed")}
+    check_they_train_together(run_together(tmp_path, tests, workloads=HERE), "deepspeed")

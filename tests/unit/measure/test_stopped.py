@@ -63,6 +63,16 @@ def test_who_stands_elsewhere_is_named_not_who_waits(tmp_path: Path):
     assert "it waited for the others in f (/env" in text
 
 
+def test_who_compiles_does_not_wait(tmp_path: Path):
+    jax = "/env/lib/python3.11/site-packages/jax/_src"
+    ended = run(tmp_path, [4, 4])
+    stack(tmp_path, 0, [f"{jax}/array.py", "/env/pytest_dlperf/worker/loop.py"])
+    stack(tmp_path, 1, [f"{jax}/compiler.py", f"{jax}/pjit.py", "/home/me/model.py"])
+    text = said(ended)
+    assert "; rank 1 stopped at iteration 4 of 20, without a word: it was in f" in text
+    assert "; rank 0 stopped at iteration 4 of 20, without a word: it waited for the" in text
+
+
 @pytest.mark.parametrize("file", ["cuda/__init__.py", "cuda/streams.py", "amp/grad_scaler.py"])
 def test_who_waits_for_its_gpu_waits_for_the_others(tmp_path: Path, file: str):
     """A collective over NCCL hangs on the GPU; the host waits for it, or for the loss scaler."""

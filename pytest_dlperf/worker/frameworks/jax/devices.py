@@ -118,6 +118,7 @@ class Reduction:
             return value
         with xla_compiles.paused():
             total = self._sum(self._each(value, 1)).addressable_data(0)
+            jax.block_until_ready(total)  # as for a loss: NumPy would wait in C
             return float(np.asarray(total)[0, 0]) / int(jax.device_count())
 
     def launch_of(self, numbers: int) -> Callable[[], Any]:

@@ -149,6 +149,8 @@ class Jax:
         It is waited for, as is the whole step afterwards.
         """
         if isinstance(loss, jax.Array) and loss.size == 1 and loss.is_fully_replicated:
+            # NumPy would wait too, in C: the stack of a hung rank must name the call that waits
+            jax.block_until_ready(loss)
             return float(np.asarray(loss.addressable_data(0)).reshape(()))
         if isinstance(loss, float):
             return loss
