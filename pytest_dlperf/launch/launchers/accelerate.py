@@ -10,6 +10,8 @@ from pytest_dlperf.launch.base import Launcher, Target, free_port, program_besid
 
 #: Its words for precisions; any other has none.
 _PRECISIONS: Final = {"amp": "fp16", "bf16": "bf16", "fp8": "fp8"}
+#: Makes programs train on CPUs, also where there is a GPU.
+_ON_CPU: Final = "ACCELERATE_USE_CPU=true"
 
 
 class AccelerateLauncher(Launcher):
@@ -39,6 +41,8 @@ class AccelerateLauncher(Launcher):
         # Its option for CPUs needs MPI; this one starts torchrun's ranks, also where no GPU is.
         several = ("--multi_gpu", "--max_restarts=0", "--tee=3") if case.ranks > 1 else ()
         logs = (f"--log_dir={workdir / 'accelerate'}",) if several else ()
+        # It writes over the variable for a single process, where --cpu would pin threads as well
+        on_cpu = ("env", _ON_CPU) if case.layout.device == "cpu" and not several else ()
         return (
             program_beside(target, "accelerate"),
             "launch",
@@ -50,12 +54,13 @@ class AccelerateLauncher(Launcher):
             f"--mixed_precision={_PRECISIONS.get(case.precision, 'no')}",
             "--dynamo_backend=no",
             "--no_python",
+            *on_cpu,
             *rank_command(case, target, workdir, self.place_variables),
         )
 
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
         """Return what makes programs train on CPUs, and the place of a single rank."""
-        on_cpu = {"ACCELERATE_USE_CPU": "true"} if case.layout.device == "cpu" else {}
+        on_cpu = dict([_ON_CPU.split("=")]) if case.layout.device == "cpu" else {}
         if case.ranks > 1 or case.command:
             return on_cpu
         return {**on_cpu, "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}

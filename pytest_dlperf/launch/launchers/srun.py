@@ -18,7 +18,7 @@ class SrunLauncher(Launcher):
     place_variables: ClassVar = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS")
 
     def argv(self, case: Case, target: Target, workdir: Path) -> tuple[str, ...]:
-        """Return the command; raise ``UsageError`` outside of a job, and for several nodes."""
+        """Return the command; raise ``UsageError`` off the job's node, and for several."""
         if case.layout.nodes > 1:
             raise UsageError(
                 f"{case.id}: launcher 'srun' starts one node, the layout {case.layout} has "
@@ -29,13 +29,20 @@ class SrunLauncher(Launcher):
             raise UsageError(
                 f"{case.id}: launcher 'srun' starts ranks in the job that the session is in, and "
                 "this is none: another node could be chosen than the one that is measured; begin "
-                "with salloc or sbatch, or let --dlperf-scheduler=slurm make a job of each case"
+                "with sbatch, or let --dlperf-scheduler=slurm make a job of each case"
             )
-        node = os.environ.get("SLURMD_NODENAME", "")
+        # The session may be on another node of the job
+        node = target.hosts[0].name if target.hosts else os.environ.get("SLURMD_NODENAME")
+        if not node:
+            raise UsageError(
+                f"{case.id}: launcher 'srun' starts ranks on the job's node, and this session is "
+                "on another host (SLURMD_NODENAME is not set), whose devices it looked at; start "
+                "pytest there: srun --pty pytest ..."
+            )
         return (
             "srun",
             "--nodes=1",
-            *((f"--nodelist={node}",) if node else ()),
+            f"--nodelist={node}",
             f"--ntasks={case.ranks}",
             # The step that pytest is in has the job's cores, and shares them
             "--overlap",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import pytest
 from pytest_dlperf.cases.marker import expand
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError, UsageError
+from pytest_dlperf.core.place import Host
 from pytest_dlperf.launch import own_launcher
 from pytest_dlperf.launch.base import Target
+from pytest_dlperf.launch.launchers.srun import SrunLauncher
 from pytest_dlperf.launch.plan import make_plan
 
 TARGET = Target(python="/env/bin/python", python_path=(), threads_per_rank=1, folder="/tests")
@@ -56,6 +59,8 @@ def test_accelerate():
 def test_accelerate_on_one_device_and_on_several_nodes():
     words, env = started("accelerate", "1n1c")
     assert "--multi_gpu" not in words
+    assert words[-3:] == ["--no_python", "env", "ACCELERATE_USE_CPU=true"]
+    assert started("accelerate", "1n1g")[0][-1] == "--no_python"
     assert env["WORLD_SIZE"] == "1"
     words, _ = started("accelerate", "4n8g", precision="amp")
     for word in ("--num_machines=4", "--num_processes=32", "--machine_rank=${NODE_RANK}",
@@ -85,6 +90,9 @@ def test_srun(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(UsageError, match="starts ranks in the job that the session is in, and"):
         started("srun")
     monkeypatch.setenv("SLURM_JOB_ID", "7")
+    # In salloc's own shell, which is not on the node
+    with pytest.raises(UsageError, match="this session is on another host"):
+        started("srun")
     monkeypatch.setenv("SLURMD_NODENAME", "n3")
     words, env = started("srun")
     assert words == [
@@ -92,6 +100,10 @@ def test_srun(monkeypatch: pytest.MonkeyPatch):
         "--mpi=none", "--kill-on-bad-exit=1", "--unbuffered", "--export=ALL",
     ]  # fmt: skip
     assert (env["MASTER_ADDR"], env["MASTER_PORT"]) == ("127.0.0.1", "1234")
+    # The node of the case, where the session is on another one of the job
+    case = expand(layout="1n2c", launcher="srun", workload="m:build", **KEYS)[0]
+    target = replace(TARGET, hosts=(Host(name="n5", devices=2),))
+    assert "--nodelist=n5" in SrunLauncher().argv(case, target, Path("/r"))
     with pytest.raises(UsageError, match="'srun' starts one node, the layout 2n1c has 2"):
         started("srun", "2n1c")
 
