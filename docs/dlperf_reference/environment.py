@@ -63,6 +63,7 @@ OTHERS: Final = {
     "JAX_COORDINATOR_ADDRESS": "where ranks of JAX meet; set by their launcher",
     "XLA_FLAGS, NPROC": "JAX on CPUs takes the number of its devices and threads from them; a "
     "number of devices of your own stays as it is",
+    "PET_NPROC_PER_NODE": "how many ranks a `torchrun` in a command starts that does not say it",
     "PYTEST_ADDOPTS": "read to know whether an option of this plugin is given",
     "PYTEST_XDIST_WORKER": "says that this pytest is a worker of pytest-xdist",
 }

@@ -5,6 +5,7 @@ Read before a launch, since a log is believed to be of the layout that the case 
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 from collections.abc import Sequence
@@ -23,6 +24,9 @@ class _Words:
     ranks: tuple[str, ...] = ()
     ranks_of_node: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
+    #: Says the ranks of one node as well; where it is not set either, there is one. Empty for a
+    #: launcher that then looks at the host, or at a file.
+    ranks_variable: str = ""
     port: tuple[str, ...] = ()
     #: Where ranks meet if nothing is said; None if it is a free port.
     default_port: int | None = None
@@ -33,6 +37,7 @@ class _Words:
 _TORCHRUN: Final = _Words(
     ranks_of_node=("--nproc-per-node", "--nproc_per_node"),
     nodes=("--nnodes",),
+    ranks_variable="PET_NPROC_PER_NODE",
     port=("--master-port", "--master_port"),
     default_port=29500,
     free_port=("--standalone", "--rdzv-endpoint", "--rdzv_endpoint"),
@@ -79,10 +84,12 @@ def check_own_launcher(case: Case) -> None:
         )
     for count, options, what in (
         (case.ranks, words.ranks, "ranks"),
-        (case.ranks_per_node, words.ranks_of_node, "ranks a node"),
         (case.layout.nodes, words.nodes, "nodes"),
+        (case.ranks_per_node, words.ranks_of_node, "ranks a node"),
     ):
         said = _value(argv, options)
+        if said is None and options == words.ranks_of_node and words.ranks_variable:
+            said = os.environ.get(words.ranks_variable, "1")
         if said is not None and said.isdecimal() and int(said) != count:
             raise CaseError(
                 f"{case.id}: the command starts {said} {what} ({options[0]}), and {case.layout} "
@@ -126,6 +133,9 @@ def _value(argv: Sequence[str], options: Sequence[str]) -> str | None:
         if name in options:
             following = argv[index + 1] if index + 1 < len(argv) else ""
             return value or following
+        # As -n4
+        if word[:2] in options and word[2:].isdecimal():
+            return word[2:]
         if word.endswith(".py"):
             return None
     return None

@@ -117,7 +117,9 @@ def test_srun(monkeypatch: pytest.MonkeyPatch):
         (["/env/bin/torchrun", "--nproc-per-node=8", "x.py"], "starts 8 ranks a node"),
         (["python", "-m", "torch.distributed.run", "--nproc_per_node", "1", "x.py"], "starts 1 r"),
         (["python3.11", "-m", "torch.distributed.run", "--nnodes=3", "x.py"], "starts 3 nodes"),
+        (["torchrun", "--standalone", "x.py"], "starts 1 ranks a node"),
         (["srun", "-n", "16", "python", "x.py"], "starts 16 ranks"),
+        (["srun", "-n16", "python", "x.py"], "starts 16 ranks"),
         (["srun", "--nodes=1", "--ntasks-per-node=3", "python", "x.py"], "starts 3 ranks a node"),
     ],
 )
@@ -139,6 +141,11 @@ def test_other_ranks_than_those_of_the_layout_are_an_error(command: list[str], s
 )
 def test_what_is_the_layouts_own_or_not_said_is_started(command: list[str]):
     assert make_plan(program(*command), TARGET, Path("/r")).argv[1:]
+
+
+def test_a_variable_of_torchrun_says_how_many_ranks_it_starts(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PET_NPROC_PER_NODE", "2")
+    assert make_plan(program("torchrun", "x.py"), TARGET, Path("/r")).argv == ("torchrun", "x.py")
 
 
 @pytest.mark.parametrize("launcher", ["auto", "torchrun", "accelerate"])
