@@ -83,7 +83,7 @@ METRICS: Final[Mapping[str, Metric]] = {
         words="hardware FLOPs utilisation",
         value=_extra("hardware_flops_utilisation"),
         better="higher",
-        needs="PyTorch, and a GPU whose peak is known",
+        needs="PyTorch or JAX, and a GPU whose peak is known",
     ),
     "reserved_memory": Metric(
         words="reserved memory", value=_extra("reserved_bytes"), unit="bytes", needs="a GPU"
@@ -94,7 +94,7 @@ METRICS: Final[Mapping[str, Metric]] = {
         value=lambda run, _window: _tera(run.extras.get("flop_per_s_per_device")),
         unit="TFLOP/s",
         better="higher",
-        needs="PyTorch, and matrix work that was counted",
+        needs="PyTorch or JAX, and matrix work that was counted",
     ),
     "time_to_first_step": Metric(
         words="time to the first step",

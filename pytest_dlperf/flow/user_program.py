@@ -176,10 +176,11 @@ def _check_ranks(case: Case, run: Run, records: Sequence[RankRecords]) -> None:
         )
     beyond = [str(rank) for rank in by_rank if rank >= case.ranks]
     if beyond:
+        number = " ({world_size} in a word of the command is that number)"
         raise CaseError(
             f"{case.id}: the program marked as rank {', '.join(beyond)}, and {case.layout} has "
-            f"ranks 0 to {case.ranks - 1} only; start as many as the layout says "
-            "({world_size} in a word of the command is that number)"
+            f"ranks 0 to {case.ranks - 1} only; start as many as the layout says"
+            f"{number if case.ranks == case.world_size else ''}"
         )
 
 

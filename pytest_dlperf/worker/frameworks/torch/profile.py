@@ -87,11 +87,8 @@ def _event(event: Any) -> TraceEvent:
 _MOST_ENTRIES: Final = 200_000
 
 
-def _on_gpu_at_peak(run: Callable[[], None]) -> LiveMemory | None:
-    """Return what the allocator of the current GPU has at the peak, by its own history.
-
-    None where this version of PyTorch keeps none; then nothing is run.
-    """
+def _on_gpu_at_peak(run: Callable[[], None]) -> LiveMemory:
+    """Return what the allocator of the current GPU has at the peak, by its own history."""
     memory = torch.cuda.memory
     before = torch.cuda.memory_allocated()
     memory._record_memory_history(max_entries=_MOST_ENTRIES, stacks="python")
