@@ -11,7 +11,14 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F
 
-from ..torch_batches import batches_of
+from ..torch_batches import (
+    batches_of,
+    is_tuned,
+    memory_format,
+    optimizer_options,
+    replica_options,
+    synthetic_dtype,
+)
 from .recipe import (
     DEPTHS,
     DROPOUT,
@@ -148,6 +155,36 @@ class ShardedCrossEntropy(torch.autograd.Function):  # type: ignore[misc]
         return result.mul_(gradient / len(result)), None
 
 
+class MaskedCrossEntropy(torch.autograd.Function):  # type: ignore[misc]
+    """The same loss without a wait for the GPU: no number of rows is asked of it."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return the loss of the whole batch, the same on all ranks."""
+        largest = over_ranks(logits.amax(dim=1, keepdim=True), dist.ReduceOp.MAX)
+        shifted = logits - largest
+        here, columns = _target_columns(labels)
+        target = shifted.gather(1, columns) * here
+        probabilities = shifted.exp_()
+        total = probabilities.sum(dim=1, keepdim=True)
+        total, target = over_ranks(torch.stack([total, target]), dist.ReduceOp.SUM)
+        ctx.save_for_backward(probabilities.div_(total), labels)
+        return (total.log() - target).mean()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        """Return (softmax - one-hot) / batch."""
+        probabilities, labels = ctx.saved_tensors
+        here, columns = _target_columns(labels)
+        result = probabilities.scatter_add(1, columns, -here.to(probabilities.dtype))
+        return result.mul_(gradient / len(result)), None
+
+
+def _target_columns(labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return for each row whether its label is a column of this rank, and that column, or 0."""
+    return (labels >= 0).unsqueeze(1), labels.clamp_min(0).unsqueeze(1)
+
+
 def over_ranks(x: torch.Tensor, operation: Any) -> torch.Tensor:
     """Return ``x`` reduced over all ranks, in place."""
     if dist.is_initialized():
@@ -158,8 +195,12 @@ def over_ranks(x: torch.Tensor, operation: Any) -> torch.Tensor:
 class ShardedArcFace(nn.Module):  # type: ignore[misc]
     """The loss over all classes; this rank holds the weights of ``classes[start:stop]``."""
 
-    def __init__(self, embedding: int, classes: int, rank: int, world_size: int) -> None:
+    def __init__(
+        self, embedding: int, classes: int, rank: int, world_size: int, *, masked: bool = False
+    ) -> None:
+        """``masked``: no step waits for the GPU."""
         super().__init__()
+        self.masked = masked
         # Balanced: the first `classes % world_size` ranks hold one class more.
         self.start, self.stop = (classes * r // world_size for r in (rank, rank + 1))
         everything = torch.randn(classes, embedding) * math.sqrt(2 / (classes + embedding))
@@ -175,6 +216,8 @@ class ShardedArcFace(nn.Module):  # type: ignore[misc]
         cosine = cosine.to(torch.promote_types(cosine.dtype, torch.float32))
         here = (labels >= self.start) & (labels < self.stop)
         columns = torch.where(here, labels - self.start, -1)
+        if self.masked:
+            return MaskedCrossEntropy.apply(SCALE * masked_margin(cosine, columns), columns)
         return ShardedCrossEntropy.apply(SCALE * with_margin(cosine, columns), columns)
 
 
@@ -182,9 +225,19 @@ def with_margin(cosine: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
     """Return ``cosine`` with cos(angle + MARGIN) in each row's target column, if it is here."""
     rows = (columns >= 0).nonzero().squeeze(1)
     target = cosine[rows, columns[rows]]
+    return cosine.index_put((rows, columns[rows]), _moved(target))
+
+
+def masked_margin(cosine: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+    """Return the same without a wait for the GPU."""
+    here, columns = _target_columns(columns)
+    target = cosine.gather(1, columns)
+    return cosine.scatter(1, columns, torch.where(here, _moved(target), target))
+
+
+def _moved(target: torch.Tensor) -> torch.Tensor:
     sine = (1 - target.square()).clamp_min(1e-12).sqrt()
-    moved = target * math.cos(MARGIN) - sine * math.sin(MARGIN)
-    return cosine.index_put((rows, columns[rows]), moved)
+    return target * math.cos(MARGIN) - sine * math.sin(MARGIN)
 
 
 def share_overflow(gradient: torch.Tensor) -> None:
@@ -205,20 +258,27 @@ def feed(job: TorchJob, size: Size) -> Iterator[tuple[torch.Tensor, torch.Tensor
         dataset = Faces(
             job.data, classes=size.classes, image=size.image, seed=f"{job.seed} {job.rank}"
         )
-        return batches_of(job, dataset)
+        return batches_of(job, dataset, memory_format=memory_format(job))
     batch, random = job.batch_size_per_device, {"generator": job.generator(), "device": job.device}
-    images = torch.randn(batch, 3, size.image, size.image, **random).to(job.dtype)
+    images = torch.randn(batch, 3, size.image, size.image, **random)
+    images = images.to(dtype=synthetic_dtype(job), memory_format=memory_format(job))
     labels = torch.randint(size.classes, (batch,), **random)
     return itertools.repeat((images, labels))
 
 
 def build(job: TorchJob) -> Callable[[], torch.Tensor]:
-    """Return one training iteration."""
+    """Return one training iteration.
+
+    Option ``tuned``: see ``torch_batches.is_tuned``; its loss is computed without a wait.
+    """
     size = SIZES[job.size]
     torch.backends.cudnn.benchmark = True
-    head = ShardedArcFace(size.embedding, size.classes, job.rank, job.world_size)
+    head = ShardedArcFace(
+        size.embedding, size.classes, job.rank, job.world_size, masked=is_tuned(job)
+    )
     head = head.to(device=job.device, dtype=job.dtype)
-    trunk = job.data_parallel(FaceResNet(size.width, size.image, size.embedding, size.depths))
+    trunk = FaceResNet(size.width, size.image, size.embedding, size.depths)
+    trunk = job.data_parallel(trunk.to(memory_format=memory_format(job)), **replica_options(job))
 
     batch, batches = job.batch_size_per_device, feed(job, size)
     optimizer = torch.optim.SGD(
@@ -226,6 +286,7 @@ def build(job: TorchJob) -> Callable[[], torch.Tensor]:
         lr=size.learning_rate * batch * job.world_size / 1024,
         momentum=MOMENTUM,
         weight_decay=WEIGHT_DECAY,
+        **optimizer_options(job),
     )
 
     def step() -> torch.Tensor:

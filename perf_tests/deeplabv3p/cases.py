@@ -24,6 +24,13 @@ CASES = (
     *torch(
         precision=["amp", "pure_fp16"], batch_size_per_device=4, layout=["1n1g", "1n8g", "4n8g"]
     ),
+    # The report's recipe is of 2021; these are as one would train it now.
+    *torch(
+        precision=["tf32", "amp", "bf16"],
+        batch_size_per_device=4,
+        layout=["1n1g", "1n8g"],
+        options={"tuned": [True]},
+    ),
     *torch(
         size="tiny", precision=["fp32", "bf16"], batch_size_per_device=2, layout=["1n1c", "1n2c"]
     ),

@@ -9,7 +9,13 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ..torch_batches import batches_of
+from ..torch_batches import (
+    batches_of,
+    memory_format,
+    optimizer_options,
+    replica_options,
+    synthetic_dtype,
+)
 from .recipe import (
     ASPP_RATIOS,
     CLASSES,
@@ -190,7 +196,7 @@ def street(job: TorchJob, size: Size) -> tuple[torch.Tensor, torch.Tensor]:
     images = colours[labels].permute(0, 3, 1, 2).contiguous()
     images = images + 0.5 * torch.randn(images.shape, **random)
     labels[:, :, : patch // 2] = IGNORED
-    return images.to(job.dtype), labels
+    return images.to(dtype=synthetic_dtype(job), memory_format=memory_format(job)), labels
 
 
 def feed(job: TorchJob, size: Size) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
@@ -203,24 +209,29 @@ def feed(job: TorchJob, size: Size) -> Iterator[tuple[torch.Tensor, torch.Tensor
         dataset = Streets(
             job.data, "deeplabv3p", height=size.height, breadth=size.breadth, seed=seed
         )
-        return batches_of(job, dataset)
+        return batches_of(job, dataset, memory_format=memory_format(job))
     return itertools.repeat(street(job, size))
 
 
 def build(job: TorchJob) -> Callable[[], torch.Tensor]:
-    """Return one training iteration."""
+    """Return one training iteration; option ``tuned``: see ``torch_batches.is_tuned``."""
     size = SIZES[job.size]
     torch.backends.cudnn.benchmark = True
     model = DeepLabV3P(size.width, size.dilations, size.ratios)
+    model = model.to(memory_format=memory_format(job))
     if job.world_size > 1 and job.device.type == "cuda":
         model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
-    model = job.data_parallel(model)
+    model = job.data_parallel(model, **replica_options(job))
 
     # SGD on gradients that are `scale` times too large is SGD on true ones when the learning
     # rate is that much smaller and the decay that much larger.
     scale = PURE_FP16_SCALE if job.precision == "pure_fp16" else 1.0
     optimizer = torch.optim.SGD(
-        model.parameters(), lr=0.0, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY * scale
+        model.parameters(),
+        lr=0.0,
+        momentum=MOMENTUM,
+        weight_decay=WEIGHT_DECAY * scale,
+        **optimizer_options(job),
     )
     batches = feed(job, size)
     iteration = 0

@@ -9,7 +9,13 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ..torch_batches import batches_of
+from ..torch_batches import (
+    batches_of,
+    is_tuned,
+    optimizer_options,
+    replica_options,
+    synthetic_dtype,
+)
 from .recipe import (
     DEPTHS,
     LABEL_SMOOTHING,
@@ -24,10 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_dlperf.worker.frameworks.torch.job import TorchJob
-
-
-#: What autocast computes in.
-HALF = {"amp": torch.float16, "bf16": torch.bfloat16}
 
 
 class ConvBN(nn.Sequential):  # type: ignore[misc]  # torch is Any here
@@ -104,7 +106,7 @@ def parameter_groups(model: nn.Module) -> list[dict[str, Any]]:
 
 def decodes_on_gpu(job: TorchJob) -> bool:
     """Return whether real images are decoded on the GPU unless the case says otherwise."""
-    return bool(job.options.get("tuned")) and job.device.type == "cuda"
+    return is_tuned(job) and job.device.type == "cuda"
 
 
 def feed(job: TorchJob, size: Size) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
@@ -136,9 +138,7 @@ def feed(job: TorchJob, size: Size) -> Iterator[tuple[torch.Tensor, torch.Tensor
         return batches_of(job, dataset, memory_format=torch.channels_last)
     batch, random = job.batch_size_per_device, {"generator": job.generator(), "device": job.device}
     images = torch.randn(batch, 3, size.image, size.image, **random)
-    # Tuned, no step casts them again
-    dtype = HALF.get(job.precision, job.dtype) if job.options.get("tuned") else job.dtype
-    images = images.to(dtype=dtype, memory_format=torch.channels_last)
+    images = images.to(dtype=synthetic_dtype(job), memory_format=torch.channels_last)
     labels = torch.randint(size.classes, (batch,), **random)
     return itertools.repeat((images, labels))
 
@@ -150,20 +150,20 @@ def build(job: TorchJob) -> Callable[[], torch.Tensor]:
     synthetic images in the type that is computed in, real ones decoded on the GPU), ``compile``,
     and with it ``cuda_graphs``; ``decoder`` of real images: ``pillow`` or ``nvimgcodec``.
     """
-    tuned, compiled = bool(job.options.get("tuned")), bool(job.options.get("compile"))
+    compiled = bool(job.options.get("compile"))
     if job.options.get("cuda_graphs") and not compiled:
         raise ValueError("cuda_graphs are made by torch.compile here: give compile as well")
     size = SIZES[job.size]
     torch.backends.cudnn.benchmark = True
     model = ResNet50(size.width, size.classes, size.depths).to(memory_format=torch.channels_last)
     optimizer_groups = parameter_groups(model)
-    model = job.data_parallel(model, **({"gradient_as_bucket_view": True} if tuned else {}))
+    model = job.data_parallel(model, **replica_options(job))
     if compiled:
         mode = "reduce-overhead" if job.options.get("cuda_graphs") else "default"
         model = torch.compile(model, mode=mode)
-    # Not False: that would be slower than PyTorch's own choice
-    fused = True if tuned else None
-    optimizer = torch.optim.SGD(optimizer_groups, lr=0.0, momentum=MOMENTUM, fused=fused)
+    optimizer = torch.optim.SGD(
+        optimizer_groups, lr=0.0, momentum=MOMENTUM, **optimizer_options(job)
+    )
 
     batch, batches = job.batch_size_per_device, feed(job, size)
     iteration = 0

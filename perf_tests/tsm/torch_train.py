@@ -9,7 +9,13 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ..torch_batches import batches_of
+from ..torch_batches import (
+    batches_of,
+    memory_format,
+    optimizer_options,
+    replica_options,
+    synthetic_dtype,
+)
 from .recipe import (
     CLIP_NORM,
     DEPTHS,
@@ -130,19 +136,23 @@ def feed(job: TorchJob, size: Size) -> Iterator[tuple[torch.Tensor, torch.Tensor
         )
         return batches_of(job, dataset)
     batch, random = job.batch_size_per_device, {"generator": job.generator(), "device": job.device}
-    clips = torch.randn(batch, SEGMENTS, 3, size.image, size.image, **random).to(job.dtype)
+    frames = torch.randn(batch * SEGMENTS, 3, size.image, size.image, **random)
+    frames = frames.to(dtype=synthetic_dtype(job), memory_format=memory_format(job))
+    clips = frames.unflatten(0, (batch, SEGMENTS))
     labels = torch.randint(size.classes, (batch,), **random)
     return itertools.repeat((clips, labels))
 
 
 def build(job: TorchJob) -> Callable[[], torch.Tensor]:
-    """Return one training iteration."""
+    """Return one training iteration; option ``tuned``: see ``torch_batches.is_tuned``."""
     size = SIZES[job.size]
     torch.backends.cudnn.benchmark = True
-    model = TSM(size.width, size.classes, size.depths)
+    model = TSM(size.width, size.classes, size.depths).to(memory_format=memory_format(job))
     groups = parameter_groups(model, size.learning_rate * job.world_size)
-    model = job.data_parallel(model)
-    optimizer = torch.optim.SGD(groups, momentum=MOMENTUM, weight_decay=0.0)
+    model = job.data_parallel(model, **replica_options(job))
+    optimizer = torch.optim.SGD(
+        groups, momentum=MOMENTUM, weight_decay=0.0, **optimizer_options(job)
+    )
 
     batches = feed(job, size)
 

@@ -26,15 +26,25 @@ def main(folder: Path) -> None:
     # In eval mode: statistics and dropout are each rank's own in training, by design.
     trunk = FaceResNet(8, 32, EMBEDDING, depths=(1, 1, 1, 1)).double().eval()
     head = ShardedArcFace(EMBEDDING, CLASSES, rank, world_size).double()
+    masked = ShardedArcFace(EMBEDDING, CLASSES, rank, world_size, masked=True).double()
+    masked.weight = head.weight
     images = torch.randn(BATCH, 3, 32, 32, dtype=torch.float64)
     labels = torch.randint(CLASSES, (BATCH,))
     mine = slice(BATCH * rank // world_size, BATCH * (rank + 1) // world_size)
     model = torch.nn.parallel.DistributedDataParallel(trunk) if world_size > 1 else trunk
     optimizer = torch.optim.SGD([*trunk.parameters(), head.weight], lr=0.01, momentum=0.9)
-    losses = []
+    losses, apart = [], 0.0
     for _ in range(STEPS):
         optimizer.zero_grad()
-        loss = head(model(images[mine]), labels[mine])
+        embeddings = model(images[mine])
+        loss = head(embeddings, labels[mine])
+        inputs = head.weight, embeddings
+        gradients = torch.autograd.grad(loss, inputs, retain_graph=True)
+        of_masked = torch.autograd.grad(
+            masked(embeddings, labels[mine]), inputs, retain_graph=True
+        )
+        for one, other in zip(gradients, of_masked, strict=True):
+            apart = max(apart, (one - other).abs().max().item())
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
@@ -44,6 +54,8 @@ def main(folder: Path) -> None:
         "trunk": weights.norm().item(),
         "classifier": head.weight.square().sum().item(),
         "classes": len(head.weight),
+        "masked_apart": apart,
+        "largest_gradient": head.weight.grad.abs().max().item(),
     }
     (folder / f"{world_size}-{rank}.json").write_text(json.dumps(report), encoding="utf-8")
     if world_size > 1:

@@ -18,6 +18,9 @@ def test_two_ranks_give_the_loss_of_one_on_the_same_global_batch(tmp_path: Path)
     assert first["losses"] == pytest.approx(alone["losses"], rel=1e-8)
     assert alone["losses"][-1] < alone["losses"][0]
     assert first["trunk"] == pytest.approx(alone["trunk"], rel=1e-8)
+    # What tuned cases compute without a wait for the GPU
+    for report in (alone, first, second):
+        assert report["masked_apart"] <= 1e-12 * report["largest_gradient"]
     assert (first["classes"], second["classes"], alone["classes"]) == (50, 51, 101)
     sharded = first["classifier"] + second["classifier"]
     assert sharded == pytest.approx(alone["classifier"], rel=1e-8)
