@@ -84,6 +84,7 @@ FRAMEWORKS: Final[Mapping[str, FrameworkEntry]] = {
         lowest=(0, 6),
         needed="which has jax.shard_map",
         drives_several=True,
+        has_profiles=True,
         counts_backward=True,
     ),
 }

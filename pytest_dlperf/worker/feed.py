@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import multiprocessing
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from multiprocessing.queues import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -43,6 +45,8 @@ class Feed:
         self._taken = self._iterations = 0
         self._complaints: SimpleQueue[tuple[str, str]] | None = None
         self._notes = DataNotes()
+        #: Returns what is open around the wait for a batch; a profiler names it so.
+        self.around: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext
 
     @property
     def used(self) -> bool:
@@ -117,7 +121,8 @@ class Feed:
     def _timed(self, source: Iterator[Any]) -> Iterator[Any]:
         while True:
             begin_s = time.perf_counter()
-            batch = next(source)
+            with self.around():
+                batch = next(source)
             self._waited_s = (self._waited_s or 0.0) + time.perf_counter() - begin_s
             self._taken += 1
             yield batch

@@ -21,14 +21,18 @@ WAITS: Final = "host waits"
 #: The GPU has nothing to do since the host waited for it, and until the next kernel begins.
 AFTER_WAITS: Final = "after host waits"
 ALLOCATOR: Final = "allocator"
+#: Tracing and compiling functions, which a step of a training that is under way should not need.
+COMPILATION: Final = "compilation"
 #: What no event covers: the host's own program, and the launches of operators.
 PYTHON: Final = "Python and launches"
 #: Of an event that says that it is of no part.
 NO_PART: Final = "none"
 #: On a CPU an operator that makes a batch is part of the wait for it.
-_ON_CPU: Final = (DATA, WAITS, COMPUTE, COMMUNICATION, ALLOCATOR)
+_ON_CPU: Final = (DATA, WAITS, COMPUTE, COMMUNICATION, COMPILATION, ALLOCATOR)
 #: While a GPU computes, nothing that the host does takes time of the step.
-_ON_GPU: Final = (COMPUTE, COMMUNICATION, COPIES, DATA, ALLOCATOR, WAITS, AFTER_WAITS)
+_ON_GPU: Final = (
+    COMPUTE, COMMUNICATION, COPIES, DATA, COMPILATION, ALLOCATOR, WAITS, AFTER_WAITS,
+)  # fmt: skip
 
 #: Prefix of the annotation around a module's forward.
 MODULE: Final = "dlperf.module:"
@@ -40,6 +44,8 @@ _COMPILED: Final = ("Torch-Compiled Region", "CompiledFunction", "## Call Compil
 #: Begins the name of the event around an optimizer's step, and that around a node of the backward.
 OPTIMIZER: Final = "Optimizer."
 BACKWARD: Final = "autograd::engine::evaluate_function"
+#: Ends the path of what is in the backward.
+OF_BACKWARD: Final = " (backward)"
 _HOST_WAITS: Final = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero")
 _ALLOCATIONS: Final = ("Malloc", "Free", "HostAlloc")
 #: Operators of a record; the rest takes next to no time.
@@ -67,6 +73,8 @@ class TraceEvent(NamedTuple):
     kernels: tuple[str, ...] = ()
     #: The part that its framework says it is of; empty: by its name.
     part: str = ""
+    #: Path of the module that its framework says; empty: that of the annotation around it.
+    path: str = ""
 
 
 Interval = tuple[float, float]
@@ -245,7 +253,7 @@ def operators_of(
         part = part_of(event)
         if event.is_async:
             if part:
-                _add(rows, ("", event.name, part), event.end_us - event.begin_us)
+                _add(rows, (event.path, event.name, part), event.end_us - event.begin_us)
             continue
         stack = nesting.setdefault(event.thread, [])
         while stack and stack[-1].end_us <= event.begin_us:
@@ -260,7 +268,7 @@ def operators_of(
                 kernels.setdefault((path, shown, part), {}).update(dict.fromkeys(event.kernels))
             if not on_gpu and stack and (caller := _caller(stack)) is not None:
                 caller[1] -= own_us
-            if event.sequence >= 0 and _OF_BACKWARD.strip() not in path:
+            if event.sequence >= 0 and OF_BACKWARD.strip() not in path:
                 path_of_sequence[event.sequence] = path
         stack.append(_Open(end_us=event.end_us, path=path, row=row))
     found = [
@@ -281,19 +289,18 @@ def _with_kernels(
     return row
 
 
-_OF_BACKWARD: Final = " (backward)"
-
-
 def _path(event: TraceEvent, outer: str, path_of_sequence: dict[int, str]) -> str:
     """Return the path of what ``event`` calls, and of itself where it is an operator."""
+    if event.path:
+        return event.path
     if event.name.startswith(MODULE):
-        return event.name[len(MODULE) :] + (_OF_BACKWARD if _OF_BACKWARD.strip() in outer else "")
+        return event.name[len(MODULE) :] + (OF_BACKWARD if OF_BACKWARD.strip() in outer else "")
     if event.name.startswith(OPTIMIZER):
         return "optimizer"
     if event.name.startswith(DATA_EVENT):
         return "data"
     if event.name.startswith(BACKWARD):
-        return (path_of_sequence.get(event.sequence, "") + _OF_BACKWARD).strip()
+        return (path_of_sequence.get(event.sequence, "") + OF_BACKWARD).strip()
     return outer
 
 

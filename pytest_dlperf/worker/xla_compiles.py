@@ -61,6 +61,11 @@ def sample() -> XlaSample:
     return _COUNTER.now
 
 
+def spans() -> list[tuple[float, float]]:
+    """Return when something was traced or compiled: begins and ends, in seconds since 1970."""
+    return [(begin_s, begin_s + length_s) for begin_s, length_s in _COUNTER._spans]
+
+
 def first_step_ended() -> None:
     """Say that all that an iteration needs was compiled once: more of it is compiled again."""
     _COUNTER.at_first_step = sample().programs

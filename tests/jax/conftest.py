@@ -27,9 +27,12 @@ def folder(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Folder
     return JaxFolder(pytester)
 
 
-def jax_session(path: Path, tests: dict[str, dict[str, Any]], *arguments: str) -> OneSession:
+def jax_session(
+    path: Path, tests: dict[str, dict[str, Any]], *arguments: str, **environment: str
+) -> OneSession:
     """Run perf tests of JAX's small training in one session."""
     keys = {"framework": "jax", "speedup": None, "timeout_s": 240.0}
     tests = {name: {**keys, **marker} for name, marker in tests.items()}
     # On a CPU without instructions for bf16 such a case is left out unless it is asked for.
-    return run_together(path, tests, "--dlperf-precision=fp32,bf16", *arguments, workloads=HERE)
+    arguments = "--dlperf-precision=fp32,bf16", *arguments
+    return run_together(path, tests, *arguments, workloads=HERE, environment=environment)

@@ -16,7 +16,10 @@ SLOW_S = 0.03
 
 
 def build(job):
-    """Train a small net on one fixed batch; ``fault`` names what is wrong with it."""
+    """Train a small net on one fixed batch; ``fault`` names what is wrong with it.
+
+    The environment's ``EXTRA=yes`` adds a matrix product to it.
+    """
     fault = str(job.options.get("fault", ""))
     random = np.random.default_rng(job.rank)
     hidden, out = jax.random.split(jax.random.key(job.seed))
@@ -33,7 +36,9 @@ def build(job):
 
     def loss_of(params, x, y):
         x, params = job.cast((x, params))
-        logits = jax.nn.relu(x @ params["hidden"]) @ params["out"]
+        with jax.named_scope("hidden"):
+            activations = jax.nn.relu(x @ params["hidden"])
+        logits = with_extra(activations, x) @ params["out"]
         logits = jax.nn.log_softmax(logits.astype(jnp.float32))
         return -jnp.take_along_axis(logits, y[:, None], axis=1).mean()
 
@@ -67,6 +72,15 @@ def build(job):
         return trained()
 
     return step
+
+
+def with_extra(activations, x):
+    """Return ``activations``, with an additional product where the environment has ``EXTRA``."""
+    if os.environ.get("EXTRA") != "yes":
+        return activations
+    with jax.named_scope("extra"):
+        square = jnp.ones((64, 64), activations.dtype) * x[0, 0]
+        return activations + 1e-3 * jnp.tanh(activations @ square)
 
 
 def misbehave(fault):

@@ -25,7 +25,7 @@ from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import canary, on_cpu
 from pytest_dlperf.worker.frameworks.base import Timer, no_loss, tf32_overrides
-from pytest_dlperf.worker.frameworks.jax import cuda_version, devices, watch
+from pytest_dlperf.worker.frameworks.jax import cuda_version, devices, profile, watch
 from pytest_dlperf.worker.frameworks.jax.job import JaxJob
 
 #: What float32 products are computed in, by precision; others leave it to the workload.
@@ -230,8 +230,8 @@ class Jax:
         )
 
     def profile(self, step: Callable[[], Any], folder: Path) -> ProfileRecord:
-        """Return why there is none."""
-        return ProfileRecord(problem="steps of JAX cannot be profiled yet")
+        """Return what ``jax.profiler`` shows of a few steps."""
+        return profile.profile(self, step, folder)
 
     def reset_peak_memory(self) -> None:
         """Do nothing: neither a process's peak nor that of a device of JAX can be reset."""

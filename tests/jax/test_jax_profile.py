@@ -1,0 +1,173 @@
+"""The profile of a few steps of a JAX training, in this process and in two of their own."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from pytest_dlperf.core.wire_profile import ProfileRecord
+from pytest_dlperf.worker import host_stacks, xla_compiles
+from pytest_dlperf.worker.feed import Feed
+from pytest_dlperf.worker.frameworks import xplane_profiler
+from pytest_dlperf.worker.frameworks.jax.devices import Settled
+from pytest_dlperf.worker.frameworks.jax.profile import profile
+from tests.jax.conftest import jax_session
+
+pytestmark = pytest.mark.jax
+
+
+class Framework:
+    """What a profile needs of a framework, for one rank on a CPU."""
+
+    def __init__(self) -> None:
+        self.job = SimpleNamespace(world_size=1, rank=0, feed=Feed())
+        self.synchronise = Settled(on_gpu=False)
+
+    def keep_loss(self, loss: Any) -> float:
+        return float(loss)
+
+
+def loss_of(params: Any, x: Any) -> Any:
+    with jax.named_scope("hidden"):
+        hidden = jax.nn.relu(x @ params["hidden"])
+    with jax.named_scope("out"):
+        return jnp.square(hidden @ params["out"]).mean()
+
+
+def training(framework: Framework, *, compiles: bool = False) -> Callable[[], Any]:
+    params = {"hidden": jnp.ones((32, 64)), "out": jnp.ones((64, 8))}
+    batches = framework.job.feed.batches([np.ones((16, 32), np.float32)] * 3)
+
+    def update(params: Any, x: Any) -> Any:
+        loss, gradients = jax.value_and_grad(loss_of)(params, x)
+        return jax.tree.map(lambda p, g: p - 1e-6 * g, params, gradients), loss
+
+    train = jax.jit(update)
+
+    def step() -> Any:
+        nonlocal params, train
+        if compiles:
+            train = jax.jit(functools.partial(update))
+        params, loss = train(params, next(batches))
+        return loss
+
+    step()
+    return step
+
+
+def profiled(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, compiles: bool = False
+) -> ProfileRecord:
+    monkeypatch.setattr(host_stacks, "sampler", lambda *_: None)
+    xla_compiles.sample()
+    framework = Framework()
+    step = training(framework, compiles=compiles)
+    return profile(framework, step, folder)  # type: ignore[arg-type]
+
+
+def test_operators_are_known_by_their_scope_and_parts_add_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    found = profiled(tmp_path, monkeypatch)
+    assert "problem" not in found, found["problem"]
+    assert len(found["windows"]) == 10, "the shortest and the longest quarter are left out"
+    for window in found["windows"]:
+        assert window["seconds"] == sum(window["parts"].values())
+        assert {"compute", "waiting for data", "Python and launches"} <= set(window["parts"])
+        assert "compilation" not in window["parts"]
+    calls = {(one["path"], one["name"]): one["calls"] for one in found["operators"]}
+    assert calls["hidden", "dot_general"] == 1
+    assert calls["hidden", "max"] == 1
+    assert calls["out (backward)", "dot_general"] == 2
+    assert calls["hidden (backward)", "dot_general"] == 1
+    assert calls["data", "DataLoader"] == 1
+    with gzip.open(tmp_path / found["trace"]) as file:
+        events = json.load(file)["traceEvents"]
+    assert {"dlperf.step", "process_name"} <= {event["name"] for event in events}
+    assert [path.name for path in tmp_path.iterdir()] == ["trace.json.gz"]
+    assert "memory" not in found
+    assert "note" not in found
+
+
+def test_what_each_step_compiles_again_is_a_part_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    found = profiled(tmp_path, monkeypatch, compiles=True)
+    assert all(window["parts"]["compilation"] > 0 for window in found["windows"])
+    calls = {(one["path"], one["name"], one["part"]): one["calls"] for one in found["operators"]}
+    assert calls["", "tracing and compiling", "compilation"] >= 1
+    assert calls["hidden", "dot_general", "compute"] == 1, "by place, not by program"
+
+
+@pytest.mark.parametrize("method", ["start_trace", "stop_trace"])
+def test_a_profiler_that_crashes_is_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+):
+    original = jax.profiler.stop_trace
+
+    def crash(*_given: Any, **_named: Any) -> None:
+        if method == "stop_trace":
+            original()
+        raise RuntimeError("CUPTI\nis in use")
+
+    monkeypatch.setattr(jax.profiler, method, crash)
+    found = profiled(tmp_path, monkeypatch)
+    assert found == {"problem": "jax.profiler failed: RuntimeError: CUPTI"}
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_recording_that_is_too_large_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(xplane_profiler, "_MOST_BYTES", 1000)
+    found = profiled(tmp_path, monkeypatch)
+    assert found["problem"].startswith("jax.profiler failed: ValueError: its recording has")
+    assert not list(tmp_path.iterdir())
+
+
+TRAINING = {"iterations": 12, "warmup": 4}
+
+
+def test_a_product_has_its_place_and_part_in_two_processes(tmp_path: Path):
+    session = jax_session(tmp_path, {"extra": TRAINING}, "--dlperf-explain=always", EXTRA="yes")
+    found = session["extra"].outcome["explanation"]
+    assert "no profile of before" in found["sentence"], found
+    rows = {(row["path"], row["operator"]): row for row in found["operators"]}
+    assert rows["extra", "dot_general"]["after_calls"] == 1
+    assert rows["extra", "dot_general"]["part"] == "compute"
+    assert rows["", "all-reduce"]["part"] == "exposed communication"
+    assert {"compute", "exposed communication", "Python and launches"} <= {
+        part["part"] for part in found["parts"]
+    }
+
+
+@pytest.mark.nightly  # eight launches of two processes
+def test_a_product_that_one_arm_alone_has_is_named(tmp_path: Path):
+    keys = {**TRAINING, "runs": 2, "max_runs": 2}
+    session = jax_session(
+        tmp_path,
+        {"two": keys, "devices": {**keys, "devices_per_process": 2}},
+        "--dlperf-against=EXTRA=no",
+        "--dlperf-explain=always",
+        EXTRA="yes",
+    )
+    for name in ("two", "devices"):
+        found = session[name].outcome["explanation"]
+        assert found["note"] == ""
+        rows = {(row["path"], row["operator"]): row for row in found["operators"]}
+        product = rows["extra", "dot_general"]
+        assert (product["before_calls"], product["after_calls"]) == (0, 1)
+        assert product["part"] == "compute"
+        total = sum(part["difference_ms"] for part in found["parts"])
+        assert total == pytest.approx(found["after_ms"] - found["before_ms"])
+        assert len(found["traces"]) == 2
