@@ -7,7 +7,7 @@ import pytest
 from tests.helpers.planted_faults import assert_caught
 from tests.helpers.user_folder import Folder
 
-# Five sessions; in CI the same faults are planted in PyTorch.
+# Five sessions; without sessions they are planted in test_jax_planted_in_each_suite.py.
 pytestmark = [pytest.mark.jax, pytest.mark.nightly]
 
 

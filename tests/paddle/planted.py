@@ -2,23 +2,113 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import paddle
 from paddle.nn import functional as F
 
+from perf_tests.arcface import paddle_train as arcface_train
+from perf_tests.bert import paddle_train as bert_train
+from perf_tests.deeplabv3p import paddle_train as deeplabv3p_train
+from perf_tests.hrnet import paddle_train as hrnet_train
 from perf_tests.resnet50 import paddle_train as resnet50_train
+from perf_tests.transformer import paddle_train as transformer_train
+from perf_tests.tsm import paddle_train as tsm_train
 from tests.helpers.fault_in_environment import planted
 
 
+def arcface(job):
+    head = arcface_train.ShardedArcFace
+    loss = head.forward
+    if plant(job, "Momentum") == "shuffled-labels":
+        head.forward = lambda self, x, labels: shuffling(lambda x, y: loss(self, x, y))(x, labels)
+    return in_its_dtype(arcface_train.build(job), job)
+
+
+def bert(job):
+    if plant(job, "AdamW", shuffled=True) == "not-averaged":
+        bert_train.Bert.no_sync = contextlib.nullcontext
+    return in_its_dtype(bert_train.build(job), job)
+
+
+def deeplabv3p(job):
+    plant(job, "Momentum", shuffled=True)
+    return in_its_dtype(deeplabv3p_train.build(job), job)
+
+
+def hrnet(job):
+    plant(job, "Momentum", shuffled=True)
+    return in_its_dtype(hrnet_train.build(job), job)
+
+
 def resnet50(job):
+    plant(job, "Momentum", shuffled=True)
+    return in_its_dtype(resnet50_train.build(job), job)
+
+
+def transformer(job):
+    plant(job, "Adam", shuffled=True)
+    return in_its_dtype(transformer_train.build(job), job)
+
+
+def tsm(job):
+    plant(job, "Momentum", shuffled=True)
+    return in_its_dtype(tsm_train.build(job), job)
+
+
+def in_its_dtype(step, job):
+    """Return the step; in float64 where that is the fault.
+
+    Paddle's autocast does nothing on CPUs, which have no convolutions in a shorter dtype.
+    """
+    if planted(job.world_size) == "wrong-dtype":
+        F.conv._conv_nd = in_float64(F.conv._conv_nd)
+        F.linear = in_float64(F.linear)
+        paddle.matmul = in_float64(paddle.matmul)
+    return step
+
+
+def in_float64(product):
+    """Return ``product``, computed in float64."""
+
+    def computed(*arguments, **named):
+        def wider(one):
+            is_float = isinstance(one, paddle.Tensor) and one.dtype == paddle.float32
+            return one.astype("float64") if is_float else one
+
+        made = product(*map(wider, arguments), **{name: wider(one) for name, one in named.items()})
+        return made.astype("float32")
+
+    return computed
+
+
+def plant(job, optimizer, *, shuffled=False):
+    """Plant the fault in the optimizer of this name, in averaging or the labels; return it.
+
+    ``shuffled``: the suite's loss is Paddle's cross entropy.
+    """
     fault = planted(job.world_size)
     if fault == "learning-rate-0":
-        # Whatever rate a schedule sets, nothing moves.
-        paddle.optimizer.Momentum.set_lr = lambda _self, _rate: None
-    if fault == "shuffled-labels":
-        loss = F.cross_entropy
-        F.cross_entropy = lambda x, labels, **named: loss(
-            x, labels[paddle.randperm(len(labels))], **named
-        )
+        kind = getattr(paddle.optimizer, optimizer)
+        setattr(paddle.optimizer, optimizer, frozen(kind))
     if fault == "not-averaged":
         job.data_parallel = lambda module: job.replicated(module.parameters()) or module
-    return resnet50_train.build(job)
+    if fault == "shuffled-labels" and shuffled:
+        F.cross_entropy = shuffling(F.cross_entropy)
+    return fault
+
+
+def frozen(optimizer):
+    """Return an optimizer that moves nothing, whatever rate a schedule sets."""
+
+    class Frozen(optimizer):
+        def step(self):
+            self.set_lr(0.0)
+            return super().step()
+
+    return Frozen
+
+
+def shuffling(loss):
+    """Return ``loss``, given the labels in another order each time."""
+    return lambda x, labels, **named: loss(x, labels[paddle.randperm(len(labels))], **named)

@@ -7,7 +7,8 @@ import pytest
 from tests.helpers.planted_faults import assert_caught
 from tests.helpers.user_folder import Folder
 
-# Five sessions; in CI the same faults are planted in PyTorch, and one in Paddle's small training.
+# Five sessions; in CI the same faults are planted in every suite without sessions
+# (test_paddle_planted_in_each_suite.py).
 pytestmark = [pytest.mark.paddle, pytest.mark.nightly]
 
 

@@ -1,0 +1,35 @@
+"""Every suite's tiny training in JAX on two devices: the loss falls, and faults are found.
+
+In two processes, and in one that has both devices.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.planted_suites import Trained, train_suites_of
+
+# Each of 20 trainings is compiled by itself; in CI faults are planted in the small training.
+pytestmark = [pytest.mark.jax, pytest.mark.nightly]
+#: What a suite's own training needs beside the defaults.
+MARKERS: dict[str, dict[str, object]] = {
+    "llama": {"batch_size_per_device": 4, "unit": "tokens", "parallel": "ddp"},
+    "resnet50": {"batch_size_per_device": 32},
+}
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["two processes", "one process"])
+def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """Train the suites that are asked for: all, or those of ``-k``."""
+    items = [item for item in request.session.items if item.module is request.module]
+    suites = dict.fromkeys(item.callspec.params["suite"] for item in items)
+    markers = {name: {**of, "devices_per_process": request.param} for name, of in MARKERS.items()}
+    folder = tmp_path_factory.mktemp("planted")
+    return train_suites_of("jax", markers, suites, Path(__file__).parent, folder)
+
+
+@pytest.mark.parametrize("suite", MARKERS)
+def test_a_suite_trains_and_its_faults_are_found(trained: Trained, suite: str):
+    trained.assert_faults_are_found(suite)

@@ -1,0 +1,36 @@
+"""Every suite's tiny training in Paddle on two ranks: the loss falls, and faults are found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.planted_suites import Trained, train_suites_of
+
+pytestmark = pytest.mark.paddle
+#: What a suite's own training needs beside the defaults.
+MARKERS: dict[str, dict[str, object]] = {
+    "arcface": {"batch_size_per_device": 16},
+    "bert": {"batch_size_per_device": 16},
+    "deeplabv3p": {"batch_size_per_device": 8},
+    # Of two images, shuffled labels are the right ones half of the time.
+    "hrnet": {"batch_size_per_device": 8},
+    "resnet50": {"batch_size_per_device": 32},
+    "transformer": {"batch_size_per_device": 128, "unit": "tokens"},
+    "tsm": {"batch_size_per_device": 4},
+}
+
+
+@pytest.fixture(scope="module")
+def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """Train the suites that are asked for: all, or those of ``-k``."""
+    items = [item for item in request.session.items if item.module is request.module]
+    suites = [item.callspec.params["suite"] for item in items]
+    folder = tmp_path_factory.mktemp("planted")
+    return train_suites_of("paddle", MARKERS, suites, Path(__file__).parent, folder)
+
+
+@pytest.mark.parametrize("suite", MARKERS)
+def test_a_suite_trains_and_its_faults_are_found(trained: Trained, suite: str):
+    trained.assert_faults_are_found(suite)
