@@ -61,7 +61,8 @@ class ModelRecord(_AnyModel, total=False):
     #: Numbers of parameters in this rank's memory, by which shard of them it has; those that it
     #: has whole under the empty text.
     held: dict[str, int]
-    #: Those of ``flops_by_dtype`` that are neither in the backward pass nor in an optimizer.
+    #: Those of ``flops_by_dtype`` that are neither in the backward pass nor in an optimizer; left
+    #: out where the backward pass is not twice as many, as some matrices are frozen.
     forward_flops: dict[str, int]
 
 

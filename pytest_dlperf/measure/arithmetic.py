@@ -61,9 +61,9 @@ def arithmetic_figures(
     ``hardware_flops_utilisation`` is the time that they take at the peak of their dtypes, over
     ``seconds``, those of the window. ``model_flop_per_s_per_device`` and
     ``model_flops_utilisation`` are the same of three times the forward pass, without what is
-    computed again: both as PaLM defines them (arXiv 2204.02311, appendix B); or of what the case
-    declares in ``flops_per_unit``. ``peak_flop_per_s`` is the peak of the dtype that does most.
-    Each is left out where it is not known.
+    computed again, where all matrices are trained: both as PaLM defines them (arXiv 2204.02311,
+    appendix B); or of what the case declares in ``flops_per_unit``. ``peak_flop_per_s`` is the
+    peak of the dtype that does most. Each is left out where it is not known.
     """
     counted = [_counted(case, rank) for rank in records]
     known = [one for one in counted if one is not None]

@@ -120,3 +120,11 @@ def test_dynamo_alone_compiles_nothing():
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout == "False False True\n"
+
+
+def test_a_frozen_matrix_has_no_whole_backward_pass(watch):
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.LayerNorm(3))
+    model[1].requires_grad_(False)
+    assert watch.trains_all([model])
+    model[0].weight.requires_grad_(False)
+    assert not watch.trains_all([model])

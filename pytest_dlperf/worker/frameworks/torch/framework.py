@@ -181,9 +181,10 @@ class Torch:
             input_shapes=watched.shapes.shapes,
             flops_by_dtype=dict(watched.arithmetic.flops),
             parameter_count=sum(p.numel() for module in modules for p in module.parameters()),
-            forward_flops=dict(watched.arithmetic.forward),
             held=watch.held(modules, self.job.shards),
         )
+        if watch.trains_all(modules):
+            found["forward_flops"] = dict(watched.arithmetic.forward)
         if watched.unwatched:
             found["unwatched"] = watched.unwatched
         return found

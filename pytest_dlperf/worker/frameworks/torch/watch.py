@@ -322,6 +322,11 @@ def held(modules: Iterable[torch.nn.Module], shards: _ByHand) -> dict[str, int]:
     return dict(found)
 
 
+def trains_all(modules: Iterable[torch.nn.Module]) -> bool:
+    """Return whether every matrix is trained: a frozen one has half a backward pass, or none."""
+    return all(p.requires_grad for module in modules for p in module.parameters() if p.dim() > 1)
+
+
 def _part(number: int) -> str:
     return f"part {number}"
 
