@@ -11,10 +11,12 @@ from typing import Final
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.run import Run
 
-#: torch, Paddle ("ResourceExhaustedError: Out of memory error on GPU 0"), TensorFlow.
+#: torch, Paddle ("ResourceExhaustedError: Out of memory error on GPU 0"), TensorFlow, and JAX,
+#: which says "Out of memory allocating 8 bytes" of a host.
 _DEVICE_MEMORY: Final = re.compile(
     r"CUDA out of memory|CUDA error: out of memory|OutOfMemoryError|HIP out of memory"
     r"|CUDA_ERROR_OUT_OF_MEMORY|[Oo]ut of memory error on GPU|OOM when allocating.*GPU"
+    r"|RESOURCE_EXHAUSTED: (?:Out of memory while trying to allocate|Failed to allocate request)"
 )
 _HOST_MEMORY: Final = re.compile(
     r"MemoryError|std::bad_alloc|[Cc]annot allocate memory|not enough memory: you tried"
