@@ -178,7 +178,7 @@ def test_whom_the_kernel_kills_for_memory(tmp_path: Path):
         "ResourceExhaustedError: \n\nOut of memory error on GPU 1. Cannot allocate 2.0GB memory",
         "ResourceExhaustedError: OOM when allocating tensor with shape[256,64] on "
         "/job:localhost/replica:0/task:0/device:GPU:1 by allocator GPU_0_bfc",
-        "JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 6291456 bytes.",
+        "JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 62914 bytes.",
         "JaxRuntimeError: RESOURCE_EXHAUSTED: Failed to allocate request for 2.99GiB "
         "(3206250496B) on device ordinal 1",
     ],
