@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pytest_dlperf.core.case import NO_FRAMEWORK, ONE_DEVICE, Case, Known
 from pytest_dlperf.core.errors import UsageError, lookup
-from pytest_dlperf.core.id_words import is_number, option_word
+from pytest_dlperf.core.id_words import option_word
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.metric import gates_of
 from pytest_dlperf.core.protocol import PROTOCOLS, Protocol
-from pytest_dlperf.core.quantity import parse_share
+from pytest_dlperf.core.quantity import is_number, parse_share
 from pytest_dlperf.core.wire_parallel import Parallel
 
 #: Keys that may be lists; the rest of a case is the same in all of them.
@@ -153,9 +154,12 @@ def _options(value: Any) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     if not (
         all(isinstance(name, str) for name, _ in pairs)
         and all(isinstance(item, str | int | float | bool) for item in every)
+        # As a results file can hold them
+        and all(math.isfinite(item) for item in every if isinstance(item, float))
     ):
         raise UsageError(
-            f"options {value!r}: give a mapping of names to texts and numbers, or to lists of them"
+            f"options {value!r}: give a mapping of names to texts and finite numbers, or to lists "
+            "of them"
         )
     for name, items in listed.items():
         if not items:

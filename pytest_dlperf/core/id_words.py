@@ -24,11 +24,6 @@ _CASE_ID = re.compile(
 )
 
 
-def is_number(value: Any) -> bool:
-    """Whether an option is a number: a size, by which the work of an iteration may differ."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def option_word(name: str, value: Any) -> str:
     """Return the word of an option in an id: ``seq4096``, ``attn_flash``, ``compile``.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -55,8 +56,10 @@ class Protocol:
             value = getattr(self, name)
             if not is_number(value):
                 raise UsageError(f"{name} {value!r}: give a number of seconds")
-        if not self.timeout_s > 0:
-            raise UsageError(f"timeout {self.timeout_s} s: give more than 0 seconds")
+        if not 0 < self.timeout_s < math.inf:
+            raise UsageError(
+                f"timeout {self.timeout_s} s: give more than 0 seconds, and an end of them"
+            )
         if not 0 <= self.warmup_s < self.timeout_s:
             raise UsageError(
                 f"warmup_s {self.warmup_s:g}: give 0 or more seconds, fewer than the timeout of "

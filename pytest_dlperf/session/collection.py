@@ -21,7 +21,8 @@ from pytest_dlperf.cases.selection import (
 )
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import DlperfError, UsageError
-from pytest_dlperf.core.id_words import is_number, parameter_words
+from pytest_dlperf.core.id_words import parameter_words
+from pytest_dlperf.core.quantity import is_number
 from pytest_dlperf.launch.launchers import LAUNCHERS
 from pytest_dlperf.measure.logs import registry as log_formats
 from pytest_dlperf.session.pytest_private import is_matched

@@ -219,6 +219,7 @@ def test_layout_counts_ranks():
         ({"runs": 0}, "1 or more"),
         ({"max_runs": 3}, "below runs 5"),
         ({"timeout_s": 0.0}, "more than 0"),
+        ({"timeout_s": float("inf")}, "more than 0 seconds, and an end"),
         ({"warmup_s": -1.0}, "0 or more seconds"),
         ({"warmup_s": 1800.0}, "fewer than the timeout of 1800 s"),
         ({"warmup_s": "10"}, "give a number of seconds"),

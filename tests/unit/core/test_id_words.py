@@ -80,7 +80,8 @@ def test_an_id_with_axes_is_taken_apart():
     [
         ({"options": {"seq": []}}, "option seq is an empty list"),
         ({"options": {"seq": [1, 1]}}, "option seq has 1 twice"),
-        ({"options": {"seq": [1, None]}}, "give a mapping of names to texts and numbers, or"),
+        ({"options": {"seq": [1, None]}}, "give a mapping of names to texts and finite numbers"),
+        ({"options": {"share": float("nan")}}, "give a mapping of names to texts and finite"),
         ({"options": {"seq": {"a": 1}}}, "give a mapping"),
         ({"options": ["seq"]}, "give a mapping"),
         ({"options": {"seq": [1, 2]}, "work": 64}, "option seq is a list of numbers, by which"),
