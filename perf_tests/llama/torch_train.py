@@ -48,7 +48,7 @@ def place(model: Llama, job: TorchJob) -> None:
     """
     shards, splits = job.parallel.data == "fsdp2", job.parallel.tp > 1
     policy = MixedPrecisionPolicy()
-    if job.precision == "bf16":
+    if job.precision in {"bf16", "fp8"}:
         policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     parts = [model.embedding, *model.blocks, model.norm, model.head]
     for index, part in enumerate(parts):
@@ -63,6 +63,15 @@ def place(model: Llama, job: TorchJob) -> None:
             fully_shard(part, mesh=job.mesh["dp"], mp_policy=policy)
     if shards:
         fully_shard(model, mesh=job.mesh["dp"], mp_policy=policy)
+
+
+def convert_to_float8(model: Llama) -> None:
+    """Make the linear layers of the blocks multiply in float8; the head stays in bfloat16."""
+    # Not needed for any other precision
+    from torchao.float8 import convert_to_float8_training
+
+    for block in model.blocks:
+        convert_to_float8_training(block)
 
 
 def groups(parameters: Iterable[nn.Parameter]) -> list[dict[str, Any]]:
@@ -98,10 +107,14 @@ def build(job: TorchJob) -> Callable[[], torch.Tensor]:
         raise ValueError("this suite is parallel by ddp, fsdp2, tpN, or fsdp2-tpN")
     if parallel.tp > 1 and job.replicas > 1 and parallel.data != "fsdp2":
         raise ValueError("replicas of a model that tpN splits are sharded here: fsdp2-tpN")
+    if parallel.tp > 1 and job.precision == "fp8":
+        raise ValueError("in fp8 this suite is parallel by ddp or fsdp2")
     size = SIZES["tiny" if job.size == "tiny" else str(job.options["model"])]
     size = size._replace(sequence=int(job.options.get("sequence", size.sequence)))
     with torch.device("meta"):
         model = Llama(size, recompute=bool(job.options.get("recompute")))
+    if job.precision == "fp8":
+        convert_to_float8(model)
     place(model, job)
     if job.options.get("compile"):
         for block in model.blocks:

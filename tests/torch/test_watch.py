@@ -128,3 +128,33 @@ def test_a_frozen_matrix_has_no_whole_backward_pass(watch):
     assert watch.trains_all([model])
     model[0].weight.requires_grad_(False)
     assert not watch.trains_all([model])
+
+
+class InFloat8(torch.Tensor):
+    """A float32 tensor for who sees it; its product is one of float8, as torchao's is."""
+
+    @staticmethod
+    def __new__(cls, held):
+        return torch.Tensor._make_wrapper_subclass(cls, held.shape, dtype=torch.float32)
+
+    def __init__(self, held) -> None:
+        self.held = held.to(torch.float8_e4m3fn)
+
+    def __tensor_flatten__(self):
+        return ["held"], None
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args, kwargs=None):
+        assert func is torch.ops.aten.mm.default
+        left, right = (one.held for one in args)
+        by_columns, scale = right.t().contiguous().t(), torch.ones(())
+        return torch._scaled_mm(left, by_columns, scale, scale, out_dtype=torch.bfloat16)
+
+
+def test_what_a_tensor_does_with_those_that_it_wraps_is_counted():
+    from pytest_dlperf.worker.frameworks.torch.watch import FlopsByDtype
+
+    left, right = InFloat8(torch.ones(16, 32)), InFloat8(torch.ones(32, 48))
+    with FlopsByDtype() as counted:
+        torch.mm(left, right)
+    assert counted.flops == {"float8": 2 * 16 * 32 * 48}

@@ -150,7 +150,7 @@ class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any her
     """While open, counts floating-point operations of matrix products and convolutions.
 
     By the dtype of their first tensor; formulas are those of ``torch.utils.flop_counter``. Of a
-    DTensor the operations on the local shard are counted.
+    tensor that wraps others the operations on those are counted: of a DTensor on its shard.
     """
 
     def __init__(self) -> None:
@@ -182,8 +182,9 @@ class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any her
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """Do the operation, then count it."""
-        if any(hasattr(one, "_op_dispatcher") for one in types):
-            # A DTensor does its work on its shard, in operations that come here in their turn.
+        if any(hasattr(one, "__tensor_flatten__") for one in types):
+            # A tensor that wraps others (a DTensor its shard, torchao's its float8) does its work
+            # on them, in operations that come here in their turn.
             return NotImplemented
         # Imported when needed: it is slow, and the first step should not wait for it.
         from torch.utils.flop_counter import flop_registry
