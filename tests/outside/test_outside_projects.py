@@ -63,6 +63,7 @@ class Gated:
     """A repository with a package's gate."""
 
     def __init__(self, path: Path, name: str) -> None:
+        self.name = name
         self.project = PerfProject(path)
         self.project.environment = {
             "DLPERF_RUNTIME_DIR": str(path / "runtime"),
@@ -80,11 +81,17 @@ class Gated:
         subprocess.run(["git", *identity, *words], cwd=self.project.path, check=True)
 
     def session(self, *words: str) -> tuple[pytest.RunResult, dict[str, Any]]:
-        result, [outcome] = self.project.measured(
+        result, outcomes = self.project.measured(
             "-p", "tests.helpers.no_repeats", "--cpus=1", *words
         )  # fmt: skip
-        assert outcome["measurement"] is not None, outcome["judgement"]["reason"]
+        assert len(outcomes) == 1, "\n".join([self.name, *result.outlines])
+        [outcome] = outcomes
+        assert outcome["measurement"] is not None, self.said_of(outcome)
         return result, outcome
+
+    def said_of(self, outcome: dict[str, Any]) -> str:
+        judgement = outcome["judgement"]
+        return f"{self.name}: {judgement['verdict']}: {judgement['reason']}"
 
     def become_slower(self) -> None:
         [program] = [
@@ -117,5 +124,5 @@ def test_a_package_is_measured_and_a_slower_one_is_found(tmp_path: Path, name: s
         "--dlperf-iterations=20", "--dlperf-warmup=5", "--dlperf-tolerance=5%",
     )  # fmt: skip
     judgement = slower["judgement"]
-    assert (judgement["verdict"], result.ret) == ("regressed", 1), judgement["reason"]
+    assert (judgement["verdict"], result.ret) == ("regressed", 1), gated.said_of(slower)
     assert judgement["change"] < -0.5

@@ -24,11 +24,15 @@ DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
 @pytest.mark.parametrize(
     ("precision", "suites"),
     [
-        ("fp32", UNREAD),
+        pytest.param("fp32", UNREAD, id="fp32"),
         # test_real_data.py has sessions of the others; these add losses that fall over 150
         # iterations.
-        pytest.param("fp32", SUITES, marks=pytest.mark.nightly),
-        pytest.param("bf16", SUITES, marks=pytest.mark.nightly),
+        *(
+            pytest.param(precision, (suite,), id=f"{precision}-{suite}", marks=pytest.mark.nightly)
+            for precision in DTYPES
+            for suite in SUITES
+            if precision != "fp32" or suite not in UNREAD
+        ),
     ],
 )
 def test_suites_train_at_tiny_size(tmp_path: Path, precision: str, suites: tuple[str, ...]):
