@@ -154,8 +154,8 @@ def _options(value: Any) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     if not (
         all(isinstance(name, str) for name, _ in pairs)
         and all(isinstance(item, str | int | float | bool) for item in every)
-        # As a results file can hold them
-        and all(math.isfinite(item) for item in every if isinstance(item, float))
+        # As a results file can hold them; option_word looks at those of a list
+        and all(math.isfinite(item) for item in fixed.values() if isinstance(item, float))
     ):
         raise UsageError(
             f"options {value!r}: give a mapping of names to texts and finite numbers, or to lists "
