@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -45,6 +45,29 @@ MARK_VARIABLE: Final = "DLPERF_MARK"
 TREES_VARIABLE: Final = "DLPERF_TREES"
 #: Environment variable with a file that lists the repository's modules, one path a line.
 MODULES_VARIABLE: Final = "DLPERF_MODULES"
+
+# ---- Secrets
+
+#: Shorter values of variables with such names are words that any text may have.
+_SECRET_LENGTH_MIN: Final = 6
+
+
+def secrets_of(environ: Mapping[str, str]) -> list[str]:
+    """Return the values of secret variables, the longest first: one may be a part of another."""
+    found = [
+        value
+        for name, value in environ.items()
+        if len(value) >= _SECRET_LENGTH_MIN and SECRET_NAME.search(name)
+    ]
+    return sorted(found, key=len, reverse=True)
+
+
+def masked(text: str, secrets: Iterable[str]) -> str:
+    """Return ``text`` without ``secrets``, and without users and passwords of URLs."""
+    for secret in secrets:
+        text = text.replace(secret, MASK)
+    return USER_IN_URL.sub(f"{MASK}@", text)
+
 
 # ---- Files of a rank
 

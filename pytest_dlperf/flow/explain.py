@@ -26,7 +26,8 @@ from pytest_dlperf.launch.plan import make_plan
 from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.launch.remote.travelling import copy_package
 from pytest_dlperf.measure.exhausted import file_words
-from pytest_dlperf.measure.records import read_records
+from pytest_dlperf.measure.failure import cause_of
+from pytest_dlperf.measure.records import RankRecords, read_records
 from pytest_dlperf.store.baseline import profile_file
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ def _profiled(case: Case, runner: Runner, number: int, judged: Judged) -> _Profi
     if problems:
         raise ProfileError(problems[0])
     if len(profiles) < case.ranks:
-        raise ProfileError(_why_none(run, limit_s, [r.by_kind.get("failure") for r in records]))
+        raise ProfileError(_why_none(case, run, limit_s, records))
     notes = [found["note"] for found in profiles.values() if found.get("note")]
     traces = [found["trace"] for found in profiles.values() if found.get("trace")]
     return _Profiled(
@@ -228,15 +229,12 @@ def _profiled(case: Case, runner: Runner, number: int, judged: Judged) -> _Profi
     )
 
 
-def _why_none(run: Run, limit_s: float, failures: Sequence[Mapping[str, object] | None]) -> str:
+def _why_none(case: Case, run: Run, limit_s: float, records: Sequence[RankRecords]) -> str:
     """Return why a rank has no profile."""
     if run.timed_out:
         return f"it was ended after {limit_s:.0f} s; see {run.log}"
-    messages = [str(failure["message"]) for failure in failures if failure]
-    if messages:
-        cause = messages[0].partition("\n")[0]
-    elif run.exit_code == 0:
-        cause = "not every rank wrote one"
-    else:
-        cause = f"exit code {run.exit_code}" if run.exit_code is not None else run.end
+    has_ended = run.exit_code == 0 and all(one.wrote("end") for one in records)
+    if has_ended and len(records) == case.ranks:
+        return f"not every rank wrote one; see {run.log}"
+    cause = cause_of(case, run, records).partition("\n")[0]
     return f"{cause}; see {run.log}"

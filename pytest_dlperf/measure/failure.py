@@ -276,7 +276,7 @@ _ANOTHER_IS_GONE = re.compile(
 
 def failure_of(case: Case, run: Run, records: Sequence[RankRecords]) -> CaseError:
     """Return the error of a run that did not train to its end: cause, log, last lines."""
-    text = f"{case.id}: {_cause(case, run, records)}.\n"
+    text = f"{case.id}: {cause_of(case, run, records)}.\n"
     culprits, log = _culprits(records), last_lines(Path(run.log))
     if culprits and culprits[0].record.get("traceback"):
         words = _last(culprits[0].record["traceback"])
@@ -303,7 +303,8 @@ def _last(text: str, count: int = _LAST_LINES) -> str:
     return "\n".join(f"    {line}" for line in lines[-count:]) or "    (it is empty)"
 
 
-def _cause(case: Case, run: Run, records: Sequence[RankRecords]) -> str:
+def cause_of(case: Case, run: Run, records: Sequence[RankRecords]) -> str:
+    """Return how a run that did not come to its end was ended, and by which rank."""
     if run.exit_code is None and run.end.startswith("not-started"):
         return f"the launcher could not be started ({run.end.partition(': ')[2]})"
     nodes = run.end.removeprefix(NODES) if run.end.startswith(NODES) else ""

@@ -56,6 +56,10 @@ def test_without_a_regression_nothing_is_launched_unless_asked(
     [
         ({"FAKE_PROFILE": "torch.profiler failed: boom"}, "torch.profiler failed: boom"),
         ({"FAKE_PROFILE": "0.8", "FAKE_FAIL": "*explain*"}, "boom"),
+        (
+            {"FAKE_PROFILE": "0.8", "FAKE_KILLED": "*explain*"},
+            "the launcher was killed by signal 9",
+        ),
         ({}, "not every rank wrote one"),
     ],
 )

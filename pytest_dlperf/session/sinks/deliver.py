@@ -13,14 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from pytest_dlperf.core.wire import MASK, SECRET_NAME, USER_IN_URL
+from pytest_dlperf.core.wire import masked, secrets_of
 
 #: All sinks of a session have to end within this time.
 LIMIT_S: Final = 30.0
 #: A process that nobody waits for ends itself so much later.
 _AFTER_S: Final = 5
-#: A shorter value would mask ordinary words.
-_SECRET_LENGTH_MIN: Final = 6
 
 
 def deliver(names: Sequence[str], results: str, *, limit_s: float = LIMIT_S) -> list[str]:
@@ -104,12 +102,4 @@ def _read(path: Path) -> str:
 
 def without_secrets(text: str, environ: Mapping[str, str]) -> str:
     """Return one line, in which values of secret variables and passwords of URLs are masked."""
-    secrets = [
-        value
-        for name, value in environ.items()
-        if len(value) >= _SECRET_LENGTH_MIN and SECRET_NAME.search(name)
-    ]
-    # The longest first: one may be a part of another
-    for value in sorted(secrets, key=len, reverse=True):
-        text = text.replace(value, MASK)
-    return USER_IN_URL.sub(f"{MASK}@", " ".join(text.split()))
+    return " ".join(masked(text, secrets_of(environ)).split())

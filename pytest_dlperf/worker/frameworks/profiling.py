@@ -6,12 +6,16 @@ All ranks do the same number of steps, or none: one that waited for another woul
 from __future__ import annotations
 
 import contextlib
+import gzip
+import json
+import os
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from pytest_dlperf.core.wire import masked, secrets_of
 from pytest_dlperf.core.wire_profile import HostStack, LiveMemory, ProfileRecord
 from pytest_dlperf.worker import host_stacks
 from pytest_dlperf.worker.frameworks.base import Framework
@@ -77,8 +81,22 @@ def profile(
     """Return the parts and the operators of 5 to 20 steps, fewer where they are many events.
 
     The first, profiled step is not kept: it says how long a step is and how many events it has,
-    and loads what the profiler needs. An error of the workload's own propagates.
+    and loads what the profiler needs. An error of the workload's own propagates. Names of the
+    program, of its files and of its folders are in a profile: secrets in them are masked.
     """
+    record = _profile(framework, step, profiler, folder, on_gpu=on_gpu)
+    found: ProfileRecord = _masked(record, secrets_of(os.environ))
+    return found
+
+
+def _profile(
+    framework: Framework,
+    step: Callable[[], Any],
+    profiler: Profiler,
+    folder: Path,
+    *,
+    on_gpu: bool,
+) -> ProfileRecord:
     first = _profiled(framework, step, profiler, 1, on_gpu=on_gpu)
     if isinstance(first, str):
         return ProfileRecord(problem=first)
@@ -194,10 +212,39 @@ def _write_trace(profiler: Profiler, events: int, folder: Path) -> str:
     file = folder / TRACE
     try:
         profiler.write_trace(file)
+        if secrets := secrets_of(os.environ):
+            _mask_trace(file, secrets)
     except BaseException:
         file.unlink(missing_ok=True)
         raise
     return file.name
+
+
+def _mask_trace(file: Path, secrets: Sequence[str]) -> None:
+    escaped = [json.dumps(secret)[1:-1] for secret in secrets]
+    of_text = [*secrets, *(one for one in escaped if one not in secrets)]
+    clean = file.with_name(f"masked.{file.name}")
+    try:
+        with (
+            gzip.open(file, "rt", encoding="utf-8") as lines,
+            gzip.open(clean, "wt", encoding="utf-8") as written,
+        ):
+            for line in lines:
+                written.write(masked(line, of_text))
+        clean.replace(file)
+    finally:
+        clean.unlink(missing_ok=True)
+
+
+def _masked(value: Any, secrets: Sequence[str]) -> Any:
+    """Return a value of a record with the secrets in its texts masked."""
+    if isinstance(value, str):
+        return masked(value, secrets)
+    if isinstance(value, dict):
+        return {key: _masked(one, secrets) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_masked(one, secrets) for one in value]
+    return value
 
 
 #: Steps whose allocations are recorded: what a step leaves behind is there several times.
