@@ -55,12 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "words", nargs="*", metavar="-- WORDS", help="more for pytest: paths and options"
     )
-    parser.set_defaults(run=_bisect)
-
-
-def _bisect(arguments: argparse.Namespace) -> int:
-
-    return bisect(arguments)
+    parser.set_defaults(run=bisect)
 
 
 #: Names of packages that move together.

@@ -45,7 +45,6 @@ def add_to(
 
 
 def _check(arguments: argparse.Namespace) -> int:
-
     root: Path = arguments.baselines
     if not root.is_dir():
         raise UsageError(f"{root} is not a directory; name the baselines with --baselines=DIR")

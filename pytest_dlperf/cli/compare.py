@@ -83,7 +83,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-
     before, now = _arm(arguments.a, "--a"), _arm(arguments.b, "--b")
     if bool(arguments.suite) is bool(arguments.command):
         raise UsageError(

@@ -90,7 +90,6 @@ def _count(text: str) -> int:
 
 
 def _extract(arguments: argparse.Namespace) -> int:
-
     asked = parse_options(arguments)
     results = [extract(path, asked) for path in paths(arguments)]
     summary = summarise(results)

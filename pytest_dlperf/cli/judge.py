@@ -61,7 +61,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _judge(arguments: argparse.Namespace) -> int:
-
     rule = _rule(arguments)
     options = extract_command.parse_options(arguments)
     before = read_side(arguments.base, options)
@@ -101,7 +100,6 @@ def _rule(arguments: argparse.Namespace) -> Rule:
 def _verdict(
     before: Training | None, now: Training | None, rule: Rule, arguments: argparse.Namespace
 ) -> Judgement:
-
     current = ", ".join(arguments.current)
     if now is None:
         return Judgement(verdict=Verdict.NOT_RUN, reason=f"{current} does not have it")
@@ -152,7 +150,6 @@ def judged_to_json(
 def _judgement(
     key: str, judgement: Judgement, pair: tuple[Training | None, Training | None]
 ) -> dict[str, Any]:
-
     values: dict[str, Any] = encode(judgement)
     return {
         **values.pop("throughput"),
@@ -179,7 +176,6 @@ def _outcome(
 
 
 def _sessions(before: Training | None) -> tuple[Session, ...]:
-
     if isinstance(before, Outcome) and before.measurement is not None and before.measurement.runs:
         before = baseline_of(before)
     return before.sessions if isinstance(before, Baseline) else ()

@@ -132,7 +132,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _nodes(arguments: argparse.Namespace) -> int:
-
     alpha = Rule(alpha=parse_share(arguments.alpha, what="--alpha")).alpha
     outcomes = [outcome for path in arguments.results for outcome in json_.read(path)]
     found = compare_nodes(_baselines(arguments), outcomes, alpha=alpha)
@@ -192,7 +191,6 @@ def _stored(baselines: Iterable[Baseline]) -> Iterator[tuple[str, Session]]:
 
 
 def _of_results(outcomes: Iterable[Outcome]) -> Iterator[tuple[str, Session]]:
-
     for outcome in outcomes:
         measurement, environment = outcome.measurement, outcome.environment
         if measurement is None or not measurement.runs or measurement.inject:

@@ -38,7 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _audit(arguments: argparse.Namespace) -> int:
-
     try:
         markdown = arguments.table.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
