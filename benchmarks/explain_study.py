@@ -27,8 +27,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 ROOT = Path(__file__).parents[1]
-#: One thread a rank, also in what the ranks are forked from.
-os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", TORCHINDUCTOR_COMPILE_THREADS="1")
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from pytest_dlperf.core.verdict import Comparison  # noqa: E402
@@ -101,7 +99,10 @@ def main() -> int:
 
 
 def _import_once() -> None:
-    """Import what the ranks need: they are forked from this process."""
+    """Import what the ranks need: they are forked from this process, with one thread each."""
+    os.environ.update(
+        OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", TORCHINDUCTOR_COMPILE_THREADS="1"
+    )
     import torch._dynamo  # noqa: F401  # by DistributedDataParallel
 
     import pytest_dlperf.worker.frameworks.torch.profile  # noqa: F401

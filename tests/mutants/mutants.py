@@ -108,7 +108,25 @@ MUTANTS: Final = (
         "_SHARE: Final = 0.6",
         "tests/unit/measure",
     ),
+    Mutant(
+        "secrets in the names of a profile are not masked",
+        "    found: ProfileRecord = _masked(record, secrets_of(os.environ))",
+        "    found: ProfileRecord = _masked(record, ())",
+        "tests/unit/worker/test_profile_masks.py",
+    ),
     # judge
+    Mutant(
+        "parts are named that no profile and no verdict shows",
+        "    is_shown = agrees and _is_change(judged)",
+        "    is_shown = True",
+        "tests/unit/judge/test_attribution.py",
+    ),
+    Mutant(
+        "an added call is taken to be like the others of its operator",
+        "    counted_ms = statistics.fmean(by_calls[1]) - statistics.fmean(by_calls[0])",
+        "    counted_ms = statistics.fmean(by_calls[1])",
+        "tests/unit/judge/test_attribution.py",
+    ),
     Mutant(
         "what is slower is not called so",
         "    return found.shift + reach < -margin(rule.min_effect, sign)",
