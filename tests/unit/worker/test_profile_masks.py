@@ -89,3 +89,15 @@ def test_without_a_secret_a_trace_is_as_the_profiler_wrote_it(
     found = profiled(tmp_path, Profiler(), monkeypatch)
     with gzip.open(tmp_path / found["trace"], "rt") as trace:
         assert "hunter2" in trace.read()
+
+
+def test_a_number_is_no_secret_of_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("MODEL_TOKEN", SECRET)
+    monkeypatch.setenv("MAX_TOKENS", "131072")
+    monkeypatch.setattr(
+        Profiler,
+        "write_trace",
+        lambda _, file: file.write_bytes(gzip.compress(b'{"ts": 9131072}')),
+    )
+    found = profiled(tmp_path, Profiler(), monkeypatch)
+    assert gzip.decompress((tmp_path / found["trace"]).read_bytes()) == b'{"ts": 9131072}'
