@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -185,3 +187,14 @@ def test_the_canary_multiplies_what_the_case_computes_in(
 def test_a_float32_product_is_one():
     assert 0 < product_error() < 1e-6
     assert np.isfinite(product_error())
+
+
+def test_a_run_that_is_judged_loads_no_profiler():
+    program = (
+        "import sys; import pytest_dlperf.worker.frameworks.jax.framework;"
+        "print(*(name for name in sys.modules if 'xplane' in name or 'xla_operators' in name))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == ""

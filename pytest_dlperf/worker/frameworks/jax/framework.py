@@ -25,7 +25,7 @@ from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import canary, on_cpu
 from pytest_dlperf.worker.frameworks.base import Timer, no_loss, tf32_overrides
-from pytest_dlperf.worker.frameworks.jax import cuda_version, devices, profile, watch
+from pytest_dlperf.worker.frameworks.jax import cuda_version, devices, watch
 from pytest_dlperf.worker.frameworks.jax.job import JaxJob
 
 #: What float32 products are computed in, by precision; others leave it to the workload.
@@ -231,7 +231,10 @@ class Jax:
 
     def profile(self, step: Callable[[], Any], folder: Path) -> ProfileRecord:
         """Return what ``jax.profiler`` shows of a few steps."""
-        return profile.profile(self, step, folder)
+        # Nothing of it is loaded in a run that is judged
+        from pytest_dlperf.worker.frameworks.jax.profile import profile
+
+        return profile(self, step, folder)
 
     def reset_peak_memory(self) -> None:
         """Do nothing: neither a process's peak nor that of a device of JAX can be reset."""
