@@ -133,7 +133,7 @@ def train(given: argparse.Namespace, folder: str) -> None:
         train_dataset=answers,
         data_collator=packed if given.batching == "packed" else padded,
         # The tokens that are trained on: padding is none of them.
-        callbacks=[StepCallback(work=sum(answers.lengths))],
+        callbacks=[StepCallback(work=sum(answers.lengths), fixed_batch=True)],
     ).train()
 
 

@@ -69,7 +69,7 @@ def conditions_of(
         batch_size_per_device=case.batch_size_per_device,
         unit=facts.get("unit", case.unit),
         dtype=f"declared {case.precision}" if case.command else dtype,
-        data="own" if case.command else read.get("kind", "synthetic"),
+        data=read.get("kind", "own" if case.command else "synthetic"),
         parameter_count=model.get("parameter_count"),
         input_shapes=tuple(tuple(shape) for shape in model.get("input_shapes") or ()),
         options=options,

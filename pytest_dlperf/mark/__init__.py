@@ -13,6 +13,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any, Protocol
 
     class Step(Protocol):
@@ -68,6 +69,19 @@ def metric(name: str, value: Any, *, better: str, unit: str = "") -> None:
     marks = _marks()
     if marks:
         marks.metric(name, value, better, unit)
+
+
+def checked(parameters: Iterable[Any], *, fixed_batch: bool = False) -> None:
+    """Have this rank's training checked as that of a workload; call it before the first step.
+
+    ``parameters`` must be equal on all ranks after the last step, which shows that gradients are
+    averaged; the matrix work of the second step must be in the dtype of the case's precision.
+    ``fixed_batch`` says that every step trains on the same data: the loss must then fall as that
+    of the baseline did. For PyTorch; in another framework it raises ``TypeError``.
+    """
+    marks = _marks()
+    if marks:
+        marks.checked(parameters, fixed_batch=fixed_batch)
 
 
 def canary() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback
 
-from pytest_dlperf.mark import step
+from pytest_dlperf.mark import checked, step
 
 if TYPE_CHECKING:
     from pytest_dlperf.mark import Step
@@ -20,12 +20,23 @@ class StepCallback(TrainerCallback):  # type: ignore[misc]  # transformers has n
     step.
     Gradient accumulation is part of a step: ``work`` is what this rank does in one optimizer step,
     in the case's unit. Left out, it is the ``work`` of the marker, or else batch size times
-    accumulation steps, where the case counts samples.
+    accumulation steps, where the case counts samples. ``is_checked`` has the parameters that are
+    trained, and the precision, checked as ``pytest_dlperf.mark.checked`` says; ``fixed_batch`` is
+    its own.
     """
 
-    def __init__(self, work: float | None = None) -> None:
+    def __init__(
+        self, work: float | None = None, *, is_checked: bool = False, fixed_batch: bool = False
+    ) -> None:
         self._work = work
+        self._is_checked, self._fixed_batch = is_checked or fixed_batch, fixed_batch
         self._step: Step | None = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Declare what is checked."""
+        if self._is_checked:
+            trained = [p for p in kwargs["model"].parameters() if p.requires_grad]
+            checked(trained, fixed_batch=self._fixed_batch)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begin a step."""

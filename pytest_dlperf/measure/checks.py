@@ -27,14 +27,25 @@ def check_agreement(case: Case, records: Sequence[RankRecords]) -> None:
             "are averaged; use job.data_parallel(model), or job.replicated(parameters), or "
             "job.replicated([]) if the ranks share none"
         )
-    # The stages of a pipeline hold other parameters: each is compared with itself.
-    stages: dict[int, list[RankRecords]] = {}
-    for rank in records:
-        stages.setdefault(case.parallelism.stage(rank.rank), []).append(rank)
-    for ranks in stages.values():
+    for ranks in _stages(case, records):
+        _check_digests(case, ranks)
         _check_parameters(case, ranks)
     _check_count(case, records)
     _check_samples(case, records)
+
+
+def check_declared(case: Case, records: Sequence[RankRecords]) -> None:
+    """Raise ``CaseError`` if parameters that a user's own program declared differ by rank."""
+    for ranks in _stages(case, [rank for rank in records if rank.wrote("checksum")]):
+        _check_digests(case, ranks)
+
+
+def _stages(case: Case, records: Sequence[RankRecords]) -> list[list[RankRecords]]:
+    """Return the ranks of each stage: those of a pipeline hold other parameters."""
+    stages: dict[int, list[RankRecords]] = {}
+    for rank in records:
+        stages.setdefault(case.parallelism.stage(rank.rank), []).append(rank)
+    return list(stages.values())
 
 
 def parameter_count(case: Case, records: Sequence[RankRecords]) -> int:
@@ -75,7 +86,7 @@ def check_devices(case: Case, records: Sequence[RankRecords]) -> None:
             )
 
 
-def _check_parameters(case: Case, records: Sequence[RankRecords]) -> None:
+def _check_digests(case: Case, records: Sequence[RankRecords]) -> None:
     """Raise ``CaseError`` unless ranks that hold the same parameters have the same numbers."""
     values = [(rank.rank, rank.by_kind["checksum"]["value"]) for rank in records]
     checksums: list[tuple[int, Checksum]] = [(rank, value) for rank, value in values if value]
@@ -89,6 +100,10 @@ def _check_parameters(case: Case, records: Sequence[RankRecords]) -> None:
             f"{case.id}: the replicated parameters differ between ranks after training ({digests})"
             "; gradients are not averaged over the ranks, so the ranks train different models"
         )
+
+
+def _check_parameters(case: Case, records: Sequence[RankRecords]) -> None:
+    """Raise ``CaseError`` unless the ranks of a stage have as many parameters."""
     counts: dict[str, set[int]] = {}
     for rank in records:
         model = rank.by_kind["model"]

@@ -26,6 +26,7 @@ from pytest_dlperf.core.wire_records import ImportsRecord, RunFacts
 from pytest_dlperf.measure.arithmetic import arithmetic_figures, energy_figures
 from pytest_dlperf.measure.checks import (
     check_agreement,
+    check_declared,
     check_devices,
     clocks_disagree,
     drift,
@@ -119,6 +120,8 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
     if not case.command:
         check_devices(case, records)
         check_agreement(case, records)
+    else:
+        check_declared(case, records)
     slowest = max(records, key=lambda r: _window_seconds(case, r))
     seconds = _window_seconds(case, slowest)
     steps = tuple(span.seconds for span in slowest.spans)

@@ -7,13 +7,16 @@ import os
 import sys
 import time
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from pytest_dlperf.core.wire import MARK_VARIABLE, MarkSettings
+from pytest_dlperf.core.wire_model import ChecksumRecord
 from pytest_dlperf.core.wire_records import (
     CanaryRates,
     CanaryRecord,
+    DataRecord,
     FailureRecord,
     LibrariesRecord,
     LossRecord,
@@ -24,6 +27,7 @@ from pytest_dlperf.worker import compiling, failure, host
 from pytest_dlperf.worker.frameworks import canary, on_cpu
 from pytest_dlperf.worker.frameworks.base import Timer
 from pytest_dlperf.worker.host import imported
+from pytest_dlperf.worker.marked_checks import MarkedChecks
 from pytest_dlperf.worker.marked_device import Device, device_of, framework_record
 from pytest_dlperf.worker.records import (
     MetricBook,
@@ -68,6 +72,7 @@ class Marks:
         self._works: list[float] = []
         self._losses: list[Any] = []
         self._book = MetricBook()
+        self._checks: MarkedChecks | None = None
         self._before: host.HostSample | None = None
         self._compiled = compiling.sample()
         self._ended_s = self._entered_s = time.perf_counter()
@@ -132,6 +137,18 @@ class Marks:
             self._write_failure(error)
             raise
 
+    def checked(self, parameters: Iterable[Any], *, fixed_batch: bool) -> None:
+        """Check the training as a workload's; what cannot be is a failure, and raised."""
+        if self._is_over:
+            return
+        try:
+            self._checks = MarkedChecks(
+                self._settings.framework, parameters, fixed_batch=fixed_batch
+            )
+        except TypeError as error:
+            self._write_failure(error)
+            raise
+
     def canary(self) -> None:
         """Measure the GPU of this rank before its first step; nothing on CPUs.
 
@@ -157,6 +174,9 @@ class Marks:
             # The time before the first step went into building the program, not into waiting.
             self._ended_s = self._entered_s
             self._timer.start()
+        # The second step, within the warm-up: the first may still build what the others do
+        if self._checks is not None and len(self._works) == 1 < self._settings.warmup:
+            self._checks.watch()
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
@@ -166,6 +186,8 @@ class Marks:
             self._write_failure(error)
             return
         done = len(self._works) + 1
+        if self._checks is not None and done == 2:
+            self._check_precision(self._checks)
         if done == 1:
             # The program has its device by now; the first lap is one of the host's clock.
             self._device().synchronise()
@@ -176,6 +198,13 @@ class Marks:
         self._finished(self._timer.done())
         if done in {1, self._settings.warmup, self._settings.iterations}:
             self._at_edge(done)
+
+    def _check_precision(self, checks: MarkedChecks) -> None:
+        try:
+            checks.watched(self._settings.precision)
+        except failure.WorkerFailure as error:
+            self._write_failure(error)
+            raise
 
     def _finished(self, laps: int) -> None:
         """Report what the device did: the host may have queued more."""
@@ -203,10 +232,11 @@ class Marks:
         self._ended_s = time.perf_counter()
 
     def _write_failure(self, error: BaseException) -> None:
+        code = error.code if isinstance(error, failure.WorkerFailure) else "exception"
         self._records.write(
             failure=FailureRecord(
-                code="exception",
-                message=f"{type(error).__name__}: {error}",
+                code=code,
+                message=str(error) if code != "exception" else f"{type(error).__name__}: {error}",
                 traceback="".join(traceback.format_exception(error)),
                 time=time.time(),
             )
@@ -259,6 +289,10 @@ class Marks:
         write(framework=framework_record(self._settings.framework, device))
         write(libraries=LibrariesRecord(imported=[n for n in _LIBRARIES if n in sys.modules]))
         write(memory=device.peak_memory())
+        if self._checks is not None:
+            write(checksum=ChecksumRecord(value=self._checks.checksum()))
+            if self._checks.fixed_batch:
+                write(data=DataRecord(kind="synthetic"))
         if self._records.rank == 0:
             write(settings=settings_record())
         if (found := imported()) is not None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,21 @@ def test_ranks_whose_parameters_differ_are_an_error(tmp_path: Path):
     other = changed(rank_records(1), "checksum", value={"digest": "other", "tensors": 2})
     with pytest.raises(CaseError, match="gradients are not averaged"):
         summarise(case(), write(tmp_path, [rank_records(0), other]))
+
+
+@pytest.mark.parametrize("digest", ["other", "abc"])
+def test_a_program_with_marks_may_declare_parameters(tmp_path: Path, digest: str):
+    ranks = [
+        without(changed(rank_records(r), "checksum", value={"digest": one, "tensors": 2}), "model")
+        for r, one in enumerate(("abc", digest))
+    ]
+    run = write(tmp_path, ranks)
+    program = replace(case(), command=("python", "main.py"), workload="")
+    if digest == "abc":
+        assert len(summarise(program, run)[0].ranks) == 2
+    else:
+        with pytest.raises(CaseError, match="gradients are not averaged"):
+            summarise(program, run)
 
 
 def shards(rank: int, place: str, digest: str) -> dict[str, Any]:

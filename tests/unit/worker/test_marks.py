@@ -84,6 +84,21 @@ def test_a_canary_that_is_asked_for_and_cannot_be_is_an_error(tmp_path: Path):
     assert "canary() is for programs in PyTorch that have taken their GPU" in failure["message"]
 
 
+def test_checks_that_only_pytorch_has_are_an_error_elsewhere(tmp_path: Path):
+    text = """
+        from pytest_dlperf.mark import checked
+        try:
+            checked([], fixed_batch=True)
+        except TypeError:
+            for _ in range(12):
+                with step(): ...
+    """
+    jax = settings(tmp_path)._replace(framework="jax").to_json()
+    program(tmp_path, text, DLPERF_MARK=jax)
+    [failure] = records(tmp_path)["failure"]
+    assert "checked is PyTorch's, and the case is of jax" in failure["message"]
+
+
 def test_a_canary_asked_for_on_cpus_is_the_one_that_marks_have(tmp_path: Path):
     head = "from pytest_dlperf.mark import canary\ncanary()\n"
     text = f"{head}for _ in range(12):\n    with step(): pass"

@@ -1,0 +1,54 @@
+"""What a user's own program asks to have checked, as the worker checks a workload's training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pytest_dlperf.core.wire_model import Checksum
+from pytest_dlperf.worker.failure import check_precision
+
+_REMEDY = "Compute in it, or name the precision that this program has"
+
+
+class _Unseen:
+    """The loss scaler of a program, which is not looked for."""
+
+    @staticmethod
+    def is_enabled() -> bool:
+        return True
+
+
+class MarkedChecks:
+    """The checks of one rank of a PyTorch program; raises ``TypeError`` in another framework."""
+
+    def __init__(self, framework: str, parameters: Iterable[Any], *, fixed_batch: bool) -> None:
+        if framework != "torch":
+            raise TypeError(
+                f"pytest_dlperf.mark.checked is PyTorch's, and the case is of {framework}; leave "
+                "it out, or make a workload of this training"
+            )
+        self._parameters = list(parameters)
+        self.fixed_batch = fixed_batch
+        self._counting: Any = None
+
+    def watch(self) -> None:
+        """Begin to count the operations of a step, unless it is compiled."""
+        from pytest_dlperf.worker.frameworks.torch import watch
+
+        if not watch.compiles():
+            self._counting = watch.FlopsByDtype()
+            self._counting.__enter__()
+
+    def watched(self, precision: str) -> None:
+        """End it; raise ``WorkerFailure`` where most was in another dtype than ``precision``'s."""
+        if self._counting is not None:
+            counted, self._counting = self._counting, None
+            counted.__exit__(None, None, None)
+            check_precision(counted.flops, precision, _Unseen(), _REMEDY)
+
+    def checksum(self) -> Checksum:
+        """Return a digest of the parameters as they are now."""
+        from pytest_dlperf.worker.frameworks.torch import watch
+
+        return watch.checksum(self._parameters)
