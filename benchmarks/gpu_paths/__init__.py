@@ -1,0 +1,1 @@
+"""Trainings that take each path of PyTorch on a GPU, for ``first_gpu.py``."""

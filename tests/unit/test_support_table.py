@@ -1,0 +1,35 @@
+"""The table of defects in docs/support.md names tests that there are."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def functions() -> dict[str, list[str]]:
+    """Return the files of every test function, by its name."""
+    found: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                found.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    return found
+
+
+def test_each_test_that_the_table_names_is_there() -> None:
+    text = (ROOT / "docs/support.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if re.match(r"\| [AB]\d+", line)]
+    assert len(rows) >= 28
+    known, named = functions(), 0
+    for row in rows:
+        for word in re.findall(r"`([^`\s]*test_\w+(?:\.py)?(?:::\w+)?)`", row):
+            path, _, name = word.rpartition("::")
+            named += 1
+            if word.endswith(".py"):
+                assert (ROOT / word).is_file(), row
+                continue
+            assert any(file.endswith(path) for file in known.get(name, [])), f"{word} in {row}"
+    assert named > 50
