@@ -29,7 +29,7 @@ from typing import Final, NamedTuple
 ROOT: Final = Path(__file__).parents[1]
 PATHS: Final = "benchmarks/gpu_paths"
 #: Seconds that a command gets to end by itself once its time is over.
-_GRACE_S: Final = 30.0
+_GRACE_S: Final = 60.0
 #: With fewer seconds left no command is begun.
 _LEAST_S: Final = 20.0
 
@@ -51,12 +51,17 @@ class Device(NamedTuple):
     """What the session runs on."""
 
     size: str
-    #: Options of every session.
+    #: Options and variables of every session.
     asked: tuple[str, ...]
+    env: Mapping[str, str] = {}
 
 
 GPU: Final = Device("full", ("--gpus=1",))
-CPU: Final = Device("tiny", ("--cpus=1", "--dlperf-iterations=20", "--dlperf-warmup=10"))
+CPU: Final = Device(
+    "tiny",
+    ("--cpus=1", "--dlperf-iterations=20", "--dlperf-warmup=10"),
+    {"FIRST_GPU_ON_CPU": "1"},
+)
 
 
 def session(name: str, limit_s: float, *words: str, env: Mapping[str, str] = {}) -> Command:
@@ -67,12 +72,12 @@ def session(name: str, limit_s: float, *words: str, env: Mapping[str, str] = {})
 
 def steps(device: Device, out: Path) -> dict[str, list[Command]]:
     """Return the commands by step, the most useful steps first."""
-    paths = (PATHS, *device.asked, f"--dlperf-size={device.size}")
-    once = "--dlperf-runs=1"
-    suites = ("perf_tests", "--dlperf-framework=torch", once, *device.asked)
-    noise = (PATHS, "-k", "noise", f"--dlperf-size={device.size}", *device.asked)
+    paths = (PATHS, *device.asked)
+    once = ("--dlperf-runs=1", "--dlperf-max-runs=1")
+    suites = ("perf_tests", "--dlperf-framework=torch", *once, *device.asked)
+    noise = (PATHS, "-k", "test_noise", *device.asked)
     baselines = f"--dlperf-baselines={out / 'baselines'}"
-    plain = (*paths, once, "-k", "path_plain_bf16")
+    plain = (*paths, *once, "-k", "test_path_plain_bf16")
     python = sys.executable
     return {
         "facts": [
@@ -82,8 +87,8 @@ def steps(device: Device, out: Path) -> dict[str, list[Command]]:
             Command("doctor", (python, "-m", "pytest_dlperf.cli", "doctor"), 60),
         ],
         # Compiled, captured, sharded, marked, each precision, TF32 turned on in secret
-        "paths": [session("paths", 500, *paths, once, "-k", "path")],
-        "faults": [session("faults", 300, *paths, once, "-k", "fault")],
+        "paths": [session("paths", 500, *paths, *once, "-k", "test_path")],
+        "faults": [session("faults", 300, *paths, *once, "-k", "test_fault")],
         "suites": [session("suites", 560, *suites, f"--dlperf-size={device.size}")],
         # Where the host is what is measured
         "tiny": [session("tiny", 300, *suites, "--dlperf-size=tiny")],
@@ -98,8 +103,7 @@ def steps(device: Device, out: Path) -> dict[str, list[Command]]:
             one._replace(beside=(python, f"{PATHS}/occupy.py", "60"))
             for one in (
                 session("refused", 90, *plain, "--dlperf-busy-gpus=refuse"),
-                session("ignored", 90, *plain, "--dlperf-busy-gpus=ignore",
-                        "--dlperf-max-runs=1"),
+                session("ignored", 90, *plain, "--dlperf-busy-gpus=ignore"),
             )
         ],
         # None, too many, one that is not there; the GPU itself by its number
@@ -128,7 +132,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     end_s = time.monotonic() + options.limit
     for commands in chosen.values():
         for one in commands:
-            _run(one, out, end_s - time.monotonic())
+            with_device = one._replace(env={**device.env, **one.env})
+            _run(with_device, out, end_s - time.monotonic())
     return 0
 
 

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-#: On a machine without a GPU, ``--cpus=1`` tries the cases that need none.
-COMMON: dict[str, Any] = {"framework": "torch", "batch_size_per_device": 64, "layout": "1n1g"}
+from pytest_dlperf.core.case import GPU_PRECISIONS
+
+#: ``first_gpu.py --cpu`` sets it, and then tries what needs no GPU.
+ON_CPU = "FIRST_GPU_ON_CPU" in os.environ
+COMMON: dict[str, Any] = {
+    "framework": "torch",
+    "batch_size_per_device": 4 if ON_CPU else 64,
+    "layout": "1n1c" if ON_CPU else "1n1g",
+    "size": "tiny" if ON_CPU else "full",
+}
 PATHS = {
     "plain": ("fp32", "tf32", "amp", "bf16"),
     "fused": ("amp",),
@@ -39,6 +48,8 @@ def _case(name: str, precision: str, **more: Any) -> Any:
 
 for _name, _precisions in PATHS.items():
     for _precision in _precisions:
+        if ON_CPU and (_precision in GPU_PRECISIONS or _name == "cuda_graph"):
+            continue
         globals()[f"test_path_{_name}_{_precision}"] = _case(_name, _precision)
 for _name, _timeout_s in FAULTS.items():
     globals()[f"test_fault_{_name}"] = _case(_name, "fp32", timeout_s=_timeout_s)
@@ -60,8 +71,8 @@ def _noise(name: str, **more: Any) -> Any:
     @pytest.mark.dlperf(
         "perf_tests.tsm.torch_train:build",
         suite=name,
-        precision=["amp"],
-        **COMMON | {"batch_size_per_device": 16},
+        precision="bf16" if ON_CPU else "amp",
+        **COMMON | ({} if ON_CPU else {"batch_size_per_device": 16}),
         **more,
     )
     def test(dlperf: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import first_gpu
+from gpu_paths import test_gpu_paths as cases
 from pytest_dlperf.cases.marker import expand
 from pytest_dlperf.session.options import OPTIONS
 
@@ -36,14 +37,17 @@ def test_each_option_and_file_of_a_command_is_there(tmp_path: Path) -> None:
             asked = {w for w in words if w.startswith("--")}
             assert "--gpus" in asked
             assert asked <= known, one.name
+        if "-k" in one.argv:
+            # Else it selects every case of the file
+            which = one.argv[one.argv.index("-k") + 1]
+            assert which not in "benchmarks/gpu_paths/test_gpu_paths.py"
+            assert any(which in name for name in vars(cases))
         files = [word for word in words if word.startswith(("benchmarks/", "perf_tests"))]
         assert all((ROOT / file).exists() for file in files)
         assert files or one.name in {"nvidia-smi", "topology", "packages", "doctor"}
 
 
 def test_each_path_has_a_workload() -> None:
-    from gpu_paths import test_gpu_paths as cases
-
     assert {*cases.PATHS, *cases.FAULTS} <= functions("benchmarks/gpu_paths/workloads.py")
     made = {name for name in vars(cases) if name.startswith("test_")}
     assert len(made) == sum(map(len, cases.PATHS.values())) + len(cases.FAULTS) + 3
