@@ -263,6 +263,7 @@ def _forked(arguments: RankArguments, environment: dict[str, str], folder: Path)
         vars(module)["write_canary"] = lambda *_, **__: None
     # Nor of these, which come after the profile
     vars(host_stacks)["sampler"] = lambda *_: None
+    vars(profiling)["_write_trace"] = lambda *_: ""
     if environment["WATCHED"] != _HAS_MEMORY:
         vars(profiling)["_add_memory"] = lambda *_: []
     _take_precedence()
