@@ -74,6 +74,7 @@ FRAMEWORKS: Final[Mapping[str, FrameworkEntry]] = {
         distributions=("tensorflow", "tensorflow-cpu"),
         lowest=(2, 12),
         needed="which has tf.test.experimental.sync_devices",
+        has_profiles=True,
         too_new=(2, 16),
         wrong="Keras 3 is in it, whose variables Horovod cannot average",
     ),

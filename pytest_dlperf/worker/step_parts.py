@@ -23,6 +23,8 @@ AFTER_WAITS: Final = "after host waits"
 ALLOCATOR: Final = "allocator"
 #: Tracing and compiling functions, which a step of a training that is under way should not need.
 COMPILATION: Final = "compilation"
+#: Name of the one row of it.
+COMPILING: Final = "tracing and compiling"
 #: What no event covers: the host's own program, and the launches of operators.
 PYTHON: Final = "Python and launches"
 #: Of an event that says that it is of no part.

@@ -8,7 +8,7 @@ the name of one of them, its last. Standard library only.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from pytest_dlperf.worker.step_parts import (
@@ -43,7 +43,7 @@ def xla_events(space: XSpace) -> list[TraceEvent]:
     """
     lines = list(space.lines())
     programs = space.programs()
-    on_gpu = any(_is_stream(line) for line in lines)
+    on_gpu = any(is_stream(line) for line in lines)
     ends = {
         event.facts["_c"]: event.end_us
         for line in lines
@@ -52,12 +52,13 @@ def xla_events(space: XSpace) -> list[TraceEvent]:
     }
     by_device: dict[tuple[str, int], list[TraceEvent]] = {}
     for line in lines:
-        if _is_stream(line) != on_gpu:
+        if is_stream(line) != on_gpu:
             continue
         for event in line.events:
             device = line.plane, int(event.facts.get("device_ordinal", 0))
             if on_gpu:
-                found = list(_on_gpu(line, event, programs))
+                operator = _operator(event, programs) if "hlo_op" in event.facts else None
+                found = kernel_events(line, event, operator)
             elif "hlo_op" in event.facts:
                 found = [_on_cpu(line, event, programs, ends)]
             else:
@@ -66,7 +67,8 @@ def xla_events(space: XSpace) -> list[TraceEvent]:
     return min(by_device.values(), key=_communication_us, default=[])
 
 
-def _is_stream(line: XLine) -> bool:
+def is_stream(line: XLine) -> bool:
+    """Return whether the events of a line are kernels and copies of a GPU."""
     return line.plane.startswith("/device:GPU") and line.name.startswith("Stream")
 
 
@@ -92,14 +94,21 @@ def _on_cpu(
     )
 
 
-def _on_gpu(line: XLine, event: XEvent, programs: Mapping[str, Program]) -> Iterator[TraceEvent]:
-    """Return a kernel, and, without a length, the operator that it belongs to."""
+class Operator(NamedTuple):
+    """What an event says of the operator that it is of."""
+
+    name: str
+    part: str
+    path: str
+
+
+def kernel_events(line: XLine, event: XEvent, operator: Operator | None) -> list[TraceEvent]:
+    """Return a kernel, and, without a length, the operator that started it."""
     times = event.begin_us, event.end_us
-    yield TraceEvent(event.name, *times, thread=line.number, on_device=True)
-    if "hlo_op" not in event.facts:
-        return
-    operator = _operator(event, programs)
-    yield TraceEvent(
+    kernel = TraceEvent(event.name, *times, thread=line.number, on_device=True)
+    if operator is None:
+        return [kernel]
+    started = TraceEvent(
         name=operator.name,
         begin_us=event.begin_us,
         end_us=event.begin_us,
@@ -109,15 +118,10 @@ def _on_gpu(line: XLine, event: XEvent, programs: Mapping[str, Program]) -> Iter
         part=operator.part,
         path=operator.path,
     )
+    return [kernel, started]
 
 
-class _Operator(NamedTuple):
-    name: str
-    part: str
-    path: str
-
-
-def _operator(event: XEvent, programs: Mapping[str, Program]) -> _Operator:
+def _operator(event: XEvent, programs: Mapping[str, Program]) -> Operator:
     module, operation = str(event.facts.get("hlo_module", "")), str(event.facts["hlo_op"])
     numbered = f"{module}({event.facts.get('program_id', '')})"
     program = programs.get(numbered) or programs.get(module) or {}
@@ -127,10 +131,10 @@ def _operator(event: XEvent, programs: Mapping[str, Program]) -> _Operator:
     opcode = instruction.opcode
     path, primitive = place_of(instruction.op_name)
     if opcode in _CONTAINERS:
-        return _Operator(bare, NO_PART, path)
+        return Operator(bare, NO_PART, path)
     if opcode.startswith(_COLLECTIVES):
-        return _Operator(opcode, COMMUNICATION, path)
-    return _Operator(_SHOWN.get(opcode) or primitive or bare, COMPUTE, path)
+        return Operator(opcode, COMMUNICATION, path)
+    return Operator(_SHOWN.get(opcode) or primitive or bare, COMPUTE, path)
 
 
 #: Scopes that say how a function was transformed, and not whose work it is.

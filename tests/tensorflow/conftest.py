@@ -27,7 +27,9 @@ def folder(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Tensor
     return TensorflowFolder(pytester)
 
 
-def tensorflow_session(path: Path, tests: dict[str, dict[str, Any]]) -> OneSession:
+def tensorflow_session(
+    path: Path, tests: dict[str, dict[str, Any]], *arguments: str, **environment: str
+) -> OneSession:
     """Run perf tests of TensorFlow's small training, in two ranks alone, in one session.
 
     What it wrote among temporary files is in the folder ``temporary`` of ``path``.
@@ -38,6 +40,7 @@ def tensorflow_session(path: Path, tests: dict[str, dict[str, Any]]) -> OneSessi
     return run_together(
         path,
         {name: {**keys, **marker} for name, marker in tests.items()},
+        *arguments,
         workloads=HERE,
-        environment={"TMPDIR": str(temporary)},
+        environment={"TMPDIR": str(temporary), **environment},
     )

@@ -10,7 +10,10 @@ import tensorflow as tf
 
 
 def build(job):
-    """Train a small net on one fixed batch; ``fault`` names what is wrong with it."""
+    """Train a small net on one fixed batch; ``fault`` names what is wrong with it.
+
+    The environment's ``EXTRA=yes`` adds a matrix product to it.
+    """
     fault = str(job.options.get("fault", ""))
     model = tf.keras.Sequential(
         [tf.keras.layers.Dense(64, activation="relu"), tf.keras.layers.Dense(4, dtype="float32")]
@@ -34,7 +37,7 @@ def build(job):
     @tf.function
     def train():
         with tf.GradientTape() as tape:
-            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(y, model(x))
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(y, with_extra(model(x), x))
             loss = tf.reduce_mean(losses)
         if fault == "not-averaged":
             optimizer.apply_gradients(
@@ -53,6 +56,15 @@ def build(job):
         return train()
 
     return step
+
+
+def with_extra(logits, x):
+    """Return ``logits``, with an additional product where the environment has ``EXTRA``."""
+    if os.environ.get("EXTRA") != "yes":
+        return logits
+    with tf.name_scope("extra"):
+        square = tf.matmul(x, x, transpose_b=True)
+        return logits + 1e-6 * tf.reduce_mean(square)
 
 
 def misbehave(fault, job):

@@ -98,6 +98,16 @@ def _chrome_events(space: XSpace) -> list[dict[str, Any]]:
     return found
 
 
+def annotated(space: XSpace) -> list[TraceEvent]:
+    """Return the events of steps, and those of waits for the data that a workload is fed."""
+    return [
+        TraceEvent(event.name, event.begin_us, event.end_us, thread=line.number)
+        for line in space.lines()
+        for event in line.events
+        if event.name in {profiling.STEP, DATA_EVENT}
+    ]
+
+
 def profile(
     framework: Framework,
     step: Callable[[], Any],

@@ -13,9 +13,8 @@ from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.worker import xla_compiles
 from pytest_dlperf.worker.frameworks import xplane_profiler
 from pytest_dlperf.worker.frameworks.base import Framework
-from pytest_dlperf.worker.frameworks.profiling import STEP
 from pytest_dlperf.worker.frameworks.xplane_profiler import XplaneProfiler
-from pytest_dlperf.worker.step_parts import COMPILATION, DATA_EVENT, TraceEvent
+from pytest_dlperf.worker.step_parts import COMPILATION, COMPILING, TraceEvent
 from pytest_dlperf.worker.xla_operators import xla_events
 from pytest_dlperf.worker.xplane import XSpace
 
@@ -43,6 +42,10 @@ def profile(framework: Framework, step: Callable[[], Any], folder: Path) -> Prof
 
 
 def _begin(folder: str) -> None:
+    if not hasattr(jax.profiler, "ProfileOptions"):
+        # JAX 0.6.0 has none: calls of Python functions are events, which are no part of a step
+        jax.profiler.start_trace(folder)
+        return
     options = jax.profiler.ProfileOptions()
     # Else each call of a Python function is an event, and makes the step slower
     options.python_tracer_level = 0
@@ -57,18 +60,12 @@ def _end() -> None:
 
 def events_of(space: XSpace) -> list[TraceEvent]:
     """Return the steps, the waits for data, what was compiled, and the operators."""
-    found = xla_events(space)
-    found += [
-        TraceEvent(event.name, event.begin_us, event.end_us, thread=line.number)
-        for line in space.lines()
-        for event in line.events
-        if event.name in {STEP, DATA_EVENT}
-    ]
+    found = xla_events(space) + xplane_profiler.annotated(space)
     began_s = space.begin_s()
     if began_s is not None:
         found += [
             TraceEvent(
-                _COMPILED,
+                COMPILING,
                 (begin_s - began_s) * 1e6,
                 (end_s - began_s) * 1e6,
                 is_async=True,
@@ -82,5 +79,3 @@ def events_of(space: XSpace) -> list[TraceEvent]:
 
 #: Seconds in which threads that are done end their events.
 _ENDS_S: Final = 0.05
-#: Name of the row with all that was traced, lowered and compiled.
-_COMPILED: Final = "tracing and compiling"

@@ -28,7 +28,7 @@ from pytest_dlperf.worker.frameworks.base import (
     no_loss,
     tf32_overrides,
 )
-from pytest_dlperf.worker.frameworks.tensorflow import ranks, watch
+from pytest_dlperf.worker.frameworks.tensorflow import profile, ranks, watch
 from pytest_dlperf.worker.frameworks.tensorflow.job import TensorflowJob
 from pytest_dlperf.worker.frameworks.tensorflow.ranks import Ranks
 
@@ -224,8 +224,8 @@ class Tensorflow:
         return watch.sample_collectives(self, step, self._ranks, folder)
 
     def profile(self, step: Callable[[], Any], folder: Path) -> ProfileRecord:
-        """Return why there is none."""
-        return ProfileRecord(problem="steps of TensorFlow cannot be profiled yet")
+        """Return what TensorFlow's profiler shows of a few steps."""
+        return profile.profile(self, step, folder, on_gpu=self._gpu is not None)
 
     def reset_peak_memory(self) -> None:
         """Begin to look for the GPU's peak; a process's own cannot be reset."""

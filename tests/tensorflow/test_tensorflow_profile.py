@@ -1,0 +1,117 @@
+"""The profile of a few steps of a TensorFlow training, in this process and in two ranks."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from pytest_dlperf.core.wire_profile import ProfileRecord
+from pytest_dlperf.worker import host_stacks
+from pytest_dlperf.worker.feed import Feed
+from pytest_dlperf.worker.frameworks.tensorflow.profile import profile
+from tests.tensorflow.conftest import tensorflow_session
+
+pytestmark = pytest.mark.tensorflow
+
+
+class Framework:
+    """What a profile needs of a framework, for one rank on a CPU."""
+
+    def __init__(self) -> None:
+        self.job = SimpleNamespace(world_size=1, rank=0, feed=Feed())
+
+    def synchronise(self) -> None: ...
+
+    def keep_loss(self, loss: Any) -> float:
+        return float(loss)
+
+
+def profiled(folder: Path, monkeypatch: pytest.MonkeyPatch, *, traces: bool) -> ProfileRecord:
+    monkeypatch.setattr(host_stacks, "sampler", lambda *_: None)
+    framework = Framework()
+    net = tf.keras.Sequential([tf.keras.layers.Dense(8, activation="relu", name="hidden")])
+    net.build((4, 8))
+    variables = net.trainable_variables
+    optimizer = tf.keras.optimizers.SGD(0.1)
+    batches = framework.job.feed.batches([tf.ones((4, 8))] * 3)
+
+    def update(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(net(x)))
+        gradients = tape.gradient(loss, variables)
+        optimizer.apply_gradients(zip(gradients, variables, strict=True))
+        return loss
+
+    train = tf.function(update)
+    train(next(batches))
+
+    def step() -> Any:
+        return (tf.function(update) if traces else train)(next(batches))
+
+    return profile(framework, step, folder, on_gpu=False)  # type: ignore[arg-type]
+
+
+def test_operators_are_known_by_their_layer_and_parts_add_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    found = profiled(tmp_path, monkeypatch, traces=False)
+    assert "problem" not in found, found["problem"]
+    assert len(found["windows"]) == 10, "the shortest and the longest quarter are left out"
+    for window in found["windows"]:
+        assert window["seconds"] == sum(window["parts"].values())
+        assert {"compute", "waiting for data", "Python and launches"} == set(window["parts"])
+    calls = {(one["path"], one["name"]): one["calls"] for one in found["operators"]}
+    assert calls["sequential.hidden", "_FusedMatMul"] == 1
+    assert calls["sequential.hidden (backward)", "ReluGrad"] == 1
+    assert calls["sequential.hidden (backward)", "MatMul"] == 1
+    assert calls["data", "DataLoader"] == 1
+    with gzip.open(tmp_path / found["trace"]) as file:
+        events = json.load(file)["traceEvents"]
+    assert {"dlperf.step", "process_name"} <= {event["name"] for event in events}
+    assert [path.name for path in tmp_path.iterdir()] == ["trace.json.gz"]
+    assert "memory" not in found
+    assert "note" not in found
+
+
+def test_a_function_that_each_step_traces_again_is_a_part_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    found = profiled(tmp_path, monkeypatch, traces=True)
+    assert all(window["parts"]["compilation"] > 0 for window in found["windows"])
+
+
+def test_a_profiler_that_crashes_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def crash(*_given: Any) -> None:
+        raise RuntimeError("CUPTI\nis in use")
+
+    monkeypatch.setattr(tf.profiler.experimental, "start", crash)
+    assert profiled(tmp_path, monkeypatch, traces=False) == {
+        "problem": "tf.profiler failed: RuntimeError: CUPTI"
+    }
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.nightly  # twelve launches of two ranks
+@pytest.mark.parametrize("launcher", ["horovodrun", "tf-multiworker"])
+def test_a_product_that_one_arm_alone_has_is_named(tmp_path: Path, launcher: str):
+    keys = {"iterations": 12, "warmup": 4, "runs": 2, "max_runs": 2, "launcher": launcher}
+    session = tensorflow_session(
+        tmp_path, {"extra": keys}, "--dlperf-against=EXTRA=no", "--dlperf-explain=always",
+        EXTRA="yes",
+    )  # fmt: skip
+    found = session["extra"].outcome["explanation"]
+    assert found["note"] == ""
+    rows = {(row["path"], row["operator"]): row for row in found["operators"]}
+    product = rows["extra", "MatMul"]
+    assert (product["before_calls"], product["after_calls"]) == (0, 1)
+    assert product["part"] == "compute"
+    total = sum(part["difference_ms"] for part in found["parts"])
+    assert total == pytest.approx(found["after_ms"] - found["before_ms"])
+    assert {"compute", "exposed communication"} <= {part["part"] for part in found["parts"]}
+    assert len(found["traces"]) == 2
