@@ -34,7 +34,7 @@ _L4: Final = {
 #: data sheets have them; the first pattern that the driver's name fits counts. A slice of a device
 #: (MIG) has none.
 PEAKS_TFLOP_PER_S: Final[Sequence[tuple[str, Mapping[str, float]]]] = (
-    (r"B200\b", _B200),
+    (r"\bB200\b", _B200),
     (r"H200\b", _H100_SXM),
     (r"H100 PCIe\b", _H100_PCIE),
     (r"H100 NVL\b", _H100_NVL),

@@ -269,7 +269,7 @@ _LAST_LINES = 12
 #: Errors of ranks that waited for a rank which is gone (gloo, NCCL, the store, MPI, Horovod,
 #: TensorFlow's collectives).
 _ANOTHER_IS_GONE = re.compile(
-    r"(?i)gloo|nccl|process ?group|peer|connection|broken pipe|socket|timed? ?out|store"
+    r"(?i)gloo|nccl|process ?group|peer|connection|broken pipe|socket|timed? ?out|\bstore\b"
     r"|horovod has been shut down|collective|unavailable|cancell?ed"
 )
 

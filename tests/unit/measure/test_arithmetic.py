@@ -23,6 +23,8 @@ NAMES = {
     "NVIDIA H100 80GB HBM3": 989.4,
     "NVIDIA H100 PCIe": 756.0,
     "NVIDIA H200": 989.4,
+    "NVIDIA B200": 2250.0,
+    "NVIDIA GB200": None,
     "NVIDIA L4": 121.0,
     "NVIDIA L40S": 362.0,
     "NVIDIA L40": None,

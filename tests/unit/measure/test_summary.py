@@ -336,6 +336,22 @@ def test_a_rank_that_vanished_is_blamed_not_the_one_that_noticed(tmp_path: Path,
     assert text.endswith("last words")
 
 
+def test_who_cannot_restore_a_checkpoint_notices_nobody_elses_end(tmp_path: Path):
+    """The store of a process group is in such messages, and in this word."""
+    message = "RuntimeError: cannot restore the checkpoint"
+    raised = {
+        "record": "failure",
+        "rank": 0,
+        "code": "exception",
+        "message": message,
+        "time": 6.0,
+    }
+    ranks = [[*without(rank_records(0), "end"), raised], without(rank_records(1), "end", "span")]
+    with pytest.raises(CaseError) as caught:
+        summarise(case(), write(tmp_path, ranks, exit_code=1))
+    assert f"rank 0: {message}" in str(caught.value).partition("\n")[0]
+
+
 def test_a_timeout_says_where_ranks_were(tmp_path: Path):
     ranks = [without(rank_records(r), "end") for r in (0, 1)]
     with pytest.raises(CaseError, match="timed out after 20 s; rank 0 stopped while being built"):

@@ -59,9 +59,13 @@ def measure_canary(ranks: Ranks, precision: str, *, on_gpu: bool) -> CanaryRates
 
 
 def all_reduce_of(ranks: Ranks, size_bytes: int, *, on_gpu: bool) -> Callable[[], None]:
-    """Return a function that reduces a float32 message; on a CPU it waits for it."""
+    """Return a function that reduces a float32 message; on a CPU it waits for it.
+
+    It is reduced once here, by all ranks: the function is traced then.
+    """
     message = tf.zeros(size_bytes // 4)
     all_reduce = tf.function(lambda tensor: ranks.average([tensor])[0])
+    _wait(all_reduce(message))
     if on_gpu:
         return lambda: all_reduce(message)
     return lambda: _wait(all_reduce(message))
