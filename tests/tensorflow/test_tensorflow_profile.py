@@ -97,7 +97,7 @@ def test_a_profiler_that_crashes_is_a_problem(tmp_path: Path, monkeypatch: pytes
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.nightly  # twelve launches of two ranks
+@pytest.mark.nightly  # eight launches of two ranks
 @pytest.mark.parametrize("launcher", ["horovodrun", "tf-multiworker"])
 def test_a_product_that_one_arm_alone_has_is_named(tmp_path: Path, launcher: str):
     keys = {"iterations": 12, "warmup": 4, "runs": 2, "max_runs": 2, "launcher": launcher}
