@@ -18,7 +18,7 @@ import pytest
 from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.worker import host_stacks, xla_compiles
 from pytest_dlperf.worker.feed import Feed
-from pytest_dlperf.worker.frameworks import xplane_profiler
+from pytest_dlperf.worker.frameworks import profiling, xplane_profiler
 from pytest_dlperf.worker.frameworks.jax.devices import Settled
 from pytest_dlperf.worker.frameworks.jax.profile import profile
 from tests.jax.conftest import jax_session
@@ -69,6 +69,7 @@ def profiled(
     folder: Path, monkeypatch: pytest.MonkeyPatch, *, compiles: bool = False
 ) -> ProfileRecord:
     monkeypatch.setattr(host_stacks, "sampler", lambda *_: None)
+    monkeypatch.setattr(profiling, "_SECONDS", 1e6)  # as many steps on a slow machine
     xla_compiles.sample()
     framework = Framework()
     step = training(framework, compiles=compiles)

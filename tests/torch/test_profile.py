@@ -20,9 +20,10 @@ from pytest_dlperf.worker.frameworks.torch.profile import events_of_history, pro
 
 
 @pytest.fixture(autouse=True)
-def no_sampler(monkeypatch: pytest.MonkeyPatch) -> None:
-    """py-spy is tried by itself."""
+def alike_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """py-spy is tried by itself, and a slow machine profiles as many steps as a fast one."""
     monkeypatch.setattr(host_stacks, "sampler", lambda *_: None)
+    monkeypatch.setattr(profiling, "_SECONDS", 1e6)
 
 
 class Framework:
