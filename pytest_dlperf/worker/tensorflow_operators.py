@@ -52,8 +52,9 @@ def tensorflow_events(space: XSpace) -> list[TraceEvent]:
         for event in line.events
         if event.name == _END
     }
-    found: list[TraceEvent] = []
+    kernels: list[TraceEvent] = []
     begun: list[TraceEvent] = []
+    found: list[TraceEvent] = []
     for line in lines:
         if line.name.startswith(_OF_DATA):
             continue
@@ -61,13 +62,16 @@ def tensorflow_events(space: XSpace) -> list[TraceEvent]:
             if is_stream(line):
                 named = _NAMED.fullmatch(str(event.facts.get("tf_op", "")))
                 operator = _operator(*named.groups()) if named else None
-                found += kernel_events(line, event, operator)
+                kernels += kernel_events(line, event, operator)
             elif event.name == _BEGIN:
                 end_us = ends.get(event.facts.get("_p"))
                 begun += [] if end_us is None else [_begun(line, event, end_us)]
             else:
                 found += _of_host(line, event)
-    return found + _one_after_another(begun)
+    # TensorFlow's own collectives have an event on the thread that does them, too
+    seen = {event.name for event in begun if event.part == COMMUNICATION}
+    found = [event for event in found if event.name not in seen]
+    return kernels + found + _one_after_another(begun)
 
 
 def _one_after_another(begun: list[TraceEvent]) -> list[TraceEvent]:

@@ -73,6 +73,18 @@ def events_of(line: str, *events: XEvent, plane: str = "/host:CPU") -> list[Trac
     return tensorflow_events(Made(XLine(plane, line, 1, list(events))))  # type: ignore[arg-type]
 
 
+def test_a_collective_of_tensorflow_is_one_operator():
+    """It has events where it begins, on the thread that does it, and where it is done."""
+    facts = {"name": "CollectiveReduceV2", "kernel_type": "CollectiveReduceV2"}
+    [event] = events_of(
+        "collective_ops",
+        XEvent("ExecutorState::ProcessAsync::Start", 0, 1, {**facts, "_p": 5}),
+        XEvent("CollectiveReduceV2:CollectiveReduceV2", 2, 8, {}),
+        XEvent("ExecutorState::ProcessAsync::Done", 9, 10, {**facts, "_c": 5}),
+    )
+    assert (event.begin_us, event.end_us, event.part) == (0, 9, COMMUNICATION)
+
+
 def test_what_makes_batches_ahead_is_no_part_of_the_step():
     assert events_of("tf_data_private_threadpool", XEvent("mul:Mul", 0, 1, {})) == []
     [event] = events_of("tf_Compute", XEvent("mul:Mul", 0, 1, {}))
