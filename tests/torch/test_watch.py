@@ -18,6 +18,23 @@ class OnGpu(torch.Tensor):
     device = torch.device("cuda", 0)
 
 
+def test_a_build_without_nccl_is_described_without_it(monkeypatch: pytest.MonkeyPatch):
+    """As Jetson's: the question itself raises. The device is simulated."""
+    from pytest_dlperf.worker.frameworks.torch.framework import Torch
+
+    def absent() -> None:
+        raise RuntimeError("PyTorch is not compiled with NCCL support")
+
+    monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: False)
+    monkeypatch.setattr(torch.cuda.nccl, "version", absent)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Orin")
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: None)
+    rank = Torch.__new__(Torch)
+    rank._device, rank._tf32_defaults = torch.device("cuda", 0), None
+    facts = rank.facts()
+    assert (facts["nccl"], facts["device_name"]) == (None, "Orin")
+
+
 def test_losses_in_one_buffer_are_kept_as_they_were():
     """As a captured step returns them: the same tensor each time, which it overwrites."""
     from pytest_dlperf.worker.frameworks.torch.framework import Torch
