@@ -84,7 +84,7 @@ class Gated:
         result, outcomes = self.project.measured(
             "-p", "tests.helpers.no_repeats", "--cpus=1", *words
         )  # fmt: skip
-        assert len(outcomes) == 1, "\n".join([self.name, *result.outlines])
+        assert len(outcomes) == 1, "\n".join([self.name, *result.outlines, *result.errlines])
         [outcome] = outcomes
         assert outcome["measurement"] is not None, self.said_of(outcome)
         return result, outcome
