@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,22 @@ def test_operations_a_token_are_the_same_however_the_model_is_held(
         [run] = measured["runs"]
         per_token = 2 * run["extras"]["flop_per_s_per_device"] / measured["throughput"]
         assert per_token == pytest.approx(by_hand, rel=0.01)
+
+
+@pytest.mark.nightly  # torchao is in the nightly environment alone
+def test_it_trains_in_float8(tmp_path: Path):
+    if importlib.util.find_spec("torchao") is None:
+        pytest.skip("torchao is not installed (tox env torch-nightly)")
+    done, outcomes = train_suites(
+        tmp_path, "llama and fp8", "--cpus=2", "--dlperf-iterations=40", "--dlperf-warmup=10"
+    )
+    assert len(outcomes) == 1, done.stdout
+    measured = outcomes[0]["measurement"]
+    assert measured is not None, outcomes[0]["judgement"]["reason"]
+    assert measured["conditions"]["dtype"] == "float8"
+    [run] = measured["runs"]
+    assert len(run["ranks"]) == 2
+    assert_losses_fell(run)
 
 
 @pytest.mark.parametrize(("name", "count"), [("8b", 8_030_261_248), ("350m", 348_701_696)])
