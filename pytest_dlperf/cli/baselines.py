@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_dlperf.cli import check
 from pytest_dlperf.cli.declared_cases import declared_cases, without_case
 from pytest_dlperf.cli.stdout import say, say_json
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Rule
-from pytest_dlperf.flow.learn_noise import learn_noise, prior_of
+from pytest_dlperf.flow.learn_noise import learn_noise, prior_of, with_later_sessions
 from pytest_dlperf.flow.pipeline import judge_again
 from pytest_dlperf.report import json_
+from pytest_dlperf.report.terminal import later_sessions
 from pytest_dlperf.store.baseline import commands
 from pytest_dlperf.store.baseline.store import BaselineStore
+from pytest_dlperf.store.baseline.update import Change
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -104,10 +109,21 @@ def _accept(arguments: argparse.Namespace) -> int:
     else:
         for change in changes:
             (_refuse if change.refused else say)(change.text)
+        for line in _later(store, outcomes, changes):
+            say(line)
     if not changes:
         named = ", ".join(map(str, arguments.results))
         raise UsageError(f"{named} holds no case that fits; look at -k")
     return 1 if any(change.refused for change in changes) else 0
+
+
+def _later(
+    store: BaselineStore, outcomes: Sequence[Outcome], changes: Sequence[Change]
+) -> list[str]:
+    """Return a line for each case that was stored: what later sessions can detect."""
+    what = {change.case_id: change.what for change in changes if not change.refused}
+    stored = [replace(o, update=what[o.case.id]) for o in outcomes if o.case.id in what]
+    return later_sessions(with_later_sessions(store, stored, Rule(), count_family=True))
 
 
 def _prune(arguments: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ from pytest_dlperf.core.codec import DecodeError, decode, encode
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.measurement import Environment, Measurement
 from pytest_dlperf.core.packages import PACKAGES, PackageChange
-from pytest_dlperf.core.verdict import JUDGED, Judgement
+from pytest_dlperf.core.verdict import JUDGED, Judgement, LaterSession
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -221,6 +221,8 @@ class Outcome:
     taken_from: str = ""
     #: What ``--update-baselines`` did: ``created``, ``appended``, ``replaced``, or empty.
     update: str = ""
+    #: What a later session can detect by what was stored; None where nothing was stored.
+    later: LaterSession | None = None
     #: ISO 8601, UTC.
     time: str = ""
     commit: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Final
+from typing import Final, Literal
 
 from pytest_dlperf.core.errors import UsageError
 
@@ -189,6 +189,35 @@ class Comparison:
             runs_needed=None,
             refused=True,
         )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Remedy:
+    """One thing that lets a later session detect smaller slowdowns."""
+
+    #: ``sessions``: further ones that are stored; ``runs``: of the later session; ``pairs``: of
+    #: runs, in place of stored sessions.
+    what: Literal["sessions", "runs", "pairs"]
+    count: int
+    #: The smallest slowdown, a share, that is detected then.
+    sees: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LaterSession:
+    """What a later session of the same protocol can detect, by what is stored when it begins."""
+
+    #: The smallest slowdown, a share.
+    sees: float
+    #: Runs of that session, and stored sessions that it is compared with.
+    runs: int
+    sessions: int
+    #: Whether the noise between sessions is a built-in value, as one session does not show it.
+    provisional: bool
+    #: The slowdown, a share, above which remedies are looked for.
+    wanted: float
+    #: Each with the smallest count that detects ``wanted``, or nearly what the largest does.
+    remedies: tuple[Remedy, ...] = ()
 
 
 class KnownState(str, Enum):

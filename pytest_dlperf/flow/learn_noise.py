@@ -1,4 +1,4 @@
-"""What stored sessions teach: the noise of the machine, and what later sessions will see."""
+"""What stored sessions teach: the noise of the machine, and what later sessions can detect."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from pytest_dlperf.core.id_words import CaseId
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import LearntNoise, MachineNoise, Prior, Rule
-from pytest_dlperf.flow.pipeline import judge_again
+from pytest_dlperf.judge.later import later_session
 from pytest_dlperf.judge.stats.family import family_size
 from pytest_dlperf.judge.stats.learn import learn
 from pytest_dlperf.judge.stats.priors import PAIRS, THROUGHPUT
 from pytest_dlperf.store.baseline import noise_file
 from pytest_dlperf.store.baseline.store import BaselineStore
+from pytest_dlperf.store.baseline.update import KEPT_SESSIONS
 
 
 def learn_noise(store: BaselineStore, machine_class: str) -> None:
@@ -36,32 +37,32 @@ def prior_of(store: BaselineStore, outcome: Outcome) -> Prior | None:
     return None if noise is None else noise.prior(outcome.case.world_size)
 
 
-def seen_later(
+def with_later_sessions(
     store: BaselineStore, outcomes: Sequence[Outcome], rule: Rule, *, count_family: bool
-) -> dict[str, float]:
-    """Return the smallest slowdown, a share, that later sessions will see, by stored case.
+) -> list[Outcome]:
+    """Return ``outcomes``; those that were stored say what later sessions can detect by that.
 
-    That is what a session of as many runs, as noisy as the one that was stored, sees against
-    what is stored now. Without the cases whose rate would not be judged. ``count_family``: alpha
-    is split over the cases that are stored, else as ``rule`` says.
+    ``count_family``: alpha is split over the cases that are stored, else as ``rule`` says.
     """
-    seen: dict[str, float] = {}
     # Another store: a session's own keeps the noise that was known when it began.
     store = BaselineStore(store.root)
     entries, _ = store.readable()
+    found = []
     for outcome in outcomes:
         if not outcome.update or outcome.environment is None:
+            found.append(outcome)
             continue
         machine_class = outcome.environment.machine_class
         stored = [e.baseline for e in entries if e.baseline.machine_class == machine_class]
-        own = [baseline for baseline in stored if baseline.case_id == outcome.case.id]
+        own = next((one for one in stored if one.case_id == outcome.case.id), None)
         known = replace(rule, prior=prior_of(store, outcome))
         if count_family:
             known = replace(known, family=family_size(stored))
-        sees = judge_again(outcome, own[0] if own else None, known).throughput.sees
-        if sees is not None:
-            seen[outcome.case.id] = sees
-    return seen
+        if own is not None:
+            later = later_session(outcome.case, own, known, kept_sessions=KEPT_SESSIONS)
+            outcome = replace(outcome, later=later)
+        found.append(outcome)
+    return found
 
 
 def _learnt(store: BaselineStore, machine_class: str) -> MachineNoise | None:

@@ -12,6 +12,7 @@ from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import Problem, RunSummary
 from pytest_dlperf.core.verdict import NOT_JUDGED, Verdict
 from pytest_dlperf.report import explanation, figures, scaling
+from pytest_dlperf.report.later import sentence
 from pytest_dlperf.report.printable import columns, one_line, padded, printable
 from pytest_dlperf.report.sort_order import Standing, headline, standing, worst_first
 
@@ -226,20 +227,13 @@ def never_ran(case_ids: Sequence[str], *, verbosity: int = 0) -> list[str]:
     return lines + [line.plain for line in _more(case_ids, most)]
 
 
-def later_sessions(sees: Mapping[str, float]) -> list[str]:
-    """Return the line on what later sessions will see of the stored cases, by id as shares."""
-    if not sees:
-        return []
-    first, last = min(sees, key=sees.__getitem__), max(sees, key=sees.__getitem__)
-    named = " to ".join(
-        f"{figures.percent(sees[case_id], sign=False)} ({one_line(case_id)})"
-        for case_id in dict.fromkeys((first, last))
-    )
-    return [
-        f"a later session of as many runs will see slowdowns from {named}; to see smaller ones, "
-        "store further sessions at other times, measure more runs (--dlperf-runs=N), or compare "
-        "pairs of runs (--dlperf-against=REF)"
-    ]
+def later_sessions(outcomes: Sequence[Outcome], *, verbosity: int = 0) -> list[str]:
+    """Return a line for each stored case on what later sessions can detect, the worst first."""
+    known = [(one.later, one.case.id) for one in outcomes if one.later is not None]
+    known.sort(key=lambda found: -found[0].sees)
+    most = _of(_LISTED, verbose=verbosity > 0)
+    lines = [one_line(f"{case_id}: {sentence(later)}") for later, case_id in known[:most]]
+    return lines + [line.plain for line in _more(known, most)]
 
 
 def _of(most: int, *, verbose: bool) -> int | None:

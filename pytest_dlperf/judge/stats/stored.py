@@ -68,6 +68,18 @@ def expected_alarm(share_now: float, stored: Sequence[Level], prior: Prior) -> t
     return (believed,) if found.own_alarm is None else (believed, found.own_alarm)
 
 
+def expected_contrast(
+    share_now: float, stored: Sequence[Level], prior: Prior, *, more: int = 0
+) -> Contrast:
+    """Return the contrast to expect of an unchanged session, from stored sessions alone.
+
+    With ``more`` further sessions stored, that vary as is believed now. What they would teach of
+    the machine class (``learn.py``) is left out. Shares are those of ``expected_spread``.
+    """
+    found = _expected(share_now, stored, prior, more)
+    return found if more else replace(found, far=_far((), stored, prior))
+
+
 def is_new_node(now: Sequence[Level], stored: Sequence[Level]) -> bool:
     """Whether a session ran on a node without stored sessions, though other nodes have some."""
     known = {level.node for level in stored if level.node}
@@ -82,19 +94,28 @@ def _mean_share(levels: Sequence[Level]) -> float:
     return statistics.fmean(level.share for level in levels)
 
 
-def _expected(share_now: float, stored: Sequence[Level], prior: Prior) -> Contrast:
+def _expected(share_now: float, stored: Sequence[Level], prior: Prior, more: int = 0) -> Contrast:
     runs, _ = run_variance(stored, prior)
-    return _contrast(0.0, (), stored, prior, share_now * runs)
+    return _contrast(0.0, (), stored, prior, share_now * runs, more=more)
 
 
 def _contrast(
-    shift: float, now: Sequence[Level], stored: Sequence[Level], prior: Prior, runs_now: float
+    shift: float,
+    now: Sequence[Level],
+    stored: Sequence[Level],
+    prior: Prior,
+    runs_now: float,
+    *,
+    more: int = 0,
 ) -> Contrast:
-    """Compare, where the runs of a session of now leave the variance ``runs_now`` in its level."""
+    """Compare, where the runs of a session of now leave the variance ``runs_now`` in its level.
+
+    ``more``: so many sessions beside the stored ones are taken to vary as is believed.
+    """
     runs, _ = run_variance(stored, prior)
     runs_stored = _mean_share(stored) * runs
-    sessions = _sessions(now, stored, runs, prior)
-    new, old = max(1, len(now)), len(stored)
+    sessions = _sessions(now, stored, runs, prior, more)
+    new, old = max(1, len(now)), len(stored) + more
     predicted = sessions.prediction(new, old)
     # Fewer or noisier runs than a stored session had make it wider, more of them tighter.
     variance = predicted.amount + (runs_now - runs_stored) / new
@@ -150,9 +171,12 @@ class _Sessions:
 
 
 def _sessions(
-    now: Sequence[Level], stored: Sequence[Level], runs: float, prior: Prior
+    now: Sequence[Level], stored: Sequence[Level], runs: float, prior: Prior, more: int
 ) -> _Sessions:
-    """Return how levels vary; ``runs`` is the variance between the runs of a session."""
+    """Return how levels vary; ``runs`` is the variance between the runs of a session.
+
+    ``more`` levels are not measured yet, and are taken to vary as is believed.
+    """
     session = prior.session_sd**2
     if not prior.learnt:
         # Where runs are quieter than the prior says, sessions are taken to be quieter as well.
@@ -163,6 +187,8 @@ def _sessions(
     own = total / df if df else 0.0
     believed = session + _mean_share(stored) * runs
     within = moderated(believed, prior.session_df, own, df)
+    if more:
+        own, df = moderated(own, df, within, more), df + more
     nodes, nodes_df = 0.0, prior.node_df + len(by_node) - 1
     if len(by_node) > 1 or is_new_node(now, stored):
         nodes = moderated(

@@ -10,7 +10,7 @@ from pytest_dlperf.core.metrics import words_of
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import Comparison
-from pytest_dlperf.report import figures
+from pytest_dlperf.report import figures, later
 from pytest_dlperf.report.page.explanation_section import explanation_section
 from pytest_dlperf.report.page.markup import Html, code, facts, joined, name, paragraph, text
 from pytest_dlperf.report.page.runs_chart import memory_chart, runs_chart, skew_chart
@@ -135,6 +135,7 @@ def case_section(
         sentence(outcome.judgement.reason),
         command_of([outcome]) if outcome.failed else Html(""),
         *(paragraph(f"note: {one}", kind="quiet") for one in _problems(outcome)),
+        *([] if outcome.later is None else [paragraph(later.sentence(outcome.later))]),
         _comparisons(outcome),
         explanation_section(outcome.explanation),
         '<div class="charts">',

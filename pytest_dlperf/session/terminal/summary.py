@@ -17,7 +17,7 @@ import pytest
 
 from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.outcome import Outcome, outcome_from_json, outcome_to_json
-from pytest_dlperf.flow.learn_noise import learn_noise, seen_later
+from pytest_dlperf.flow.learn_noise import learn_noise, with_later_sessions
 from pytest_dlperf.report import json_, terminal
 from pytest_dlperf.report.sort_order import Standing, standing
 from pytest_dlperf.session.collection import selected_of
@@ -195,8 +195,6 @@ class Collector:
         self._reached = Reached()
         self._reports = SessionReports()
         self._not_learnt = ""
-        #: What later sessions will see of what this one stored, by case id.
-        self._seen_later: dict[str, float] = {}
         self._exit_code = 0
         self._no_step_summary = ""
         #: Of the tests in their files, from 1, by node id.
@@ -271,6 +269,7 @@ class Collector:
     def finish(self, session: PerfSession, pytest_session: pytest.Session) -> None:
         """Write the session's reports; fail the session if nothing at all was measured."""
         wanted, others = session.settings.reports, {}
+        self._learn_noise(session)  # the reports say what it lets later sessions detect
         if self._resumed is not None:
             # What the file has of cases that were not selected, or not reached, stays in it
             resumed = self._resumed.path.resolve()
@@ -281,7 +280,6 @@ class Collector:
         if github_actions.is_on(self._config) and self.outcomes:
             self._no_step_summary = github_actions.write_summary(self.outcomes)
         self._add_to_history(pytest_session)
-        self._learn_noise(session)
         fine = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
         failed = self.measured_nothing or self._not_learnt
         if failed and pytest_session.exitstatus in fine:
@@ -313,7 +311,7 @@ class Collector:
             except DlperfError as error:
                 self._not_learnt = f"the noise of {machine_class} was NOT learnt: {error}"
         if written and not self._not_learnt:
-            self._seen_later = seen_later(
+            self.outcomes = with_later_sessions(
                 session.store,
                 self.outcomes,
                 session.settings.rule,
@@ -365,7 +363,7 @@ class Collector:
         if self._not_learnt:
             remarks.append(f"{self._not_learnt}: exit code 1")
         if verbosity >= 0:
-            remarks += terminal.later_sessions(self._seen_later)
+            remarks += terminal.later_sessions(self.outcomes, verbosity=verbosity)
         if session.settings.observe and verbosity >= 0:
             remarks.append(self._observed(session))
         remarks += [line for line in self._reports.lines if verbosity >= 0 or " NOT " in line]

@@ -69,7 +69,10 @@ def test_judge_takes_several_files_as_one_session(tmp_path, shards, capsys):
 def test_accept_takes_several_files_as_one_session(tmp_path, shards, capsys):
     folder = f"--baselines={tmp_path / 'baselines'}"
     assert main(["baselines", "accept", *map(str, shards), folder]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 2
+    changes, later = (lines := capsys.readouterr().out.splitlines())[:2], lines[2:]
+    assert all(line.startswith("created") for line in changes)
+    assert len(later) == 2
+    assert all("a later session of 5 runs can detect" in line for line in later)
     assert len(list(tmp_path.glob("baselines/2x-cpu/*/*.json"))) == 2
 
 

@@ -1,0 +1,127 @@
+"""Forecasts what a later session can detect by what is stored now, and what would help."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Final, Literal
+
+from pytest_dlperf.core.baseline import Baseline, Session
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.protocol import Protocol
+from pytest_dlperf.core.verdict import LaterSession, Prior, Remedy, Rule
+from pytest_dlperf.judge import metrics
+from pytest_dlperf.judge.compare import seen_by
+from pytest_dlperf.judge.screen import spending
+from pytest_dlperf.judge.stats import family, priors
+from pytest_dlperf.judge.stats.levels import Level, median_cost, squares, undisturbed
+from pytest_dlperf.judge.stats.paired import Pairs, contrast_of, likely_variance
+from pytest_dlperf.judge.stats.stored import expected_contrast
+
+#: Without a given tolerance, remedies are looked for above this slowdown.
+_WANTED: Final = 0.10
+#: What leaves more than this share of what is detected with less is not worth its time.
+_WORTH: Final = 0.9
+#: Times the runs of the protocol that are tried.
+_MORE_RUNS: Final = (2, 4)
+#: Pairs that are tried where the protocol has a fixed number of runs.
+_PAIRS: Final = (5, 10)
+
+
+def later_session(
+    case: Case, baseline: Baseline, rule: Rule, *, kept_sessions: int
+) -> LaterSession | None:
+    """Return what a session of the protocol of ``case`` can detect by ``baseline``.
+
+    It is taken to be unchanged, on the node of the last stored session, and as noisy as is
+    believed now. A baseline keeps ``kept_sessions``. None where it has no session of its level.
+    """
+    stored = [session for session in baseline.level if session.runs]
+    if not stored:
+        return None
+    levels = metrics.comparable(stored[-1].node, [metrics.stored_throughput(s) for s in stored])
+    prior, protocol = priors.of_throughput(case, rule), case.protocol
+    sees = _seen(levels, prior, rule, protocol)
+    given = (rule.tolerance, case.tolerance, baseline.tolerance)
+    wanted = next((g for g in given if g is not None), min(_WANTED, rule.tolerance_max))
+    found = LaterSession(
+        sees=sees,
+        runs=protocol.runs,
+        sessions=len(levels),
+        provisional=len(levels) == 1 and not prior.learnt,
+        wanted=wanted,
+    )
+    if sees <= wanted:
+        return found
+    pairs = (protocol.runs, protocol.max_runs) if protocol.adaptive else _PAIRS
+    tried = (
+        _remedy(
+            "sessions",
+            range(1, kept_sessions - len(stored) + 1),
+            lambda count: _seen(levels, prior, rule, protocol, more=count),
+            found,
+        ),
+        _remedy(
+            "runs",
+            [protocol.runs * times for times in _MORE_RUNS],
+            lambda count: _seen(levels, prior, rule, _fixed(protocol, count)),
+            found,
+        ),
+        _remedy("pairs", pairs, lambda count: _seen_in_pairs(case, stored, rule, count), found),
+    )
+    return replace(found, remedies=tuple(one for one in tried if one is not None))
+
+
+def _fixed(protocol: Protocol, runs: int) -> Protocol:
+    return replace(protocol, runs=runs, max_runs=max(runs, protocol.max_runs), adaptive=False)
+
+
+def _seen(
+    levels: Sequence[Level], prior: Prior, rule: Rule, protocol: Protocol, *, more: int = 0
+) -> float:
+    share = median_cost(protocol.runs) / protocol.runs
+    expected = expected_contrast(share, levels, prior, more=more)
+    spent = spending(protocol, protocol.runs, prior)
+    return seen_by(expected, family.of_throughput(rule), spent)
+
+
+def _seen_in_pairs(case: Case, stored: Sequence[Session], rule: Rule, count: int) -> float:
+    """Return what so many pairs detect, by the spread of the runs of stored sessions.
+
+    Runs of a session follow each other as those of launches that alternate do; in lock-step pairs
+    vary less.
+    """
+    prior = priors.of_pairs(case, rule)
+    rates = [session.estimates.get("median_step", ()) for session in stored]
+    if not all(rates):
+        rates, prior = [s.runs for s in stored], rule.prior or priors.PAIRS[case.layout.device]
+    samples = undisturbed([[math.log(rate) for rate in one] for one in rates], prior.run_sd)
+    df = sum(max(0, len(sample) - 1) for sample in samples)
+    own = sum(squares(sample) for sample in samples) / df if df else 0.0
+    seen = Pairs(shift=0.0, variance=2 * own, count=df + 1)
+    likely = Pairs(shift=0.0, variance=likely_variance(seen, prior), count=count)
+    protocol = case.protocol if case.protocol.adaptive else _fixed(case.protocol, count)
+    spent = spending(protocol, count, priors.of_throughput(case, rule))
+    return seen_by(contrast_of(likely, prior), family.of_throughput(rule), spent)
+
+
+def _remedy(
+    what: Literal["sessions", "runs", "pairs"],
+    counts: Iterable[int],
+    sees: Callable[[int], float],
+    now: LaterSession,
+) -> Remedy | None:
+    """Return the smallest count that detects what is wanted, or nearly what the largest does.
+
+    None if it gains little.
+    """
+    tried: list[Remedy] = []
+    for count in counts:
+        tried.append(Remedy(what=what, count=count, sees=sees(count)))
+        if tried[-1].sees <= now.wanted:
+            break
+    if not tried or tried[-1].sees > _WORTH * now.sees:
+        return None
+    enough = max(now.wanted, tried[-1].sees / _WORTH)
+    return next(one for one in tried if one.sees <= enough)
