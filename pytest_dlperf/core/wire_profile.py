@@ -65,6 +65,8 @@ class ProfileRecord(TypedDict, total=False):
 
     #: Why there is none; then nothing else is in the record.
     problem: str
+    #: Whose it is, of a stored one.
+    rank: int
     windows: list[ProfiledWindow]
     #: Those with the most time first.
     operators: list[ProfiledOperator]

@@ -125,7 +125,7 @@ def explain(
     before = [profile for side in found if side != now for profile in found[side]]
     try:
         rank = rank_of(found[now], judged.judgement.throughput, judged.memory)
-        before += [{rank: record} for record in stored]
+        before += [{rank: record} for record in of_the_stage(case, rank, stored)]
         explanation = attribute(
             before, found[now], judged.judgement.throughput, memory=judged.memory
         )
@@ -133,12 +133,23 @@ def explain(
         # Records of a worker of another version, in another interpreter's tree
         return Explanation(note=f"the profiles cannot be read: {type(error).__name__}: {error}")
     if len(found) == 1:
-        kept = [kept_record(profile[rank]) for profile in found[now]]
+        kept = [kept_record(profile[rank], rank) for profile in found[now]]
         try:
             (runner.bench.folder / case.id / PROFILE).write_bytes(profile_file.to_bytes(kept))
         except OSError as error:
             note = f"the profile cannot be stored: {file_words(error, runner.bench.folder)}"
     return replace(explanation, note=note, traces=tuple(traces.values()))
+
+
+def of_the_stage(case: Case, rank: int, stored: Sequence[ProfileRecord]) -> list[ProfileRecord]:
+    """Return the stored profiles of ranks that do the work of ``rank``: not of another stage."""
+    degrees = case.parallelism
+    stage = degrees.stage(rank)
+    return [
+        one
+        for one in stored
+        if degrees.pp == 1 or ("rank" in one and degrees.stage(one["rank"]) == stage)
+    ]
 
 
 def explain_stored(

@@ -222,7 +222,7 @@ def _tables(
 ) -> _Tables:
     old, new = ([profile[rank] for profile in profiles] for profiles in (before, now))
     # Both sides of a sum have as many rows
-    alike = [kept_record(one) for one in new] if any(map(is_cut, old)) else new
+    alike = [kept_record(one, rank) for one in new] if any(map(is_cut, old)) else new
     peaks, memory = profile_tables.memory_changes(old, new)
     return _Tables(
         before_launches=profile_tables.launches(old),

@@ -153,13 +153,15 @@ def times_by_calls(
     return found
 
 
-def kept_record(record: ProfileRecord) -> ProfileRecord:
-    """Return what is stored of a profile: its windows, and the operators with the most time."""
+def kept_record(record: ProfileRecord, rank: int) -> ProfileRecord:
+    """Return what is stored of a rank's profile: its windows, and its largest operators."""
     rows = record["operators"]
     # Waits take no time of a GPU, and are last
     waits = [one for one in rows[_STORED_OPERATORS:] if one["part"] == WAITS]
     kept = ProfileRecord(
-        windows=record["windows"], operators=[*rows[:_STORED_OPERATORS], *waits[:_STORED_WAITS]]
+        rank=rank,
+        windows=record["windows"],
+        operators=[*rows[:_STORED_OPERATORS], *waits[:_STORED_WAITS]],
     )
     if "launches" in record:
         kept["launches"] = record["launches"]

@@ -348,7 +348,7 @@ def test_what_a_stored_profile_left_out_was_not_added():
         found[0]["memory"] = LiveMemory(peak_bytes=25 * 10**7, allocations=places)
         return found
 
-    stored: list[Profile] = [{0: kept_record(launch(1.0)[0])}] * 2
+    stored: list[Profile] = [{0: kept_record(launch(1.0)[0], 0)}] * 2
     judged = Comparison(change=-0.09, interval=(-0.1, -0.08))
     found = attribute(stored, [launch(1.1)] * 2, judged)
     assert found.sentence == "of 7.68 ms more a step: compute +7.68"
