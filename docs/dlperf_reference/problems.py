@@ -15,6 +15,7 @@ MEANINGS: Final = {
     "batch-mismatch": "the model was fed another batch than the declared one",
     "batch-size-mismatch": "a log tells of another batch size than its path or its declaration",
     "batch-unchecked": "nobody could see which batch the model was given",
+    "checked-in-part": "the precision of a program that asks for checks was not looked at",
     "clocks-disagree": "the steps by the GPU's events do not add up to the window by the host's "
     "clock",
     "collectives-unknown": "the share of collectives in a step could not be measured",

@@ -87,7 +87,12 @@ class Checksum(_AnyChecksum, total=False):
     shards: ShardChecksum
 
 
-class ChecksumRecord(TypedDict):
+class _WithChecksum(TypedDict):
+    value: Checksum | None
+
+
+class ChecksumRecord(_WithChecksum, total=False):
     """The checksum after the training; None if no replicated parameters were declared."""
 
-    value: Checksum | None
+    #: Of a user's own program that asks for checks: why its precision was not looked at.
+    unwatched: str

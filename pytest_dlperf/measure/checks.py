@@ -276,6 +276,17 @@ def _has_trend(measured: Sequence[float]) -> bool:
     )
 
 
+def checked_in_part(records: Sequence[RankRecords]) -> list[Problem]:
+    """Return what was not looked at of a user's own program that asked for checks."""
+    reasons = (
+        rank.by_kind["checksum"].get("unwatched") for rank in records if rank.wrote("checksum")
+    )
+    if reason := next(filter(None, reasons), None):
+        message = f"parameters were compared, and the precision was not looked at: {reason}"
+        return [Problem(code="checked-in-part", message=message)]
+    return []
+
+
 def unchecked(records: Sequence[RankRecords]) -> list[Problem]:
     """Return what could not be looked at: the batch, the precision."""
     model = records[0].by_kind["model"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pytest_dlperf.core.wire_model import Checksum
+from pytest_dlperf.core.wire_model import ChecksumRecord
 from pytest_dlperf.worker.failure import check_precision
 
 _REMEDY = "Compute in it, or name the precision that this program has"
@@ -31,24 +31,32 @@ class MarkedChecks:
         self._parameters = list(parameters)
         self.fixed_batch = fixed_batch
         self._counting: Any = None
+        #: Why the precision was not looked at; empty once it was.
+        self.unwatched = "the second step, which is looked at, is not within the warm-up"
 
     def watch(self) -> None:
         """Begin to count the operations of a step, unless it is compiled."""
         from pytest_dlperf.worker.frameworks.torch import watch
 
-        if not watch.compiles():
-            self._counting = watch.FlopsByDtype()
-            self._counting.__enter__()
+        if watch.compiles():
+            self.unwatched = "its step is compiled, and operations are not seen there"
+            return
+        self._counting = watch.FlopsByDtype()
+        self._counting.__enter__()
 
     def watched(self, precision: str) -> None:
         """End it; raise ``WorkerFailure`` where most was in another dtype than ``precision``'s."""
         if self._counting is not None:
             counted, self._counting = self._counting, None
             counted.__exit__(None, None, None)
+            self.unwatched = "" if counted.flops else "its second step had no matrix work"
             check_precision(counted.flops, precision, _Unseen(), _REMEDY)
 
-    def checksum(self) -> Checksum:
-        """Return a digest of the parameters as they are now."""
+    def record(self) -> ChecksumRecord:
+        """Return a digest of the parameters as they are now, and what was not looked at."""
         from pytest_dlperf.worker.frameworks.torch import watch
 
-        return watch.checksum(self._parameters)
+        found = ChecksumRecord(value=watch.checksum(self._parameters))
+        if self.unwatched:
+            found["unwatched"] = self.unwatched
+        return found

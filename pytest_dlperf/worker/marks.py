@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from pytest_dlperf.core.wire import MARK_VARIABLE, MarkSettings
-from pytest_dlperf.core.wire_model import ChecksumRecord
 from pytest_dlperf.core.wire_records import (
     CanaryRates,
     CanaryRecord,
@@ -290,7 +289,7 @@ class Marks:
         write(libraries=LibrariesRecord(imported=[n for n in _LIBRARIES if n in sys.modules]))
         write(memory=device.peak_memory())
         if self._checks is not None:
-            write(checksum=ChecksumRecord(value=self._checks.checksum()))
+            write(checksum=self._checks.record())
             if self._checks.fixed_batch:
                 write(data=DataRecord(kind="synthetic"))
         if self._records.rank == 0:

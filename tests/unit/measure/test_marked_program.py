@@ -121,3 +121,15 @@ def test_the_canary_of_a_program_is_its_ranks_slowest(tmp_path: Path):
         ]
     summary, _ = summarise_program(program("1n2c"), write(tmp_path, ranks))
     assert summary.canary == {"hash_gb_per_s": pytest.approx(1.4)}
+
+
+@pytest.mark.parametrize("unwatched", ["", "its step is compiled"])
+def test_a_program_whose_precision_was_to_be_checked_and_was_not_has_a_note(
+    tmp_path: Path, unwatched: str
+):
+    checksum = {"record": "checksum", "rank": 0, "value": {"digest": "same", "tensors": 2}}
+    seen = {"unwatched": unwatched} if unwatched else {}
+    records = [*marked_records(world_size=1), checksum | seen]
+    summary, _ = summarise_program(program(), write(tmp_path, [records]))
+    found = [problem for problem in summary.problems if problem.code == "checked-in-part"]
+    assert [unwatched in problem.message for problem in found] == ([True] if unwatched else [])

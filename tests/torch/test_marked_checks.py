@@ -1,0 +1,47 @@
+"""What a PyTorch program that asks for checks has looked at."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+from pytest_dlperf.worker.failure import WorkerFailure
+from pytest_dlperf.worker.frameworks.torch import watch
+from pytest_dlperf.worker.marked_checks import MarkedChecks
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture
+def checks() -> MarkedChecks:
+    return MarkedChecks("torch", [torch.ones(3)], fixed_batch=False)
+
+
+def test_a_step_in_the_cases_dtype_is_looked_at(checks: MarkedChecks):
+    checks.watch()
+    torch.ones(4, 4) @ torch.ones(4, 4)
+    checks.watched("fp32")
+    record = checks.record()
+    assert record["value"]["tensors"] == 1
+    assert "unwatched" not in record
+
+
+def test_a_step_in_another_dtype_is_refused(checks: MarkedChecks):
+    checks.watch()
+    torch.ones(4, 4) @ torch.ones(4, 4)
+    with pytest.raises(WorkerFailure, match="the case names bf16, whose matrix work is in bfl"):
+        checks.watched("bf16")
+
+
+def test_what_was_not_looked_at_is_said(checks: MarkedChecks, monkeypatch: pytest.MonkeyPatch):
+    assert "is not within the warm-up" in checks.record()["unwatched"]
+    checks.watch()
+    checks.watched("bf16")
+    assert checks.record()["unwatched"] == "its second step had no matrix work"
+    monkeypatch.setattr(watch, "compiles", lambda: True)
+    checks.watch()
+    checks.watched("bf16")
+    assert checks.record()["unwatched"].startswith("its step is compiled")
