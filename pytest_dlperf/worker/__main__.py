@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 
 from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.wire_model import ChecksumRecord
-from pytest_dlperf.core.wire_records import FailureRecord, MomentRecord
+from pytest_dlperf.core.wire_records import MomentRecord
 from pytest_dlperf.worker import arguments as command_line
 from pytest_dlperf.worker import failure, host
 from pytest_dlperf.worker.arguments import Arguments
@@ -54,15 +54,7 @@ def main() -> None:
     try:
         _train(arguments, records)
     except (Exception, SystemExit) as error:
-        code = error.code if isinstance(error, WorkerFailure) else "exception"
-        records.write(
-            failure=FailureRecord(
-                code=code,
-                message=str(error) if code != "exception" else f"{type(error).__name__}: {error}",
-                traceback=traceback.format_exc(),
-                time=time.time(),
-            )
-        )
+        records.write(failure=failure.failure_record(error))
         raise
 
 

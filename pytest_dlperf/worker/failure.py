@@ -10,12 +10,15 @@ import faulthandler
 import os
 import signal
 import threading
+import time
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TextIO
 
 from pytest_dlperf.core.wire import rank_file
 from pytest_dlperf.core.wire_model import ArithmeticRecord
+from pytest_dlperf.core.wire_records import FailureRecord
 
 
 class WorkerFailure(Exception):
@@ -24,6 +27,17 @@ class WorkerFailure(Exception):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+def failure_record(error: BaseException) -> FailureRecord:
+    """Return the record of what ended the training of this rank."""
+    raised = f"{type(error).__name__}: {error}"
+    return FailureRecord(
+        code=error.code if isinstance(error, WorkerFailure) else "exception",
+        message=str(error) if isinstance(error, WorkerFailure) else raised,
+        traceback="".join(traceback.format_exception(error)),
+        time=time.time(),
+    )
 
 
 #: The file must stay open; a signal's handler writes to it.

@@ -6,7 +6,6 @@ import math
 import os
 import sys
 import time
-import traceback
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -231,15 +230,7 @@ class Marks:
         self._ended_s = time.perf_counter()
 
     def _write_failure(self, error: BaseException) -> None:
-        code = error.code if isinstance(error, failure.WorkerFailure) else "exception"
-        self._records.write(
-            failure=FailureRecord(
-                code=code,
-                message=str(error) if code != "exception" else f"{type(error).__name__}: {error}",
-                traceback="".join(traceback.format_exception(error)),
-                time=time.time(),
-            )
-        )
+        self._records.write(failure=failure.failure_record(error))
         self.close()
 
     def _device(self) -> Device:
