@@ -139,6 +139,7 @@ def test_a_recording_that_is_too_large_is_not_read(
 TRAINING = {"iterations": 12, "warmup": 4}
 
 
+@pytest.mark.nightly  # its launches take longer than all before it, which use the same profiler
 def test_a_product_has_its_place_and_part_in_two_processes(tmp_path: Path):
     session = jax_session(tmp_path, {"extra": TRAINING}, "--dlperf-explain=always", EXTRA="yes")
     found = session["extra"].outcome["explanation"]
