@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -180,7 +179,10 @@ def _run(command: Command, out: Path, left_s: float) -> None:
 
 
 def _until(argv: Sequence[str], env: Mapping[str, str], log: Path, limit_s: float) -> str:
-    """Return how a command ended; one that takes longer is interrupted as by Ctrl-C."""
+    """Return how a command ended; one that takes longer gets SIGTERM.
+
+    SIGINT is ignored by what a shell has started in the background.
+    """
     with log.open("wb") as file:
         try:
             process = subprocess.Popen(
@@ -191,9 +193,9 @@ def _until(argv: Sequence[str], env: Mapping[str, str], log: Path, limit_s: floa
         try:
             return f"exit code {process.wait(limit_s)}"
         except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGINT)
+            process.terminate()
         try:
-            return f"interrupted, exit code {process.wait(_GRACE_S)}"
+            return f"ended by SIGTERM, exit code {process.wait(_GRACE_S)}"
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

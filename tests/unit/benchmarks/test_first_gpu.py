@@ -101,7 +101,7 @@ def test_a_session_that_fails_does_not_end_the_others(
     assert "writes: exit code 3 after" in text
     assert "  c-1n1g: no measurement, error: why" in text
     assert "  c-1n1g: 12.5/s, no-baseline: why" in text
-    assert "sleeps: interrupted, exit code " in text
+    assert "sleeps: ended by SIGTERM, exit code -15" in text
     assert "absent: not started (No such file or directory)" in text
     assert first_gpu.main([f"--out={tmp_path}", "--limit=5", "--only=a"]) == 0
     assert "writes: left out, 5 s are left" in capsys.readouterr().out
