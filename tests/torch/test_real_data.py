@@ -28,11 +28,21 @@ FAULTS = {
 }
 
 
-def test_every_suite_trains_on_real_data(tmp_path: Path):
+@pytest.mark.parametrize(
+    "processes",
+    [
+        (1,),
+        # Ranks read apart in test_a_workload_of_ones_own_reads_with_processes_beside_it.
+        pytest.param((1, 2), marks=pytest.mark.nightly),
+    ],
+)
+def test_every_suite_trains_on_real_data(tmp_path: Path, processes: tuple[int, ...]):
     """In bfloat16; test_planted_in_each_suite.py trains them in float32, on synthetic data."""
     which = f"torch and ({' or '.join(DTYPES)})"
-    outcomes = train(tmp_path, write_all(tmp_path / "data"), which, precision=PRECISIONS)
-    assert len(outcomes) == 8
+    layouts = f"--cpus={','.join(map(str, processes))}"
+    data = write_all(tmp_path / "data")
+    outcomes = train(tmp_path, data, which, layouts, precision=PRECISIONS)
+    assert len(outcomes) == 4 * len(processes)
     for outcome in outcomes:
         check_read(outcome)
         dtype = DTYPES[outcome["case"]["suite"]]
