@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import functools
-import gzip
-import json
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -16,25 +13,19 @@ import numpy as np
 import pytest
 
 from pytest_dlperf.core.wire_profile import ProfileRecord
-from pytest_dlperf.worker import host_stacks, xla_compiles
-from pytest_dlperf.worker.feed import Feed
-from pytest_dlperf.worker.frameworks import profiling, xplane_profiler
+from pytest_dlperf.worker import xla_compiles
+from pytest_dlperf.worker.frameworks import xplane_profiler
 from pytest_dlperf.worker.frameworks.jax.devices import Settled
 from pytest_dlperf.worker.frameworks.jax.profile import profile
+from tests.helpers.profiled_steps import (
+    Framework,
+    calls_of,
+    profile_alike_everywhere,
+    trace_names,
+)
 from tests.jax.conftest import jax_session
 
 pytestmark = pytest.mark.jax
-
-
-class Framework:
-    """What a profile needs of a framework, for one rank on a CPU."""
-
-    def __init__(self) -> None:
-        self.job = SimpleNamespace(world_size=1, rank=0, feed=Feed())
-        self.synchronise = Settled(on_gpu=False)
-
-    def keep_loss(self, loss: Any) -> float:
-        return float(loss)
 
 
 def loss_of(params: Any, x: Any) -> Any:
@@ -68,10 +59,10 @@ def training(framework: Framework, *, compiles: bool = False) -> Callable[[], An
 def profiled(
     folder: Path, monkeypatch: pytest.MonkeyPatch, *, compiles: bool = False
 ) -> ProfileRecord:
-    monkeypatch.setattr(host_stacks, "sampler", lambda *_: None)
-    monkeypatch.setattr(profiling, "_SECONDS", 1e6)  # as many steps on a slow machine
+    profile_alike_everywhere(monkeypatch)
     xla_compiles.sample()
-    framework = Framework()
+    framework = Framework(keep=float)
+    monkeypatch.setattr(framework, "synchronise", Settled(on_gpu=False))
     step = training(framework, compiles=compiles)
     return profile(framework, step, folder)  # type: ignore[arg-type]
 
@@ -80,24 +71,15 @@ def test_operators_are_known_by_their_scope_and_parts_add_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     found = profiled(tmp_path, monkeypatch)
-    assert "problem" not in found, found["problem"]
-    assert len(found["windows"]) == 10, "the shortest and the longest quarter are left out"
-    for window in found["windows"]:
-        assert window["seconds"] == sum(window["parts"].values())
-        assert {"compute", "waiting for data", "Python and launches"} <= set(window["parts"])
-        assert "compilation" not in window["parts"]
-    calls = {(one["path"], one["name"]): one["calls"] for one in found["operators"]}
+    calls = calls_of(found, tmp_path, "compute", "waiting for data", "Python and launches")
+    assert not any("compilation" in window["parts"] for window in found["windows"])
     assert calls["hidden", "dot_general"] == 1
     assert calls["hidden", "max"] == 1
     assert calls["out (backward)", "dot_general"] == 2
     assert calls["hidden (backward)", "dot_general"] == 1
     assert calls["data", "DataLoader"] == 1
-    with gzip.open(tmp_path / found["trace"]) as file:
-        events = json.load(file)["traceEvents"]
-    assert {"dlperf.step", "process_name"} <= {event["name"] for event in events}
-    assert [path.name for path in tmp_path.iterdir()] == ["trace.json.gz"]
+    assert {"dlperf.step", "process_name"} <= trace_names(found, tmp_path)
     assert "memory" not in found
-    assert "note" not in found
 
 
 def test_what_each_step_compiles_again_is_a_part_of_it(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,24 +10,10 @@ import paddle
 import pytest
 
 from pytest_dlperf.core.wire_profile import ProfileRecord
-from pytest_dlperf.worker import host_stacks
-from pytest_dlperf.worker.frameworks import profiling
 from pytest_dlperf.worker.frameworks.paddle.profile import PaddleProfiler, profile
+from tests.helpers.profiled_steps import Framework, calls_of, profile_alike_everywhere
 
 pytestmark = pytest.mark.paddle
-
-
-class Framework:
-    """What a profile needs of a framework, for one rank on a CPU."""
-
-    def __init__(self) -> None:
-        feed = SimpleNamespace(take_wait=lambda: None)
-        self.job = SimpleNamespace(device="cpu", world_size=1, rank=0, feed=feed)
-
-    def synchronise(self) -> None: ...
-
-    def keep_loss(self, loss: Any) -> Any:
-        return loss
 
 
 class Samples(paddle.io.Dataset):
@@ -41,8 +25,7 @@ class Samples(paddle.io.Dataset):
 
 
 def profiled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> ProfileRecord:
-    monkeypatch.setattr(host_stacks, "sampler", lambda *_: None)
-    monkeypatch.setattr(profiling, "_SECONDS", 1e6)  # as many steps on a slow machine
+    profile_alike_everywhere(monkeypatch)
     net = paddle.nn.Sequential(paddle.nn.Linear(8, 8), paddle.nn.ReLU())
     optimizer = paddle.optimizer.SGD(0.1, parameters=net.parameters())
     batches = iter(paddle.io.DataLoader(Samples(), batch_size=4, num_workers=0))
@@ -62,20 +45,12 @@ def test_operators_are_known_by_their_layer_and_parts_add_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     found = profiled(tmp_path, monkeypatch)
-    assert "problem" not in found, found["problem"]
-    assert len(found["windows"]) == 10, "the shortest and the longest quarter are left out"
-    for window in found["windows"]:
-        assert window["seconds"] == sum(window["parts"].values())
-        assert {"compute", "waiting for data", "Python and launches"} <= set(window["parts"])
-    calls = {(one["path"], one["name"]): one["calls"] for one in found["operators"]}
+    calls = calls_of(found, tmp_path, "compute", "waiting for data", "Python and launches")
     assert calls["0", "matmul"] == 1
     assert calls["1", "relu"] == 1
     assert calls["(backward)", "MatmulGradNode"] == 1
     assert calls["optimizer", "sgd_"] == 2
     assert calls["data", "DataLoader"] == 1
-    with gzip.open(tmp_path / found["trace"]) as file:
-        assert json.load(file)["traceEvents"]
-    assert [path.name for path in tmp_path.iterdir()] == ["trace.json.gz"]
     assert "memory" not in found
 
 

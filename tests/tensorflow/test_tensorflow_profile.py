@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import tensorflow as tf
 
 from pytest_dlperf.core.wire_profile import ProfileRecord
-from pytest_dlperf.worker import host_stacks
-from pytest_dlperf.worker.feed import Feed
 from pytest_dlperf.worker.frameworks.tensorflow.profile import profile
+from tests.helpers.profiled_steps import (
+    Framework,
+    calls_of,
+    profile_alike_everywhere,
+    trace_names,
+)
 from tests.tensorflow.conftest import tensorflow_session
 
 pytestmark = pytest.mark.tensorflow
-
-
-class Framework:
-    """What a profile needs of a framework, for one rank on a CPU."""
-
-    def __init__(self) -> None:
-        self.job = SimpleNamespace(world_size=1, rank=0, feed=Feed())
-
-    def synchronise(self) -> None: ...
-
-    def keep_loss(self, loss: Any) -> float:
-        return float(loss)
+PARTS = {"compute", "waiting for data", "Python and launches"}
 
 
 def profiled(folder: Path, monkeypatch: pytest.MonkeyPatch, *, traces: bool) -> ProfileRecord:
-    monkeypatch.setattr(host_stacks, "sampler", lambda *_: None)
-    framework = Framework()
+    profile_alike_everywhere(monkeypatch)
+    framework = Framework(keep=float)
     seeded = tf.keras.initializers.GlorotUniform(seed=1)
     hidden = tf.keras.layers.Dense(8, activation="relu", name="hidden", kernel_initializer=seeded)
     net = tf.keras.Sequential([hidden])
@@ -63,22 +53,14 @@ def test_operators_are_known_by_their_layer_and_parts_add_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     found = profiled(tmp_path, monkeypatch, traces=False)
-    assert "problem" not in found, found["problem"]
-    assert len(found["windows"]) == 10, "the shortest and the longest quarter are left out"
-    for window in found["windows"]:
-        assert window["seconds"] == sum(window["parts"].values())
-        assert {"compute", "waiting for data", "Python and launches"} == set(window["parts"])
-    calls = {(one["path"], one["name"]): one["calls"] for one in found["operators"]}
+    calls = calls_of(found, tmp_path, *PARTS)
+    assert all(set(window["parts"]) == PARTS for window in found["windows"])
     assert calls["sequential.hidden", "_FusedMatMul"] == 1
     assert calls["sequential.hidden (backward)", "ReluGrad"] == 1
     assert calls["sequential.hidden (backward)", "MatMul"] == 1
     assert calls["data", "DataLoader"] == 1
-    with gzip.open(tmp_path / found["trace"]) as file:
-        events = json.load(file)["traceEvents"]
-    assert {"dlperf.step", "process_name"} <= {event["name"] for event in events}
-    assert [path.name for path in tmp_path.iterdir()] == ["trace.json.gz"]
+    assert {"dlperf.step", "process_name"} <= trace_names(found, tmp_path)
     assert "memory" not in found
-    assert "note" not in found
 
 
 def test_a_function_that_each_step_traces_again_is_a_part_of_it(

@@ -2,50 +2,29 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from pytest_dlperf.core.wire_profile import ProfileRecord
-from pytest_dlperf.worker import host_stacks
 from pytest_dlperf.worker.frameworks import profiling
 from pytest_dlperf.worker.frameworks.torch import profile as torch_profile
 from pytest_dlperf.worker.frameworks.torch.profile import events_of_history, profile
+from tests.helpers.profiled_steps import Framework, calls_of, profile_alike_everywhere
 
 
 @pytest.fixture(autouse=True)
 def alike_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """py-spy is tried by itself, and a slow machine profiles as many steps as a fast one."""
-    monkeypatch.setattr(host_stacks, "sampler", lambda *_: None)
-    monkeypatch.setattr(profiling, "_SECONDS", 1e6)
-
-
-class Framework:
-    """What a profile needs of a framework, for one rank on a CPU."""
-
-    def __init__(self) -> None:
-        feed = SimpleNamespace(take_wait=lambda: None)
-        self.job = SimpleNamespace(device=torch.device("cpu"), world_size=1, rank=0, feed=feed)
-        self.steps = 0
-
-    def synchronise(self) -> None:
-        pass
-
-    def keep_loss(self, loss: Any) -> Any:
-        self.steps += 1
-        return loss
+    profile_alike_everywhere(monkeypatch)
 
 
 def profiled(folder: Path) -> tuple[ProfileRecord, int]:
     net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    framework = Framework()
+    framework = Framework(torch.device("cpu"))
 
     def step() -> torch.Tensor:
         optimizer.zero_grad()
@@ -61,17 +40,11 @@ def profiled(folder: Path) -> tuple[ProfileRecord, int]:
 def test_operators_are_known_by_their_module_and_parts_add_up(tmp_path: Path):
     found, steps = profiled(tmp_path)
     assert steps == 24, "one that says how long it is, 20, and three for the memory"
-    assert len(found["windows"]) == 10, "the shortest and the longest quarter are left out"
-    for window in found["windows"]:
-        assert window["seconds"] == sum(window["parts"].values())
-    names = {(one["path"], one["name"]): one["calls"] for one in found["operators"]}
+    names = calls_of(found, tmp_path)
     assert names["0", "aten::addmm"] == 1
     assert names["1", "aten::relu"] == 1
     assert names["0 (backward)", "aten::mm"] == 1
     assert any(path == "optimizer" for path, _ in names)
-    with gzip.open(tmp_path / found["trace"]) as file:
-        assert json.load(file)["traceEvents"]
-    assert "note" not in found
     places = {one["place"]: one for one in found["memory"]["allocations"]}
     relu = next(place for place in places if place.endswith(": aten::relu"))
     assert "test_profile.py(" in relu, "the program's own frame"
