@@ -387,10 +387,7 @@ class Case:
         return None if self.replica_work is None else self.replica_work * self.replicas
 
     def parent(self) -> Case | None:
-        """Return the same case on the layout that its speedup is over; None if it has none.
-
-        That layout is a part of the case's own, and smaller.
-        """
+        """Return the case on the part of its layout that its speedup is over; None without one."""
         if self.speedup is None:
             return None
         is_one = self.speedup == ONE_DEVICE

@@ -106,6 +106,16 @@ def brings_own_interpreter(case: Case) -> bool:
     )
 
 
+def as_env(case: Case, target: Target) -> tuple[str, ...]:
+    """Return what goes before a rank's command for torch, which reads its place as ``env://``.
+
+    The variables of MPI and Slurm are translated to those.
+    """
+    if case.framework != "torch":
+        return ()
+    return (target.python, "-m", "pytest_dlperf.worker.from_mpi")
+
+
 def rank_command(
     case: Case, target: Target, workdir: Path, place_variables: tuple[str, str, str]
 ) -> tuple[str, ...]:

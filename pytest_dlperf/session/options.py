@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
     from pytest_dlperf.core.outcome import Outcome
 
-#: Options without our prefix. Many conftest files declare ``--gpus`` themselves, and a second
-#: declaration would kill pytest: they are never declared, but rewritten where no other
-#: plugin declares them.
+#: Options without our prefix. Many conftest files declare ``--gpus``, and a second declaration
+#: would kill pytest: they are never declared, but rewritten where no other plugin declares them.
 SHORT_OPTIONS: Final = ("--gpus", "--cpus", "--update-baselines")
 #: In place of a metavar: the option takes no value.
 FLAG: Final = ""

@@ -217,7 +217,7 @@ def run_loop(
     done = _Done([], [], [])
     turns.await_warm_up()
     warm = _warm_up(framework, step, done, window, records, progress)
-    delay = _injected_delay(framework, window, warm)
+    delay = framework.delay(window.inject, _typical_s(warm)) if window.inject else None
     framework.reset_peak_memory()
     framework.job.book.start_window()
     timer = framework.timer()
@@ -349,24 +349,12 @@ def write_canary(
     records.write(canary=CanaryRecord(when=when, **rates, time=time.time()))
 
 
-def _injected_delay(
-    framework: Framework, window: Window, warm: list[tuple[float, float]]
-) -> Callable[[float], None] | None:
-    if window.inject == 0:
-        return None
-    return framework.delay(window.inject, _typical_s(warm))
-
-
 def _typical_s(warm: list[tuple[float, float]]) -> float:
     """Return the median step of the warm-up, without its first two where it has more."""
     return statistics.median([seconds for seconds, _ in warm[2:] or warm] or [0.0])
 
 
-def _write_spans(
-    records: RecordWriter,
-    laps: list[tuple[float, float]],
-    done: _Done,
-) -> None:
+def _write_spans(records: RecordWriter, laps: list[tuple[float, float]], done: _Done) -> None:
     timed = enumerate(zip(laps, done.waits_s, done.works, strict=True))
     records.write_spans(
         SpanRecord(

@@ -31,29 +31,21 @@ def bert(job):
     return in_its_dtype(bert_train.build(job), job)
 
 
-def deeplabv3p(job):
-    plant(job, "Momentum", shuffled=True)
-    return in_its_dtype(deeplabv3p_train.build(job), job)
+def suite(train, optimizer):
+    """Return the workload of a suite whose loss is Paddle's cross entropy."""
+
+    def build(job):
+        plant(job, optimizer, shuffled=True)
+        return in_its_dtype(train.build(job), job)
+
+    return build
 
 
-def hrnet(job):
-    plant(job, "Momentum", shuffled=True)
-    return in_its_dtype(hrnet_train.build(job), job)
-
-
-def resnet50(job):
-    plant(job, "Momentum", shuffled=True)
-    return in_its_dtype(resnet50_train.build(job), job)
-
-
-def transformer(job):
-    plant(job, "Adam", shuffled=True)
-    return in_its_dtype(transformer_train.build(job), job)
-
-
-def tsm(job):
-    plant(job, "Momentum", shuffled=True)
-    return in_its_dtype(tsm_train.build(job), job)
+deeplabv3p = suite(deeplabv3p_train, "Momentum")
+hrnet = suite(hrnet_train, "Momentum")
+resnet50 = suite(resnet50_train, "Momentum")
+transformer = suite(transformer_train, "Adam")
+tsm = suite(tsm_train, "Momentum")
 
 
 def in_its_dtype(step, job):

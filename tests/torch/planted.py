@@ -35,46 +35,24 @@ def bert(job):
     return in_its_dtype(bert_train.build(job), job)
 
 
-def deeplabv3p(job):
-    if plant(job, "SGD") == "shuffled-labels":
-        shuffle(deeplabv3p_train.F, "cross_entropy")
-    return in_its_dtype(deeplabv3p_train.build(job), job)
+def suite(train, optimizer, loss="cross_entropy"):
+    """Return the workload of a suite whose loss is this function of PyTorch."""
+
+    def build(job):
+        if plant(job, optimizer) == "shuffled-labels":
+            shuffle(train.F, loss)
+        return in_its_dtype(train.build(job), job)
+
+    return build
 
 
-def dlrm(job):
-    if plant(job, "Adagrad") == "shuffled-labels":
-        shuffle(dlrm_train.F, "binary_cross_entropy_with_logits")
-    return in_its_dtype(dlrm_train.build(job), job)
-
-
-def hrnet(job):
-    if plant(job, "SGD") == "shuffled-labels":
-        shuffle(hrnet_train.F, "cross_entropy")
-    return in_its_dtype(hrnet_train.build(job), job)
-
-
-def llama(job):
-    if plant(job, "AdamW") == "shuffled-labels":
-        shuffle(llama_train.F, "cross_entropy")
-    return in_its_dtype(llama_train.build(job), job)
-
-
-def resnet50(job):
-    if plant(job, "SGD") == "shuffled-labels":
-        shuffle(resnet50_train.F, "cross_entropy")
-    return in_its_dtype(resnet50_train.build(job), job)
-
-
-def transformer(job):
-    if plant(job, "Adam") == "shuffled-labels":
-        shuffle(transformer_train.F, "cross_entropy")
-    return in_its_dtype(transformer_train.build(job), job)
-
-
-def tsm(job):
-    if plant(job, "SGD") == "shuffled-labels":
-        shuffle(tsm_train.F, "cross_entropy")
-    return in_its_dtype(tsm_train.build(job), job)
+deeplabv3p = suite(deeplabv3p_train, "SGD")
+dlrm = suite(dlrm_train, "Adagrad", loss="binary_cross_entropy_with_logits")
+hrnet = suite(hrnet_train, "SGD")
+llama = suite(llama_train, "AdamW")
+resnet50 = suite(resnet50_train, "SGD")
+transformer = suite(transformer_train, "Adam")
+tsm = suite(tsm_train, "SGD")
 
 
 def in_its_dtype(step, job):

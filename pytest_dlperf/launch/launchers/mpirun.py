@@ -8,7 +8,14 @@ from typing import ClassVar, Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.wire import MARK_VARIABLE
-from pytest_dlperf.launch.base import Launcher, Target, free_port, program_beside, rank_command
+from pytest_dlperf.launch.base import (
+    Launcher,
+    Target,
+    as_env,
+    free_port,
+    program_beside,
+    rank_command,
+)
 
 _LIBRARIES: Final = "LD_LIBRARY_PATH"
 #: What ranks on other hosts need of the plan's environment, and of the user's.
@@ -74,7 +81,7 @@ class MpirunLauncher(Launcher):
             "--bind-to",
             "none",
             *(word for name in forwarded for word in ("-x", name)),
-            *_as_env(case, target),
+            *as_env(case, target),
             *rank_command(case, target, workdir, self.place_variables),
         )
 
@@ -88,10 +95,3 @@ class MpirunLauncher(Launcher):
         if case.framework == "jax":
             return {"JAX_COORDINATOR_ADDRESS": f"{address}:{port}"}
         return {"MASTER_ADDR": address, "MASTER_PORT": port}
-
-
-def _as_env(case: Case, target: Target) -> tuple[str, ...]:
-    """Return the command that translates MPI's variables to those that torch reads."""
-    if case.framework != "torch":
-        return ()
-    return (target.python, "-m", "pytest_dlperf.worker.from_mpi")

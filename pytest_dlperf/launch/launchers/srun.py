@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.launch.base import Launcher, Target, free_port, rank_command
+from pytest_dlperf.launch.base import Launcher, Target, as_env, free_port, rank_command
 
 
 class SrunLauncher(Launcher):
@@ -52,17 +52,10 @@ class SrunLauncher(Launcher):
             "--kill-on-bad-exit=1",
             "--unbuffered",
             "--export=ALL",
-            *_as_env(case, target),
+            *as_env(case, target),
             *rank_command(case, target, workdir, self.place_variables),
         )
 
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
         """Return where torch's ranks meet."""
         return {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-
-
-def _as_env(case: Case, target: Target) -> tuple[str, ...]:
-    """Return the command that translates Slurm's variables to those that torch reads."""
-    if case.framework != "torch":
-        return ()
-    return (target.python, "-m", "pytest_dlperf.worker.from_mpi")

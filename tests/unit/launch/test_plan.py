@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,11 +8,11 @@ import pytest
 from pytest_dlperf.cases.marker import expand
 from pytest_dlperf.core.arm import ReadyArm, Reported, Tree
 from pytest_dlperf.core.case import Case
-from pytest_dlperf.core.errors import CaseError, UnknownNameError, UsageError
+from pytest_dlperf.core.errors import UnknownNameError, UsageError
 from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.core.wire import MARK_VARIABLE, MarkSettings
 from pytest_dlperf.launch.base import Target, collective_timeout_s
-from pytest_dlperf.launch.plan import SharedFolder, apply_arm, fill_in, make_plan
+from pytest_dlperf.launch.plan import apply_arm, fill_in, make_plan
 from pytest_dlperf.worker import arguments
 
 TARGET = Target(python="/env/bin/python", python_path=("/home/x",), threads_per_rank=3)
@@ -269,10 +268,6 @@ def test_collectives_give_up_before_the_case_does():
 PART = NodePart(node_rank=1, master_addr="10.0.0.1", master_port=29500)
 
 
-def node(folder: Path, rank: int) -> SharedFolder:
-    return SharedFolder(folder=folder, node_rank=rank)
-
-
 def test_the_place_of_a_node_is_filled_in():
     argv = ("launch", "--rank=${NODE_RANK}", "--master=${MASTER_ADDR}:${MASTER_PORT}", "x")
     assert fill_in(argv, PART, what="l") == ("launch", "--rank=1", "--master=10.0.0.1:29500", "x")
@@ -281,61 +276,6 @@ def test_the_place_of_a_node_is_filled_in():
 def test_a_launcher_that_starts_all_nodes_has_no_share():
     with pytest.raises(UsageError, match="c: launcher 'mpirun' starts all nodes"):
         fill_in(("mpirun", "--host", "${HOSTS}"), PART, what="c: launcher 'mpirun'")
-
-
-def test_a_node_that_stops_tells_the_others_why(tmp_path: Path):
-    zero, one = node(tmp_path, 0), node(tmp_path, 1)
-    with one.together():
-        one.check_others()
-        with pytest.raises(KeyError), zero.together():
-            raise KeyError("boom")
-        with pytest.raises(CaseError, match="node 0 stopped: 'boom'"):
-            one.check_others()
-
-
-def test_a_node_that_ends_well_stops_nobody(tmp_path: Path):
-    with node(tmp_path, 1).together():
-        with node(tmp_path, 0).together():
-            pass
-        node(tmp_path, 1).check_others()
-
-
-def test_what_was_said_in_an_earlier_session_does_not_count(tmp_path: Path):
-    one = node(tmp_path, 1)
-    with pytest.raises(ValueError, match="boom"), node(tmp_path, 0).together():
-        raise ValueError("boom")
-    os.utime(tmp_path / "stopped.node0", (1, 1))
-    with one.together():
-        one.check_others()
-        with pytest.raises(ValueError, match="again"), node(tmp_path, 0).together():
-            raise ValueError("again")
-        with pytest.raises(CaseError, match="again"):
-            one.check_others()
-
-
-def test_a_node_does_not_stop_for_its_own_words(tmp_path: Path):
-    one = node(tmp_path, 1)
-    with pytest.raises(ValueError, match="boom"), one.together():
-        raise ValueError("boom")
-    with one.together():
-        one.check_others()
-
-
-def test_node_0_alone_clears_the_records_of_earlier_sessions(tmp_path: Path):
-    for number in (1, 2):
-        node(tmp_path, 0).records(number).mkdir()
-        (node(tmp_path, 0).records(number) / "rank00001.jsonl").touch()
-    node(tmp_path, 1).clear(1)
-    assert (tmp_path / "run1" / "rank00001.jsonl").exists()
-    node(tmp_path, 0).clear(1)
-    assert not (tmp_path / "run1" / "rank00001.jsonl").exists()
-    assert (tmp_path / "run2" / "rank00001.jsonl").exists()
-
-
-def test_a_folder_that_cannot_be_written(tmp_path: Path):
-    (tmp_path / "file").touch()
-    with pytest.raises(CaseError, match="cannot write to"), node(tmp_path / "file", 0).together():
-        pass
 
 
 ARM_TARGET = Target(
