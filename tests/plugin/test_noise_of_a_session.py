@@ -24,6 +24,16 @@ from pathlib import Path
 def pytest_dlperf_outcome(outcome):
     (next(Path("baselines").iterdir()) / "noise.json" / "folder").mkdir(parents=True)
 """
+#: As where a file of the store becomes unreadable while the session ends.
+UNREADABLE = """
+from pytest_dlperf.core.errors import BaselineError
+from pytest_dlperf.session.terminal import summary
+
+def fail(*_, **__):
+    raise BaselineError("noise.json: gone")
+
+summary.with_later_sessions = fail
+"""
 
 
 @pytest.mark.parametrize("processes", [(), ("-n2",)], ids=["one-process", "xdist"])
@@ -48,6 +58,17 @@ def test_noise_that_cannot_be_learnt_is_told_and_fails_the_session(suite: Suite)
     assert result.ret == 1
     result.stdout.fnmatch_lines(["the noise of * was NOT learnt: *: exit code 1"])
     assert len(suite.baselines()[ONE]["sessions"]) == 1
+
+
+def test_without_what_later_sessions_can_detect_all_reports_are_written(suite: Suite):
+    suite.pytester.makeconftest(UNREADABLE)
+    result, outcomes = suite.outcomes("--update-baselines", "--cpus=1")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        ["what later sessions can detect is NOT known: *gone: exit code 1"]
+    )
+    assert outcomes[ONE]["update"] == "created"
+    assert outcomes[ONE]["later"] is None
 
 
 def test_what_a_later_session_can_detect_is_what_it_detects(suite: Suite):

@@ -310,13 +310,17 @@ class Collector:
                 learn_noise(session.store, machine_class)
             except DlperfError as error:
                 self._not_learnt = f"the noise of {machine_class} was NOT learnt: {error}"
-        if written and not self._not_learnt:
+        if not written or self._not_learnt:
+            return
+        try:
             self.outcomes = with_later_sessions(
                 session.store,
                 self.outcomes,
                 session.settings.rule,
                 count_family=not session.settings.family_given,
             )
+        except DlperfError as error:  # the reports, which come next, have the outcomes without it
+            self._not_learnt = f"what later sessions can detect is NOT known: {error}"
 
     def write_summary(self, reporter: pytest.TerminalReporter, session: PerfSession) -> None:
         """Print the table, the sentences, and what was not judged."""
