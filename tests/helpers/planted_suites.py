@@ -3,6 +3,9 @@
 The ranks are the worker's own, and what judges them is what judges a session's runs; sessions and
 launchers are in the tests of planted faults. That a fault is found says little where a right
 training is refused as well, so each suite trains rightly first.
+
+Each training takes seconds. The gate has the right one of every suite and one fault, another
+from suite to suite, so that each fault is in it; the nightly layer has all of them.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from pytest_dlperf import expand
 from pytest_dlperf.core.baseline import Session
@@ -114,7 +119,7 @@ class Trained:
         assert fall is not None
         return "" if allowed.low <= fall <= allowed.high else WRONG_FALL
 
-    def assert_faults_are_found(self, suite: str) -> None:
+    def assert_faults_are_found(self, suite: str, faults: Iterable[str]) -> None:
         """Assert that the suite trains, and that each fault is found by a sentence of its own."""
         right = self.summary(suite)
         assert len(right.ranks) == self.case(suite, "").ranks
@@ -123,23 +128,43 @@ class Trained:
         stored = Session(time="", runs=(right.throughput,), loss_fall=right.loss_fall)
         allowed = band("fp32", [stored])
         assert allowed is not None
-        for fault, sentences in FOUND.items():
+        for fault in faults:
             said = self.refusal(suite, fault, allowed)
-            assert any(sentence in said for sentence in sentences), (fault, said)
+            assert any(sentence in said for sentence in FOUND[fault]), (fault, said)
+
+
+def gate_and_nightly(suites: Iterable[str]) -> list[Any]:
+    """Return the parameters ``suite`` and ``faults``: of the gate, and of the nightly layer."""
+    found = []
+    for index, suite in enumerate(suites):
+        gated = tuple(FOUND)[index % len(FOUND)]
+        found.append(pytest.param(suite, (gated,), id=f"{suite}-{gated}"))
+        found.append(pytest.param(suite, tuple(FOUND), id=suite, marks=pytest.mark.nightly))
+    return found
+
+
+def faults_asked_for(request: pytest.FixtureRequest) -> dict[str, set[str]]:
+    """Return the faults of each suite that the tests of the module ask for, after ``-k`` too."""
+    found: dict[str, set[str]] = {}
+    for item in request.session.items:
+        if item.module is request.module:
+            given = item.callspec.params
+            found.setdefault(given["suite"], set()).update(given["faults"])
+    return found
 
 
 def train_suites_of(
     framework: str,
     markers: Mapping[str, Mapping[str, Any]],
-    suites: Iterable[str],
+    faults_of: Mapping[str, Iterable[str]],
     workloads: Path,
     folder: Path,
 ) -> Trained:
-    """Train ``suites`` by the module ``planted`` in the folder ``workloads``."""
+    """Train suites, rightly and with faults, by the module ``planted`` of ``workloads``."""
     trained = Trained(framework, markers, folder)
     runs = []
-    for suite in suites:
-        for fault in ("", *FOUND):
+    for suite, faults in faults_of.items():
+        for fault in ("", *faults):
             case, of_run = trained.case(suite, fault), folder / f"{suite}-{fault}"
             runs.append((str(of_run), fault, case.ranks, words_of(case, of_run)))
     (folder / "runs.json").write_text(json.dumps(runs), encoding="utf-8")

@@ -133,9 +133,9 @@ def test_packages_that_changed_are_named_and_each_list_is_stored_once(address: A
     append(address, "s", [installed(0, "2.1"), installed(1, "2.1"), installed(2, "2.2")])
     with reading(address) as connection:
         [series] = series_of(connection)
-        last = series.points[2].number
-        [found] = whole_outcomes(connection, [last])
-        software = stored_software(connection, last, found)
+        last = series.points[2]
+        [found] = whole_outcomes(connection, [last.number])
+        software = stored_software(connection, series.case_id, last)
         lists = connection.execute(sa.select(tables.SOFTWARE.c.versions)).scalars().all()
     assert [point.software_changes for point in series.points] == [
         (), (), ("package numpy: 2.1 -> 2.2",),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.planted_suites import Trained, train_suites_of
+from tests.helpers.planted_suites import FOUND, Trained, faults_asked_for, train_suites_of
 
 # Each of 20 trainings is compiled by itself; in CI faults are planted in the small training.
 pytestmark = [pytest.mark.jax, pytest.mark.nightly]
@@ -22,14 +22,15 @@ MARKERS: dict[str, dict[str, object]] = {
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["two processes", "one process"])
 def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    """Train the suites that are asked for: all, or those of ``-k``."""
-    items = [item for item in request.session.items if item.module is request.module]
-    suites = dict.fromkeys(item.callspec.params["suite"] for item in items)
     markers = {name: {**of, "devices_per_process": request.param} for name, of in MARKERS.items()}
     folder = tmp_path_factory.mktemp("planted")
-    return train_suites_of("jax", markers, suites, Path(__file__).parent, folder)
+    return train_suites_of(
+        "jax", markers, faults_asked_for(request), Path(__file__).parent, folder
+    )
 
 
-@pytest.mark.parametrize("suite", MARKERS)
-def test_a_suite_trains_and_its_faults_are_found(trained: Trained, suite: str):
-    trained.assert_faults_are_found(suite)
+@pytest.mark.parametrize(("suite", "faults"), [(suite, tuple(FOUND)) for suite in MARKERS])
+def test_a_suite_trains_and_its_faults_are_found(
+    trained: Trained, suite: str, faults: tuple[str, ...]
+):
+    trained.assert_faults_are_found(suite, faults)

@@ -29,21 +29,23 @@ def test_resnet50_has_the_published_parameters_and_operations():
 
 
 @pytest.mark.parametrize(
-    "precision",
+    ("precision", "devices_per_process"),
     [
-        "fp32",
-        # In CI the small net of test_jax_training.py computes in it.
-        pytest.param("bf16", marks=pytest.mark.nightly),
+        ("fp32", 1),
+        # The gate has the small net of test_jax_training.py in these ways.
+        pytest.param("fp32", 2, marks=pytest.mark.nightly),
+        pytest.param("bf16", 1, marks=pytest.mark.nightly),
     ],
 )
-def test_resnet50_trains_at_tiny_size(tmp_path: Path, precision: str):
+def test_resnet50_trains_at_tiny_size(tmp_path: Path, precision: str, devices_per_process: int):
+    which = "per_process2" if devices_per_process == 2 else "not per_process2"
     done, outcomes = train_suites(
-        tmp_path, f"resnet50 and jax and {precision}", "--cpus=2",
+        tmp_path, f"resnet50 and jax and {precision} and {which}", "--cpus=2",
         f"--dlperf-precision={precision}",
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
-    found = {(o["case"]["devices_per_process"], str(o["case"]["layout"])) for o in outcomes}
-    assert found == ({(1, "1n2c"), (2, "1n2c")} if precision == "fp32" else {(1, "1n2c")})
+    found = [(o["case"]["devices_per_process"], str(o["case"]["layout"])) for o in outcomes]
+    assert found == [(devices_per_process, "1n2c")]
     for outcome in outcomes:
         measurement = outcome["measurement"]
         assert measurement["conditions"]["input_shapes"] == [[32, 32, 32, 3], [32]]

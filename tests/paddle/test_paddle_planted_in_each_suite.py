@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.planted_suites import Trained, train_suites_of
+from tests.helpers.planted_suites import (
+    Trained,
+    faults_asked_for,
+    gate_and_nightly,
+    train_suites_of,
+)
 
 pytestmark = pytest.mark.paddle
 #: What a suite's own training needs beside the defaults.
@@ -24,13 +29,12 @@ MARKERS: dict[str, dict[str, object]] = {
 
 @pytest.fixture(scope="module")
 def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    """Train the suites that are asked for: all, or those of ``-k``."""
-    items = [item for item in request.session.items if item.module is request.module]
-    suites = [item.callspec.params["suite"] for item in items]
-    folder = tmp_path_factory.mktemp("planted")
-    return train_suites_of("paddle", MARKERS, suites, Path(__file__).parent, folder)
+    folder, here = tmp_path_factory.mktemp("planted"), Path(__file__).parent
+    return train_suites_of("paddle", MARKERS, faults_asked_for(request), here, folder)
 
 
-@pytest.mark.parametrize("suite", MARKERS)
-def test_a_suite_trains_and_its_faults_are_found(trained: Trained, suite: str):
-    trained.assert_faults_are_found(suite)
+@pytest.mark.parametrize(("suite", "faults"), gate_and_nightly(MARKERS))
+def test_a_suite_trains_and_its_faults_are_found(
+    trained: Trained, suite: str, faults: tuple[str, ...]
+):
+    trained.assert_faults_are_found(suite, faults)

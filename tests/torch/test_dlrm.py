@@ -22,6 +22,8 @@ SCRIPT = Path(__file__).with_name("dlrm_ranks.py")
 FULL = SIZES["full"]
 
 
+# The gate has two ranks in one process (test_planted_in_each_suite.py).
+@pytest.mark.nightly
 def test_both_models_train_on_two_ranks(tmp_path: Path):
     done, outcomes = train_suites(
         tmp_path, "dlrm", "--cpus=2", "--dlperf-iterations=60", "--dlperf-warmup=10"

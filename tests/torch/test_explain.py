@@ -59,7 +59,7 @@ def test_calls_that_one_arm_alone_has_are_in_the_tables(
 ):
     """What a profile says of times depends on the machine, what it says of calls does not."""
     folder.write("train:build", suite="net", layout="1n2c", iterations=12, warmup=4,
-                 runs=2, max_runs=2, speedup=None)  # fmt: skip
+                 runs=1, max_runs=1, speedup=None)  # fmt: skip
     (folder.path / "train.py").write_text(TRAIN, encoding="utf-8")
     (folder.path / SECRET).mkdir()
     (folder.path / SECRET / "net.py").write_text(NET, encoding="utf-8")

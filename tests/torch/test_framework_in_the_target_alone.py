@@ -23,6 +23,8 @@ def bare_python(tmp_path: Path) -> Path:
     return make_bare_python(tmp_path / "bare")
 
 
+# The gate has an interpreter without a framework in tests/plugin, with a launcher that is a fake.
+@pytest.mark.nightly
 def test_it_is_probed_and_trains(folder: Folder, bare_python: Path):
     folder.write(layout="1n1c")
     done = subprocess.run(

@@ -67,6 +67,8 @@ def test_a_module_adds_every_branch_to_every_other():
         assert not any(torch.equal(a, b) for a, b in zip(before, after, strict=True))
 
 
+# The gate has two ranks in one process (test_planted_in_each_suite.py), and a session on images.
+@pytest.mark.nightly
 def test_the_tiny_size_trains_on_two_ranks(tmp_path: Path):
     session = run_together(tmp_path, {"net": TINY}, workloads=HERE)
     [run] = session["net"].measurement["runs"]

@@ -76,4 +76,4 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Program:
 
 
 def test_it_trains_and_its_faults_are_found(trained: Program):
-    trained.assert_faults_are_found("sft_lora")
+    trained.assert_faults_are_found("sft_lora", FOUND)

@@ -141,8 +141,8 @@ def with_causes(connection: sa.Connection, series: Series, change: Change) -> Ch
     return replace(
         change,
         software=differences(
-            stored_software(connection, change.last_before.number, old[-1]),
-            stored_software(connection, change.first_after.number, new[0]),
+            stored_software(connection, series.case_id, change.last_before),
+            stored_software(connection, series.case_id, change.first_after),
         ),
         canary=dict(_canary_changes(old, new)),
     )

@@ -87,16 +87,16 @@ def whole_outcomes(connection: sa.Connection, numbers: Sequence[int]) -> tuple[O
     return tuple(outcome_of(found[n], where=f"outcome {n} of the history") for n in numbers)
 
 
-def stored_software(connection: sa.Connection, number: int, outcome: Outcome) -> dict[str, str]:
-    """Return the software of an outcome, the installed packages among it."""
+def stored_software(connection: sa.Connection, case_id: str, point: Point) -> dict[str, str]:
+    """Return the software of an outcome of a case, the installed packages among it."""
     query = (
         sa.select(OUTCOMES.c.software_id)
         .join(SERIES, SERIES.c.id == OUTCOMES.c.series_id)
         # By what has an index: the number of an outcome has none
         .where(
-            SERIES.c.case_id == outcome.case.id,
-            OUTCOMES.c.time == outcome.time,
-            OUTCOMES.c.id == number,
+            SERIES.c.case_id == case_id,
+            OUTCOMES.c.time == point.time,
+            OUTCOMES.c.id == point.number,
         )
     )
     row = connection.execute(query).scalar_one()
