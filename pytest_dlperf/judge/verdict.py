@@ -133,10 +133,8 @@ def _judge_against(
     agreed = refused and _agreed(case, measurement, baseline, rule, doubt, found)
     if refused is not None and agreed is None:
         links = moved and refusals.only_links_slower(case, measurement, stored)
-        if doubt.shift is None and not unsteady:
-            kept = {"peak_memory", "anchor"} | (set() if found.verdict in GOOD else {"speedup"})
-        else:
-            kept = {"peak_memory", "speedup"} if links else {"peak_memory"}
+        in_doubt = doubt.shift is not None or bool(unsteady)
+        kept = _comparable_still(found, links=bool(links), in_doubt=in_doubt)
         facts = {
             name: one
             for name, one in others.items()
@@ -168,6 +166,17 @@ def _judge_against(
     parent = metrics.parent(case, measurement, stored, rule)
     judged = _with_metrics(judged, parent, why, measurement.reference_words)
     return gates.with_gates(judged, case, measurement, asked)
+
+
+def _comparable_still(found: Comparison, *, links: bool, in_doubt: bool) -> set[str]:
+    """Return the metrics that may fail a case whose throughput has no verdict.
+
+    Where the machine or the run is in doubt, memory, which no machine makes larger; and the
+    speedup where only the ``links`` between devices are slower.
+    """
+    if in_doubt:
+        return {"peak_memory", "speedup"} if links else {"peak_memory"}
+    return {"peak_memory", "anchor"} | (set() if found.verdict in GOOD else {"speedup"})
 
 
 def _agreed(

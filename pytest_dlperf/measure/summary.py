@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -14,11 +14,9 @@ from pytest_dlperf.core.metric import TAKEN, Figure
 from pytest_dlperf.core.metrics import METRICS, built_in
 from pytest_dlperf.core.run import (
     Problem,
-    RankScaling,
     RankSummary,
     Run,
     RunSummary,
-    Scaling,
     Span,
 )
 from pytest_dlperf.core.wire import RECORDS_FORMAT
@@ -40,67 +38,7 @@ from pytest_dlperf.measure.compile_figures import compile_extras, cuda_graphs_sk
 from pytest_dlperf.measure.disturbance import disturbance, gpu_disturbance, others_alone
 from pytest_dlperf.measure.failure import failure_of
 from pytest_dlperf.measure.records import RankRecords, read_records
-
-
-def scaling_of(records: Sequence[RankRecords]) -> Scaling | None:
-    """Return what the ranks measured of scaling.
-
-    None for one rank, and for a user's own program.
-    """
-    if not records or not all(rank.wrote("collectives") for rank in records):
-        return None
-    sampled = [rank for rank in records if "problem" not in rank.by_kind["collectives"]]
-    ranks = tuple(_rank(rank) for rank in sampled)
-    first = records[0].by_kind["collectives"]
-    return Scaling(
-        method=first.get("method", ""),
-        collective=first.get("collective", "all-reduce"),
-        ranks=ranks,
-        collectives_share=_share(ranks) if len(ranks) == len(records) else None,
-        all_reduce_gb_per_s=_slowest([rank.by_kind["all_reduce"]["gb_per_s"] for rank in records]),
-    )
-
-
-def unsampled(records: Sequence[RankRecords]) -> list[Problem]:
-    """Return the problem of a training that could not be asked for a few more iterations."""
-    for rank in records:
-        if problem := rank.by_kind.get("collectives", {}).get("problem"):
-            message = (
-                "the share of collectives is not known, as the workload could do no iteration "
-                f"beyond the case's own (rank {rank.rank}: {problem})"
-            )
-            return [Problem(code="collectives-unknown", message=message)]
-    return []
-
-
-def _rank(records: RankRecords) -> RankScaling:
-    sampled = records.by_kind["collectives"]
-    return RankScaling(
-        rank=records.rank,
-        node=records.by_kind["start"]["node"],
-        step_seconds=sampled["step_seconds"],
-        own_seconds=sampled["own_seconds"],
-        collective_seconds=sampled["collective_seconds"],
-    )
-
-
-def _share(ranks: Sequence[RankScaling]) -> float | None:
-    """Return the share of the rank that waits least: waits are caused by slower ranks.
-
-    Of a timeline, the share of the one rank that has it.
-    """
-    shares = [
-        rank.collective_seconds / rank.step_seconds
-        for rank in ranks
-        if rank.collective_seconds is not None
-    ]
-    return min(1.0, *shares) if shares else None
-
-
-def _slowest(rates: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    sizes = set.intersection(*(set(one) for one in rates))
-    return {size: min(one[size] for one in rates) for size in sorted(sizes, key=int)}
-
+from pytest_dlperf.measure.scaling import scaling_of, unsampled
 
 _HOROVOD_ON_THE_HOST: Final = frozenset({"horovod-gloo", "horovod-mpi"})
 #: Share of waiting above which a run measures its data more than its training.
@@ -112,37 +50,22 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
 
     Raises ``CaseError`` if a rank failed, is missing, or does not agree with the others.
     """
-    records = read_records(Path(run.plan.records))
-    complete = {r.rank for r in records if r.wrote("end")} == set(range(case.ranks))
-    if not complete or any(r.wrote("failure") for r in records):
-        raise failure_of(case, run, records)
-    _check_whole(case, run, records)
-    # The model of a user's own program is not looked into, and its GPU is only the current one
-    if not case.command:
-        check_devices(case, records)
-        check_agreement(case, records)
-    else:
-        check_declared(case, records)
-    slowest = max(records, key=lambda r: _window_seconds(case, r))
-    seconds = _window_seconds(case, slowest)
-    steps = tuple(span.seconds for span in slowest.spans)
+    records = _checked_records(case, run)
+    window = _window_of(case, records)
+    steps = tuple(span.seconds for span in window.spans)
     measured = steps[case.protocol.warmup :]
-    first, end = case.protocol.window
-    work = [sum(r.spans[i].work for r in records) for i in range(first, end)]
-    rates = [done / step for done, step in zip(work, measured, strict=True)]
-    waits = [span.data_wait_seconds for span in _window(case, slowest.spans)]
-    waited = None if None in waits else sum(w for w in waits if w is not None) / seconds
     shares, reason = disturbance(records, on_gpus=case.layout.device == "gpu")
     device_ids = [rank.by_kind["framework"]["device_id"] for rank in records]
     gpu_figures, gpu_reason = gpu_disturbance(run.plan.workdir, device_ids)
-    rate = sum(work) / seconds
     turns = _turns(records)
     steal = {"steal_share": shares["steal"]} if "steal" in shares else {}
     summary = RunSummary(
-        throughput=rate,
+        throughput=window.rate,
         estimates={
-            "mean_of_rates": statistics.fmean(rates),
-            "median_step": statistics.fmean(work) / statistics.median(measured),
+            "mean_of_rates": statistics.fmean(
+                work / step for work, step in zip(window.work, measured, strict=True)
+            ),
+            "median_step": statistics.fmean(window.work) / statistics.median(measured),
         },
         step_seconds=steps,
         ranks=tuple(_rank_summary(case, r) for r in records),
@@ -159,19 +82,14 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
         others_cpu_share=shares.get("others"),
         disturbed=reason or gpu_reason,
         others_cpu_alone=bool(reason) and not gpu_reason and others_alone(records),
-        data_wait_share=waited,
-        data_wait_seconds=_waits(slowest.spans),
+        data_wait_share=window.data_wait_share,
+        data_wait_seconds=_waits(window.spans),
         problems=(
-            *drift(measured, first, rate, case.unit or "samples", case.layout.device),
-            *recompiled(records),
-            *cuda_graphs_skipped(records),
-            *clocks_disagree(case.protocol.window, records),
-            *host_waits(case.protocol.window, records),
-            *_ending(run),
-            *_data_bound(case, records, waited, rate),
-            *_without_nccl(case, records),
-            *unsampled(records),
-            *(checked_in_part(records) if case.command else unchecked(records)),
+            *drift(
+                measured, case.protocol.window[0], window.rate, case.unit or "samples",
+                case.layout.device,
+            ),
+            *_problems(case, run, records, window),
         ),
         elapsed_s=run.elapsed_s,
         log=run.log,
@@ -183,25 +101,78 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
             **_reserved(records),
             **_reading(records),
             **_waiting(records),
-            **arithmetic_figures(case, records, seconds),
+            **arithmetic_figures(case, records, window.seconds),
             # In turns with another arm the GPU's energy is that of both
-            **({} if turns else energy_figures(case, gpu_figures, rate)),
+            **({} if turns else energy_figures(case, gpu_figures, window.rate)),
         },
         metrics=own_metrics(case, records),
         scaling=scaling_of(records),
-    )
+    )  # fmt: skip
     asked = built_in(case.metrics, summary, case.protocol.window)
     summary = replace(summary, metrics={**summary.metrics, **asked})
-    facts = _facts(records)
-    if not case.command:
-        facts["model"] = {**facts["model"], "parameter_count": parameter_count(case, records)}
-    amounts = {span.work for rank in records for span in _window(case, rank.spans)}
-    if len(amounts) == 1:
-        facts["work"] = amounts.pop()
-    elif len(set(work)) == 1:
-        # Ranks that share a batch say their parts of it, and the rate is of their sum
-        facts["work"] = work[0] / len(records)
-    return summary, facts
+    return summary, _facts(case, records, window)
+
+
+def _checked_records(case: Case, run: Run) -> tuple[RankRecords, ...]:
+    """Return the records of every rank, of a training that is whole and right."""
+    records = read_records(Path(run.plan.records))
+    complete = {r.rank for r in records if r.wrote("end")} == set(range(case.ranks))
+    if not complete or any(r.wrote("failure") for r in records):
+        raise failure_of(case, run, records)
+    _check_whole(case, run, records)
+    # The model of a user's own program is not looked into, and its GPU is only the current one
+    if case.command:
+        check_declared(case, records)
+    else:
+        check_devices(case, records)
+        check_agreement(case, records)
+    return records
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Window:
+    """The measured iterations: the time of the slowest rank, and the work of all."""
+
+    #: All spans of the slowest rank, those before the window too.
+    spans: tuple[Span, ...]
+    seconds: float
+    #: Of each measured iteration, in the unit of the case.
+    work: tuple[float, ...]
+    #: Of the slowest rank's time; None where that is not known.
+    data_wait_share: float | None
+
+    @property
+    def rate(self) -> float:
+        """Work a second."""
+        return sum(self.work) / self.seconds
+
+
+def _window_of(case: Case, records: Sequence[RankRecords]) -> _Window:
+    slowest = max(records, key=lambda r: _window_seconds(case, r))
+    seconds = _window_seconds(case, slowest)
+    waits = [span.data_wait_seconds for span in _window(case, slowest.spans)]
+    return _Window(
+        spans=tuple(slowest.spans),
+        seconds=seconds,
+        work=tuple(sum(r.spans[i].work for r in records) for i in range(*case.protocol.window)),
+        data_wait_share=None
+        if None in waits
+        else sum(wait for wait in waits if wait is not None) / seconds,
+    )
+
+
+def _problems(
+    case: Case, run: Run, records: Sequence[RankRecords], window: _Window
+) -> Iterator[Problem]:
+    yield from recompiled(records)
+    yield from cuda_graphs_skipped(records)
+    yield from clocks_disagree(case.protocol.window, records)
+    yield from host_waits(case.protocol.window, records)
+    yield from _ending(run)
+    yield from _data_bound(case, records, window.data_wait_share, window.rate)
+    yield from _without_nccl(case, records)
+    yield from unsampled(records)
+    yield from checked_in_part(records) if case.command else unchecked(records)
 
 
 def own_metrics(case: Case, records: Sequence[RankRecords]) -> dict[str, Figure]:
@@ -243,7 +214,7 @@ def _turns(records: Sequence[RankRecords]) -> tuple[int, ...]:
     return found.pop() if len(found) == 1 else ()
 
 
-def _facts(records: Sequence[RankRecords]) -> RunFacts:
+def _facts(case: Case, records: Sequence[RankRecords], window: _Window) -> RunFacts:
     first = records[0].by_kind
     facts = RunFacts(framework=first["framework"], start=first["start"])
     if "model" in first:
@@ -260,6 +231,14 @@ def _facts(records: Sequence[RankRecords]) -> RunFacts:
             copies={path: copy for one in imports for path, copy in one["copies"].items()},
             started_processes=any(one["started_processes"] for one in imports),
         )
+    if not case.command:
+        facts["model"] = {**facts["model"], "parameter_count": parameter_count(case, records)}
+    amounts = {span.work for rank in records for span in _window(case, rank.spans)}
+    if len(amounts) == 1:
+        facts["work"] = amounts.pop()
+    elif len(set(window.work)) == 1:
+        # Ranks that share a batch say their parts of it, and the rate is of their sum
+        facts["work"] = window.work[0] / len(records)
     return facts
 
 

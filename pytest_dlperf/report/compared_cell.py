@@ -140,8 +140,8 @@ def measured_cell(
         return Cell(published=published, notes=why, speedup_notes=why, time_to_train_notes=why)
     measurement, case = outcome.measurement, outcome.case
     speedup = 1.0 if case.world_size == 1 else measurement.speedup
-    told = _warnings(outcome, [o for o in found if counts(o)], field)
-    told += differences(outcome, usual, field)
+    notes = _warnings(outcome, [o for o in found if counts(o)], field)
+    notes += differences(outcome, usual, field)
     doubts = _doubts(outcome) if speedup is not None else [_NO_PARENT]
     if speedup is not None and measurement.reference is not None:
         doubts.append(_OVER.format(measurement.reference))
@@ -151,7 +151,7 @@ def measured_cell(
         speedup=speedup,
         time_to_train_s=None if samples is None else samples / measurement.throughput,
         published=published,
-        notes=tuple(told),
+        notes=tuple(notes),
         speedup_notes=tuple(doubts),
         time_to_train_notes=() if samples is not None else (_NO_LENGTH,),
     )

@@ -79,7 +79,7 @@ class EnvironmentBlock:
 def environment_blocks(outcomes: Iterable[Outcome]) -> tuple[EnvironmentBlock, ...]:
     """Return one block for every distinct environment of ``outcomes``, in their order.
 
-    A case that never started records less; it is told with the environment that it fits.
+    A case that never started records less; it is listed with the environment that it fits.
     """
     groups: list[_Group] = []
     # Those that know most first, so that what knows less finds where it belongs
@@ -133,6 +133,6 @@ def _facts(environment: Environment, frameworks: list[str]) -> dict[str, str | N
 
 
 def _others(environment: Environment, frameworks: set[str]) -> dict[str, str]:
-    told = frameworks | set(_SOFTWARE.values())
+    named = frameworks | set(_SOFTWARE.values())
     others = {k: v for k, v in environment.machine.items() if k not in _MACHINE.values()}
-    return others | {k: v for k, v in environment.software.items() if k not in told}
+    return others | {k: v for k, v in environment.software.items() if k not in named}

@@ -9,7 +9,7 @@ from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.report.printable import printable
 from pytest_dlperf.report.sort_order import Standing, standing
 
-#: Digits that are told: GitLab compares texts, and shows each that differs.
+#: Digits that are written: GitLab compares texts, and shows each that differs.
 _DIGITS: Final = 4
 
 
@@ -17,13 +17,13 @@ def render(outcomes: Sequence[Outcome]) -> str:
     """Return the text; a figure that is not known is absent."""
     lines = []
     for name, unit, help_, value in _METRICS:
-        told = [(outcome, value(outcome)) for outcome in outcomes]
+        measured = [(outcome, value(outcome)) for outcome in outcomes]
         lines += [f"# TYPE {name} gauge"]
         lines += [f"# UNIT {name} {unit}"] if unit else []
         lines += [f"# HELP {name} {help_}"]
         lines += [
             f"{name}{{{_labels(outcome)}}} {_number(found)}"
-            for outcome, found in told
+            for outcome, found in measured
             if found is not None
         ]
     return "\n".join([*lines, "# EOF"]) + "\n"

@@ -65,8 +65,8 @@ def _head(outcomes: Sequence[Outcome]) -> str:
         (o.environment.machine_class if o.environment else "", short_commit(o.commit))
         for o in outcomes
     }
-    told = [" at ".join(inline(one) for one in pair if one) for pair in sorted(where)]
-    lines += [f"On {', '.join(one for one in told if one)}.", ""] if any(told) else []
+    places = [" at ".join(inline(one) for one in pair if one) for pair in sorted(where)]
+    lines += [f"On {', '.join(one for one in places if one)}.", ""] if any(places) else []
     return "\n".join(lines) + "\n"
 
 
@@ -97,15 +97,15 @@ def _row(outcome: Outcome) -> str:
 
 
 def _sentences(outcomes: Sequence[Outcome], room: int) -> str:
-    told = []
+    sentences = []
     for (verdict, reason), cases in by_sentence(outcomes).items():
         more = f" and {len(cases) - _NAMED} more" if len(cases) > _NAMED else ""
         ids = ", ".join(inline(outcome.case.id) for outcome in cases[:_NAMED])
         first, *rest = reason.splitlines() or [""]
         text = f"**{ids}{more}: {verdict}.** {inline(first)}\n"
         text = f"{text}\n{block(chr(10).join(rest))}\n" if rest else text
-        told.append(text + "".join(_parts(outcome) for outcome in cases[:_NAMED]))
-    return _within([], told, "sentences", room)
+        sentences.append(text + "".join(_parts(outcome) for outcome in cases[:_NAMED]))
+    return _within([], sentences, "sentences", room)
 
 
 def _parts(outcome: Outcome) -> str:

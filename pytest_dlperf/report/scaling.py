@@ -47,11 +47,11 @@ def scaling_figures(outcome: Outcome) -> ScalingFigures | None:
 
 def terminal_lines(outcomes: Sequence[Outcome]) -> list[str]:
     """Return a line for each case of several ranks."""
-    told = [(outcome, scaling_figures(outcome)) for outcome in outcomes]
+    measured = [(outcome, scaling_figures(outcome)) for outcome in outcomes]
     return [
         f"scaling: {outcome.case.id}: collectives {found.collectives} of a step; slowest "
         f"{found.slowest_rank}; all-reduce {found.all_reduce}"
-        for outcome, found in told
+        for outcome, found in measured
         if found is not None
     ]
 
@@ -82,10 +82,10 @@ def rank_skews(outcome: Outcome) -> RankSkews | None:
     if outcome.measurement is None:
         return None
     runs, device = outcome.measurement.runs, outcome.case.layout.device
-    # Of a single run a rank that was slow once is told as one that is.
-    basis, told = own_seconds(runs, device, fewest=_FEWEST_RUNS)
-    ranks = set(told[0]) if told else set()
-    by_run = [skews(found) for found in told if set(found) == ranks]
+    # In a single run a rank that was slow once looks like one that always is.
+    basis, by_rank = own_seconds(runs, device, fewest=_FEWEST_RUNS)
+    ranks = set(by_rank[0]) if by_rank else set()
+    by_run = [skews(found) for found in by_rank if set(found) == ranks]
     if len(by_run) < _FEWEST_RUNS:
         return None
     return RankSkews(

@@ -182,11 +182,11 @@ def _tried(what: str, tries: Sequence[Try], settled: bool) -> list[str]:
     found = f"{last.verdict}{at}: {_first_line(last.outcome)}"
     if what == "stored" and settled:
         found = f"{_stored(last.outcome)}{at}"
-    told = [f"{what}: {found}"]
+    lines = [f"{what}: {found}"]
     for number, one in enumerate(before, start=1):
         alarm = " (a FALSE ALARM)" if _is_false_alarm(what, one) else ""
-        told.append(f"  try {number} was {one.verdict}{alarm}: {_first_line(one.outcome)}")
-    return told
+        lines.append(f"  try {number} was {one.verdict}{alarm}: {_first_line(one.outcome)}")
+    return lines
 
 
 def _is_false_alarm(what: str, one: Try) -> bool:

@@ -174,9 +174,9 @@ def render(outcomes: Sequence[Outcome], *, width: int, verbosity: int = 0) -> li
     most = _of(_LISTED, verbose=verbose)
     notes = [f"note: {o.case.id}: {p.message}" for o in outcomes for p in _problems(o)]
     published = [o for o in outcomes if o.published and o.measurement is not None]
-    told = [f"published: {o.case.id}: {_published(o)}" for o in published]
+    published_lines = [f"published: {o.case.id}: {_published(o)}" for o in published]
     measured = [f"metrics: {o.case.id}: {line}" for o in outcomes if (line := metrics_line(o))]
-    for several in (notes, measured, scaling.terminal_lines(outcomes), told):
+    for several in (notes, measured, scaling.terminal_lines(outcomes), published_lines):
         if several:
             lines += [Line(""), *(Line(one_line(text)) for text in several[:most])]
             lines += _more(several, most)
@@ -202,9 +202,9 @@ def _not_judged(outcomes: Sequence[Outcome]) -> list[Line]:
     apart = [o for o in outcomes if o.judgement.verdict in NOT_JUDGED and not o.update]
     found = by_sentence(apart)
     lines = []
-    for (verdict, reason), told in list(found.items())[:_LISTED]:
-        ids = ", ".join(f"{o.case.id}{_seen(o)}" for o in told[:_NAMED])
-        more = f" and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
+    for (verdict, reason), alike in list(found.items())[:_LISTED]:
+        ids = ", ".join(f"{o.case.id}{_seen(o)}" for o in alike[:_NAMED])
+        more = f" and {len(alike) - _NAMED} more" if len(alike) > _NAMED else ""
         lines.append(Line(one_line(f"{ids}{more}: {verdict}: {reason}")))
     return lines + _more(list(found), _LISTED)
 
@@ -275,11 +275,11 @@ def _problems(outcome: Outcome) -> Sequence[Problem]:
 
 def _sentences(outcomes: Sequence[Outcome], most: int | None) -> list[Line]:
     lines = []
-    for (verdict, reason), told in by_sentence(outcomes).items():
-        lines += [Line(""), *(Line(f"{outcome.case.id}: {verdict}") for outcome in told[:most])]
-        lines += _more(told, most)
+    for (verdict, reason), alike in by_sentence(outcomes).items():
+        lines += [Line(""), *(Line(f"{outcome.case.id}: {verdict}") for outcome in alike[:most])]
+        lines += _more(alike, most)
         lines += [Line(f"  {line}") for line in printable(reason).splitlines()]
-        failed = [outcome for outcome in told if outcome.failed and outcome.command]
+        failed = [outcome for outcome in alike if outcome.failed and outcome.command]
         lines += [Line(f"  reproduce: {outcome.command}") for outcome in failed[:most]]
     return lines
 

@@ -42,11 +42,11 @@ class Dlperf:
         finally:
             ending.release()
         outcome = self.outcome
-        told = f"{outcome.judgement.verdict}: {shown(outcome.judgement.reason)}"
+        sentence = f"{outcome.judgement.verdict}: {shown(outcome.judgement.reason)}"
         if outcome.failed:
-            pytest.fail(told, pytrace=False)
+            pytest.fail(sentence, pytrace=False)
         if outcome.judgement.verdict not in GOOD and outcome.measurement is None:
-            pytest.skip(told)
+            pytest.skip(sentence)
         return outcome
 
 

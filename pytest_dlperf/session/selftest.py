@@ -166,10 +166,10 @@ class _SelfTest:
         still = self._open(step.is_answered)
         if self._asked and (not still or self._has_error):
             return
-        name, told = step.name, step.title
+        name, title = step.name, step.title
         if number > 1:
             name = f"{step.name}-{number}"
-            told = f"{step.title[:3]}, try {number} of {TRIES}: {_cases(len(still))} open"
+            title = f"{step.title[:3]}, try {number} of {TRIES}: {_cases(len(still))} open"
             self._wait_for_idle_cpus(still)
         if step.kind == "store":
             self._forget(still)
@@ -178,7 +178,7 @@ class _SelfTest:
             for case_id, tries in self._asked.items()
             if case_id not in still
         ]
-        for outcome in self._session(name, told, [*step.words, *without]):
+        for outcome in self._session(name, title, [*step.words, *without]):
             tries = self._asked.setdefault(outcome.case.id, _Tries(outcome.node_id))
             tries.add(step.kind, Try(outcome=outcome, page=self._folder / f"{name}.html"))
 
@@ -361,7 +361,7 @@ def _rule(title: str) -> str:
     return f" {title} ".center(width, "=")
 
 
-def _tell(*told: str) -> None:
-    for line in told:
+def _tell(*lines: str) -> None:
+    for line in lines:
         sys.stdout.write(f"{shown(line)}\n")
     sys.stdout.flush()

@@ -74,8 +74,8 @@ def changes_section(outcome: Outcome) -> Html:
         return Html("")
     heading = "<h3>What changed</h3>"
     if not found.changes:
-        told = f"No recorded software and no part of the machine changed {found.since}."
-        return joined([heading, paragraph(told, kind="quiet")])
+        unchanged = f"No recorded software and no part of the machine changed {found.since}."
+        return joined([heading, paragraph(unchanged, kind="quiet")])
     rows = [
         TableRow(cells=(cell(change.name), _value(change.before), _value(change.now)))
         for change in found.changes
@@ -162,11 +162,11 @@ def case_section(
 
 def _problems(outcome: Outcome) -> list[str]:
     found = [] if outcome.measurement is None else list(outcome.measurement.problems)
-    told = [problem.message for problem in found]
+    messages = [problem.message for problem in found]
     if outcome.against is not None and outcome.against.measurement is not None:
         theirs = outcome.against.measurement.problems
-        told += [f"{outcome.against.name}: {problem.message}" for problem in theirs]
-    return told
+        messages += [f"{outcome.against.name}: {problem.message}" for problem in theirs]
+    return messages
 
 
 def _comparisons(outcome: Outcome) -> Html:
@@ -239,8 +239,8 @@ def _nodes(outcome: Outcome) -> Html:
         Column(heading="peak memory", kind="number"),
         *(Column(heading=f"canary: {rate}", kind="number") for rate in rates),
     ]
-    told = "The last run; the canary is fixed work, of which a slow node does less"
-    return joined(["<h3>Nodes</h3>", table(told, columns, rows)])
+    caption = "The last run; the canary is fixed work, of which a slow node does less"
+    return joined(["<h3>Nodes</h3>", table(caption, columns, rows)])
 
 
 def _runs(outcome: Outcome) -> Html:
@@ -262,13 +262,13 @@ def _runs(outcome: Outcome) -> Html:
     return joined(["<h3>Runs and their records</h3>", table("Runs of now", columns, rows)])
 
 
-def _run(told: str, run: RunSummary) -> TableRow:
+def _run(label: str, run: RunSummary) -> TableRow:
     first = run.time_to_first_step_s
     remarks = "; ".join([*filter(None, [run.disturbed]), *(p.message for p in run.problems)])
     where = run.log or run.folder
     return TableRow(
         cells=(
-            cell(told),
+            cell(label),
             number(figures.rate(run.throughput), None),
             number(figures.ABSENT if first is None else f"{first:.1f} s", None),
             number(figures.percent(run.others_cpu_share, sign=False), None),
@@ -310,9 +310,12 @@ def _facts(outcome: Outcome) -> Iterator[tuple[str, object]]:
     if outcome.against is not None:
         yield "against", outcome.against.name
     if outcome.published:
-        told = outcome.published
-        yield "published", f"{told['throughput']} {told['unit']}/s on {told['machine_class']}"
-        yield "published in", f"{told['document']}, {told['table']}"
+        published = outcome.published
+        yield (
+            "published",
+            f"{published['throughput']} {published['unit']}/s on {published['machine_class']}",
+        )
+        yield "published in", f"{published['document']}, {published['table']}"
     if outcome.commit:
         yield "commit", outcome.commit + (", with changes" if outcome.dirty else "")
     yield "measured", f"{outcome.time}, in {figures.duration(outcome.elapsed_s)}"

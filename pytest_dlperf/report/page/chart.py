@@ -24,7 +24,7 @@ class Mark(NamedTuple):
     x2: float | None = None
     y2: float | None = None
     #: What a reader sees who points at it.
-    told: str = ""
+    hover: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -87,11 +87,11 @@ def _newest(one: tuple[Series, Sequence[Change]]) -> tuple[bool, str, str]:
 def _summary(found: HistoryFound) -> str:
     points = [point for series in found.series for point in series.points]
     times = sorted(point.time for point in points)
-    told = f"{len(points)} outcomes in {len(found.series)} series, {times[0]} to {times[-1]}"
+    counts = f"{len(points)} outcomes in {len(found.series)} series, {times[0]} to {times[-1]}"
     if found.searched:
-        told += f"; {figures.counted(len(found.changes), 'change')} of a level"
+        counts += f"; {figures.counted(len(found.changes), 'change')} of a level"
     left = ", ".join(f"{count} {why}" for why, count in sorted(found.left_out.items()))
-    return f"{told}; left out of the levels: {left}" if left else told
+    return f"{counts}; left out of the levels: {left}" if left else counts
 
 
 def _row(index: int, series: Series, changes: Sequence[Change], link: str) -> TableRow:
@@ -132,7 +132,7 @@ def _kind(share: float | None) -> str:
 def _section(index: int, series: Series, changes: Sequence[Change], *, points_max: int) -> Html:
     place = ", ".join(filter(None, (series.machine_class, series.node)))
     under = "; ".join(f"{key} {value}" for key, value in series.conditions.items())
-    told = [
+    changed = [
         paragraph(f"{figures.percent(change.change)} {commit_range(change)}")
         for change in reversed(changes)
     ]
@@ -144,7 +144,7 @@ def _section(index: int, series: Series, changes: Sequence[Change], *, points_ma
             f'<section id="series-{index}" data-follows="{index}">',
             f"<h3>{name(series.case_id)}</h3>",
             f'<p class="quiet">{name(place)}{text(f" under {under}") if under else ""}</p>',
-            *told,
+            *changed,
             chart or paragraph("Nothing was measured."),
             "</section>",
         ]

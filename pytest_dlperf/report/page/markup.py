@@ -36,8 +36,8 @@ def visible(value: str) -> str:
 
 def name(value: object) -> Html:
     """Return a name from outside: its direction of writing does not reach its neighbours."""
-    told = str(value)
-    return Html(f"<bdi{_language(told)}>{text(told)}</bdi>") if told else Html("")
+    shown = str(value)
+    return Html(f"<bdi{_language(shown)}>{text(shown)}</bdi>") if shown else Html("")
 
 
 def paragraph(value: str, *, kind: str = "") -> Html:
@@ -78,8 +78,8 @@ def _seen(character: str) -> str:
 
 def facts(pairs: Iterable[tuple[str, object]]) -> Html:
     """Return names and values from outside, as a list; nothing where there is none."""
-    told = [f"<dt>{text(one)}</dt><dd>{name(value)}</dd>" for one, value in pairs]
-    return joined(["<dl>", *told, "</dl>"]) if told else Html("")
+    entries = [f"<dt>{text(one)}</dt><dd>{name(value)}</dd>" for one, value in pairs]
+    return joined(["<dl>", *entries, "</dl>"]) if entries else Html("")
 
 
 def integrity(script: str) -> str:

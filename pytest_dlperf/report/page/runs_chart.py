@@ -85,7 +85,7 @@ def _chart(outcome: Outcome, groups: Sequence[_Group], unit: str, *, paired: boo
     for arm in ("baseline", "now"):
         chosen = [(at[i], group) for i, group in enumerate(groups) if group.arm == arm]
         runs = tuple(
-            Mark(place, rate, told=f"{group.name}, run {run}: {figures.rate(rate)} {unit}")
+            Mark(place, rate, hover=f"{group.name}, run {run}: {figures.rate(rate)} {unit}")
             for place, group in chosen
             for run, rate in enumerate(group.rates, 1)
         )
@@ -94,7 +94,7 @@ def _chart(outcome: Outcome, groups: Sequence[_Group], unit: str, *, paired: boo
             medians = tuple(Mark(place, statistics.median(group.rates)) for place, group in chosen)
             layers.append(Layer(shape="dash", style=arm, marks=medians))
     if interval := _interval(outcome):
-        bar = Mark(len(labels), interval[0], y2=interval[1], told="90 % interval of the change")
+        bar = Mark(len(labels), interval[0], y2=interval[1], hover="90 % interval of the change")
         layers.append(Layer(shape="rule", style="interval", marks=(bar,)))
         labels.append("interval")
     return Chart(
@@ -134,26 +134,28 @@ def _caption(outcome: Outcome, groups: Sequence[_Group], *, paired: bool) -> str
     if paired:
         assert outcome.against is not None
         now = outcome.against.now or "this environment"
-        told = f"Each dot is a run: grey of {outcome.against.name}, blue of {now}, pair by pair."
+        caption = (
+            f"Each dot is a run: grey of {outcome.against.name}, blue of {now}, pair by pair."
+        )
     elif len(groups) > 1:
-        told = "Each dot is a run, a dash the median of its session: grey stored, blue now."
+        caption = "Each dot is a run, a dash the median of its session: grey stored, blue now."
         left_out = len(outcome.baseline_sessions) - _SESSIONS_MAX
         if left_out > 0:
-            told += f" {left_out} older sessions are not drawn."
+            caption += f" {left_out} older sessions are not drawn."
         aside = len(outcome.baseline_sessions) - len(level_of(outcome.baseline_sessions))
         if aside:
-            told += f" {aside} of the stored sessions are set aside, and do not count."
+            caption += f" {aside} of the stored sessions are set aside, and do not count."
     else:
-        told = "Each dot is a run, the dash their median; nothing is stored to compare it with."
+        caption = "Each dot is a run, the dash their median; nothing is stored to compare it with."
     if comparison.before is not None:
-        told += f" The dashed line is the level before, {figures.rate(comparison.before)}"
+        caption += f" The dashed line is the level before, {figures.rate(comparison.before)}"
         if comparison.tolerance:
             down = figures.percent(comparison.tolerance, sign=False)
-            told += f"; the band below it is what is tolerated, {down}"
-        told += "."
+            caption += f"; the band below it is what is tolerated, {down}"
+        caption += "."
     if comparison.interval is not None:
-        told += f" The bar is the 90 % interval of the change, {figures.interval(comparison)}."
-    return told
+        caption += f" The bar is the 90 % interval of the change, {figures.interval(comparison)}."
+    return caption
 
 
 def _runs_numbers(groups: Sequence[_Group], unit: str) -> Html:
@@ -190,14 +192,14 @@ def memory_chart(outcome: Outcome) -> Drawn | None:
         return None
     comparison = outcome.judgement.metrics.get("peak_memory")
     before = None if comparison is None else comparison.before
-    told = "The largest peak of each rank over the runs."
+    caption = "The largest peak of each rank over the runs."
     if before is not None:
-        told += f" The dashed line is the largest rank's before, {figures.memory(before)}."
+        caption += f" The dashed line is the largest rank's before, {figures.memory(before)}."
     values = {rank: peak / _MIB for rank, peak in sorted(peaks.items())}
     line = None if before is None else before / _MIB
     return Drawn(
         chart=_bars(values, nodes, "MiB", f"Peak memory of the ranks of {outcome.case.id}", line),
-        caption=told,
+        caption=caption,
         numbers=_ranks_numbers(
             "Peak memory",
             "MiB",
@@ -252,7 +254,7 @@ def _bars(
     for name in names if several else [""]:
         style = styles[name] if several else "now"
         bars = tuple(
-            Mark(place, value, told=f"rank {rank}, {nodes.get(rank, '')}: {value:.4g} {title}")
+            Mark(place, value, hover=f"rank {rank}, {nodes.get(rank, '')}: {value:.4g} {title}")
             for place, (rank, value) in enumerate(values.items())
             if not several or nodes.get(rank) == name
         )
@@ -282,7 +284,7 @@ def _ranks_numbers(
         caption,
         columns,
         [
-            TableRow(cells=(cell(str(rank)), cell(nodes.get(rank, "")), number(*told)))
-            for rank, told in shown.items()
+            TableRow(cells=(cell(str(rank)), cell(nodes.get(rank, "")), number(*cells)))
+            for rank, cells in shown.items()
         ],
     )

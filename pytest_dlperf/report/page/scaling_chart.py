@@ -68,16 +68,16 @@ def _drawn(outcome: Outcome, points: Sequence[_Point]) -> Drawn:
     first, last = points[0], points[-1]
     assert outcome.measurement is not None
     unit = f"{outcome.measurement.unit}/s"
-    told = (
+    caption = (
         f"{outcome.case.id_without_layout}: throughput over devices. Dashed: "
         f"{first.layout} times the number of devices. {last.layout} reaches "
         f"{figures.percent(_efficiency(last, first), sign=False)} of it."
     )
     if any(point.before is not None for point in points):
-        told += " Blue: now; grey: before."
+        caption += " Blue: now; grey: before."
     return Drawn(
         chart=_chart(outcome.case.id_without_layout, points, unit),
-        caption=told,
+        caption=caption,
         numbers=_numbers(points, unit),
     )
 
@@ -93,12 +93,12 @@ def _chart(name: str, points: Sequence[_Point], unit: str) -> Chart:
     counts = {point.devices: Tick(point.devices, str(point.devices)) for point in points}
     ideal = tuple(Mark(devices, each * devices) for devices in (first.devices, last.devices))
     before = tuple(
-        Mark(p.devices, p.before, told=f"{p.layout}, before: {figures.rate(p.before)} {unit}")
+        Mark(p.devices, p.before, hover=f"{p.layout}, before: {figures.rate(p.before)} {unit}")
         for p in points
         if p.before is not None
     )
     now = tuple(
-        Mark(p.devices, p.rate, told=f"{p.layout}: {figures.rate(p.rate)} {unit}") for p in points
+        Mark(p.devices, p.rate, hover=f"{p.layout}: {figures.rate(p.rate)} {unit}") for p in points
     )
     return Chart(
         description=f"Throughput of {name} over the number of devices, in {unit}",

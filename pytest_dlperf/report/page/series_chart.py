@@ -51,9 +51,9 @@ def series_chart(
 
 def remarks(point: Point) -> str:
     """Return what is odd or new about an outcome, in words."""
-    told = [point.left_out] if point.left_out else []
-    told += [f"against {point.against}"] if point.against else []
-    return "; ".join([*told, *point.software_changes])
+    notes = [point.left_out] if point.left_out else []
+    notes += [f"against {point.against}"] if point.against else []
+    return "; ".join([*notes, *point.software_changes])
 
 
 def _chart(series: Series, points: Sequence[Point], changes: Sequence[Change]) -> Chart:
@@ -65,11 +65,11 @@ def _chart(series: Series, points: Sequence[Point], changes: Sequence[Change]) -
         levels = tuple(_levels(points, changes, drawn))
         layers.append(Layer(shape="rule", style="ideal", marks=levels))
     if drawn:
-        marks = tuple(Mark(place, START, y2=END, told=_change(change)) for place, change in drawn)
+        marks = tuple(Mark(place, START, y2=END, hover=_change(change)) for place, change in drawn)
         layers.append(Layer(shape="rule", style="mark", marks=marks))
     for shape, style, is_left_out in _STYLES:
         some = tuple(
-            Mark(at[point.number], point.throughput, told=_hover_text(series, point))
+            Mark(at[point.number], point.throughput, hover=_hover_text(series, point))
             for point in points
             if point.throughput is not None and bool(point.left_out) == is_left_out
         )
@@ -120,7 +120,7 @@ def _levels(
     first = drawn[0][1].before if drawn else changes[-1].after
     rates = [first, *(change.after for _, change in drawn)]
     for begin, end, rate in zip(borders[:-1], borders[1:], rates, strict=True):
-        yield Mark(begin, rate, x2=end, told=f"level {figures.rate(rate)}")
+        yield Mark(begin, rate, x2=end, hover=f"level {figures.rate(rate)}")
 
 
 def _commits(points: Sequence[Point]) -> list[str]:
@@ -130,17 +130,17 @@ def _commits(points: Sequence[Point]) -> list[str]:
 
 
 def _caption(series: Series, points: Sequence[Point], changes: Sequence[Change]) -> str:
-    told = f"{figures.counted(len(points), 'outcome')}, {points[0].time} to {points[-1].time}"
+    caption = f"{figures.counted(len(points), 'outcome')}, {points[0].time} to {points[-1].time}"
     hidden = sum(point.throughput is not None for point in series.points) - len(points)
-    told += f", the newest of {len(points) + hidden}" if hidden else ""
+    caption += f", the newest of {len(points) + hidden}" if hidden else ""
     if any(point.left_out for point in points):
-        told += (
+        caption += (
             "; hollow: those that tell no level (injected, disturbed, modified files), at "
             "the edge where they lie beyond it"
         )
     if changes:
-        told += "; dashed: the levels; upright lines: where they changed"
-    return f"{told}."
+        caption += "; dashed: the levels; upright lines: where they changed"
+    return f"{caption}."
 
 
 def _numbers(series: Series, points: Sequence[Point]) -> Html:

@@ -140,8 +140,8 @@ _TITLE: Final = "Training performance"
 def render(outcomes: Sequence[Outcome]) -> str:
     """Return the page of a session, with its frameworks compared."""
     if not outcomes:
-        told = paragraph("No case came to an end in this session: there is nothing to show.")
-        body = joined([f"<h1>{_TITLE}</h1>", told])
+        empty = paragraph("No case came to an end in this session: there is nothing to show.")
+        body = joined([f"<h1>{_TITLE}</h1>", empty])
         return render_page(title=_TITLE, body=body)
     document = comparison_document(
         environment_blocks(outcomes), compare(outcomes, ()), scaling_grid(outcomes)
@@ -190,13 +190,13 @@ def _title(outcomes: Sequence[Outcome]) -> str:
 def _where(outcomes: Sequence[Outcome]) -> Iterator[Html]:
     """Return when, where and of what the outcomes are."""
     times = sorted(outcome.time for outcome in outcomes if outcome.time)
-    told = {
+    words = {
         "": _span(times),
         "on": _several(o.environment.machine_class for o in outcomes if o.environment),
         "commit": _several(short_commit(o.commit) for o in outcomes if o.commit),
         "against": _several(o.against.name for o in outcomes if o.against),
     }
-    parts = [f"{text(word)} {name(value)}".strip() for word, value in told.items() if value]
+    parts = [f"{text(word)} {name(value)}".strip() for word, value in words.items() if value]
     if parts:
         yield Html(f'<p class="quiet">{" · ".join(parts)}</p>')
 

@@ -117,7 +117,7 @@ def _data(
     site: Site, shown: Sequence[ShownSeries], outcomes: Sequence[Mapping[int, _Compared]]
 ) -> str:
     """Return the outcomes of all sessions as JSON that cannot end its element."""
-    verdicts = sorted({told.verdict for session in outcomes for told in session.values()})
+    verdicts = sorted({one.verdict for session in outcomes for one in session.values()})
     values = {
         "sessions": [session.name for session in site.sessions],
         "series": [
@@ -126,8 +126,8 @@ def _data(
         "verdicts": verdicts,
         "outcomes": [
             [
-                [index, _short(told.rate), verdicts.index(told.verdict)]
-                for index, told in session.items()
+                [index, _short(compared.rate), verdicts.index(compared.verdict)]
+                for index, compared in session.items()
             ]
             for session in outcomes
         ],

@@ -79,8 +79,8 @@ def shown_series(site: Site) -> list[ShownSeries]:
     """Return the series of a site with what is known of each."""
     last_words = {one.number: one for one in site.last_words}
     acknowledged: dict[tuple[str, str], list[Acknowledged]] = {}
-    for told in site.acknowledged:
-        acknowledged.setdefault((told.case_id, told.machine_class), []).append(told)
+    for level in site.acknowledged:
+        acknowledged.setdefault((level.case_id, level.machine_class), []).append(level)
     return [
         ShownSeries(
             series=series,

@@ -219,8 +219,8 @@ def _acknowledged(one: ShownSeries) -> Html:
     if not one.acknowledged:
         return Html("")
     rows = [
-        TableRow(cells=(cell(told.time), TableCell(shown=name(told.reason))))
-        for told in reversed(one.acknowledged)
+        TableRow(cells=(cell(level.time), TableCell(shown=name(level.reason))))
+        for level in reversed(one.acknowledged)
     ]
     columns = [Column(heading="when"), Column(heading="reason")]
     return table("Levels that somebody accepted", columns, rows)
@@ -237,7 +237,9 @@ def _sessions_page(site: Site) -> str:
     before: StoredSession | None = None
     for session in site.sessions:
         counts = Counter(verdicts[one] for one in session.outcomes if one in verdicts)
-        told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
+        verdict_counts = ", ".join(
+            f"{count} {verdict}" for verdict, count in sorted(counts.items())
+        )
         link = "" if before is None else compare_link(before, session)
         rows.append(
             TableRow(
@@ -246,7 +248,7 @@ def _sessions_page(site: Site) -> str:
                     TableCell(shown=name(session.name), sort=session.name),
                     TableCell(shown=name(short_commit(session.commit)), sort=session.commit),
                     number(str(counts.total()), counts.total()),
-                    cell(told),
+                    cell(verdict_counts),
                     TableCell(
                         shown=Html(f'<a href="{text(link)}">with the one before</a>')
                         if link

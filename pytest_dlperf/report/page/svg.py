@@ -248,9 +248,9 @@ def _arrow(plot: _Plot, mark: Mark) -> str:
 
 
 def _element(start: str, mark: Mark) -> str:
-    if not mark.told:
+    if not mark.hover:
         return f"<{start}/>"
-    return f"<{start}><title>{text(mark.told)}</title></{start.partition(' ')[0]}>"
+    return f"<{start}><title>{text(mark.hover)}</title></{start.partition(' ')[0]}>"
 
 
 _SHAPES: Final[dict[Shape, Callable[[_Plot, Mark], str]]] = {

@@ -201,28 +201,30 @@ def _stalls(run: RunSummary, marked: Sequence[int]) -> tuple[Mark, ...]:
     """Return the stalls; of very many the slowest ones."""
     slowest = sorted(marked, key=lambda index: -run.step_seconds[index])[:POINTS_MAX]
     values = ((index, milliseconds(run.step_seconds[index])) for index in slowest)
-    return tuple(Mark(index, ms, told=f"iteration {index}: {ms:g} ms") for index, ms in values)
+    return tuple(Mark(index, ms, hover=f"iteration {index}: {ms:g} ms") for index, ms in values)
 
 
 def _caption(measurement: Measurement, shown: RunSummary, warmup: int, behind: str) -> str:
     place, axis = measurement.runs.index(shown) + 1, _axis(shown, warmup)
-    told = f"Blue: run {place} of {len(measurement.runs)}, the one of the median rate{behind}."
+    caption = f"Blue: run {place} of {len(measurement.runs)}, the one of the median rate{behind}."
     if warmup:
-        told += f" Shaded: warm-up, {warmup} iterations that do not count."
+        caption += f" Shaded: warm-up, {warmup} iterations that do not count."
         if warmup_s := measurement.conditions.options.get("warmup_s"):
-            told += f" More of them, until {warmup_s} s were over, are not shown."
+            caption += f" More of them, until {warmup_s} s were over, are not shown."
     if marked := stalls(shown, warmup):
         noun = "iteration" if len(marked) == 1 else "iterations"
-        told += f" Marked: {len(marked)} {noun} of more than twice the median."
+        caption += f" Marked: {len(marked)} {noun} of more than twice the median."
     if shown.data_wait_seconds:
-        told += " Thick yellow: the part of an iteration that waited for data"
+        caption += " Thick yellow: the part of an iteration that waited for data"
         if shown.data_wait_share is not None:
-            told += f", {figures.percent(shown.data_wait_share, sign=False)} of the window"
-        told += "."
+            caption += f", {figures.percent(shown.data_wait_share, sign=False)} of the window"
+        caption += "."
     beyond = [step for step in shown.step_seconds if milliseconds(step) > axis.top_ms]
     if beyond and not axis.logarithmic:
-        told += f" The first iterations go beyond the axis, to {milliseconds(max(beyond)):g} ms."
+        caption += (
+            f" The first iterations go beyond the axis, to {milliseconds(max(beyond)):g} ms."
+        )
     each = thinned(shown).each
     if each > 1:
-        told += f" Each point is the slowest of {each} iterations."
-    return told
+        caption += f" Each point is the slowest of {each} iterations."
+    return caption

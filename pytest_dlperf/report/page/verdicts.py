@@ -81,8 +81,8 @@ def sentence(reason: str) -> Html:
     """Return a judgement's sentence; lines of a log that it ends with stay as they are."""
     parts = []
     for of_log, lines in itertools.groupby(reason.splitlines(), lambda n: n.startswith(_INDENT)):
-        told = "\n".join(lines)
-        parts.append(preformatted(_outdented(told)) if of_log else paragraph(told))
+        block = "\n".join(lines)
+        parts.append(preformatted(_outdented(block)) if of_log else paragraph(block))
     return joined(parts)
 
 
@@ -102,8 +102,8 @@ def counted(outcomes: Sequence[Outcome]) -> Html:
     items = [f"<li>{badge(verdict)} <b>{count}</b></li>" for verdict, count in found.items()]
     not_judged = sum(count for verdict, count in found.items() if verdict in NOT_JUDGED)
     total = f"{len(outcomes)} {'case' if len(outcomes) == 1 else 'cases'}"
-    told = f"{total}, {not_judged} NOT JUDGED" if not_judged else total
-    return joined([f'<p class="total">{told}</p>', '<ul class="counts">', *items, "</ul>"])
+    sums = f"{total}, {not_judged} NOT JUDGED" if not_judged else total
+    return joined([f'<p class="total">{sums}</p>', '<ul class="counts">', *items, "</ul>"])
 
 
 def attention(outcomes: Sequence[Outcome], links: Mapping[int, str]) -> Html:
@@ -152,7 +152,7 @@ def _reason_once(
     cases = ", ".join(named[:_NAMED_MAX]) + (f", and {more} more" if more > 0 else "")
     return joined(
         [
-            f'<div class="told {_side(verdict)}"><p>{badge(verdict)} {cases}</p>',
+            f'<div class="sentence {_side(verdict)}"><p>{badge(verdict)} {cases}</p>',
             sentence(reason),
             command_of([outcomes[index] for index in indexes[:_NAMED_MAX]]),
             "</div>",

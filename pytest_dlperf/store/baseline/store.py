@@ -62,7 +62,7 @@ class BaselineStore:
         """Return the noise that a machine class has shown; None if none was learnt.
 
         As it was when this store was first asked: no case of a session is judged by what others
-        told meanwhile.
+        stored meanwhile.
         """
         if machine_class not in self._noise:
             self._noise[machine_class] = noise_file.read(self.root, machine_class)

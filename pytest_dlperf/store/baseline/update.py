@@ -164,13 +164,13 @@ def write(
     """
     _refuse(outcome, reason, observe=observe)
     measurement, machine_class = _measured(outcome)
-    told: list[tuple[Baseline | None, str]] = []
+    changed: list[tuple[Baseline | None, str]] = []
 
     def change(before: Baseline | None) -> Baseline:
         held = None if before is None else _held(before, outcome)
         if before is not None and held is not None:
             if observe or not held.is_set_aside or held not in before.sessions:
-                told.append((before, "unchanged"))
+                changed.append((before, "unchanged"))
                 return with_anchor(before, outcome) if anchor else before
             # Observe mode only noted it; now it is to be a level
             others = tuple(one for one in before.sessions if one is not held)
@@ -185,11 +185,11 @@ def write(
         after, what = apply(before, judged, reason=reason, today=outcome.time, observe=observe)
         if outcome.environment is not None and outcome.environment.packages:
             store.keep_packages(machine_class, outcome.environment.packages)
-        told.append((before, what))
+        changed.append((before, what))
         return with_anchor(after, outcome) if anchor else after
 
     after = store.update(machine_class, outcome.case.suite, outcome.case.id, change)
-    before, what = told[-1]
+    before, what = changed[-1]
     return Change(case_id=outcome.case.id, what=what, text=describe(before, after, what))
 
 

@@ -60,14 +60,14 @@ def series_of(
     query = sa.select(SERIES).where(*asked).order_by(SERIES.c.id)
     rows = {row["id"]: row for row in connection.execute(query).mappings()}
     points = _points(connection, asked, since=since, dirty=dirty)
-    told = _conditions_that_differ(rows.values())
+    conditions = _conditions_that_differ(rows.values())
     found = [
         Series(
             case_id=row["case_id"],
             machine_class=row["machine_class"],
             node=row["node"],
             unit=row["unit"],
-            conditions=told[number],
+            conditions=conditions[number],
             points=tuple(points[number]),
             key=row["digest"],
         )

@@ -18,7 +18,7 @@ NASTY = "</script><!--<script>alert(1)</script>\u2028\ud800\u202e\x1b[31m\"'&"
 
 
 def drawn(description: str = "Runs", told: str = "") -> Drawn:
-    layer = Layer(shape="dot", style="now", marks=(Mark(0, 1.0, told=told),))
+    layer = Layer(shape="dot", style="now", marks=(Mark(0, 1.0, hover=told),))
     chart = Chart(
         description=description,
         x=places(["now"], "session"),

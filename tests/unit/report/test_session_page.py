@@ -55,8 +55,8 @@ def test_the_top_counts_verdicts_and_tells_what_to_do():
     top = page.partition("<h2>Cases</h2>")[0]
     assert "12 cases, 3 NOT JUDGED" in top
     failed, not_judged = top.split("<h2>NOT JUDGED</h2>")
-    assert failed.count('class="told failed"') == 3
-    assert not_judged.count('class="told open"') == 3
+    assert failed.count('class="sentence failed"') == 3
+    assert not_judged.count('class="sentence open"') == 3
     assert "measure again with --dlperf-runs=9" in not_judged
     assert "Run again: <code>pytest &#x27;perf_tests/deeplabv3p/" in not_judged
     assert 'lang="zh-Hans">没有安装 paddle' in not_judged
@@ -200,7 +200,7 @@ def test_the_scaling_curve_of_all_its_cases_has_the_ideal_line(charts):
     curve = charts[keys[0]]
     assert page.count(f'data-chart="{keys[0]}"') == 5
     now = curve.chart.marks("now")
-    layouts = [mark.told.partition(":")[0] for mark in now]
+    layouts = [mark.hover.partition(":")[0] for mark in now]
     assert layouts == ["1n1g", "1n2g", "1n4g", "1n8g", "2n8g"]
     first, last = rates(curve, "ideal")
     assert last == pytest.approx(16 * first)
@@ -217,7 +217,7 @@ def test_one_case_of_many_ranks_has_its_parent_on_the_curve(charts):
 def test_ranks_have_their_memory_and_skew(charts):
     page = render([judged(case("tsm", "2n8g"), slow_rank=11)])
     skew = [mark for layer in charts["skew-0"].chart.layers for mark in layer.marks]
-    assert max(skew, key=lambda mark: mark.y).told.startswith("rank 11, 训练节点-08: ")
+    assert max(skew, key=lambda mark: mark.y).hover.startswith("rank 11, 训练节点-08: ")
     assert charts["skew-0"].chart.legend == (
         ("series-1", "训练节点-07"),
         ("series-2", "训练节点-08"),

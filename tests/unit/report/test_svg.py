@@ -106,7 +106,7 @@ def test_a_legend_wraps_and_names_styles():
 
 
 def test_a_mark_says_what_it_was_given_and_nothing_else():
-    first, second = drawn(chart(Mark(0, 1.0, told="<b>&"), Mark(1, 2.0))).iter("circle")
+    first, second = drawn(chart(Mark(0, 1.0, hover="<b>&"), Mark(1, 2.0))).iter("circle")
     assert first.findtext("title") == "<b>&"
     assert second.find("title") is None
 
