@@ -35,15 +35,21 @@ class CompileRecord(GraphCounts):
     seconds_in_window: float
 
 
-class ArithmeticRecord(TypedDict):
-    """How float32 work was done, read after the measured window: the workload may change it."""
-
+class _ArithmeticAfter(TypedDict):
     #: What may use TF32 by the framework's flags; empty on a CPU where it has none.
     tf32: dict[str, bool]
     #: Variables of the environment that override flags.
     overrides: dict[str, str]
     #: Relative error of one float32 product against float64; None if it was not done.
     product_error: float | None
+
+
+class ArithmeticRecord(_ArithmeticAfter, total=False):
+    """How float32 work was done, read after the measured window: the workload may change it."""
+
+    #: What the flags said at the float32 work of the watched iteration, whose own settings may end
+    #: with it: ``[False, True]`` if both. A framework without flags of a step leaves it out.
+    tf32_in_step: dict[str, list[bool]]
 
 
 class _AnyModel(TypedDict):

@@ -166,9 +166,13 @@ def check_tf32(found: ArithmeticRecord, precision: str, *, on_gpu: bool) -> None
     on = [] if override == "0" else [name for name, is_on in flags.items() if is_on]
     off = list(flags) if override == "0" else [n for n, is_on in flags.items() if not is_on]
     error = found["product_error"]
-    wrong = ""
+    in_step = found.get("tf32_in_step", {}) if on_gpu and override != "0" else {}
+    when, wrong = "after the measured window", ""
     if precision == "fp32" and on:
         wrong = f"TF32 is on for {' and '.join(on)}; leave it off in the workload"
+    elif precision == "fp32" and (on := [name for name, seen in in_step.items() if True in seen]):
+        when = "in the iteration that was looked at"
+        wrong = f"TF32 was on for {' and '.join(on)}; leave it off in the step"
     elif precision == "fp32" and on_gpu and override not in {None, "", "0"}:
         wrong = f"NVIDIA_TF32_OVERRIDE={override} is set; unset it"
     elif precision == "fp32" and error is not None and error > _FLOAT32_ERROR:
@@ -180,10 +184,15 @@ def check_tf32(found: ArithmeticRecord, precision: str, *, on_gpu: bool) -> None
     elif precision == "tf32" and off:
         why = "NVIDIA_TF32_OVERRIDE=0 is set; unset it" if override == "0" else ""
         wrong = why or f"TF32 is off for {' and '.join(off)}; leave it on in the workload"
+    elif precision == "tf32" and (
+        off := [name for name, seen in in_step.items() if False in seen]
+    ):
+        when = "in the iteration that was looked at"
+        wrong = f"TF32 was off for {' and '.join(off)}; leave it on in the step"
     if wrong:
         raise WorkerFailure(
             "precision-mismatch",
-            f"the case names {precision}, and after the measured window {wrong}, or name the "
+            f"the case names {precision}, and {when} {wrong}, or name the "
             "precision that this training has",
         )
 

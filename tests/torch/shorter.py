@@ -21,4 +21,24 @@ def build(job):
             return product(left.bfloat16().float(), right.bfloat16().float())
 
         torch.Tensor.__matmul__ = short
-    return workloads.build(job)
+    step = workloads.build(job)
+    if said == "high-in-step":
+
+        def high_in_step():
+            torch.set_float32_matmul_precision("high")
+            loss = step()
+            torch.set_float32_matmul_precision("highest")
+            return loss
+
+        return high_in_step
+    if said == "cudnn-flags-in-step":
+        image = torch.rand(1, 1, 8, 8)
+
+        def convolves():
+            # Its default for allow_tf32 is True
+            with torch.backends.cudnn.flags(enabled=True):
+                torch.nn.functional.conv2d(image, image[:, :, :3, :3])
+            return step()
+
+        return convolves
+    return step

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pytest_dlperf.core.wire import RankArguments
 from pytest_dlperf.core.wire_model import ArithmeticRecord
 from pytest_dlperf.worker.failure import WorkerFailure, check_tf32
 from tests.helpers.one_session import OneSession, run_together
@@ -65,6 +66,77 @@ def test_a_workload_that_turns_tf32_on_is_an_error_on_a_gpu(found: dict[str, Any
     facts = ArithmeticRecord(tf32=found[said], overrides={}, product_error=None)
     with pytest.raises(WorkerFailure, match="TF32 is on for"):
         check_tf32(facts, "fp32", on_gpu=True)
+
+
+#: Workers of cases on a GPU, whose trainings are on the CPU: flags and records are real. A fork
+#: each, as above.
+WORKERS = """
+import json, os, sys, torch, torch.utils.flop_counter
+from dataclasses import replace
+from pytest_dlperf.worker import __main__ as worker
+from pytest_dlperf.worker.frameworks.torch import framework
+
+join = worker._join
+worker._join = lambda arguments: join(replace(arguments, device="cpu"))
+for flags in json.loads(sys.argv[1]):
+    child = os.fork()
+    if child == 0:
+        sys.argv[1:] = flags
+        try:
+            worker.main()
+        finally:
+            worker._leave()
+    os.waitpid(child, 0)
+"""
+
+#: Precision of a case, and what its workload does -> the message of the rank's failure, if any.
+ON_A_GPU = {
+    ("fp32", "nothing"): "",
+    ("fp32", "high"): "after the measured window TF32 is on for matmul",
+    # What ends with the step is gone when the window is over.
+    ("fp32", "high-in-step"): "looked at TF32 was on for matmul; leave it off in the step",
+    ("fp32", "cudnn-flags-in-step"): "looked at TF32 was on for cudnn;",
+    ("tf32", "nothing"): "",
+    ("tf32", "high-in-step"): "after the measured window TF32 is off for matmul",
+}
+
+
+@pytest.fixture(scope="module")
+def on_a_gpu(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return what each rank recorded, by the name of the record."""
+    ranks = {
+        (precision, says): RankArguments(
+            framework="torch", workload="shorter:build", precision=precision, device="gpu",
+            size="tiny", loss="finite", batch_size_per_device=8, work=8, world_size=1,
+            iterations=6, warmup=3, threads_per_rank=1, collective_timeout_s=60.0, seed=1,
+            options={"says": says}, place_from=("RANK", "LOCAL_RANK", "WORLD_SIZE"),
+            records=str(tmp_path_factory.mktemp("rank")),
+        )
+        for precision, says in ON_A_GPU
+    }  # fmt: skip
+    flags = [rank.flags() for rank in ranks.values()]
+    subprocess.run(
+        [sys.executable, "-c", WORKERS, json.dumps(flags)], cwd=HERE, capture_output=True,
+        check=True,
+    )  # fmt: skip
+    recorded = {}
+    for name, rank in ranks.items():
+        lines = (Path(rank.records) / "rank00000.jsonl").read_text(encoding="utf-8").splitlines()
+        recorded[name] = {one["record"]: one for one in map(json.loads, lines)}
+    return recorded
+
+
+@pytest.mark.parametrize(("precision", "says"), ON_A_GPU)
+def test_a_rank_of_a_gpu_case_fails_by_what_its_workload_does_to_the_flags(
+    on_a_gpu: dict[tuple[str, str], dict[str, Any]], precision: str, says: str
+):
+    found, message = on_a_gpu[precision, says], ON_A_GPU[precision, says]
+    if not message:
+        assert "end" in found, found
+        return
+    assert "end" not in found
+    assert found["failure"]["code"] == "precision-mismatch", found["failure"]
+    assert message in found["failure"]["message"]
 
 
 @pytest.fixture(scope="module")

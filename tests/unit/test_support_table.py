@@ -31,5 +31,6 @@ def test_each_test_that_the_table_names_is_there() -> None:
             if word.endswith(".py"):
                 assert (ROOT / word).is_file(), row
                 continue
-            assert any(file.endswith(path) for file in known.get(name, [])), f"{word} in {row}"
+            files = [file for file in known.get(name, []) if file.endswith(path)]
+            assert len(files) == 1, f"{word} in {row}: found in {files}"
     assert named > 50

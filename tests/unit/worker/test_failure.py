@@ -12,12 +12,18 @@ FLOAT32, TF32 = 2e-7, 3e-4
 
 
 def facts(
-    *, matmul: bool, cudnn: bool, error: float | None = None, **overrides: str
+    *,
+    matmul: bool,
+    cudnn: bool,
+    error: float | None = None,
+    in_step: dict[str, list[bool]] | None = None,
+    **overrides: str,
 ) -> ArithmeticRecord:
     return {
         "tf32": {"matmul": matmul, "cudnn": cudnn},
         "overrides": overrides,
         "product_error": error,
+        "tf32_in_step": in_step or {},
     }
 
 
@@ -32,6 +38,13 @@ ON = facts(matmul=True, cudnn=True, error=TF32)
         ("tf32", ON),
         # NVIDIA's libraries obey the variable, and no flag.
         ("fp32", facts(matmul=True, cudnn=True, error=FLOAT32, NVIDIA_TF32_OVERRIDE="0")),
+        (
+            "fp32",
+            facts(matmul=False, cudnn=False, in_step={"cudnn": [True]}, NVIDIA_TF32_OVERRIDE="0"),
+        ),
+        ("fp32", facts(matmul=False, cudnn=False, in_step={"matmul": [False]})),
+        ("tf32", facts(matmul=True, cudnn=True, in_step={"matmul": [True]})),
+        ("bf16", facts(matmul=False, cudnn=False, in_step={"matmul": [False, True]})),
         # What remains in float32 is the workload's to choose, and recorded.
         ("amp", ON),
         ("bf16", OFF),
@@ -59,6 +72,16 @@ def test_a_precision_that_is_what_it_says(precision: str, found: ArithmeticRecor
             "fp32",
             facts(matmul=False, cudnn=False, error=TF32),
             "a float32 product has a relative error of 0.0003",
+        ),
+        (
+            "fp32",
+            facts(matmul=False, cudnn=False, in_step={"matmul": [False], "cudnn": [False, True]}),
+            "in the iteration that was looked at TF32 was on for cudnn; leave it off in the step",
+        ),
+        (
+            "tf32",
+            facts(matmul=True, cudnn=True, in_step={"matmul": [False, True]}),
+            "in the iteration that was looked at TF32 was off for matmul; leave it on in the step",
         ),
         ("tf32", OFF, "TF32 is off for matmul and cudnn; leave it on"),
         ("tf32", facts(matmul=True, cudnn=False), "TF32 is off for cudnn;"),

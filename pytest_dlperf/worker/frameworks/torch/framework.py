@@ -193,6 +193,7 @@ class Torch:
         """Return the flags for TF32, of CUDA also on a CPU, and the error of one product."""
         return {
             "tf32": watch.tf32(),
+            "tf32_in_step": self._watch.arithmetic.tf32_seen(),
             "overrides": tf32_overrides(),
             "product_error": watch.product_error(self._device),
         }

@@ -158,6 +158,7 @@ class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any her
         self.flops: Counter[str] = Counter()
         #: Without those of the backward pass, recomputation included, and of optimizers.
         self.forward: Counter[str] = Counter()
+        self._tf32: set[tuple[str, bool]] = set()
         self._optimizers = 0
         self._hooks: list[Any] = []
 
@@ -174,6 +175,13 @@ class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any her
         for hook in self._hooks:
             hook.remove()
         super().__exit__(*error)
+
+    def tf32_seen(self) -> dict[str, list[bool]]:
+        """Return what the flags for TF32 said at float32 work: of matmul, and of cudnn."""
+        seen: dict[str, list[bool]] = {}
+        for part, is_on in sorted(self._tf32):
+            seen.setdefault(part, []).append(is_on)
+        return seen
 
     def _in_optimizer(self, by: int) -> None:
         self._optimizers += by
@@ -199,6 +207,9 @@ class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any her
             name, count = str(dtype).removeprefix("torch."), formula(*args, **kwargs, out_val=out)
             if name.startswith("float8"):
                 name = "float8"  # e4m3 and e5m2, of weights and of gradients, are one arithmetic
+            if name == "float32":
+                part = "cudnn" if "conv" in str(packet) else "matmul"
+                self._tf32.add((part, tf32()[part]))
             self.flops[name] += count
             if not self._optimizers and torch._C._current_graph_task_id() == -1:
                 self.forward[name] += count
