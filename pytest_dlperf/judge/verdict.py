@@ -14,13 +14,12 @@ from pytest_dlperf.core.quantity import same_unit
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import canary, convergence, gates, metrics, refusals, scaling, sentences
 from pytest_dlperf.judge.canary import Shift
-from pytest_dlperf.judge.compare import compare, is_certainly_slower, learnt_tolerance
-from pytest_dlperf.judge.metrics import MetricLevels, level
+from pytest_dlperf.judge.compare import compare, is_certainly_slower
+from pytest_dlperf.judge.comparisons import Compared, capped, compare_all, given_tolerance
 from pytest_dlperf.judge.readings import Doubt, all_certified, all_slower
-from pytest_dlperf.judge.screen import Spending, spending
+from pytest_dlperf.judge.screen import spending
 from pytest_dlperf.judge.stats import family
 from pytest_dlperf.judge.stats.levels import margin
-from pytest_dlperf.judge.stats.stored import contrast
 
 
 def judge(
@@ -48,8 +47,7 @@ def judge(
         if unsteady:
             return _not_judged(Verdict.UNSTEADY, unsteady, measurement)
         return _not_judged(Verdict.NO_BASELINE, refusals.NO_BASELINE, measurement)
-    of_level = replace(baseline, sessions=stored)
-    return _judge_against(case, measurement, of_level, stored, rule, unsteady)
+    return _judge_against(case, measurement, replace(baseline, sessions=stored), rule, unsteady)
 
 
 def _check(measurement: Measurement, baseline: Baseline | None) -> tuple[Session, ...]:
@@ -88,84 +86,55 @@ def _seen(
 
 
 def _judge_against(
-    case: Case,
-    measurement: Measurement,
-    baseline: Baseline,
-    stored: Sequence[Session],
-    rule: Rule,
-    unsteady: str,
+    case: Case, measurement: Measurement, baseline: Baseline, rule: Rule, unsteady: str
 ) -> Judgement:
     """Return the verdict on a case whose baseline has the same conditions."""
-    metric = metrics.throughput(case, measurement, stored, rule)
-    spent = spending(case.protocol, len(measurement.runs), metric.prior)
-    given = _given_tolerance(case, baseline, rule)
-    if given is None:
-        # Noise alone makes a learnt tolerance: it excuses nothing that is certain.
-        metric = replace(metric, floor=0.0)
-    tolerance = learnt_tolerance(metric, rule, spent) if given is None else given
-    found = compare(metric, tolerance, family.of_throughput(rule), spent)
-    evidence = contrast([metric.now], metric.stored, metric.prior)
-    why = scaling.why(
+    compared = compare_all(case, measurement, baseline, rule)
+    stored, others = baseline.sessions, compared.others
+    slower_why = scaling.why(
         measurement.runs, [session.scaling for session in stored], case.layout.device
     )
-    speedup = metrics.speedup(case, measurement, stored, rule)
-    other_rule = family.of_other(rule, len(case.metrics))
-    others = {
-        name: compare(other, _capped(other, rule, spent), other_rule, spent)
-        for name, other in (
-            ("speedup", speedup),
-            ("peak_memory", metrics.peak_memory(case, measurement, stored)),
-        )
-        if other is not None
-    }
-    drifted = _against_anchor(metric, baseline, given, other_rule, spent)
-    if drifted is not None:
-        others["anchor"] = drifted
-    asked = gates.compared(case, measurement, stored, rule, spent)
-    shifts, moved = _machine(case, measurement, stored, found, evidence.shift)
-    shift = shifts[0] if shifts else None
-    is_noisy = given is None and tolerance > rule.tolerance_max
+    shifts, moved = _machine(case, measurement, stored, compared)
     doubt = refusals.doubt(case, measurement, rule, shifts if moved else [])
-    if _others_forbid_pass(case, measurement, others, asked):
+    if _others_forbid_pass(case, measurement, compared):
         doubt = replace(doubt, forbids_pass=True)
-    noisy = sentences.noisy(tolerance, rule) if is_noisy else ""
-    refused = _refused(measurement, found, doubt, unsteady, noisy)
-    agreed = refused and _agreed(case, measurement, baseline, rule, doubt, found)
+    refused = _refused(measurement, compared, doubt, unsteady, rule)
+    agreed = refused and _agreed(case, measurement, baseline, rule, doubt, compared.throughput)
     if refused is not None and agreed is None:
         links = moved and refusals.only_links_slower(case, measurement, stored)
         in_doubt = doubt.shift is not None or bool(unsteady)
-        kept = _comparable_still(found, links=bool(links), in_doubt=in_doubt)
+        may_fail = _comparable_still(compared.throughput, links=bool(links), in_doubt=in_doubt)
         facts = {
             name: one
             for name, one in others.items()
-            if name in kept and one.verdict is Verdict.REGRESSED
+            if name in may_fail and one.verdict is Verdict.REGRESSED
         }
-        failed = _with_facts(refused, facts, shift if links else None, why)
-        return gates.with_certain(failed, case, measurement, asked)
-    found = replace(found, verdict=agreed or found.verdict)
+        failed = _with_facts(refused, facts, shifts[0] if links else None, slower_why)
+        return gates.with_certain(failed, case, measurement, compared.gated)
+    throughput = replace(compared.throughput, verdict=agreed or compared.throughput.verdict)
     reason = sentences.throughput(
-        found,
+        throughput,
         rule,
         measurement.unit,
-        slower=is_certainly_slower(evidence, family.of_throughput(rule), spent),
-        against=_name(baseline, found),
-        takes=sentences.what_it_takes(found, measurement.runs, case.protocol),
+        slower=is_certainly_slower(compared.evidence, family.of_throughput(rule), compared.spent),
+        against=_name(baseline, throughput),
+        takes=sentences.what_it_takes(throughput, measurement.runs, case.protocol),
     )
-    reason += _in_spite_of(shift, doubt, unsteady, found)
-    if metric.new_node:
-        reason += sentences.new_node(metric.new_node)
+    reason += _in_spite_of(shifts[0] if shifts else None, doubt, unsteady, throughput)
+    if compared.rates.new_node:
+        reason += sentences.new_node(compared.rates.new_node)
+    if "speedup" not in others:
+        reason += _unjudged_speedup(measurement, stored)
     judged = Judgement(
-        verdict=found.verdict or Verdict.INCONCLUSIVE,
+        verdict=throughput.verdict or Verdict.INCONCLUSIVE,
         reason=reason,
-        throughput=found,
+        throughput=throughput,
         metrics=others,
         by_readings=agreed is Verdict.PASSED,
     )
-    if speedup is None:
-        judged = replace(judged, reason=judged.reason + _unjudged_speedup(measurement, stored))
     parent = metrics.parent(case, measurement, stored, rule)
-    judged = _with_metrics(judged, parent, why, measurement.reference_words)
-    return gates.with_gates(judged, case, measurement, asked)
+    judged = _with_metrics(judged, parent, slower_why, measurement.reference_words)
+    return gates.with_gates(judged, case, measurement, compared.gated)
 
 
 def _comparable_still(found: Comparison, *, links: bool, in_doubt: bool) -> set[str]:
@@ -195,7 +164,7 @@ def _agreed(
     if found.verdict is Verdict.REGRESSED:
         is_red = all_slower(case, measurement, baseline, rule, doubt)
         return Verdict.REGRESSED if is_red else None
-    given = _given_tolerance(case, baseline, rule)
+    given = given_tolerance(case, baseline, rule)
     if given is None or not all_certified(case, measurement, baseline, rule, doubt, given):
         return None
     return Verdict.PASSED
@@ -215,19 +184,15 @@ def _in_spite_of(shift: Shift | None, doubt: Doubt, unsteady: str, found: Compar
     return words
 
 
-def _others_forbid_pass(
-    case: Case,
-    measurement: Measurement,
-    others: Mapping[str, Comparison],
-    asked: Mapping[str, Comparison],
-) -> bool:
+def _others_forbid_pass(case: Case, measurement: Measurement, compared: Compared) -> bool:
     """Whether another metric than the throughput forbids to pass a case whose machine moved.
 
     It is worse, or a speed, which nothing was taken out of.
     """
-    if any(one.verdict is Verdict.REGRESSED for one in (*others.values(), *asked.values())):
+    others, gated = compared.others.values(), compared.gated.values()
+    if any(one.verdict is Verdict.REGRESSED for one in (*others, *gated)):
         return True
-    return not gates.apart_from_speed(case, measurement).issuperset(asked)
+    return not gates.apart_from_speed(case, measurement).issuperset(compared.gated)
 
 
 def _unjudged_speedup(measurement: Measurement, stored: Sequence[Session]) -> str:
@@ -240,38 +205,6 @@ def _unjudged_speedup(measurement: Measurement, stored: Sequence[Session]) -> st
         return sentences.speedup_not_judged(measurement.reference_words, before)
     is_unknown = any(problem.code == SPEEDUP_UNKNOWN for problem in measurement.problems)
     return sentences.speedup_not_judged("", "") if is_unknown else ""
-
-
-def _given_tolerance(case: Case, baseline: Baseline, rule: Rule) -> float | None:
-    """Return the tolerance that was set: by the command line, the case, or the baseline."""
-    for given in (rule.tolerance, case.tolerance, baseline.tolerance):
-        if given is not None:
-            return given
-    return None
-
-
-def _capped(metric: metrics.MetricLevels, rule: Rule, spent: Spending) -> float:
-    return min(learnt_tolerance(metric, rule, spent), rule.tolerance_max)
-
-
-def _against_anchor(
-    metric: MetricLevels, baseline: Baseline, given: float | None, rule: Rule, spent: Spending
-) -> Comparison | None:
-    """Return the throughput against the anchor; None while nothing else is stored.
-
-    The anchor is a fixed level. Each session that passes is appended, so the level of the stored
-    sessions follows many small steps down, each within the tolerance; against the anchor they add
-    up. ``regressed`` only where the change is certainly beyond the tolerance. Where none is
-    ``given``, it is learnt from the anchor and the prior: the spread of the sessions since would
-    grow with the drift that it has to limit. So it is one stored session, however many there are
-    since, and keeps ``Contrast.far`` beyond the tolerance until the noise of the class is known.
-    """
-    anchor = baseline.anchor
-    if anchor is None or (len(baseline.sessions) == 1 and baseline.sessions[0] == anchor):
-        return None
-    against = replace(metric, stored=(level(anchor.runs, node=anchor.node),))
-    tolerance = learnt_tolerance(against, rule, spent) if given is None else given
-    return compare(against, tolerance, replace(rule, min_effect=tolerance), spent)
 
 
 def _name(baseline: Baseline, found: Comparison) -> str:
@@ -287,19 +220,18 @@ def _machine(
     case: Case,
     measurement: Measurement,
     stored: Sequence[Session],
-    found: Comparison,
-    change: float,
+    compared: Compared,
 ) -> tuple[list[Shift], bool]:
-    """Return how the machine moved, and whether that may be all of the log ``change``.
+    """Return how the machine moved, and whether that may be all of the throughput's change.
 
     The sentence names the first: the largest that may be all of it, else the largest.
     """
-    tolerance = margin(found.tolerance or 0.0)
+    change, tolerance = compared.evidence.shift, margin(compared.throughput.tolerance or 0.0)
     shifts = refusals.canary_shifts(case, measurement, stored)
     if shifts:
         shifts.sort(key=lambda one: not one.explains(change, tolerance))
         return shifts, shifts[0].explains(change, tolerance)
-    if found.verdict is not Verdict.REGRESSED:
+    if compared.throughput.verdict is not Verdict.REGRESSED:
         return [], False
     # Too noisy to refuse every verdict, but it may be all that an alarm saw.
     shift = canary.slower_perhaps(measurement, stored, case.layout.device)
@@ -307,9 +239,10 @@ def _machine(
 
 
 def _refused(
-    measurement: Measurement, found: Comparison, doubt: Doubt, unsteady: str, noisy: str
+    measurement: Measurement, compared: Compared, doubt: Doubt, unsteady: str, rule: Rule
 ) -> Judgement | None:
     """Return the judgement that something else than the case forbids to judge; None if nothing."""
+    found = compared.throughput
     if doubt.shift is not None:
         reason = refusals.machine_moved(doubt.shift)
         return _not_judged(
@@ -318,9 +251,12 @@ def _refused(
     blind = found.as_refused(Verdict.UNSTEADY)
     if unsteady:
         return _not_judged(Verdict.UNSTEADY, unsteady, measurement, blind)
+    if not compared.is_learnt or compared.tolerance <= rule.tolerance_max:
+        return None
     # What a noisy case cannot see is why it was refused
-    known = replace(blind, sees=found.sees, tolerance=found.tolerance)
-    return _not_judged(Verdict.UNSTEADY, noisy, measurement, known) if noisy else None
+    noisy = replace(blind, sees=found.sees, tolerance=found.tolerance)
+    reason = sentences.noisy(compared.tolerance, rule)
+    return _not_judged(Verdict.UNSTEADY, reason, measurement, noisy)
 
 
 def with_facts(
@@ -342,7 +278,7 @@ def with_facts(
     facts = {}
     if (memory := metrics.peak_memory(case, measurement, stored)) is not None:
         other_rule = family.of_other(rule, len(case.metrics))
-        found = compare(memory, _capped(memory, rule, spent), other_rule, spent)
+        found = compare(memory, capped(memory, rule, spent), other_rule, spent)
         if found.verdict is Verdict.REGRESSED:
             facts["peak_memory"] = found
     failed = _with_facts(refused, facts, None, "")

@@ -1,0 +1,102 @@
+"""Compares each metric of a case with its baseline; ``verdict`` decides what that means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.verdict import Comparison, Rule
+from pytest_dlperf.judge import gates, metrics
+from pytest_dlperf.judge.compare import compare, learnt_tolerance
+from pytest_dlperf.judge.metrics import MetricLevels, level
+from pytest_dlperf.judge.screen import Spending, spending
+from pytest_dlperf.judge.stats import family
+from pytest_dlperf.judge.stats.levels import Contrast
+from pytest_dlperf.judge.stats.stored import contrast
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """A case beside its baseline, metric by metric, whether or not it can be judged."""
+
+    throughput: Comparison
+    #: Speedup, peak memory and the anchor, where there is something to compare.
+    others: dict[str, Comparison]
+    #: The metrics that the case asks for.
+    gated: dict[str, Comparison]
+    #: Rates, now and stored, and what their difference shows.
+    rates: MetricLevels
+    evidence: Contrast
+    spent: Spending
+    tolerance: float
+    #: Whether the noise of stored runs made the tolerance, and no user.
+    is_learnt: bool
+
+
+def compare_all(case: Case, measurement: Measurement, baseline: Baseline, rule: Rule) -> Compared:
+    """Return the comparison of every metric of a case with the sessions of its baseline."""
+    stored = baseline.sessions
+    rates = metrics.throughput(case, measurement, stored, rule)
+    spent = spending(case.protocol, len(measurement.runs), rates.prior)
+    given = given_tolerance(case, baseline, rule)
+    if given is None:
+        # Noise alone makes a learnt tolerance: it excuses nothing that is certain.
+        rates = replace(rates, floor=0.0)
+    tolerance = learnt_tolerance(rates, rule, spent) if given is None else given
+    other_rule = family.of_other(rule, len(case.metrics))
+    others = {
+        name: compare(other, capped(other, rule, spent), other_rule, spent)
+        for name, other in (
+            ("speedup", metrics.speedup(case, measurement, stored, rule)),
+            ("peak_memory", metrics.peak_memory(case, measurement, stored)),
+        )
+        if other is not None
+    }
+    drifted = _against_anchor(rates, baseline, given, other_rule, spent)
+    if drifted is not None:
+        others["anchor"] = drifted
+    return Compared(
+        throughput=compare(rates, tolerance, family.of_throughput(rule), spent),
+        others=others,
+        gated=gates.compared(case, measurement, stored, rule, spent),
+        rates=rates,
+        evidence=contrast([rates.now], rates.stored, rates.prior),
+        spent=spent,
+        tolerance=tolerance,
+        is_learnt=given is None,
+    )
+
+
+def given_tolerance(case: Case, baseline: Baseline, rule: Rule) -> float | None:
+    """Return the tolerance that was set: by the command line, the case, or the baseline."""
+    for given in (rule.tolerance, case.tolerance, baseline.tolerance):
+        if given is not None:
+            return given
+    return None
+
+
+def capped(metric: MetricLevels, rule: Rule, spent: Spending) -> float:
+    """Return the tolerance learnt from a metric's noise, at most the largest that a rule has."""
+    return min(learnt_tolerance(metric, rule, spent), rule.tolerance_max)
+
+
+def _against_anchor(
+    metric: MetricLevels, baseline: Baseline, given: float | None, rule: Rule, spent: Spending
+) -> Comparison | None:
+    """Return the throughput against the anchor; None while nothing else is stored.
+
+    The anchor is a fixed level. Each session that passes is appended, so the level of the stored
+    sessions follows many small steps down, each within the tolerance; against the anchor they add
+    up. ``regressed`` only where the change is certainly beyond the tolerance. Where none is
+    ``given``, it is learnt from the anchor and the prior: the spread of the sessions since would
+    grow with the drift that it has to limit. So it is one stored session, however many there are
+    since, and keeps ``Contrast.far`` beyond the tolerance until the noise of the class is known.
+    """
+    anchor = baseline.anchor
+    if anchor is None or (len(baseline.sessions) == 1 and baseline.sessions[0] == anchor):
+        return None
+    against = replace(metric, stored=(level(anchor.runs, node=anchor.node),))
+    tolerance = learnt_tolerance(against, rule, spent) if given is None else given
+    return compare(against, tolerance, replace(rule, min_effect=tolerance), spent)
