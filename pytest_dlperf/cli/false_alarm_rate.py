@@ -207,7 +207,7 @@ def _case(baseline: Baseline, judged: Sequence[_Judged], of_case: _OfCase) -> Ch
     checked = {}
     for gated in of_case.metrics(baseline):
         found = [(one, one.metrics[gated.name]) for one in judged if gated.name in one.metrics]
-        levels = [level for s in baseline.level if (level := gated.level(s)) is not None]
+        levels = [level for s in baseline.level if (level := gated.value_of(s)) is not None]
         if not found or not levels:
             continue
         seen = [one.sees for _, one in found if one.sees is not None]

@@ -11,7 +11,7 @@ from typing import Final
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.judge.stats.levels import median_cost
+from pytest_dlperf.judge.stats.contrast import median_cost
 
 #: The canary metric of the links between CPU processes, and between GPUs.
 _ALL_REDUCE: Final = "all_reduce_gb_per_s"

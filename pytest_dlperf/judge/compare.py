@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Final
 
 from pytest_dlperf.core.verdict import Comparison, Rule, Verdict
-from pytest_dlperf.judge.metrics import MetricLevels
+from pytest_dlperf.judge.metrics import MetricValues
 from pytest_dlperf.judge.screen import Spending
+from pytest_dlperf.judge.stats.contrast import Contrast, Spread, change_of, margin, share_of
 from pytest_dlperf.judge.stats.family import alarm_alpha
-from pytest_dlperf.judge.stats.levels import Contrast, Spread, change_of, margin, share_of
 from pytest_dlperf.judge.stats.runs_needed import stored_runs_needed
 from pytest_dlperf.judge.stats.stored import contrast, expected_spread
 
@@ -19,8 +19,8 @@ _TAIL: Final = 0.05
 _POWER: Final = 1.645
 
 
-def compare(metric: MetricLevels, tolerance: float, rule: Rule, spent: Spending) -> Comparison:
-    """Judge one metric by its levels, now and stored."""
+def compare(metric: MetricValues, tolerance: float, rule: Rule, spent: Spending) -> Comparison:
+    """Judge one metric by its values, now and stored."""
     found = contrast([metric.now], metric.stored, metric.prior)
     sign = metric.sign
     compared = comparison_of(found, tolerance, rule, spent, sign=sign, floor=metric.floor)
@@ -45,7 +45,7 @@ def comparison_of(
     sign: int = 1,
     floor: float | None = None,
 ) -> Comparison:
-    """Return the comparison that a contrast makes, without the levels themselves."""
+    """Return the comparison that a contrast makes, without the values themselves."""
     return Comparison(
         change=change_of(sign * found.shift),
         interval=interval_of(found, sign),
@@ -66,7 +66,7 @@ def verdict_of(
     sign: int = 1,
     floor: float | None = None,
 ) -> Verdict:
-    """Return the verdict on a contrast by its two margins; ``MetricLevels`` has sign and floor."""
+    """Return the verdict on a contrast by its two margins; ``MetricValues`` has sign and floor."""
     reach = found.alarm_reach(alarm_alpha(rule, spent))
     if found.shift - reach > margin(rule.min_effect, -sign):
         return Verdict.IMPROVED
@@ -100,7 +100,7 @@ def seen_by(
     return share_of(max(seen + margin(rule.min_effect, sign), margin(floor or 0.0, sign)), sign)
 
 
-def learnt_tolerance(metric: MetricLevels, rule: Rule, spent: Spending) -> float:
+def learnt_tolerance(metric: MetricValues, rule: Rule, spent: Spending) -> float:
     """Return the tolerance at which an unchanged case is certified 19 times in 20.
 
     From stored sessions and the prior alone: noise of the judged runs must not widen it.

@@ -10,10 +10,10 @@ from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.verdict import Comparison, Rule
 from pytest_dlperf.judge import gates, metrics
 from pytest_dlperf.judge.compare import compare, learnt_tolerance
-from pytest_dlperf.judge.metrics import MetricLevels, level
+from pytest_dlperf.judge.metrics import MetricValues, session_value
 from pytest_dlperf.judge.screen import Spending, spending
 from pytest_dlperf.judge.stats import family
-from pytest_dlperf.judge.stats.levels import Contrast
+from pytest_dlperf.judge.stats.contrast import Contrast
 from pytest_dlperf.judge.stats.stored import contrast
 
 
@@ -27,7 +27,7 @@ class Compared:
     #: The metrics that the case asks for.
     gated: dict[str, Comparison]
     #: Rates, now and stored, and what their difference shows.
-    rates: MetricLevels
+    rates: MetricValues
     evidence: Contrast
     spent: Spending
     tolerance: float
@@ -77,13 +77,13 @@ def given_tolerance(case: Case, baseline: Baseline, rule: Rule) -> float | None:
     return None
 
 
-def capped(metric: MetricLevels, rule: Rule, spent: Spending) -> float:
+def capped(metric: MetricValues, rule: Rule, spent: Spending) -> float:
     """Return the tolerance learnt from a metric's noise, at most the largest that a rule has."""
     return min(learnt_tolerance(metric, rule, spent), rule.tolerance_max)
 
 
 def _against_anchor(
-    metric: MetricLevels, baseline: Baseline, given: float | None, rule: Rule, spent: Spending
+    metric: MetricValues, baseline: Baseline, given: float | None, rule: Rule, spent: Spending
 ) -> Comparison | None:
     """Return the throughput against the anchor; None while nothing else is stored.
 
@@ -97,6 +97,6 @@ def _against_anchor(
     anchor = baseline.anchor
     if anchor is None or (len(baseline.sessions) == 1 and baseline.sessions[0] == anchor):
         return None
-    against = replace(metric, stored=(level(anchor.runs, node=anchor.node),))
+    against = replace(metric, stored=(session_value(anchor.runs, node=anchor.node),))
     tolerance = learnt_tolerance(against, rule, spent) if given is None else given
     return compare(against, tolerance, replace(rule, min_effect=tolerance), spent)

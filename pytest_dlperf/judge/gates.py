@@ -16,10 +16,10 @@ from pytest_dlperf.core.quantity import amount
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import sentences
 from pytest_dlperf.judge.compare import compare, learnt_tolerance
-from pytest_dlperf.judge.metrics import MetricLevels, level
+from pytest_dlperf.judge.metrics import MetricValues, session_value
 from pytest_dlperf.judge.screen import Spending
 from pytest_dlperf.judge.stats import family, priors
-from pytest_dlperf.judge.stats.levels import median_cost
+from pytest_dlperf.judge.stats.contrast import median_cost
 
 #: Units whose figures depend neither on the speed of the machine nor on steps that drift.
 _FIXED: Final = frozenset({"bytes"})
@@ -89,9 +89,9 @@ def compared(
             found[gate.name] = count(values, before[-1], now[0])
             continue
         sign = 1 if now[0].better == "higher" else -1
-        metric = MetricLevels(
-            now=level(values, sign=sign),
-            stored=tuple(level(runs, sign=sign) for runs in before),
+        metric = MetricValues(
+            now=session_value(values, sign=sign),
+            stored=tuple(session_value(runs, sign=sign) for runs in before),
             prior=priors.of_figure(now[0].unit, case.layout.device),
             planned=median_cost(case.protocol.runs) / case.protocol.runs,
             sign=sign,

@@ -15,7 +15,7 @@ from pytest_dlperf.judge import metrics
 from pytest_dlperf.judge.compare import seen_by
 from pytest_dlperf.judge.screen import spending
 from pytest_dlperf.judge.stats import family, priors
-from pytest_dlperf.judge.stats.levels import Level, median_cost, squares, undisturbed
+from pytest_dlperf.judge.stats.contrast import SessionValue, median_cost, squares, undisturbed
 from pytest_dlperf.judge.stats.paired import Pairs, contrast_of, likely_variance
 from pytest_dlperf.judge.stats.stored import expected_contrast
 
@@ -40,16 +40,16 @@ def later_session(
     stored = [session for session in baseline.level if session.runs]
     if not stored:
         return None
-    levels = metrics.comparable(stored[-1].node, [metrics.stored_throughput(s) for s in stored])
+    values = metrics.comparable(stored[-1].node, [metrics.stored_throughput(s) for s in stored])
     prior, protocol = priors.of_throughput(case, rule), case.protocol
-    sees = _seen(levels, prior, rule, protocol)
+    sees = _seen(values, prior, rule, protocol)
     given = (rule.tolerance, case.tolerance, baseline.tolerance)
     wanted = next((g for g in given if g is not None), min(_WANTED, rule.tolerance_max))
     found = LaterSession(
         sees=sees,
         runs=protocol.runs,
-        sessions=len(levels),
-        provisional=len(levels) == 1 and not prior.learnt,
+        sessions=len(values),
+        provisional=len(values) == 1 and not prior.learnt,
         wanted=wanted,
     )
     if sees <= wanted:
@@ -59,13 +59,13 @@ def later_session(
         _remedy(
             "sessions",
             range(1, kept_sessions - len(stored) + 1),
-            lambda count: _seen(levels, prior, rule, protocol, more=count),
+            lambda count: _seen(values, prior, rule, protocol, more=count),
             found,
         ),
         _remedy(
             "runs",
             [protocol.runs * times for times in _MORE_RUNS],
-            lambda count: _seen(levels, prior, rule, _fixed(protocol, count)),
+            lambda count: _seen(values, prior, rule, _fixed(protocol, count)),
             found,
         ),
         _remedy("pairs", pairs, lambda count: _seen_in_pairs(case, stored, rule, count), found),
@@ -78,10 +78,10 @@ def _fixed(protocol: Protocol, runs: int) -> Protocol:
 
 
 def _seen(
-    levels: Sequence[Level], prior: Prior, rule: Rule, protocol: Protocol, *, more: int = 0
+    values: Sequence[SessionValue], prior: Prior, rule: Rule, protocol: Protocol, *, more: int = 0
 ) -> float:
     share = median_cost(protocol.runs) / protocol.runs
-    expected = expected_contrast(share, levels, prior, more=more)
+    expected = expected_contrast(share, values, prior, more=more)
     spent = spending(protocol, protocol.runs, prior)
     return seen_by(expected, family.of_throughput(rule), spent)
 

@@ -14,9 +14,9 @@ from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import Comparison, Judgement, Prior, Rule, Verdict
 from pytest_dlperf.judge import refusals, sentences
 from pytest_dlperf.judge.compare import compare, learnt_tolerance
-from pytest_dlperf.judge.metrics import MetricLevels, check_rates, level
+from pytest_dlperf.judge.metrics import MetricValues, check_rates, session_value
 from pytest_dlperf.judge.screen import ONE_LOOK
-from pytest_dlperf.judge.stats.levels import margin
+from pytest_dlperf.judge.stats.contrast import margin
 
 #: Problem codes that leave open which training a log measured.
 DOUBTFUL: Final = (
@@ -115,11 +115,11 @@ def _compared(
     stored: Sequence[Sequence[float]], rates: Sequence[float], rule: Rule
 ) -> tuple[Comparison, float]:
     """Return the comparison of rates with those of stored sessions, and its tolerance."""
-    metric = MetricLevels(
-        now=level(rates),
-        stored=tuple(level(session) for session in stored),
+    metric = MetricValues(
+        now=session_value(rates),
+        stored=tuple(session_value(session) for session in stored),
         prior=LOG_PRIOR,
-        planned=level(rates).share,
+        planned=session_value(rates).share,
         # A learnt tolerance excuses nothing that is certain
         floor=0.0 if rule.tolerance is None else None,
     )

@@ -1,4 +1,4 @@
-"""Throughput, speedup and peak memory of a case, as levels now and in the stored sessions."""
+"""The metrics of every case (throughput, speedup, peak memory): now, and in stored sessions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.verdict import Prior, Rule
 from pytest_dlperf.judge.stats import priors
-from pytest_dlperf.judge.stats.levels import Level, median_cost
+from pytest_dlperf.judge.stats.contrast import SessionValue, median_cost
 
 #: Growth of the peak memory below this never fails a case.
 MEMORY_FLOOR: Final = 0.02
@@ -23,13 +23,13 @@ ENOUGH_ON_NODE: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MetricLevels:
+class MetricValues:
     """Both sides of one comparison, and the prior for its noise."""
 
-    now: Level
-    stored: tuple[Level, ...]
+    now: SessionValue
+    stored: tuple[SessionValue, ...]
     prior: Prior
-    #: ``Level.share`` of this side once all of the protocol's runs are measured.
+    #: ``SessionValue.share`` of this side once all of the protocol's runs are measured.
     planned: float
     #: 1 where higher is better, -1 where lower is.
     sign: int = 1
@@ -40,13 +40,13 @@ class MetricLevels:
     @property
     def new_node(self) -> str:
         """The node of this side where sessions of other nodes alone are stored; else empty."""
-        stored = {level.node for level in self.stored if level.node}
+        stored = {one.node for one in self.stored if one.node}
         return self.now.node if stored and self.now.node not in stored else ""
 
     @property
     def before(self) -> float:
-        """The mean stored level, as people read it."""
-        mean = statistics.fmean(level.value for level in self.stored)
+        """The mean of the stored sessions, as people read it."""
+        mean = statistics.fmean(one.value for one in self.stored)
         return float(f"{math.exp(self.sign * mean):.12g}")
 
 
@@ -60,10 +60,10 @@ def check_rates(rates: Sequence[float], what: str) -> None:
             )
 
 
-def level(values: Sequence[float], sign: int = 1, node: str = "") -> Level:
-    """Return the level of the runs of one session; ``sign`` -1 where lower is better."""
+def session_value(values: Sequence[float], sign: int = 1, node: str = "") -> SessionValue:
+    """Return the value of the runs of one session; ``sign`` -1 where lower is better."""
     amount = statistics.median(values)
-    return Level(
+    return SessionValue(
         amount=amount,
         value=sign * math.log(amount),
         samples=(tuple(math.log(value) for value in values),),
@@ -76,33 +76,33 @@ def _node(measurement: Measurement) -> str:
     return next((run.ranks[0].node for run in measurement.runs if run.ranks), "")
 
 
-def _ratio(over: Sequence[float], under: Sequence[float]) -> Level:
-    top, bottom = level(over), level(under)
-    return Level(
+def _ratio(over: Sequence[float], under: Sequence[float]) -> SessionValue:
+    top, bottom = session_value(over), session_value(under)
+    return SessionValue(
         amount=top.amount / bottom.amount,
         value=top.value - bottom.value,
         samples=top.samples + bottom.samples,
     )
 
 
-def stored_throughput(session: Session) -> Level:
-    """Return the level of the throughput of a stored session."""
-    return level(session.runs, node=session.node)
+def stored_throughput(session: Session) -> SessionValue:
+    """Return the throughput of a stored session."""
+    return session_value(session.runs, node=session.node)
 
 
-def comparable(node: str, levels: Sequence[Level]) -> tuple[Level, ...]:
-    """Return the levels of ``node`` if there are enough of them, otherwise all levels."""
-    same = tuple(one for one in levels if one.node == node)
-    return same if node and len(same) >= ENOUGH_ON_NODE else tuple(levels)
+def comparable(node: str, values: Sequence[SessionValue]) -> tuple[SessionValue, ...]:
+    """Return the values of ``node`` if there are enough of them, otherwise all."""
+    same = tuple(one for one in values if one.node == node)
+    return same if node and len(same) >= ENOUGH_ON_NODE else tuple(values)
 
 
 def throughput(
     case: Case, measurement: Measurement, stored: Sequence[Session], rule: Rule
-) -> MetricLevels:
+) -> MetricValues:
     """Return the throughput, now and stored."""
     node = _node(measurement)
-    return MetricLevels(
-        now=level(measurement.throughputs, node=node),
+    return MetricValues(
+        now=session_value(measurement.throughputs, node=node),
         stored=comparable(node, [stored_throughput(session) for session in stored]),
         prior=priors.of_throughput(case, rule),
         planned=median_cost(case.protocol.runs) / case.protocol.runs,
@@ -116,70 +116,72 @@ def _over_same(measurement: Measurement, stored: Sequence[Session]) -> list[Sess
 
 def parent(
     case: Case, measurement: Measurement, stored: Sequence[Session], rule: Rule
-) -> MetricLevels | None:
+) -> MetricValues | None:
     """Return the parent's throughput: not gated, but it may explain a lower speedup."""
-    before = tuple(level(s.parent_runs) for s in _over_same(measurement, stored) if s.parent_runs)
+    before = tuple(
+        session_value(s.parent_runs) for s in _over_same(measurement, stored) if s.parent_runs
+    )
     if not measurement.parent_throughputs or not before:
         return None
-    return MetricLevels(
-        now=level(measurement.parent_throughputs),
+    return MetricValues(
+        now=session_value(measurement.parent_throughputs),
         stored=before,
         prior=priors.of_throughput(case, rule),
         planned=median_cost(case.protocol.runs) / case.protocol.runs,
     )
 
 
-def speedup_level(measurement: Measurement) -> Level | None:
+def speedup_value(measurement: Measurement) -> SessionValue | None:
     """Return the speedup now: median of the case over the median of its parent."""
     if not measurement.parent_throughputs:
         return None
     return _ratio(measurement.throughputs, measurement.parent_throughputs)
 
 
-def stored_speedup(session: Session) -> Level | None:
+def stored_speedup(session: Session) -> SessionValue | None:
     """Return the speedup of a stored session; None where it has none."""
     if session.parent_runs:
         return _ratio(session.runs, session.parent_runs)
     if session.speedup is None:
         return None
     check_rates([session.speedup], "a stored speedup")
-    return Level(
+    return SessionValue(
         amount=session.speedup,
         value=math.log(session.speedup),
-        samples=level(session.runs).samples,
+        samples=session_value(session.runs).samples,
     )
 
 
 def speedup(
     case: Case, measurement: Measurement, stored: Sequence[Session], rule: Rule
-) -> MetricLevels | None:
+) -> MetricValues | None:
     """Return the speedup, where both sides have one."""
-    now = speedup_level(measurement)
+    now = speedup_value(measurement)
     same = _over_same(measurement, stored)
     before = tuple(found for session in same if (found := stored_speedup(session)) is not None)
     if now is None or not before:
         return None
-    return MetricLevels(
+    return MetricValues(
         now=now, stored=before, prior=priors.of_throughput(case, rule), planned=now.share
     )
 
 
-def stored_memory(session: Session) -> Level | None:
+def stored_memory(session: Session) -> SessionValue | None:
     """Return the peak memory of a stored session; None where it has none."""
     values = session.peak_memory_bytes
-    return level(values, sign=-1) if values else None
+    return session_value(values, sign=-1) if values else None
 
 
 def peak_memory(
     case: Case, measurement: Measurement, stored: Sequence[Session]
-) -> MetricLevels | None:
+) -> MetricValues | None:
     """Return the peak memory of the largest rank, where both sides know it."""
     now = [float(run.peak_memory_bytes or 0) for run in measurement.runs]
     before = tuple(found for session in stored if (found := stored_memory(session)) is not None)
     if not before or not min(now) > 0:
         return None
-    return MetricLevels(
-        now=level(now, sign=-1),
+    return MetricValues(
+        now=session_value(now, sign=-1),
         stored=before,
         prior=priors.MEMORY[case.layout.device],
         planned=median_cost(case.protocol.runs) / case.protocol.runs,

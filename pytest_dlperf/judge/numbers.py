@@ -14,9 +14,9 @@ from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.verdict import Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import sentences
 from pytest_dlperf.judge.compare import comparison_of, learnt_tolerance
-from pytest_dlperf.judge.metrics import MetricLevels, check_rates, level
+from pytest_dlperf.judge.metrics import MetricValues, check_rates, session_value
 from pytest_dlperf.judge.screen import ONE_LOOK
-from pytest_dlperf.judge.stats.levels import Level, margin
+from pytest_dlperf.judge.stats.contrast import SessionValue, margin
 from pytest_dlperf.judge.stats.paired import TOLERANCE, by_pairs, contrast_of, pairs_of
 from pytest_dlperf.judge.stats.priors import PAIRS, THROUGHPUT
 from pytest_dlperf.judge.stats.runs_needed import pairs_needed, stored_runs_needed
@@ -37,9 +37,9 @@ class Numbers:
         return tuple(rate for session in self.sessions for rate in session)
 
     @property
-    def levels(self) -> tuple[Level, ...]:
-        """Each session's level."""
-        return tuple(level(session) for session in self.sessions)
+    def values(self) -> tuple[SessionValue, ...]:
+        """Each session's value."""
+        return tuple(session_value(session) for session in self.sessions)
 
 
 def judge_numbers(before: Numbers, now: Numbers, rule: Rule) -> Judgement:
@@ -51,17 +51,17 @@ def judge_numbers(before: Numbers, now: Numbers, rule: Rule) -> Judgement:
     if refused := _refused(before, now):
         return refused
     prior = rule.prior or THROUGHPUT["gpu"]
-    found = contrast(now.levels, before.levels, prior)
-    latest = now.levels[-1]
-    metric = MetricLevels(now=latest, stored=before.levels, prior=prior, planned=latest.share)
+    found = contrast(now.values, before.values, prior)
+    latest = now.values[-1]
+    metric = MetricValues(now=latest, stored=before.values, prior=prior, planned=latest.share)
     tolerance, floor = rule.tolerance, None
     if tolerance is None:
         floor = 0.0  # a learnt tolerance excuses nothing that is certain
         tolerance = min(learnt_tolerance(metric, rule, ONE_LOOK), rule.tolerance_max)
     compared = replace(
         comparison_of(found, tolerance, rule, ONE_LOOK, floor=floor),
-        now=_mean(now.levels),
-        before=_mean(before.levels),
+        now=_mean(now.values),
+        before=_mean(before.values),
         provisional=len(before.sessions) == 1,
     )
     if compared.verdict is Verdict.INCONCLUSIVE and len(now.sessions) == 1:
@@ -94,8 +94,8 @@ def judge_pairs(before: Numbers, now: Numbers, rule: Rule) -> Judgement:
     return _judgement(before, now, compared, rule)
 
 
-def _mean(levels: Sequence[Level]) -> float:
-    return math.exp(statistics.fmean(one.value for one in levels))
+def _mean(values: Sequence[SessionValue]) -> float:
+    return math.exp(statistics.fmean(one.value for one in values))
 
 
 def _refused(before: Numbers, now: Numbers) -> Judgement | None:

@@ -21,7 +21,7 @@ from pytest_dlperf.judge.metrics import MEMORY_FLOOR
 from pytest_dlperf.judge.readings import by_half
 from pytest_dlperf.judge.screen import spending
 from pytest_dlperf.judge.stats import family, priors
-from pytest_dlperf.judge.stats.levels import Contrast
+from pytest_dlperf.judge.stats.contrast import Contrast
 from pytest_dlperf.judge.stats.paired import TOLERANCE, by_pairs, contrast_of, pairs_of
 from pytest_dlperf.judge.stats.runs_needed import pairs_needed
 

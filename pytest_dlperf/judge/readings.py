@@ -25,7 +25,7 @@ from pytest_dlperf.judge.canary import Shift
 from pytest_dlperf.judge.compare import is_certainly_slower
 from pytest_dlperf.judge.screen import Spending, spending
 from pytest_dlperf.judge.stats import family
-from pytest_dlperf.judge.stats.levels import Contrast, Spread, margin, run_variance
+from pytest_dlperf.judge.stats.contrast import Contrast, Spread, margin, run_variance
 from pytest_dlperf.judge.stats.stored import contrast
 
 #: The rate estimators beside work over time, as runs and sessions name them.

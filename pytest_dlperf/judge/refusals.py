@@ -14,10 +14,10 @@ from pytest_dlperf.core.quantity import same_unit
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import canary, sentences
-from pytest_dlperf.judge.metrics import speedup_level
+from pytest_dlperf.judge.metrics import speedup_value
 from pytest_dlperf.judge.readings import Doubt
 from pytest_dlperf.judge.stats import priors
-from pytest_dlperf.judge.stats.levels import quantile, run_variance
+from pytest_dlperf.judge.stats.contrast import quantile, run_variance
 
 #: Problem codes that make a measurement unfit to be judged.
 UNSTEADY: Final = frozenset({"implausible-speedup", "drift", "recompiled", "clocks-disagree"})
@@ -169,7 +169,7 @@ def _messages(measurement: Measurement, codes: frozenset[str]) -> str:
 
 def _implausible(case: Case, measurement: Measurement, rule: Rule) -> str:
     """Return why a speedup is impossible beyond the noise of the runs, or nothing."""
-    level, reference = speedup_level(measurement), measurement.reference
+    level, reference = speedup_value(measurement), measurement.reference
     ideal = case.world_size / (1 if reference is None else reference.world_size)
     if level is None or ideal <= 1 or level.amount <= _SUPER_LINEAR * ideal:
         return ""

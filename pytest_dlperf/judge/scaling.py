@@ -12,7 +12,7 @@ from typing import Final
 
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.run import CPU_SECONDS, RunSummary, StoredScaling, own_seconds, skews
-from pytest_dlperf.judge.stats.levels import quantile
+from pytest_dlperf.judge.stats.contrast import quantile
 
 #: A rank that is slower by less is not named, nor a share that grew by less (shares of 1).
 _LEAST_SKEW: Final = 0.05

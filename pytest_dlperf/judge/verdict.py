@@ -19,7 +19,7 @@ from pytest_dlperf.judge.comparisons import Compared, capped, compare_all, given
 from pytest_dlperf.judge.readings import Doubt, all_certified, all_slower
 from pytest_dlperf.judge.screen import spending
 from pytest_dlperf.judge.stats import family
-from pytest_dlperf.judge.stats.levels import margin
+from pytest_dlperf.judge.stats.contrast import margin
 
 
 def judge(
@@ -310,7 +310,7 @@ def _with_facts(
 
 
 def _with_metrics(
-    judged: Judgement, parent: metrics.MetricLevels | None, why: str, reference: str
+    judged: Judgement, parent: metrics.MetricValues | None, why: str, reference: str
 ) -> Judgement:
     """Fail the case for a metric that is certainly worse, or say why it does not fail.
 

@@ -89,7 +89,7 @@ class Scene(Cluster):
         ]
 
     def _await_training(self, session: subprocess.Popen[str]) -> None:
-        end_s = time.monotonic() + 90
+        end_s = time.monotonic() + 240
         while not written(self.path, ".dlperf/*/*2n*/run1/rank00001.trains"):
             assert session.poll() is None, session.communicate()[0]
             assert time.monotonic() < end_s, "no rank has trained"

@@ -25,6 +25,10 @@ def small_cgroup() -> Iterator[Path]:
         pytest.skip(f"no memory cgroup can be made here: {error}")
     try:
         limit.write_text(str(64 * 2**20), encoding="ascii")
+        # A host with swap would let the program fill that first.
+        swap = folder / ("memory.memsw.limit_in_bytes" if is_v1 else "memory.swap.max")
+        if swap.exists():
+            swap.write_text(str(64 * 2**20) if is_v1 else "0", encoding="ascii")
         yield folder
     except OSError as error:
         pytest.skip(f"no limit of memory can be set here: {error}")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pytest_dlperf.core.verdict import Judgement, Prior, Rule
-    from pytest_dlperf.judge.stats.levels import Contrast
+    from pytest_dlperf.judge.stats.contrast import Contrast
 
 CONDITIONS = Conditions(
     window=(50, 150),

@@ -31,8 +31,13 @@ def missing() -> str:
         return f"no {', '.join(absent)} (Debian: openssh-server iproute2 util-linux)"
     if os.geteuid() != 0:
         return "not root: namespaces of networks and processes cannot be made"
+    # What a node is and what joins nodes: some containers allow the one without the other.
+    joined = (
+        "ip link add dlb type bridge && ip link add dlv0 type veth peer name dlv1 && "
+        "mount -t tmpfs none /run && ip netns add dln"
+    )
     tried = subprocess.run(
-        ["unshare", "--net", "--pid", "--mount", "--uts", "--fork", "true"],
+        ["unshare", "--net", "--pid", "--mount", "--uts", "--fork", "sh", "-c", joined],
         capture_output=True,
         text=True,
         check=False,

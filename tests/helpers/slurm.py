@@ -113,7 +113,7 @@ PartitionName=short Nodes={self.lab.name(2)} MaxTime=1 State=UP OverSubscribe=NO
         return lines.split()
 
     def _await_idle(self) -> None:
-        end_s = time.monotonic() + 30
+        end_s = time.monotonic() + 120
         while True:
             try:
                 states = self.run("sinfo", "--noheader", "--Node", "--partition=debug", "-o", "%T")

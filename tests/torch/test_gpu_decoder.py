@@ -75,10 +75,10 @@ def picture(path: Path, *, grey: bool = False) -> Path:
     return path
 
 
-def job(data: Path | None, **options: Any) -> TorchJob:
+def job(data: Path | None, batch: int = 4, **options: Any) -> TorchJob:
     return TorchJob(
         rank=0, local_rank=0, world_size=1, device=CPU, precision="fp32", dtype=torch.float32,
-        batch_size_per_device=4, size="tiny", seed=1, data=None if data is None else str(data),
+        batch_size_per_device=batch, size="tiny", seed=1, data=None if data is None else str(data),
         options=options,
     )  # fmt: skip
 
@@ -125,10 +125,22 @@ def test_a_case_trains_on_what_it_decoded(data: Path):
     made.feed.take_wait()
     record = made.feed.record()
     assert (record["kind"], record["decoder"]) == ("real", "nvimgcodec 0.9.0")
-    # By its name: threads of tests before this one may end at any time.
-    [decoder] = [thread for thread in threading.enumerate() if thread.name == "image decoder"]
     made.feed.close()
-    assert not decoder.is_alive(), "the thread ends with the training"
+
+
+@pytest.mark.usefixtures("codec")
+def test_a_decoder_that_waits_ends_with_the_training(data: Path):
+    """It has more batches of this epoch to decode than it may decode ahead."""
+    before = set(threading.enumerate())
+    made = job(data, batch=1, decoder="nvimgcodec")
+    next(torch_train.feed(made, SIZES["tiny"]))
+    [decoder] = [
+        thread
+        for thread in threading.enumerate()
+        if thread.name == "image decoder" and thread not in before
+    ]
+    made.feed.close()
+    assert not decoder.is_alive()
 
 
 @pytest.mark.usefixtures("codec")

@@ -47,7 +47,8 @@ class Node:
 
 
 def test_node_0_judges_what_both_nodes_measured(folder: Folder):
-    folder.write(layout=["1n1c", "2n1c"], max_runs=1)
+    # Node 1 waits in its launch while node 0 measures the parent.
+    folder.write(layout=["1n1c", "2n1c"], max_runs=1, timeout_s=600.0)
     port = free_port()
     nodes = [Node(folder, rank, port, "--dlperf-strict") for rank in (0, 1)]
     ends = [node.end() for node in nodes]

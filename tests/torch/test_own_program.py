@@ -148,7 +148,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> OneSession:
             tests[f"{name}_{factor}"] = keys_of(name, "{iterations}", factor)
     for name, (program, _) in PROGRAMS.items():
         (path / f"program_{name}.py").write_text(program, encoding="utf-8")
-        tests[name] = keys_of(name, timeout_s=3.0 if name == "sleeps" else 60.0)
+        tests[name] = keys_of(name, timeout_s=3.0 if name == "sleeps" else 240.0)
     return run_together(path, tests, workloads=HERE)
 
 

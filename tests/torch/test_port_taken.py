@@ -52,7 +52,7 @@ def test_the_launch_is_repeated_once_the_port_is_free(
 ):
     for name, text in (("job", JOB), ("train", TRAIN), ("test_net", TEST)):
         (folder.path / f"{name}.py").write_text(textwrap.dedent(text), encoding="utf-8")
-    with socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True) as taken:
+    with every_address() as taken:
         monkeypatch.setenv("TAKEN_PORT", str(taken.getsockname()[1]))
         freed = threading.Thread(target=free_once_failed, args=(folder.path, taken))
         freed.start()
@@ -65,6 +65,13 @@ def test_the_launch_is_repeated_once_the_port_is_free(
     [kept] = folder.path.glob(".dlperf/*/*/run1.failed*")
     assert "EADDRINUSE" in (kept / "output.log").read_text(encoding="utf-8")
     assert folder.ours() == []
+
+
+def every_address() -> socket.socket:
+    """Listen on a port of all addresses of this host, of both kinds where it has both."""
+    if socket.has_dualstack_ipv6():
+        return socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+    return socket.create_server(("", 0))
 
 
 def free_once_failed(folder: Path, taken: socket.socket) -> None:

@@ -1,8 +1,9 @@
-"""Real training behind a prefix: what stands before the launcher, and what a probe tells."""
+"""Real training behind a prefix: what precedes the launcher, and what a probe finds."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import venv
 
@@ -26,9 +27,10 @@ def test_ranks_start_behind_the_prefix(folder: Folder, monkeypatch: pytest.Monke
     assert outcome["measurement"] is not None, result.stdout.str()
     places = sorted(folder.path.glob(".dlperf/*/net-torch-fp32-bs8-1n2c/run1/place*.json"))
     assert len(places) == 2
+    lower = min(19, os.nice(0) + 5)
     for path in places:
         said = json.loads(path.read_text(encoding="utf-8"))
-        assert (said["nice"], said["FOO"], said["python"]) == (5, None, sys.executable)
+        assert (said["nice"], said["FOO"], said["python"]) == (lower, None, sys.executable)
         assert said["package"].startswith(f"{folder.path}/.dlperf/")
     software = outcome["environment"]["software"]
     assert software["prefix"] == "env -u DLPERF_TEST_FOO nice -n 5"

@@ -158,7 +158,7 @@ def wrong(tmp_path_factory: pytest.TempPathFactory) -> tuple[OneSession, set[str
     tests |= {
         named(fault): {
             "options": {"fault": fault}, "launcher": "torchrun", "speedup": None,
-            "timeout_s": 60.0,
+            "timeout_s": 240.0,
         }
         for fault in OF_TWO
     }  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Final
 
 from pytest_dlperf.core.baseline import Session, level_of
 from pytest_dlperf.core.verdict import LearntNoise, Prior
-from pytest_dlperf.judge.stats.levels import (
+from pytest_dlperf.judge.stats.contrast import (
     MEDIAN_DEVIATION,
     is_noisier,
     median_cost,

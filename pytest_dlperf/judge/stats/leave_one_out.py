@@ -20,7 +20,7 @@ from pytest_dlperf.judge import gates, metrics
 from pytest_dlperf.judge.compare import comparison_of, tolerance_for
 from pytest_dlperf.judge.screen import ONE_LOOK
 from pytest_dlperf.judge.stats import family, priors
-from pytest_dlperf.judge.stats.levels import Level, margin
+from pytest_dlperf.judge.stats.contrast import SessionValue, margin
 from pytest_dlperf.judge.stats.stored import contrast, expected_spread
 
 #: The longest time from one case to the next within a session of pytest.
@@ -79,14 +79,14 @@ class Gated:
     """One gated metric, as it is read from a stored session."""
 
     name: str
-    level: Callable[[Session], Level | None]
+    value_of: Callable[[Session], SessionValue | None]
     prior: Prior
     #: As in ``Metric``.
     sign: int = 1
     floor: float | None = None
     #: Given by the marker for a metric that it gates.
     tolerance: float | None = None
-    #: Of a count, whose levels have the values of the runs: any change for the worse alarms.
+    #: Of a count, whose values have the values of the runs: any change for the worse alarms.
     is_count: bool = False
     #: Number of metrics that the marker gates: alpha is split over them too.
     asked: int = 0
@@ -105,11 +105,11 @@ def gated_metrics(device: DeviceKind, rule: Rule, asked: int = 0) -> tuple[Gated
     """Return the metrics that fail every case; ``asked``: how many more its marker gates."""
     prior = rule.prior or priors.THROUGHPUT[device]
     return (
-        Gated(name="throughput", level=metrics.stored_throughput, prior=prior),
-        Gated(name="speedup", level=metrics.stored_speedup, prior=prior, asked=asked),
+        Gated(name="throughput", value_of=metrics.stored_throughput, prior=prior),
+        Gated(name="speedup", value_of=metrics.stored_speedup, prior=prior, asked=asked),
         Gated(
             name="peak_memory",
-            level=metrics.stored_memory,
+            value_of=metrics.stored_memory,
             prior=priors.MEMORY[device],
             sign=-1,
             floor=metrics.MEMORY_FLOOR,
@@ -131,7 +131,7 @@ def asked_metrics(
         found.append(
             Gated(
                 name=gate.name,
-                level=functools.partial(_asked_level, gate.name, sign, is_count),
+                value_of=functools.partial(_asked_value, gate.name, sign, is_count),
                 prior=priors.of_figure(stored.unit, device),
                 sign=sign,
                 floor=0.0 if gate.tolerance is None else None,
@@ -143,13 +143,13 @@ def asked_metrics(
     return tuple(found)
 
 
-def _asked_level(name: str, sign: int, is_count: bool, session: Session) -> Level | None:
-    """Return the level of a metric of a stored session; None where it has none to compare."""
+def _asked_value(name: str, sign: int, is_count: bool, session: Session) -> SessionValue | None:
+    """Return the value of a metric of a stored session; None where it has none to compare."""
     runs = session.metrics[name].runs if name in session.metrics else ()
     if is_count and runs:
         worst = min(runs) if sign > 0 else max(runs)
-        return Level(amount=worst, value=worst, samples=(runs,))
-    return metrics.level(runs, sign=sign) if runs and min(runs) > 0 else None
+        return SessionValue(amount=worst, value=worst, samples=(runs,))
+    return metrics.session_value(runs, sign=sign) if runs and min(runs) > 0 else None
 
 
 def leave_one_out(
@@ -170,11 +170,11 @@ def leave_one_out(
         s if s.reference == of else replace(s, speedup=None, parent_runs=()) for s in sessions
     ]
     for gated in all_gated:
-        levels = {i: one for i, s in enumerate(sessions) if (one := gated.level(s)) is not None}
-        if len(levels) < FEWEST:
+        values = {i: one for i, s in enumerate(sessions) if (one := gated.value_of(s)) is not None}
+        if len(values) < FEWEST:
             continue
-        for i, now in levels.items():
-            others = [level for j, level in levels.items() if j != i]
+        for i, now in values.items():
+            others = [one for j, one in values.items() if j != i]
             stored = metrics.comparable(now.node, others)
             is_unsteady = any(one.verdict is Verdict.UNSTEADY for one in found[i].values())
             found[i][gated.name] = (
@@ -191,11 +191,11 @@ def against_level(
     """Return the verdicts on a session that was set aside, against the sessions of its level."""
     found: dict[str, Comparison] = {}
     for gated in all_gated:
-        now = gated.level(session)
-        levels = [one for other in level if (one := gated.level(other)) is not None]
-        if now is None or not levels:
+        now = gated.value_of(session)
+        values = [one for other in level if (one := gated.value_of(other)) is not None]
+        if now is None or not values:
             continue
-        stored = metrics.comparable(now.node, levels)
+        stored = metrics.comparable(now.node, values)
         compared = _compared(now, stored, gated, rule)
         if not gated.is_count:
             before = statistics.fmean(one.value for one in stored)
@@ -205,7 +205,9 @@ def against_level(
     return found
 
 
-def _compared(now: Level, stored: Sequence[Level], gated: Gated, rule: Rule) -> Comparison:
+def _compared(
+    now: SessionValue, stored: Sequence[SessionValue], gated: Gated, rule: Rule
+) -> Comparison:
     if gated.is_count:
         before = [value for one in stored for value in one.samples[0]]
         better: Better = "higher" if gated.sign > 0 else "lower"
@@ -228,7 +230,9 @@ def _compared(now: Level, stored: Sequence[Level], gated: Gated, rule: Rule) -> 
     return found
 
 
-def tolerance_of(now: Level, stored: Sequence[Level], gated: Gated, rule: Rule) -> float:
+def tolerance_of(
+    now: SessionValue, stored: Sequence[SessionValue], gated: Gated, rule: Rule
+) -> float:
     """Return the tolerance of a session like ``now``: the given one, or the learnt one."""
     given = gated.given(rule)
     if given is not None:
@@ -237,15 +241,15 @@ def tolerance_of(now: Level, stored: Sequence[Level], gated: Gated, rule: Rule) 
     return tolerance_for(expected, rule, ONE_LOOK, gated.sign)
 
 
-def can_be_certified(levels: Sequence[Level], gated: Gated, rule: Rule) -> bool:
+def can_be_certified(values: Sequence[SessionValue], gated: Gated, rule: Rule) -> bool:
     """Whether a further session like the last one is certified, if it is at its level."""
-    stored = metrics.comparable(levels[-1].node, levels)
-    tolerance = tolerance_of(levels[-1], stored, gated, rule)
+    stored = metrics.comparable(values[-1].node, values)
+    tolerance = tolerance_of(values[-1], stored, gated, rule)
     if gated.is_count:
         return True
     if gated.given(rule) is None:
         return tolerance <= rule.tolerance_max
-    expected = expected_spread(levels[-1].share, stored, gated.prior)
+    expected = expected_spread(values[-1].share, stored, gated.prior)
     return expected.reach(rule.alpha * ONE_LOOK.certify) < margin(tolerance, gated.sign)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pytest_dlperf.core.verdict import Comparison, Prior
-from pytest_dlperf.judge.stats.levels import (
+from pytest_dlperf.judge.stats.contrast import (
     MEDIAN_DEVIATION,
     Contrast,
     Spread,

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Final
 
 from pytest_dlperf.core.verdict import Prior, Rule
-from pytest_dlperf.judge.metrics import MetricLevels
+from pytest_dlperf.judge.metrics import MetricValues
 from pytest_dlperf.judge.screen import Spending
+from pytest_dlperf.judge.stats.contrast import Contrast, Spread, margin, median_cost, quantile
 from pytest_dlperf.judge.stats.family import alarm_alpha
-from pytest_dlperf.judge.stats.levels import Contrast, Spread, margin, median_cost, quantile
 from pytest_dlperf.judge.stats.paired import Pairs, contrast_of, likely_variance
 from pytest_dlperf.judge.stats.stored import expected_alarm
 
@@ -50,7 +50,7 @@ def pairs_needed(
 
 
 def stored_runs_needed(
-    metric: MetricLevels, found: Contrast, tolerance_log: float, rule: Rule, spent: Spending
+    metric: MetricValues, found: Contrast, tolerance_log: float, rule: Rule, spent: Spending
 ) -> int | None:
     """Return how many runs in all would decide it four times in five, against stored sessions.
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pytest_dlperf.core.verdict import Prior
-from pytest_dlperf.judge.stats.levels import (
+from pytest_dlperf.judge.stats.contrast import (
     Contrast,
-    Level,
+    SessionValue,
     Spread,
     is_noisier,
     moderated,
@@ -30,15 +30,17 @@ _QUIETEST: Final = 0.25
 _SURE: Final = 0.3
 
 
-def contrast(now: Sequence[Level], stored: Sequence[Level], prior: Prior) -> Contrast:
-    """Compare sessions, mostly one, with stored ones, by the spread of the levels of sessions."""
+def contrast(
+    now: Sequence[SessionValue], stored: Sequence[SessionValue], prior: Prior
+) -> Contrast:
+    """Compare sessions, mostly one, with stored ones, by the spread of the values of sessions."""
     shift = _mean_value(now) - _mean_value(stored)
     runs, _ = run_variance(stored, prior, growing=now)
     found = _contrast(shift, now, stored, prior, _mean_share(now) * runs)
     return replace(found, far=_far(now, stored, prior))
 
 
-def _far(now: Sequence[Level], stored: Sequence[Level], prior: Prior) -> float:
+def _far(now: Sequence[SessionValue], stored: Sequence[SessionValue], prior: Prior) -> float:
     """Return the distance that an alarm must keep on a machine whose noise is not known yet.
 
     One stored session says nothing of how far sessions differ, and its runs followed each other
@@ -52,16 +54,18 @@ def _far(now: Sequence[Level], stored: Sequence[Level], prior: Prior) -> float:
     return prior.far if is_noisy else 0.0
 
 
-def expected_spread(share_now: float, stored: Sequence[Level], prior: Prior) -> Spread:
+def expected_spread(share_now: float, stored: Sequence[SessionValue], prior: Prior) -> Spread:
     """Return the standard error to expect of one session, from stored sessions alone.
 
-    ``share_now`` is how much of the variance of one run is left in that session's level.
+    ``share_now`` is how much of the variance of one run is left in that session's value.
     """
     found = _expected(share_now, stored, prior)
     return Spread(se=found.se, df=found.df)
 
 
-def expected_alarm(share_now: float, stored: Sequence[Level], prior: Prior) -> tuple[Spread, ...]:
+def expected_alarm(
+    share_now: float, stored: Sequence[SessionValue], prior: Prior
+) -> tuple[Spread, ...]:
     """Return the spreads that a slowdown of such a session must exceed to be an alarm."""
     found = _expected(share_now, stored, prior)
     believed = Spread(se=found.se, df=found.df)
@@ -69,7 +73,7 @@ def expected_alarm(share_now: float, stored: Sequence[Level], prior: Prior) -> t
 
 
 def expected_contrast(
-    share_now: float, stored: Sequence[Level], prior: Prior, *, more: int = 0
+    share_now: float, stored: Sequence[SessionValue], prior: Prior, *, more: int = 0
 ) -> Contrast:
     """Return the contrast to expect of an unchanged session, from stored sessions alone.
 
@@ -80,35 +84,37 @@ def expected_contrast(
     return found if more else replace(found, far=_far((), stored, prior))
 
 
-def is_new_node(now: Sequence[Level], stored: Sequence[Level]) -> bool:
+def is_new_node(now: Sequence[SessionValue], stored: Sequence[SessionValue]) -> bool:
     """Whether a session ran on a node without stored sessions, though other nodes have some."""
-    known = {level.node for level in stored if level.node}
-    return bool(known) and not {level.node for level in now if level.node} <= known
+    known = {one.node for one in stored if one.node}
+    return bool(known) and not {one.node for one in now if one.node} <= known
 
 
-def _mean_value(levels: Sequence[Level]) -> float:
-    return statistics.fmean(level.value for level in levels)
+def _mean_value(values: Sequence[SessionValue]) -> float:
+    return statistics.fmean(one.value for one in values)
 
 
-def _mean_share(levels: Sequence[Level]) -> float:
-    return statistics.fmean(level.share for level in levels)
+def _mean_share(values: Sequence[SessionValue]) -> float:
+    return statistics.fmean(one.share for one in values)
 
 
-def _expected(share_now: float, stored: Sequence[Level], prior: Prior, more: int = 0) -> Contrast:
+def _expected(
+    share_now: float, stored: Sequence[SessionValue], prior: Prior, more: int = 0
+) -> Contrast:
     runs, _ = run_variance(stored, prior)
     return _contrast(0.0, (), stored, prior, share_now * runs, more=more)
 
 
 def _contrast(
     shift: float,
-    now: Sequence[Level],
-    stored: Sequence[Level],
+    now: Sequence[SessionValue],
+    stored: Sequence[SessionValue],
     prior: Prior,
     runs_now: float,
     *,
     more: int = 0,
 ) -> Contrast:
-    """Compare, where the runs of a session of now leave the variance ``runs_now`` in its level.
+    """Compare, where the runs of a session of now leave the variance ``runs_now`` in its value.
 
     ``more``: so many sessions beside the stored ones are taken to vary as is believed.
     """
@@ -121,7 +127,7 @@ def _contrast(
     variance = predicted.amount + (runs_now - runs_stored) / new
     alarm = None
     if sessions.own is not None:
-        # With so few levels t has no bound: the prior's degrees of freedom stay in it.
+        # With so few values t has no bound: the prior's degrees of freedom stay in it.
         alarm = Spread(
             se=math.sqrt(sessions.own * (1 / new + 1 / old)),
             df=sessions.own_df + prior.session_df,
@@ -150,32 +156,36 @@ class _Variance:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Sessions:
-    """How levels of sessions vary."""
+    """How values of sessions vary."""
 
-    #: Variance of a level within a node, and its degrees of freedom.
+    #: Variance of a value within a node, and its degrees of freedom.
     within: float
     df: float
     #: What nodes add to it, and its degrees of freedom; 0 where all sessions ran on one.
     nodes: float
     nodes_df: float
     node_count: int
-    #: The variance of the levels alone, where it exceeds the prior's beyond chance.
+    #: The variance of the values alone, where it exceeds the prior's beyond chance.
     own: float | None
     own_df: int
 
     def prediction(self, new: int, old: int) -> _Variance:
-        """Return the variance of the mean of ``new`` levels less that of ``old`` ones."""
+        """Return the variance of the mean of ``new`` values less that of ``old`` ones."""
         within = self.within * (1 / new + 1 / old)
         nodes = self.nodes * (1 + 1 / self.node_count)
         return _Variance(amount=within, df=self.df).plus(_Variance(amount=nodes, df=self.nodes_df))
 
 
 def _sessions(
-    now: Sequence[Level], stored: Sequence[Level], runs: float, prior: Prior, more: int
+    now: Sequence[SessionValue],
+    stored: Sequence[SessionValue],
+    runs: float,
+    prior: Prior,
+    more: int,
 ) -> _Sessions:
-    """Return how levels vary; ``runs`` is the variance between the runs of a session.
+    """Return how values vary; ``runs`` is the variance between the runs of a session.
 
-    ``more`` levels are not measured yet, and are taken to vary as is believed.
+    ``more`` values are not measured yet, and are taken to vary as is believed.
     """
     session = prior.session_sd**2
     if not prior.learnt:
@@ -183,7 +193,7 @@ def _sessions(
         session *= min(1.0, max(_QUIETEST, runs / prior.run_sd**2))
     by_node = _by_node(stored)
     df = len(stored) - len(by_node) + max(0, len(now) - 1)
-    total = sum(map(squares, by_node)) + squares([level.value for level in now])
+    total = sum(map(squares, by_node)) + squares([one.value for one in now])
     own = total / df if df else 0.0
     believed = session + _mean_share(stored) * runs
     within = moderated(believed, prior.session_df, own, df)
@@ -205,11 +215,11 @@ def _sessions(
     )
 
 
-def _by_node(levels: Sequence[Level]) -> list[list[float]]:
-    """Return the values of the levels of each node; all unknown nodes count as one."""
+def _by_node(values: Sequence[SessionValue]) -> list[list[float]]:
+    """Return the values of each node; all unknown nodes count as one."""
     found: defaultdict[str, list[float]] = defaultdict(list)
-    for level in levels:
-        found[level.node].append(level.value)
+    for one in values:
+        found[one.node].append(one.value)
     return list(found.values())
 
 

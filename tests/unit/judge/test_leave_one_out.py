@@ -13,8 +13,9 @@ from scipy.stats import binom
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.verdict import Rule, Verdict
 from pytest_dlperf.judge.compare import compare, learnt_tolerance
-from pytest_dlperf.judge.metrics import MetricLevels, stored_throughput
+from pytest_dlperf.judge.metrics import MetricValues, stored_throughput
 from pytest_dlperf.judge.screen import ONE_LOOK
+from pytest_dlperf.judge.stats.contrast import squares_of_runs
 from pytest_dlperf.judge.stats.family import of_throughput
 from pytest_dlperf.judge.stats.leave_one_out import (
     Stamp,
@@ -25,7 +26,6 @@ from pytest_dlperf.judge.stats.leave_one_out import (
     observed_rate,
     suite_sessions,
 )
-from pytest_dlperf.judge.stats.levels import squares_of_runs
 from pytest_dlperf.judge.stats.priors import THROUGHPUT
 from tests.helpers.judge_builders import Noise, around, session
 
@@ -70,7 +70,7 @@ def test_a_session_left_out_is_judged_as_the_live_rule_judges_it(nodes: int) -> 
     for i, found in enumerate(each_left_out(stored, "gpu", rule)):
         levels = [stored_throughput(one) for one in stored]
         now = levels.pop(i)
-        metric = MetricLevels(
+        metric = MetricValues(
             now=now, stored=tuple(levels), prior=THROUGHPUT["gpu"], planned=now.share
         )
         tolerance = learnt_tolerance(metric, rule, ONE_LOOK)

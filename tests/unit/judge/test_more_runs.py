@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_dlperf.core.verdict import Prior, Rule
 from pytest_dlperf.judge import judge
-from pytest_dlperf.judge.stats.levels import Level
+from pytest_dlperf.judge.stats.contrast import SessionValue
 from pytest_dlperf.judge.stats.stored import contrast
 from pytest_dlperf.store.baseline.store import BaselineStore
 from tests.helpers.judge_builders import baseline, case, measurement, paired_contrast, session
@@ -34,8 +34,8 @@ def spread(count: int, sd: float) -> list[float]:
     return [float(x) for x in sd * values / np.std(values, ddof=1)]
 
 
-def level(count: int, sd: float) -> Level:
-    return Level(amount=1.0, value=0.0, samples=(tuple(spread(count, sd)),))
+def level(count: int, sd: float) -> SessionValue:
+    return SessionValue(amount=1.0, value=0.0, samples=(tuple(spread(count, sd)),))
 
 
 @given(COUNTS, st.integers(1, 20), st.floats(0.0005, 0.05), PRIORS)

@@ -1,4 +1,4 @@
-"""Building blocks of the statistics: a session's level, its spread, the contrast of two sides.
+"""Building blocks of the statistics: a session's value, its spread, the contrast of two sides.
 
 All values are logs; higher is better. What is sampled is the run (one launch), never the
 iteration.
@@ -33,7 +33,7 @@ _CHANCE: Final = 0.05
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Level:
+class SessionValue:
     """One session's value of one metric, and the runs behind it."""
 
     #: The value itself, as people read it: a median, or a ratio of two.
@@ -173,15 +173,15 @@ def is_noisier(own: float, own_df: float, believed: float) -> bool:
 
 
 def run_variance(
-    levels: Sequence[Level], prior: Prior, *, growing: Sequence[Level] = ()
+    values: Sequence[SessionValue], prior: Prior, *, growing: Sequence[SessionValue] = ()
 ) -> tuple[float, float]:
     """Return the variance between runs, pooled within sessions, and its degrees of freedom.
 
-    ``growing`` are levels to which runs may still be added: the more of them, the more the runs
+    ``growing`` are values to which runs may still be added: the more of them, the more the runs
     count against the prior. So that more runs of the same spread never widen the result, the
     variance is the largest that any more of them would leave, at their number.
     """
-    df, total = squares_of_runs(levels, prior)
+    df, total = squares_of_runs(values, prior)
     more = _samples(growing, prior)
     more_df = sum(len(sample) - 1 for sample in more)
     if not more_df:
@@ -194,9 +194,9 @@ def run_variance(
     return never_wider(believed, known, own, more_df, count, step=len(more)), known + more_df
 
 
-def squares_of_runs(levels: Sequence[Level], prior: Prior) -> tuple[int, float]:
+def squares_of_runs(values: Sequence[SessionValue], prior: Prior) -> tuple[int, float]:
     """Return degrees of freedom and sum of squares of the runs about the mean of their session."""
-    samples = _samples(levels, prior)
+    samples = _samples(values, prior)
     return sum(len(one) - 1 for one in samples), sum(squares(one) for one in samples)
 
 
@@ -242,6 +242,6 @@ def undisturbed(samples: Sequence[Sequence[float]], believed_sd: float) -> list[
     ]
 
 
-def _samples(levels: Sequence[Level], prior: Prior) -> list[list[float]]:
-    samples = undisturbed([one for level in levels for one in level.samples], prior.run_sd)
+def _samples(values: Sequence[SessionValue], prior: Prior) -> list[list[float]]:
+    samples = undisturbed([one for value in values for one in value.samples], prior.run_sd)
     return [one for one in samples if len(one) > 1]
