@@ -19,7 +19,7 @@ import torch
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.frameworks.base import EventTimer
 from pytest_dlperf.worker.frameworks.torch.framework import Torch
-from pytest_dlperf.worker.loop import Window, run_loop
+from pytest_dlperf.worker.loop import RunProtocol, run_loop
 from pytest_dlperf.worker.records import ProgressCounter, RecordWriter
 from pytest_dlperf.worker.turns import Turns
 
@@ -94,7 +94,7 @@ def worker_loop_s(framework: Torch, step: Callable[[], Any], iterations: int) ->
         folder = Path(name)
         records, progress = RecordWriter(folder, 0), ProgressCounter(folder, 0)
         framework.job.work(1)
-        window = Window(
+        window = RunProtocol(
             iterations=iterations + 2,
             warmup=2,
             warmup_s=0.0,

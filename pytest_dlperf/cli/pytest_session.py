@@ -19,7 +19,7 @@ USAGE: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Session:
+class EndedSession:
     """A session that has ended."""
 
     exit_code: int
@@ -29,7 +29,7 @@ class Session:
 
 def run_session(
     words: Sequence[str], *, where: Path, python: str = "", on_stderr: bool = False
-) -> Session:
+) -> EndedSession:
     """Run pytest with ``words`` in the folder ``where``, by ``python`` or this interpreter.
 
     What it writes is shown; on standard error alone with ``on_stderr``. Raises ``UsageError``
@@ -50,7 +50,7 @@ def run_session(
         if done.returncode == USAGE and not began.exists():
             raise UsageError("pytest did not begin (see above): correct the options behind --")
         outcomes = json_.read(results) if results.exists() else ()
-    return Session(exit_code=done.returncode, outcomes=outcomes)
+    return EndedSession(exit_code=done.returncode, outcomes=outcomes)
 
 
 def selection(case: str) -> list[str]:

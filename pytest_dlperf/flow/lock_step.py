@@ -14,7 +14,7 @@ from pytest_dlperf.core.run import Run
 from pytest_dlperf.core.wire_records import TurnsRecord
 from pytest_dlperf.flow.runner import Launched, Runner, RunWithFacts, launch_again
 from pytest_dlperf.launch.process.execute import execute_in_turns
-from pytest_dlperf.launch.process.referee import NoTurnsError, Window
+from pytest_dlperf.launch.process.referee import NoTurnsError, TurnsPlan
 from pytest_dlperf.measure.exhausted import is_for_room
 from pytest_dlperf.measure.gpu_watch import GpuWatch
 from pytest_dlperf.measure.records import read_records
@@ -66,7 +66,9 @@ def launch_in_turns(
     order = random.Random(f"{case.id} {session} {number}")
     sides = order.sample(list(runners), len(runners))
     first = runners[sides[0]]
-    window = Window(ranks=case.ranks, iterations=case.protocol.iterations - case.protocol.warmup)
+    window = TurnsPlan(
+        ranks=case.ranks, iterations=case.protocol.iterations - case.protocol.warmup
+    )
     runs: dict[str, Run] = {}
     failed = sides[0]
 

@@ -16,7 +16,7 @@ from pytest_dlperf.judge.compare import seen_by
 from pytest_dlperf.judge.screen import spending
 from pytest_dlperf.judge.stats import family, priors
 from pytest_dlperf.judge.stats.contrast import SessionValue, median_cost, squares, undisturbed
-from pytest_dlperf.judge.stats.paired import Pairs, contrast_of, likely_variance
+from pytest_dlperf.judge.stats.paired import PairedDifferences, contrast_of, likely_variance
 from pytest_dlperf.judge.stats.stored import expected_contrast
 
 #: Without a given tolerance, remedies are looked for above this slowdown.
@@ -99,8 +99,8 @@ def _seen_in_pairs(case: Case, stored: Sequence[Session], rule: Rule, count: int
     samples = undisturbed([[math.log(rate) for rate in one] for one in rates], prior.run_sd)
     df = sum(max(0, len(sample) - 1) for sample in samples)
     own = sum(squares(sample) for sample in samples) / df if df else 0.0
-    seen = Pairs(shift=0.0, variance=2 * own, count=df + 1)
-    likely = Pairs(shift=0.0, variance=likely_variance(seen, prior), count=count)
+    seen = PairedDifferences(shift=0.0, variance=2 * own, count=df + 1)
+    likely = PairedDifferences(shift=0.0, variance=likely_variance(seen, prior), count=count)
     protocol = case.protocol if case.protocol.adaptive else _fixed(case.protocol, count)
     spent = spending(protocol, count, priors.of_throughput(case, rule))
     return seen_by(contrast_of(likely, prior), family.of_throughput(rule), spent)

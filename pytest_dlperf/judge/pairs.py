@@ -46,11 +46,15 @@ class Pairs:
         )
         self.throughput_rule = family.of_throughput(rule)
         # Looks are planned as in ``more_runs``.
-        looks, count, protocol = priors.of_throughput(case, rule), len(now.runs), case.protocol
+        look_prior, count, protocol = (
+            priors.of_throughput(case, rule),
+            len(now.runs),
+            case.protocol,
+        )
         #: The error rates of this look, and those of the last look if more pairs followed.
-        self.spent = spending(protocol, count, looks)
+        self.spent = spending(protocol, count, look_prior)
         more = max(protocol.max_runs, protocol.runs + 1, count + 1)
-        self._last = spending(replace(protocol, max_runs=more), more, looks)
+        self._last = spending(replace(protocol, max_runs=more), more, look_prior)
 
     def throughput(self) -> ComparedRates:
         """Return the comparison of the rates, by the median iteration where all runs have it."""

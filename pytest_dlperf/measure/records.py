@@ -22,8 +22,6 @@ class RankRecords:
     by_kind: RecordsByKind
     spans: tuple[Span, ...]
     canaries: tuple[Mapping[str, float | None], ...]
-    #: Lines that are not JSON: the last one of a rank that was killed while it wrote.
-    broken_lines: int = 0
 
     def wrote(self, kind: RecordKind) -> bool:
         """Return whether the rank wrote a record of ``kind``."""
@@ -44,7 +42,6 @@ class _Reading:
     by_kind: dict[str, Any] = field(default_factory=dict)
     spans: list[Span] = field(default_factory=list)
     canaries: list[Mapping[str, float | None]] = field(default_factory=list)
-    broken: int = 0
 
 
 def read_records(folder: Path) -> tuple[RankRecords, ...]:
@@ -88,15 +85,13 @@ def _read_rank(path: Path) -> RankRecords:
         try:
             values = json.loads(line)
         except ValueError:
-            reading.broken += 1
-            continue
+            continue  # the last line of a rank that was killed while it wrote
         _take(reading, values)
     return RankRecords(
         rank=rank_of_file(path.name),
         by_kind=cast("RecordsByKind", reading.by_kind),
         spans=tuple(reading.spans),
         canaries=tuple(reading.canaries),
-        broken_lines=reading.broken,
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from pytest_dlperf.core.frameworks import FRAMEWORKS
-from pytest_dlperf.core.wire_model import ChecksumRecord
+from pytest_dlperf.core.wire_model import ArithmeticRecord, ChecksumRecord, ModelRecord
 from pytest_dlperf.core.wire_records import MomentRecord
 from pytest_dlperf.worker import arguments as command_line
 from pytest_dlperf.worker import failure, host
@@ -27,7 +27,8 @@ from pytest_dlperf.worker.frameworks.base import Framework
 from pytest_dlperf.worker.host import imported
 from pytest_dlperf.worker.job import Job
 from pytest_dlperf.worker.loop import (
-    Window,
+    RunProtocol,
+    Trained,
     check_loss,
     run_loop,
     write_canary,
@@ -89,7 +90,7 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     if framework.job.feed.used:
         framework.barrier()  # the readers of all ranks share the host
         framework.job.feed.read_alone()
-    window = Window(
+    window = RunProtocol(
         iterations=arguments.iterations,
         warmup=arguments.warmup,
         warmup_s=arguments.warmup_s,
@@ -115,24 +116,34 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     framework.job.feed.close()
     framework.barrier()  # the canary is of all ranks at once
     write_canary(framework, records, when="after")
-    dimension = int(arguments.options.get("batch_dimension", 0))
-    check_batch(
-        model["input_shapes"],
-        arguments.batch_size_per_device,
-        dimension,
-        in_parts=framework.job.parallel.pp > 1,
-    )
-    job = framework.job
-    check_precision(model["flops_by_dtype"], arguments.precision, job.scaler, job.half_by)
-    check_tf32(arithmetic, arguments.precision, on_gpu=arguments.device == "gpu")
-    check_loss(trained.losses, arguments.loss)
-    check_data(arguments.data, used=framework.job.feed.used)
+    _check_trained(arguments, framework.job, model, arithmetic, trained)
     if arguments.rank == 0:
         records.write(settings=settings_record())
     if (found := imported()) is not None:
         records.write(imports=found)
     records.write(end=MomentRecord(time=time.time()))
     framework.close()
+
+
+def _check_trained(
+    arguments: Arguments,
+    job: Job,
+    model: ModelRecord,
+    arithmetic: ArithmeticRecord,
+    trained: Trained,
+) -> None:
+    """Raise ``WorkerFailure`` where the training was another one than the case names."""
+    dimension = int(arguments.options.get("batch_dimension", 0))
+    check_batch(
+        model["input_shapes"],
+        arguments.batch_size_per_device,
+        dimension,
+        in_parts=job.parallel.pp > 1,
+    )
+    check_precision(model["flops_by_dtype"], arguments.precision, job.scaler, job.half_by)
+    check_tf32(arithmetic, arguments.precision, on_gpu=arguments.device == "gpu")
+    check_loss(trained.losses, arguments.loss)
+    check_data(arguments.data, used=job.feed.used)
 
 
 def _build(workload: str, job: Job) -> Callable[[], Any]:

@@ -153,7 +153,7 @@ def _queued_s(
     return seconds
 
 
-class Window(NamedTuple):
+class RunProtocol(NamedTuple):
     """The protocol of one run, as the worker needs it."""
 
     iterations: int
@@ -186,7 +186,7 @@ class Trained(NamedTuple):
     steps_ahead: int
 
 
-def job_work(job: Job, window: Window) -> float:
+def job_work(job: Job, window: RunProtocol) -> float:
     """Return the work of this rank in the iteration that ended; raise where nobody said it."""
     if job.iteration_work is None:
         unit, batch = window.uncounted_unit, window.batch_size_per_device
@@ -203,7 +203,7 @@ def job_work(job: Job, window: Window) -> float:
 def run_loop(
     framework: Framework,
     step: Callable[[], Any],
-    window: Window,
+    window: RunProtocol,
     records: RecordWriter,
     progress: ProgressCounter,
     turns: Turns,
@@ -274,7 +274,7 @@ def _warm_up(
     framework: Framework,
     step: Callable[[], Any],
     done: _Done,
-    window: Window,
+    window: RunProtocol,
     records: RecordWriter,
     progress: ProgressCounter,
 ) -> list[tuple[float, float]]:
@@ -319,11 +319,11 @@ _AGREED_S: Final = 0.25
 
 
 def _warm_up_until(
-    end_s: float, framework: Framework, step: Callable[[], Any], lives: Callable[[], None]
+    end_s: float, framework: Framework, step: Callable[[], Any], heartbeat: Callable[[], None]
 ) -> None:
     """Train on until it is ``end_s`` on every rank's ``perf_counter``; all do as many steps.
 
-    ``lives`` is called after every few steps.
+    ``heartbeat`` is called after every few steps.
     """
 
     def mean(value: float) -> float:
@@ -336,7 +336,7 @@ def _warm_up_until(
             framework.keep_loss(step())
             framework.job.feed.take_wait()
         framework.synchronise()
-        lives()
+        heartbeat()
         step_s = mean(time.perf_counter() - begin_s) / count
         count = max(1, min(2 * count, round(_AGREED_S / step_s)))
 

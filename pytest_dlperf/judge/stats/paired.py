@@ -37,8 +37,8 @@ _FEWEST_TO_TRIM: Final = 6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pairs:
-    """Pairs summarised: the mean of their differences, and how much they vary."""
+class PairedDifferences:
+    """Pairs, summarised: the mean of their differences, and how much they vary."""
 
     shift: float
     #: Variance of a difference, winsorised where pairs are trimmed; 0 for one pair.
@@ -52,7 +52,7 @@ class Pairs:
         return self.count - 2 * int(_TRIMMED * self.count) if self.is_trimmed else self.count
 
 
-def pairs_of(now: Sequence[float], before: Sequence[float]) -> Pairs:
+def pairs_of(now: Sequence[float], before: Sequence[float]) -> PairedDifferences:
     """Summarise the pairs of two arms, given as logs of one value per run, in their order.
 
     The mean difference and its variance; where a pair is far off, the trimmed mean with the
@@ -66,7 +66,7 @@ def pairs_of(now: Sequence[float], before: Sequence[float]) -> Pairs:
     low, high = kept[0], kept[-1]
     winsorised = [min(max(value, low), high) for value in found]
     spread = statistics.variance(winsorised) * (count - 1) if count > 1 else 0.0
-    return Pairs(
+    return PairedDifferences(
         shift=statistics.fmean(kept),
         variance=spread / (len(kept) - 1) if len(kept) > 1 else 0.0,
         count=count,
@@ -74,7 +74,7 @@ def pairs_of(now: Sequence[float], before: Sequence[float]) -> Pairs:
     )
 
 
-def contrast_of(pairs: Pairs, prior: Prior) -> Contrast:
+def contrast_of(pairs: PairedDifferences, prior: Prior) -> Contrast:
     """Return the contrast of the two arms.
 
     The variance is moderated by the prior (Smyth 2004). Where pairs are noisier than the prior
@@ -96,7 +96,7 @@ def contrast_of(pairs: Pairs, prior: Prior) -> Contrast:
     )
 
 
-def likely_variance(pairs: Pairs, prior: Prior) -> float:
+def likely_variance(pairs: PairedDifferences, prior: Prior) -> float:
     """Return the likely variance of a difference, from the pairs and from the prior."""
     own, own_df, believed = pairs.variance, pairs.kept - 1, 2 * prior.run_sd**2
     if is_noisier(own, own_df, believed):

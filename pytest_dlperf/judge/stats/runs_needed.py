@@ -12,7 +12,7 @@ from pytest_dlperf.judge.metrics import MetricValues
 from pytest_dlperf.judge.screen import Spending
 from pytest_dlperf.judge.stats.contrast import Contrast, Spread, margin, median_cost, quantile
 from pytest_dlperf.judge.stats.family import alarm_alpha
-from pytest_dlperf.judge.stats.paired import Pairs, contrast_of, likely_variance
+from pytest_dlperf.judge.stats.paired import PairedDifferences, contrast_of, likely_variance
 from pytest_dlperf.judge.stats.stored import expected_alarm
 
 #: The probability with which that many runs decide, and its normal quantile.
@@ -23,7 +23,13 @@ _MOST: Final = 1000
 
 
 def pairs_needed(
-    pairs: Pairs, prior: Prior, tolerance: float, rule: Rule, spent: Spending, *, sign: int = 1
+    pairs: PairedDifferences,
+    prior: Prior,
+    tolerance: float,
+    rule: Rule,
+    spent: Spending,
+    *,
+    sign: int = 1,
 ) -> int | None:
     """Return how many pairs in all would decide it four times in five; None where no number would.
 

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from pytest_dlperf.core.run import NODES, LaunchPlan, Run
 from pytest_dlperf.launch.process import supervisor as supervisor_program
-from pytest_dlperf.launch.process.referee import Referee, Window
+from pytest_dlperf.launch.process.referee import Referee, TurnsPlan
 from pytest_dlperf.launch.process.run_logs import absorb_logs
 from pytest_dlperf.launch.process.supervisor import (
     GRACE_S,
@@ -63,7 +63,7 @@ class InTurns(NamedTuple):
 
 def execute_in_turns(
     plans: Sequence[LaunchPlan],
-    window: Window,
+    window: TurnsPlan,
     order: random.Random,
     *,
     lease: int | None = None,

@@ -27,7 +27,7 @@ _FEWEST_TURNS: Final = 8
 _FEWEST_ITERATIONS: Final = 3
 
 
-class Window(NamedTuple):
+class TurnsPlan(NamedTuple):
     """What the launches of a pair have in common."""
 
     ranks: int
@@ -35,7 +35,7 @@ class Window(NamedTuple):
     iterations: int
 
 
-def iterations_of_a_turn(window: Window, step_s: float) -> int:
+def iterations_of_a_turn(window: TurnsPlan, step_s: float) -> int:
     """Return the iterations of a turn, for steps of ``step_s``: about half a second."""
     by_time = round(_TURN_S / step_s) if step_s > 0 else window.iterations
     by_count = math.ceil(window.iterations / _FEWEST_TURNS)
@@ -72,7 +72,7 @@ class Referee:
     the records, and ``close`` removes them. Raises ``NoTurnsError`` where that cannot be done.
     """
 
-    def __init__(self, folders: Sequence[Path], window: Window, order: random.Random) -> None:
+    def __init__(self, folders: Sequence[Path], window: TurnsPlan, order: random.Random) -> None:
         self._sides = [_Side(folder, window.iterations) for folder in folders]
         self._window = window
         self._random = order

@@ -10,7 +10,7 @@ import numpy as np
 from pytest_dlperf.core.log_pattern import Scope
 from pytest_dlperf.core.run import Span
 from pytest_dlperf.measure.logs.declare import LEAST, MOST
-from pytest_dlperf.measure.logs.windows import Windows
+from pytest_dlperf.measure.logs.windows import LogWindows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,7 +67,7 @@ class Estimates:
 
 
 def scaled(
-    windows: Windows,
+    windows: LogWindows,
     *,
     factor: float | None,
     batch: float | None,

@@ -17,7 +17,7 @@ from pytest_dlperf.measure.logs.declare import Format, LogRecord, measured, wait
 from pytest_dlperf.measure.logs.records import Columns
 from pytest_dlperf.measure.logs.running import Progress, RunningMean, UsualWork, rest_of_epoch
 from pytest_dlperf.measure.logs.steady import count_at_once
-from pytest_dlperf.measure.logs.windows import Window, Windows
+from pytest_dlperf.measure.logs.windows import LogWindow, LogWindows
 
 #: Ranks print a step at about the same time: only the last two steps can come again.
 _RECENT: Final = 2
@@ -37,7 +37,7 @@ _BAR_SECONDS: Final = 5 - 1e-6
 class _Printed:
     """One of the last steps: its window, and how many prints it had."""
 
-    window: Window | None
+    window: LogWindow | None
     times: int = 1
 
 
@@ -65,7 +65,7 @@ class Ranks:
         rank, lines = self.lines.most_common(1)[0]
         return rank if lines > _CLEARLY * self.lines[self._lead] else None
 
-    def remember(self, epoch: int | None, step: int, window: Window | None) -> None:
+    def remember(self, epoch: int | None, step: int, window: LogWindow | None) -> None:
         """Take in a step that was printed for the first time."""
         self._recent.pop((epoch, step), None)
         self._recent[epoch, step] = _Printed(window)
@@ -100,7 +100,7 @@ class Ranks:
         return printed is last or self._format.bar or printed.times < self._most_prints
 
 
-def _take_in(window: Window, rate: float | None) -> None:
+def _take_in(window: LogWindow, rate: float | None) -> None:
     """Take in another rank's rate: they measure one speed, each with its own clock."""
     rate = measured(rate)
     if rate is None or window.rate is None:
@@ -124,7 +124,7 @@ class Timeline:
     """The windows of one log, made of its records in their order."""
 
     def __init__(self, fmt: Format, counted: Counted) -> None:
-        self.windows = Windows()
+        self.windows = LogWindows()
         self.loss_last: float | None = None
         self.whole_run: float | None = None
         self.runs = 1
@@ -323,7 +323,7 @@ class Timeline:
 
     def _window(
         self, record: LogRecord, step: int, first: int, at_s: float | None
-    ) -> Window | None:
+    ) -> LogWindow | None:
         rate, seconds = measured(record.rate), measured(record.seconds)
         if rate is None and seconds is None:
             return None
@@ -335,7 +335,7 @@ class Timeline:
                 return None
             own_rate, own_seconds, wait = own.rate, own.seconds, own.wait
             first = self._progress.counted - own.iterations + 1
-        return Window(
+        return LogWindow(
             first=first,
             last=self._progress.counted,
             rate=own_rate,

@@ -20,7 +20,7 @@ KEPT: Final = 1 << 12
 
 
 @dataclass(kw_only=True, slots=True)
-class Window:
+class LogWindow:
     """Iterations ``first`` to ``last`` of the log, counted from 1.
 
     ``seconds_each`` is exact where the format prints it, else None: then ``rate`` says it all.
@@ -47,29 +47,29 @@ class Window:
         return self.last - self.first + 1
 
 
-NAMES: Final = tuple(field.name for field in fields(Window))
+NAMES: Final = tuple(field.name for field in fields(LogWindow))
 
 
-class Windows:
+class LogWindows:
     """All windows so far: the latest as objects, which may still change, the rest in columns."""
 
     def __init__(self) -> None:
         self._columns: dict[str, Floats] = {name: np.empty(0) for name in NAMES}
         self._chunks: list[dict[str, Floats]] = []
         self._chunked = 0
-        self._latest: list[Window] = []
+        self._latest: list[LogWindow] = []
 
     def __len__(self) -> int:
         """Return the number of windows."""
         return len(self._columns["first"]) + self._chunked + len(self._latest)
 
     @property
-    def only(self) -> Window:
+    def only(self) -> LogWindow:
         """The only window so far."""
         [window] = self._latest
         return window
 
-    def append(self, window: Window) -> None:
+    def append(self, window: LogWindow) -> None:
         """Add one, which may be changed until a few more have come."""
         self._latest.append(window)
         if len(self._latest) >= 4096:

@@ -16,10 +16,10 @@ import pytest
 
 from pytest_dlperf.core.run import LaunchPlan
 from pytest_dlperf.launch.process.execute import InTurns, execute_in_turns
-from pytest_dlperf.launch.process.referee import Window, iterations_of_a_turn
+from pytest_dlperf.launch.process.referee import TurnsPlan, iterations_of_a_turn
 
 HOME = str(Path(__file__).parents[3])
-WINDOW = Window(ranks=2, iterations=20)
+WINDOW = TurnsPlan(ranks=2, iterations=20)
 #: Two ranks, each a thread, whose turns are written down with the times at which they were.
 PROGRAM = """
 import json, os, sys, threading, time
@@ -184,4 +184,4 @@ def test_a_killed_pytest_leaves_neither(tmp_path: Path):
     ],
 )
 def test_a_turn_lasts_about_half_a_second(iterations: int, step_s: float, expected: int):
-    assert iterations_of_a_turn(Window(ranks=1, iterations=iterations), step_s) == expected
+    assert iterations_of_a_turn(TurnsPlan(ranks=1, iterations=iterations), step_s) == expected

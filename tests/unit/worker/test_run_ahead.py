@@ -13,7 +13,7 @@ import pytest
 from pytest_dlperf.core.wire import PROGRESS, MarkSettings
 from pytest_dlperf.worker import host, loop, marks
 from pytest_dlperf.worker.frameworks import on_cpu
-from pytest_dlperf.worker.loop import Window, run_loop
+from pytest_dlperf.worker.loop import RunProtocol, run_loop
 from pytest_dlperf.worker.records import ProgressCounter, RecordWriter
 from pytest_dlperf.worker.turns import Turns
 from tests.helpers.simulated_gpu import (
@@ -23,7 +23,7 @@ from tests.helpers.simulated_gpu import (
     cuda_of,
 )
 
-WINDOW = Window(
+WINDOW = RunProtocol(
     iterations=30,
     warmup=10,
     warmup_s=0.0,
@@ -60,7 +60,7 @@ def step_of(gpu: SimulatedGpu, loss: Any = None) -> Any:
 
 
 def trained(
-    folder: Path, framework: SimulatedFramework, step: Any, window: Window = WINDOW
+    folder: Path, framework: SimulatedFramework, step: Any, window: RunProtocol = WINDOW
 ) -> dict[str, Any]:
     writer = RecordWriter(folder, 0)
     try:
