@@ -7,8 +7,7 @@ import json
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,21 +36,23 @@ _MOST: Final = 20
 def sample(
     framework: Framework,
     step: Callable[[], Any],
-    unaveraged: AbstractContextManager[Any] | None,
+    wrappers: Collection[Any],
     calls: DirectCalls,
 ) -> CollectivesRecord:
     """Return medians of sampled steps.
 
-    ``unaveraged`` keeps the gradients of data-parallel wrappers on their rank while open; None
-    if there is no wrapper. ``own_seconds`` and ``collective_seconds`` are None where the step's
-    collectives cannot be separated from it.
+    ``wrappers`` are those of data parallelism, whose ``no_sync`` keeps gradients on their rank.
+    ``own_seconds`` and ``collective_seconds`` are None where the step's collectives cannot be
+    separated from it.
     """
     typical_s = framework.mean_over_ranks(_block(framework, step, 1)[0])
     count = round(max(_FEWEST, min(_MOST, _SECONDS / typical_s)))
     step_s = statistics.median(_block(framework, step, count))
-    with unaveraged or contextlib.nullcontext():
+    with contextlib.ExitStack() as unaveraged:
+        for wrapper in wrappers:
+            unaveraged.enter_context(wrapper.no_sync())
         own_s = _own(_block(framework, step, count, calls), calls)
-    is_known = not calls.untimed and (unaveraged is not None or calls.count > 0)
+    is_known = not calls.untimed and (bool(wrappers) or calls.count > 0)
     return CollectivesRecord(
         method=METHOD,
         iterations=count,

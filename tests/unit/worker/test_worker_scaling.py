@@ -147,6 +147,9 @@ class Net:
         if self.direct:
             self.module.all_reduce(**self.options)
 
+    def no_sync(self) -> Net:
+        return self
+
     def __enter__(self) -> None:
         self.averages = False
 
@@ -162,8 +165,8 @@ class Net:
 def sampled(net: Net, *, wrapped: bool = True) -> dict[str, Any]:
     framework = Framework(net.clock)
     framework.module = net.module
-    context: Any = net if wrapped else None
-    return collectives.sample(framework, net.step, context, net.calls(framework))
+    wrappers = [net] if wrapped else []
+    return collectives.sample(framework, net.step, wrappers, net.calls(framework))
 
 
 def test_averaging_and_collectives_of_the_workload_are_both_counted() -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Final
 
@@ -115,7 +114,7 @@ _DIRECT: Final = (
 def sample_collectives(
     framework: Framework, step: Callable[[], Any], layers: Iterable[paddle.nn.Layer]
 ) -> CollectivesRecord:
-    """Return what steps of ``layers`` take with and without averaging; see ``_unaveraged``."""
+    """Return what steps of ``layers`` take with and without averaging."""
     wrappers = {
         id(part): part
         for layer in layers
@@ -125,16 +124,7 @@ def sample_collectives(
     calls = DirectCalls(
         dist, _DIRECT, framework.timer, lambda options: not options.get("sync_op", True)
     )
-    alone = _unaveraged(list(wrappers.values())) if wrappers else None
-    return collectives.sample(framework, step, alone, calls)
-
-
-@contextlib.contextmanager
-def _unaveraged(wrappers: list[paddle.DataParallel]) -> Iterator[None]:
-    with contextlib.ExitStack() as stack:
-        for wrapper in wrappers:
-            stack.enter_context(wrapper.no_sync())
-        yield
+    return collectives.sample(framework, step, wrappers.values(), calls)
 
 
 def mean_over_ranks(value: float) -> float:

@@ -235,7 +235,7 @@ _DIRECT: Final = (
 def sample_collectives(
     framework: Framework, step: Callable[[], Any], modules: Iterable[torch.nn.Module]
 ) -> CollectivesRecord:
-    """Return what steps of ``modules`` take with and without averaging; see ``_unaveraged``."""
+    """Return what steps of ``modules`` take with and without averaging."""
     wrappers = {
         id(part): part
         for module in modules
@@ -245,16 +245,7 @@ def sample_collectives(
     calls = DirectCalls(
         dist, _DIRECT, framework.timer, lambda options: bool(options.get("async_op"))
     )
-    alone = _unaveraged(list(wrappers.values())) if wrappers else None
-    return collectives.sample(framework, step, alone, calls)
-
-
-@contextlib.contextmanager
-def _unaveraged(wrappers: list[DistributedDataParallel]) -> Iterator[None]:
-    with contextlib.ExitStack() as stack:
-        for wrapper in wrappers:
-            stack.enter_context(wrapper.no_sync())
-        yield
+    return collectives.sample(framework, step, wrappers.values(), calls)
 
 
 def mean_over_ranks(value: float, device: torch.device) -> float:
