@@ -6,11 +6,12 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypedDict
+from typing import Final, Literal, NamedTuple, TypedDict
 
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.metric import Figure
 from pytest_dlperf.core.place import Reach
+from pytest_dlperf.core.wire_records import RunFacts
 
 #: Source of a rank's own time: steps without waiting for other ranks, or, on CPUs, the CPU
 #: seconds of the measured window.
@@ -311,6 +312,13 @@ class RunSummary:
         ]
         falls = [fall for fall in falls if math.isfinite(fall)]
         return statistics.median(falls) if falls else None
+
+
+class MeasuredRun(NamedTuple):
+    """What one run measured, and what its ranks reported of themselves."""
+
+    summary: RunSummary
+    facts: RunFacts
 
 
 class _SomeGpus(TypedDict, total=False):

@@ -17,7 +17,7 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import BudgetSpentError, CaseError, DlperfError
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.outcome import Against, Explanation
-from pytest_dlperf.core.run import Problem, RunSummary
+from pytest_dlperf.core.run import MeasuredRun, Problem, RunSummary
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.flow.ab_imports import TwoTrees
@@ -28,7 +28,7 @@ from pytest_dlperf.flow.lock_step import (
     cannot_take_turns,
     launch_in_turns,
 )
-from pytest_dlperf.flow.runner import Runner, RunWithFacts, stays_disturbed
+from pytest_dlperf.flow.runner import Runner, stays_disturbed
 from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.refusals import cut_short
 from pytest_dlperf.judge.screen import has_looked, more_runs
@@ -115,7 +115,7 @@ class _Pairs:
         self._arms = arms
         self._runners = runners
         self._trees = trees
-        self._runs: dict[str, list[RunWithFacts]] = {NOW: [], BEFORE: []}
+        self._runs: dict[str, list[MeasuredRun]] = {NOW: [], BEFORE: []}
         self._order: list[str] = []
         self._session = runners[NOW].bench.folder.name
         self._random = random.Random(f"{case.id} {self._session}")
@@ -163,7 +163,7 @@ class _Pairs:
         A disturbed run disturbs its pair: both are repeated.
         """
         runs = self._runs[NOW]
-        while sum(not run.disturbed for run, _ in runs) < wanted:
+        while sum(not run.summary.disturbed for run in runs) < wanted:
             if stays_disturbed(self._case, runs) or not self._has_time():
                 break
             scaling = self._runners[NOW].samples_scaling(self._case, runs, judgement)
@@ -174,11 +174,13 @@ class _Pairs:
     def _has_time(self) -> bool:
         """Whether another pair would end within the session's budget."""
         budget = self._runners[NOW].bench.policy.budget
-        took = [max((run.elapsed_s for run, _ in one), default=0) for one in self._runs.values()]
+        took = [
+            max((run.summary.elapsed_s for run in runs), default=0) for runs in self._runs.values()
+        ]
         return budget is None or budget.allows(sum(took))
 
     def _is_cut_short(self, wanted: int) -> bool:
-        counting = sum(not run.disturbed for run, _ in self._runs[NOW])
+        counting = sum(not run.summary.disturbed for run in self._runs[NOW])
         is_open = counting < wanted and not stays_disturbed(self._case, self._runs[NOW])
         return is_open and not self._has_time()
 
@@ -196,23 +198,23 @@ class _Pairs:
                 runs.clear()
             pair = self._pair(wanted, scaling=scaling)
         number = len(self._runs[NOW]) + 1
-        both_facts = pair[NOW][1], pair[BEFORE][1]
+        both_facts = pair[NOW].facts, pair[BEFORE].facts
         self._trees.check(self._case, *both_facts)
         if number == 1 and (unaffected := self._trees.unaffected(self._case, *both_facts)):
             for side, launched in pair.items():
                 self._runs[side].append(launched)
             return unaffected
-        is_shared = _is_shared(*(run for run, _ in pair.values()))
+        is_shared = _is_shared(pair[NOW].summary, pair[BEFORE].summary)
         for side, other in ((NOW, BEFORE), (BEFORE, NOW)):
-            (run, facts), (paired, _) = pair[side], pair[other]
+            run, paired = pair[side].summary, pair[other].summary
             if is_shared:
                 run = replace(run, disturbed="", problems=(*run.problems, _SHARED))
             elif paired.disturbed and not run.disturbed:
                 run = replace(run, disturbed=f"the other run of its pair: {paired.disturbed}")
-            self._runs[side].append((run, facts))
+            self._runs[side].append(pair[side]._replace(summary=run))
         return ""
 
-    def _pair(self, wanted: int, *, scaling: bool) -> dict[str, RunWithFacts]:
+    def _pair(self, wanted: int, *, scaling: bool) -> dict[str, MeasuredRun]:
         """Launch both arms: in lock-step, unless launches alternate."""
         number = len(self._runs[NOW]) + 1
         if self._alternates:
@@ -227,23 +229,23 @@ class _Pairs:
             with self._naming(error.side):
                 raise
         self._order.append("both")
-        watcher.run_ended(self._case, pair[BEFORE][0])
+        watcher.run_ended(self._case, pair[BEFORE].summary)
         watcher.run_starts(self._case, 2 * number, 2 * wanted)
-        watcher.run_ended(self._case, pair[NOW][0])
+        watcher.run_ended(self._case, pair[NOW].summary)
         return pair
 
     def _one_after_the_other(
         self, number: int, wanted: int, *, scaling: bool
-    ) -> dict[str, RunWithFacts]:
+    ) -> dict[str, MeasuredRun]:
         first = self._first()
         self._order.append(first)
-        pair: dict[str, RunWithFacts] = {}
+        pair: dict[str, MeasuredRun] = {}
         for position, side in enumerate((first, BEFORE if first == NOW else NOW)):
             runner = self._runners[side]
             runner.bench.watcher.run_starts(self._case, 2 * number - 1 + position, 2 * wanted)
             with self._naming(side):
                 pair[side] = runner.launch(self._case, number, scaling=scaling)
-            runner.bench.watcher.run_ended(self._case, pair[side][0])
+            runner.bench.watcher.run_ended(self._case, pair[side].summary)
         return pair
 
     def _naming(self, side: str) -> AbstractContextManager[None]:
@@ -262,7 +264,7 @@ class _Pairs:
 
     def _first_facts(self) -> tuple[RunFacts, RunFacts]:
         """Return what the ranks of the first pair reported."""
-        return self._runs[NOW][0][1], self._runs[BEFORE][0][1]
+        return self._runs[NOW][0].facts, self._runs[BEFORE][0].facts
 
     def _measurement(self, side: str) -> Measurement:
         measured = self._runners[side].measurement(self._case, self._runs[side], [])
@@ -289,9 +291,9 @@ class _Pairs:
         return Compared(
             measurement=measured[NOW],
             judgement=judgement,
-            facts=self._runs[NOW][0][1],
+            facts=self._runs[NOW][0].facts,
             against=self._against(measured[BEFORE]),
-            packages_before=self._runs[BEFORE][0][1].get("settings", {}).get("packages", {}),
+            packages_before=self._runs[BEFORE][0].facts.get("settings", {}).get("packages", {}),
         )
 
     def _unaffected(self, reason: str) -> Compared:
@@ -300,7 +302,7 @@ class _Pairs:
         return Compared(
             measurement=measurement,
             judgement=Judgement(verdict=Verdict.NOT_RUN, reason=reason, throughput=known),
-            facts=self._runs[NOW][0][1],
+            facts=self._runs[NOW][0].facts,
             against=replace(self._against(None), unaffected=True),
         )
 
@@ -309,7 +311,7 @@ class _Pairs:
         software: Mapping[str, str] = {}
         if measurement is not None:
             bench = self._runners[BEFORE].bench
-            software = bench.hosts.environment(self._case, self._runs[BEFORE][0][1]).software
+            software = bench.hosts.environment(self._case, self._runs[BEFORE][0].facts).software
         return Against(
             name=arm.name,
             kind=arm.kind,

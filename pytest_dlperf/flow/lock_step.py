@@ -10,9 +10,9 @@ from typing import Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.core.run import Run
+from pytest_dlperf.core.run import MeasuredRun, Run
 from pytest_dlperf.core.wire_records import TurnsRecord
-from pytest_dlperf.flow.runner import Launched, Runner, RunWithFacts, launch_again
+from pytest_dlperf.flow.runner import Launched, Runner, launch_again
 from pytest_dlperf.launch.process.execute import execute_in_turns
 from pytest_dlperf.launch.process.referee import NoTurnsError, TurnsPlan
 from pytest_dlperf.measure.exhausted import is_for_room
@@ -56,7 +56,7 @@ def cannot_take_turns(case: Case, runner: Runner) -> str:
 
 def launch_in_turns(
     case: Case, runners: Mapping[str, Runner], number: int, *, session: str, scaling: bool
-) -> dict[str, RunWithFacts]:
+) -> dict[str, MeasuredRun]:
     """Launch run ``number`` of both arms at once, and return their runs by side.
 
     With ``scaling`` they sample facts about scaling, after both windows and one after the other.
@@ -103,7 +103,7 @@ def launch_in_turns(
         )
     except NoTurnsError as error:
         raise DoNotFitError(str(error)) from error
-    found: dict[str, RunWithFacts] = {}
+    found: dict[str, MeasuredRun] = {}
     for side in sorted(sides, key=lambda side: side != failed):  # its error is the cause
         alone = Launched(run=runs[side], failed=(), is_given_up=False)
         try:
@@ -113,11 +113,11 @@ def launch_in_turns(
     return found
 
 
-def _read(case: Case, runner: Runner, launched: Launched) -> RunWithFacts:
+def _read(case: Case, runner: Runner, launched: Launched) -> MeasuredRun:
     """Return what a run of a pair measured; raise ``CaseError``, or ``DoNotFitError``."""
     records = read_records(Path(launched.run.plan.records))
     try:
-        run, facts = runner.read(case, launched)
+        measured = runner.read(case, launched)
     except CaseError as error:
         codes = {rank.by_kind["failure"]["code"] for rank in records if rank.wrote("failure")}
         has_no_room = is_for_room(str(error)) or launched.run.oom_kills
@@ -125,15 +125,16 @@ def _read(case: Case, runner: Runner, launched: Launched) -> RunWithFacts:
             cause = str(error).removeprefix(f"{case.id}: ").partition("\n")[0].rstrip(".")
             raise DoNotFitError(f"both arms at once failed ({cause})") from error
         raise
-    if not run.turns:
+    summary = measured.summary
+    if not summary.turns:
         raise CaseError(f"{case.id}: its ranks took no turns; see {launched.run.log}")
     if any(_reads_ahead(rank.by_kind["turns"]) for rank in records):
         raise DoNotFitError(
             "the processes of a rank work while it waits, as loaders that read ahead do"
         )
     # A training that waited for its turn to warm up has none
-    found = {name: one for name, one in run.metrics.items() if name != "time_to_first_step"}
-    return replace(run, time_to_first_step_s=None, metrics=found), facts
+    found = {name: one for name, one in summary.metrics.items() if name != "time_to_first_step"}
+    return measured._replace(summary=replace(summary, time_to_first_step_s=None, metrics=found))
 
 
 def _reads_ahead(turns: TurnsRecord) -> bool:

@@ -19,7 +19,7 @@ from pytest_dlperf.core.measurement import SPEEDUP_UNKNOWN, Measurement
 from pytest_dlperf.core.outcome import Against, Explanation, Outcome
 from pytest_dlperf.core.packages import PackageChange, package_changes
 from pytest_dlperf.core.place import NodePart
-from pytest_dlperf.core.run import Problem
+from pytest_dlperf.core.run import MeasuredRun, Problem
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.flow.ab import compare_arms, unmeasured
@@ -30,7 +30,7 @@ from pytest_dlperf.flow.explain import (
     explained,
     is_wanted,
 )
-from pytest_dlperf.flow.runner import Runner, RunWithFacts, stays_disturbed
+from pytest_dlperf.flow.runner import Runner, stays_disturbed
 from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.expected import with_known
 from pytest_dlperf.judge.gates import apart_from_speed
@@ -271,7 +271,7 @@ def measure_and_judge(
     while True:
         # Noise known well enough to certify the case with few runs is known for its parent too.
         of_parent = min(wanted, parent.protocol.runs) if parent else 0
-        parents: list[RunWithFacts] = []
+        parents: list[MeasuredRun] = []
         if parent:
             try:
                 parents = runs_of_parent(runner, parent, of_parent)
@@ -293,14 +293,14 @@ def measure_and_judge(
         judgement = judge(case, measurement, baseline, rule)
         if is_short:
             looked = has_looked(case, len(measurement.runs), rule)
-            return measurement, cut_short(judgement, budget, looked=looked), runs[0][1]
+            return measurement, cut_short(judgement, budget, looked=looked), runs[0].facts
         more = more_runs(case, judgement, len(measurement.runs), rule)
         if more <= 0 or stays_disturbed(case, runs) or runner.bench.hosts.node_part(case):
-            return measurement, judgement, runs[0][1]
+            return measurement, judgement, runs[0].facts
         wanted = len(measurement.runs) + more
 
 
-def runs_of_parent(runner: Runner, parent: Case, wanted: int) -> list[RunWithFacts]:
+def runs_of_parent(runner: Runner, parent: Case, wanted: int) -> list[MeasuredRun]:
     """Return the runs of the case on the layout that a speedup is over; raise ``CaseError``."""
     if runner.bench.hosts.node_part(parent) is not None:
         raise CaseError(

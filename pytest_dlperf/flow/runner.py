@@ -16,9 +16,8 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.place import NodePart
-from pytest_dlperf.core.run import LaunchPlan, Problem, Run, RunSummary
+from pytest_dlperf.core.run import LaunchPlan, MeasuredRun, Problem, Run, RunSummary
 from pytest_dlperf.core.verdict import Judgement
-from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.flow.log_unit import check_unit
 from pytest_dlperf.judge.screen import samples_scaling
 from pytest_dlperf.launch.base import Target
@@ -40,8 +39,6 @@ _LAUNCHES: Final = 3
 _PAUSE_S: Final = 1.0
 #: Length of the end of a log that is searched for the fault.
 _LOG_BYTES: Final = 65536
-#: A run, and what its ranks reported of themselves.
-RunWithFacts = tuple[RunSummary, RunFacts]
 _FEWEST_REPEATS: Final = 2
 
 
@@ -63,7 +60,7 @@ class Runner:
 
     def runs(
         self, case: Case, wanted: int, judgement: Judgement | None = None, *, planned: int = 0
-    ) -> list[RunWithFacts]:
+    ) -> list[MeasuredRun]:
         """Return the runs of ``case`` in this session, of which ``wanted`` are undisturbed.
 
         ``planned`` is shown as their number where more are to follow later.
@@ -80,19 +77,20 @@ class Runner:
                 self.bench.watcher.run_starts(case, len(found) + 1, max(wanted, planned))
                 scaling = self.samples_scaling(case, found, judgement)
                 found.append(self.launch(case, len(found) + 1, scaling=scaling))
-                self.bench.watcher.run_ended(case, found[-1][0])
+                self.bench.watcher.run_ended(case, found[-1].summary)
             return found
 
-    def has_time(self, found: Sequence[RunWithFacts]) -> bool:
+    def has_time(self, found: Sequence[MeasuredRun]) -> bool:
         """Return whether another run like those would end within the session's budget."""
         budget = self.bench.policy.budget
-        return budget is None or budget.allows(max((run.elapsed_s for run, _ in found), default=0))
+        longest_s = max((run.summary.elapsed_s for run in found), default=0)
+        return budget is None or budget.allows(longest_s)
 
-    def is_cut_short(self, case: Case, found: Sequence[RunWithFacts], wanted: int) -> bool:
+    def is_cut_short(self, case: Case, found: Sequence[MeasuredRun], wanted: int) -> bool:
         """Return whether runs are missing and the budget has no time for them."""
         return self._needs_more(case, found, wanted) and not self.has_time(found)
 
-    def _needs_more(self, case: Case, found: Sequence[RunWithFacts], wanted: int) -> bool:
+    def _needs_more(self, case: Case, found: Sequence[MeasuredRun], wanted: int) -> bool:
         if self.bench.hosts.node_part(case) is not None:
             return len(found) < case.protocol.runs
         return _undisturbed(found) < wanted and not stays_disturbed(case, found)
@@ -112,15 +110,16 @@ class Runner:
             check_node_part(case, self._execute(case, number, scaling=scaling), part.node_rank)
 
     def samples_scaling(
-        self, case: Case, found: Sequence[RunWithFacts], judgement: Judgement | None
+        self, case: Case, found: Sequence[MeasuredRun], judgement: Judgement | None
     ) -> bool:
         """Return whether the next run samples facts about scaling; see ``judge/screen.py``."""
         if self.bench.hosts.node_part(case) is not None:
             return samples_scaling(case, None, len(found))
-        sampled = sum(not run.disturbed and run.scaling is not None for run, _ in found)
+        undisturbed = [run.summary for run in found if not run.summary.disturbed]
+        sampled = sum(summary.scaling is not None for summary in undisturbed)
         return samples_scaling(case, judgement, sampled)
 
-    def launch(self, case: Case, number: int, *, scaling: bool) -> RunWithFacts:
+    def launch(self, case: Case, number: int, *, scaling: bool) -> MeasuredRun:
         """Launch run ``number`` of ``case`` and return it; raise ``CaseError`` if it failed.
 
         With ``scaling`` it samples facts about scaling.
@@ -137,15 +136,15 @@ class Runner:
             await_other_nodes(case, launched.run)
         return self.read(case, launched)
 
-    def read(self, case: Case, launched: Launched) -> RunWithFacts:
+    def read(self, case: Case, launched: Launched) -> MeasuredRun:
         """Return what a run of ``case`` measured; raise ``CaseError`` if it failed."""
         try:
-            run, facts = _summary(case, launched.run)
+            measured = _measured(case, launched.run)
         except CaseError as error:
             raise launched.error(error) from error
-        run = launched.with_note(run)
-        self.bench.runs.append(case, run, facts)
-        return run, facts
+        measured = measured._replace(summary=launched.with_note(measured.summary))
+        self.bench.runs.append(case, measured)
+        return measured
 
     def _execute(self, case: Case, number: int, *, scaling: bool) -> Run:
         shared = self.bench.hosts.shared_folder(case)
@@ -177,11 +176,11 @@ class Runner:
         return make_plan(case, target, workdir)
 
     def measurement(
-        self, case: Case, runs: Sequence[RunWithFacts], parents: Sequence[RunWithFacts]
+        self, case: Case, runs: Sequence[MeasuredRun], parents: Sequence[MeasuredRun]
     ) -> Measurement:
         """Return what ``runs`` measured; the runs of its parent give the speedup."""
-        found = [problem for run, _ in runs for problem in run.problems]
-        found += [p for run, _ in parents for p in run.problems if p.code == RETRIED]
+        found = [problem for run in runs for problem in run.summary.problems]
+        found += [p for run in parents for p in run.summary.problems if p.code == RETRIED]
         problems = merged(found)
         counting = _counting(runs)
         drifting = sum(any(p.code == "drift" for p in run.problems) for run in counting)
@@ -191,19 +190,20 @@ class Runner:
         reference = parent.layout if parents and parent and parent.world_size > 1 else None
         of_parent = f"the reference {reference}" if reference else "the one-device parent"
         disturbed = [
-            f"{whose}{_last_disturbed(several).disturbed}"
+            f"{whose}{_disturbed(several)[-1].disturbed}"
             for whose, several in (("", runs), (f"{of_parent}: ", parents))
             if stays_disturbed(case, several)
         ]
         if disturbed:
             message = "; ".join(disturbed)
             problems["disturbed"] = Problem(code="disturbed", message=message)
+        facts = runs[0].facts
         return Measurement(
             case_id=case.id,
-            unit=runs[0][1].get("unit", case.unit),
-            conditions=self.bench.hosts.conditions(case, runs[0][1], self.target(case)),
+            unit=facts.get("unit", case.unit),
+            conditions=self.bench.hosts.conditions(case, facts, self.target(case)),
             runs=tuple(counting),
-            disturbed_runs=tuple(run for run, _ in runs if run.disturbed and run not in counting),
+            disturbed_runs=tuple(run for run in _disturbed(runs) if run not in counting),
             parent_throughputs=tuple(run.throughput for run in _counting(parents)),
             reference=reference,
             problems=tuple(problems.values()),
@@ -211,7 +211,7 @@ class Runner:
         )
 
 
-def _summary(case: Case, run: Run) -> RunWithFacts:
+def _measured(case: Case, run: Run) -> MeasuredRun:
     if not case.command:
         return summarise(case, run)
     # It reads logs, with NumPy, whose import takes a tenth of a second.
@@ -220,23 +220,24 @@ def _summary(case: Case, run: Run) -> RunWithFacts:
     return summarise_program(case, run)
 
 
-def stays_disturbed(case: Case, runs: Sequence[RunWithFacts]) -> bool:
+def stays_disturbed(case: Case, runs: Sequence[MeasuredRun]) -> bool:
     """Return whether so many runs were disturbed that no more are repeated."""
     repeats = max(_FEWEST_REPEATS, case.protocol.max_runs - case.protocol.runs)
-    return len(runs) - _undisturbed(runs) > repeats
+    return len(_disturbed(runs)) > repeats
 
 
-def _undisturbed(runs: Sequence[RunWithFacts]) -> int:
-    return sum(not run.disturbed for run, _ in runs)
+def _undisturbed(runs: Sequence[MeasuredRun]) -> int:
+    return len(runs) - len(_disturbed(runs))
 
 
-def _counting(runs: Sequence[RunWithFacts]) -> list[RunSummary]:
+def _counting(runs: Sequence[MeasuredRun]) -> list[RunSummary]:
     """Return the undisturbed runs; all if none is undisturbed, to have a number to show."""
-    return [run for run, _ in runs if not run.disturbed] or [run for run, _ in runs]
+    summaries = [run.summary for run in runs]
+    return [one for one in summaries if not one.disturbed] or summaries
 
 
-def _last_disturbed(runs: Sequence[RunWithFacts]) -> RunSummary:
-    return [run for run, _ in runs if run.disturbed][-1]
+def _disturbed(runs: Sequence[MeasuredRun]) -> list[RunSummary]:
+    return [run.summary for run in runs if run.summary.disturbed]
 
 
 def merged(problems: Iterable[Problem]) -> dict[str, Problem]:

@@ -12,7 +12,7 @@ from typing import Final
 from pytest_dlperf.core.case import NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.log_pattern import LogPattern
-from pytest_dlperf.core.run import Problem, Run, RunSummary
+from pytest_dlperf.core.run import MeasuredRun, Problem, Run, RunSummary
 from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.flow.log_unit import check_unit_of, format_of, logged_batch
 from pytest_dlperf.measure.failure import failure_of, last_lines
@@ -33,7 +33,7 @@ from pytest_dlperf.measure.summary import summarise
 _NO_ROOM_S: Final = 20e-6
 
 
-def summarise_program(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
+def summarise_program(case: Case, run: Run) -> MeasuredRun:
     """Return the summary of a run of a program, and the facts about it.
 
     With ``log_format`` the log is read; without it the marks, or a log of a known format.
@@ -46,13 +46,13 @@ def summarise_program(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
         check_program(case, run, records)
         summary, facts = summarise(case, run)
         facts["unit"] = case.unit or registry.SAMPLES
-        return _with_unchecked(case, summary), facts
+        return MeasuredRun(_with_unchecked(case, summary), facts)
     result = _read(case, run)
     # A pattern without a unit has the case's unit.
     unit = case.log_format.unit if isinstance(case.log_format, LogPattern) else result.unit
     check_unit_of(case, unit)
     summary = _with_unchecked(case, _summary(case, run, result))
-    return summary, RunFacts(unit=unit or case.unit or registry.SAMPLES)
+    return MeasuredRun(summary, RunFacts(unit=unit or case.unit or registry.SAMPLES))
 
 
 def _with_unchecked(case: Case, summary: RunSummary) -> RunSummary:

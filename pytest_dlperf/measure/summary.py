@@ -13,6 +13,7 @@ from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.metric import TAKEN, Figure
 from pytest_dlperf.core.metrics import METRICS, built_in
 from pytest_dlperf.core.run import (
+    MeasuredRun,
     Problem,
     RankSummary,
     Run,
@@ -45,7 +46,7 @@ _HOROVOD_ON_THE_HOST: Final = frozenset({"horovod-gloo", "horovod-mpi"})
 DATA_BOUND: Final = 0.10
 
 
-def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
+def summarise(case: Case, run: Run) -> MeasuredRun:
     """Return what ``run`` measured, and what its ranks reported of themselves.
 
     Raises ``CaseError`` if a rank failed, is missing, or does not agree with the others.
@@ -110,7 +111,7 @@ def summarise(case: Case, run: Run) -> tuple[RunSummary, RunFacts]:
     )  # fmt: skip
     asked = built_in(case.metrics, summary, case.protocol.window)
     summary = replace(summary, metrics={**summary.metrics, **asked})
-    return summary, _facts(case, records, window)
+    return MeasuredRun(summary, _facts(case, records, window))
 
 
 def _checked_records(case: Case, run: Run) -> tuple[RankRecords, ...]:

@@ -275,7 +275,7 @@ class PerfSession:
         outcome = self._with_common_shift(outcome)
         if self.logs is None:
             parent = case.parent()
-            of_parent = [run for run, _ in bench.runs.load(parent)] if parent else []
+            of_parent = [run.summary for run in bench.runs.load(parent)] if parent else []
             note(self.settings.workdir, outcome, of_parent)
         if self.settings.update:
             return self._update(outcome, bench)

@@ -108,7 +108,7 @@ class Trained:
         run = Run(
             plan=plan, exit_code=0, elapsed_s=1.0, started_at_s=0.0, log=str(folder / "output.log")
         )
-        return summarise(case, run)[0]
+        return summarise(case, run).summary
 
     def refusal(self, suite: str, fault: str, allowed: Band) -> str:
         """Return why a run is wrong, in words of the product; empty where nothing says so."""

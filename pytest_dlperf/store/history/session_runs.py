@@ -17,9 +17,8 @@ from typing import Any, Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.codec import decode, encode
-from pytest_dlperf.core.run import RunSummary
+from pytest_dlperf.core.run import MeasuredRun, RunSummary
 from pytest_dlperf.core.verdict import Comparison
-from pytest_dlperf.core.wire_records import RunFacts
 
 #: Says that a folder is ours, and, while it is locked, that its session lives.
 _MARK: Final = ".dlperf-session"
@@ -84,11 +83,11 @@ class SessionRuns:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def append(self, case: Case, run: RunSummary, facts: RunFacts) -> None:
-        """Remember ``run``, and what its ranks reported."""
+    def append(self, case: Case, run: MeasuredRun) -> None:
+        """Remember ``run``."""
         path = self._path(case)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        line = json.dumps({"run": encode(run), "facts": facts})
+        line = json.dumps({"run": encode(run.summary), "facts": run.facts})
         # Begins a line, so that it is whole whatever a writer that was killed has left.
         with path.open("a", encoding="utf-8") as file:
             file.write(f"\n{line}\n")
@@ -100,8 +99,8 @@ class SessionRuns:
             self._path(case).unlink(missing_ok=True)
             return is_there
 
-    def load(self, case: Case) -> list[tuple[RunSummary, RunFacts]]:
-        """Return the runs of ``case`` so far, with what their ranks reported.
+    def load(self, case: Case) -> list[MeasuredRun]:
+        """Return the runs of ``case`` so far.
 
         A process that was killed while it wrote has left half a line, and so no run.
         """
@@ -110,7 +109,7 @@ class SessionRuns:
             return []
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
         loaded = [item for line in lines if (item := _whole(line)) is not None]
-        return [(decode(RunSummary, item["run"]), item["facts"]) for item in loaded]
+        return [MeasuredRun(decode(RunSummary, item["run"]), item["facts"]) for item in loaded]
 
     @contextlib.contextmanager
     def judged(self, node: str) -> Iterator[list[Comparison]]:

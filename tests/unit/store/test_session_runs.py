@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pytest_dlperf.cases.marker import expand
-from pytest_dlperf.core.run import RunSummary
+from pytest_dlperf.core.run import MeasuredRun, RunSummary
 from pytest_dlperf.store.history.session_runs import SessionRuns
 
 [CASE] = expand(suite="tsm", workload="m:build", batch_size_per_device=4, layout="1n1c")
@@ -26,11 +26,11 @@ def run(throughput: float) -> RunSummary:
 
 def test_half_a_line_is_no_run_and_spoils_no_other(tmp_path: Path):
     runs = SessionRuns(tmp_path)
-    runs.append(CASE, run(1.0), {"a": 1})
+    runs.append(CASE, MeasuredRun(run(1.0), {"unit": "clips"}))
     path = tmp_path / CASE.id / "runs.jsonl"
     whole = path.read_bytes()
     for length in range(len(whole) - 1):
         path.write_bytes(whole + whole[:length])
-        assert runs.load(CASE) == [(run(1.0), {"a": 1})]
-        runs.append(CASE, run(2.0), {})
-        assert [found.throughput for found, _ in runs.load(CASE)] == [1.0, 2.0]
+        assert runs.load(CASE) == [(run(1.0), {"unit": "clips"})]
+        runs.append(CASE, MeasuredRun(run(2.0), {}))
+        assert [found.summary.throughput for found in runs.load(CASE)] == [1.0, 2.0]
