@@ -9,14 +9,14 @@ import contextlib
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.arm import ReadyArm, Reported
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import BudgetSpentError, CaseError, DlperfError
 from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.core.outcome import Against, Explanation
+from pytest_dlperf.core.outcome import Against
 from pytest_dlperf.core.run import MeasuredRun, Problem, RunSummary
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.core.wire_records import RunFacts
@@ -28,6 +28,7 @@ from pytest_dlperf.flow.lock_step import (
     cannot_take_turns,
     launch_in_turns,
 )
+from pytest_dlperf.flow.measured import Measured
 from pytest_dlperf.flow.runner import Runner, stays_disturbed
 from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.refusals import cut_short
@@ -50,21 +51,7 @@ _SHARED: Final = Problem(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Compared:
-    """Result of an A/B: the measurement of this side, the verdict, and the other arm."""
-
-    measurement: Measurement
-    judgement: Judgement
-    #: What the ranks of the first run reported.
-    facts: RunFacts
-    against: Against
-    #: Installed packages of the other arm.
-    packages_before: Mapping[str, str] = field(default_factory=dict)
-    explanation: Explanation | None = None
-
-
-def compare_arms(case: Case, bench: Bench, *, workload_folder: str, misfit: str = "") -> Compared:
+def compare_arms(case: Case, bench: Bench, *, workload_folder: str, misfit: str = "") -> Measured:
     """Run pairs of ``case`` until they decide, or up to ``max_runs``; raise ``CaseError``.
 
     Both arms are prepared while the host is held: their builds would disturb other measurements.
@@ -92,13 +79,15 @@ def compare_arms(case: Case, bench: Bench, *, workload_folder: str, misfit: str 
         }
         with _naming_arm(case, arms[BEFORE]):
             runners[BEFORE].bench.check(case)
-        compared = _Pairs(case, arms, runners, trees).compare()
-        judged = Judged(measurement=compared.measurement, judgement=compared.judgement)
-        if compared.against.unaffected or not is_wanted(bench.policy, judged, default=REGRESSED):
-            return compared
+        measured = _Pairs(case, arms, runners, trees).compare()
+        assert measured.measurement is not None
+        assert measured.against is not None
+        judged = Judged(measurement=measured.measurement, judgement=measured.judgement)
+        if measured.against.unaffected or not is_wanted(bench.policy, judged, default=REGRESSED):
+            return measured
         found = explain(case, runners, (BEFORE, NOW, NOW, BEFORE), judged)
-        judgement = explained(compared.judgement, found)
-        return replace(compared, judgement=judgement, explanation=found)
+        judgement = explained(measured.judgement, found)
+        return replace(measured, judgement=judgement, explanation=found)
 
 
 class _Pairs:
@@ -129,7 +118,7 @@ class _Pairs:
         if self._alternates and pairs == LOCK_STEP:
             raise CaseError(f"{case.id}: --dlperf-pairs={LOCK_STEP}: {self._alternates}")
 
-    def compare(self) -> Compared:
+    def compare(self) -> Measured:
         """Screen with few pairs, then confirm with further pairs."""
         rule = self._runners[NOW].bench.rule_for(self._case)
         wanted, judgement = more_runs(self._case, None, 0, rule), None
@@ -285,10 +274,10 @@ class _Pairs:
         threads = any("OMP_NUM_THREADS" in arm.variables for arm in self._arms.values())
         return ("threads_per_rank",) if threads else ()
 
-    def _compared(self, measured: dict[str, Measurement], judgement: Judgement) -> Compared:
+    def _compared(self, measured: dict[str, Measurement], judgement: Judgement) -> Measured:
         if words := self._trees.null(*self._first_facts()):
             judgement = replace(judgement, reason=f"{judgement.reason}; {words}")
-        return Compared(
+        return Measured(
             measurement=measured[NOW],
             judgement=judgement,
             facts=self._runs[NOW][0].facts,
@@ -296,10 +285,10 @@ class _Pairs:
             packages_before=self._runs[BEFORE][0].facts.get("settings", {}).get("packages", {}),
         )
 
-    def _unaffected(self, reason: str) -> Compared:
+    def _unaffected(self, reason: str) -> Measured:
         measurement = self._measurement(NOW)
         known = Comparison(now=measurement.throughput, verdict=Verdict.NOT_RUN)
-        return Compared(
+        return Measured(
             measurement=measurement,
             judgement=Judgement(verdict=Verdict.NOT_RUN, reason=reason, throughput=known),
             facts=self._runs[NOW][0].facts,

@@ -8,20 +8,19 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timezone
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import BudgetSpentError, CaseError, DlperfError, NotRunError
-from pytest_dlperf.core.measurement import SPEEDUP_UNKNOWN, Measurement
+from pytest_dlperf.core.measurement import SPEEDUP_UNKNOWN
 from pytest_dlperf.core.outcome import Against, Explanation, Outcome
 from pytest_dlperf.core.packages import PackageChange, package_changes
 from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.core.run import MeasuredRun, Problem
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
-from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.flow.ab import compare_arms, unmeasured
 from pytest_dlperf.flow.explain import (
     REGRESSED,
@@ -30,6 +29,7 @@ from pytest_dlperf.flow.explain import (
     explained,
     is_wanted,
 )
+from pytest_dlperf.flow.measured import Measured
 from pytest_dlperf.flow.runner import Runner, stays_disturbed
 from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.expected import with_known
@@ -115,24 +115,6 @@ class CaseFolder:
     misfit: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Measured:
-    """The measurement of a case and the verdict on it."""
-
-    measurement: Measurement | None
-    judgement: Judgement
-    #: What the ranks of the first run reported.
-    facts: RunFacts = field(default_factory=RunFacts)
-    #: The other arm, with what it measured; None without an A/B.
-    against: Against | None = None
-    #: Installed packages of the other arm; none without an A/B.
-    packages_before: Mapping[str, str] = field(default_factory=dict)
-    #: Why it got slower; None where nothing was profiled.
-    explanation: Explanation | None = None
-    #: Whether this node ran its part of a case that another node judges.
-    share_done: bool = False
-
-
 class Mode(ABC):
     """A way to measure a case and to judge it. It keeps what an error must not lose."""
 
@@ -190,16 +172,8 @@ class ByPairs(Mode):
 
     def measure(self, case: Case) -> Measured:
         """Train pairs of ``case`` until they decide."""
-        pairs = compare_arms(
+        return compare_arms(
             case, self._bench, workload_folder=self._where.folder, misfit=self._where.misfit
-        )
-        return Measured(
-            measurement=pairs.measurement,
-            judgement=pairs.judgement,
-            facts=pairs.facts,
-            against=pairs.against,
-            packages_before=pairs.packages_before,
-            explanation=pairs.explanation,
         )
 
 
@@ -221,10 +195,7 @@ class ByStoredSessions(Mode):
                 runner.check_nodes(case)  # before anything trains, its parent as well
                 part = bench.hosts.node_part(case)
                 if part is None or part.node_rank == 0:
-                    measurement, judgement, facts = measure_and_judge(case, runner, self.baseline)
-                    self.known = Measured(
-                        measurement=measurement, judgement=judgement, facts=facts
-                    )
+                    self.known = measure_and_judge(case, runner, self.baseline)
                     if part is None:
                         self.known = self._explained(case, runner, self.known)
                 else:
@@ -261,9 +232,7 @@ def _left_to_node_0(case: Case, part: NodePart) -> Judgement:
     )
 
 
-def measure_and_judge(
-    case: Case, runner: Runner, baseline: Baseline | None
-) -> tuple[Measurement, Judgement, RunFacts]:
+def measure_and_judge(case: Case, runner: Runner, baseline: Baseline | None) -> Measured:
     """Run a case as often as its verdict needs: screen, then confirm with further runs."""
     parent, rule = case.parent(), runner.bench.rule_for(case)
     unknown: tuple[Problem, ...] = ()
@@ -293,10 +262,11 @@ def measure_and_judge(
         judgement = judge(case, measurement, baseline, rule)
         if is_short:
             looked = has_looked(case, len(measurement.runs), rule)
-            return measurement, cut_short(judgement, budget, looked=looked), runs[0].facts
+            judgement = cut_short(judgement, budget, looked=looked)
+            return Measured(measurement=measurement, judgement=judgement, facts=runs[0].facts)
         more = more_runs(case, judgement, len(measurement.runs), rule)
         if more <= 0 or stays_disturbed(case, runs) or runner.bench.hosts.node_part(case):
-            return measurement, judgement, runs[0].facts
+            return Measured(measurement=measurement, judgement=judgement, facts=runs[0].facts)
         wanted = len(measurement.runs) + more
 
 
