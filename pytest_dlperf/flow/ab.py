@@ -28,11 +28,10 @@ from pytest_dlperf.flow.lock_step import (
     cannot_take_turns,
     launch_in_turns,
 )
+from pytest_dlperf.flow.looks import Look, until_decided
 from pytest_dlperf.flow.measured import Measured
 from pytest_dlperf.flow.runner import Runner, stays_disturbed
 from pytest_dlperf.judge.interleaved import judge_interleaved
-from pytest_dlperf.judge.refusals import cut_short
-from pytest_dlperf.judge.screen import has_looked, more_runs
 
 if TYPE_CHECKING:
     from pytest_dlperf.flow.bench import Bench, SideBySide
@@ -117,34 +116,44 @@ class _Pairs:
         )
         if self._alternates and pairs == LOCK_STEP:
             raise CaseError(f"{case.id}: --dlperf-pairs={LOCK_STEP}: {self._alternates}")
+        self._rule = runners[NOW].bench.rule_for(case)
 
     def compare(self) -> Measured:
-        """Screen with few pairs, then confirm with further pairs."""
-        rule = self._runners[NOW].bench.rule_for(self._case)
-        wanted, judgement = more_runs(self._case, None, 0, rule), None
-        while True:
-            unaffected = self._measure(wanted, judgement)
-            if unaffected:
-                return self._unaffected(unaffected)
-            if not self._runs[BEFORE]:
-                raise BudgetSpentError(self._case.id)
-            measured = {side: self._measurement(side) for side in (NOW, BEFORE)}
-            judgement = judge_interleaved(
-                self._case,
-                measured[NOW],
-                measured[BEFORE],
-                rule,
-                varied=self._varied(),
-                against=self._arms[BEFORE].words,
-            )
-            if self._is_cut_short(wanted):
-                words = self._runners[NOW].bench.policy.budget_text
-                looked = has_looked(self._case, len(measured[NOW].runs), rule)
-                return self._compared(measured, cut_short(judgement, words, looked=looked))
-            more = more_runs(self._case, judgement, len(measured[NOW].runs), rule)
-            if more <= 0 or stays_disturbed(self._case, self._runs[NOW]):
-                return self._compared(measured, judgement)
-            wanted = len(measured[NOW].runs) + more
+        """Launch pairs until they decide."""
+        budget = self._runners[NOW].bench.policy.budget_text
+        measured = until_decided(self._case, self._rule, budget, self._look)
+        if words := self._trees.null(*self._first_facts()):
+            reason = f"{measured.judgement.reason}; {words}"
+            measured = replace(measured, judgement=replace(measured.judgement, reason=reason))
+        return measured
+
+    def _look(self, wanted: int, judgement: Judgement | None) -> Look:
+        """Launch pairs until ``wanted`` of them count, and judge them."""
+        if unaffected := self._measure(wanted, judgement):
+            return Look(self._unaffected(unaffected), is_last=True)
+        if not self._runs[BEFORE]:
+            raise BudgetSpentError(self._case.id)
+        now, before = self._measurement(NOW), self._measurement(BEFORE)
+        judgement = judge_interleaved(
+            self._case,
+            now,
+            before,
+            self._rule,
+            varied=self._varied(),
+            against=self._arms[BEFORE].words,
+        )
+        first, first_before = self._first_facts()
+        return Look(
+            Measured(
+                measurement=now,
+                judgement=judgement,
+                facts=first,
+                against=self._against(before),
+                packages_before=first_before.get("settings", {}).get("packages", {}),
+            ),
+            is_cut_short=self._needs_more(wanted) and not self._has_time(),
+            is_last=stays_disturbed(self._case, self._runs[NOW]),
+        )
 
     def _measure(self, wanted: int, judgement: Judgement | None) -> str:
         """Launch pairs until ``wanted`` of them count; return why pairs are pointless, or nothing.
@@ -152,26 +161,17 @@ class _Pairs:
         A disturbed run disturbs its pair: both are repeated.
         """
         runs = self._runs[NOW]
-        while sum(not run.summary.disturbed for run in runs) < wanted:
-            if stays_disturbed(self._case, runs) or not self._has_time():
-                break
+        while self._needs_more(wanted) and self._has_time():
             scaling = self._runners[NOW].samples_scaling(self._case, runs, judgement)
             if unaffected := self._launch_pair(wanted, scaling=scaling):
                 return unaffected
         return ""
 
-    def _has_time(self) -> bool:
-        """Whether another pair would end within the session's budget."""
-        budget = self._runners[NOW].bench.policy.budget
-        took = [
-            max((run.summary.elapsed_s for run in runs), default=0) for runs in self._runs.values()
-        ]
-        return budget is None or budget.allows(sum(took))
+    def _needs_more(self, wanted: int) -> bool:
+        return self._runners[NOW].needs_more(self._case, self._runs[NOW], wanted)
 
-    def _is_cut_short(self, wanted: int) -> bool:
-        counting = sum(not run.summary.disturbed for run in self._runs[NOW])
-        is_open = counting < wanted and not stays_disturbed(self._case, self._runs[NOW])
-        return is_open and not self._has_time()
+    def _has_time(self) -> bool:
+        return self._runners[NOW].has_time(*self._runs.values())
 
     def _launch_pair(self, wanted: int, *, scaling: bool) -> str:
         try:
@@ -273,17 +273,6 @@ class _Pairs:
     def _varied(self) -> tuple[str, ...]:
         threads = any("OMP_NUM_THREADS" in arm.variables for arm in self._arms.values())
         return ("threads_per_rank",) if threads else ()
-
-    def _compared(self, measured: dict[str, Measurement], judgement: Judgement) -> Measured:
-        if words := self._trees.null(*self._first_facts()):
-            judgement = replace(judgement, reason=f"{judgement.reason}; {words}")
-        return Measured(
-            measurement=measured[NOW],
-            judgement=judgement,
-            facts=self._runs[NOW][0].facts,
-            against=self._against(measured[BEFORE]),
-            packages_before=self._runs[BEFORE][0].facts.get("settings", {}).get("packages", {}),
-        )
 
     def _unaffected(self, reason: str) -> Measured:
         measurement = self._measurement(NOW)

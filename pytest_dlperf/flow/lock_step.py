@@ -98,7 +98,7 @@ def launch_in_turns(
         launched = launch_again(
             case,
             launch,
-            is_allowed=lambda: first.has_time([]),
+            is_allowed=first.has_time,
             report=lambda what: first.bench.watcher.notice(case, what),
         )
     except NoTurnsError as error:

@@ -29,13 +29,13 @@ from pytest_dlperf.flow.explain import (
     explained,
     is_wanted,
 )
+from pytest_dlperf.flow.looks import Look, until_decided
 from pytest_dlperf.flow.measured import Measured
 from pytest_dlperf.flow.runner import Runner, stays_disturbed
 from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.expected import with_known
 from pytest_dlperf.judge.gates import apart_from_speed
-from pytest_dlperf.judge.refusals import cut_short, marked_cut_short, never_measured
-from pytest_dlperf.judge.screen import has_looked, more_runs
+from pytest_dlperf.judge.refusals import marked_cut_short, never_measured
 from pytest_dlperf.measure.exhausted import file_words
 
 if TYPE_CHECKING:
@@ -233,11 +233,13 @@ def _left_to_node_0(case: Case, part: NodePart) -> Judgement:
 
 
 def measure_and_judge(case: Case, runner: Runner, baseline: Baseline | None) -> Measured:
-    """Run a case as often as its verdict needs: screen, then confirm with further runs."""
+    """Run a case as often as its verdict needs."""
     parent, rule = case.parent(), runner.bench.rule_for(case)
     unknown: tuple[Problem, ...] = ()
-    wanted, judgement = more_runs(case, None, 0, rule), None
-    while True:
+    budget = runner.bench.policy.budget_text
+
+    def look(wanted: int, judgement: Judgement | None) -> Look:
+        nonlocal parent, unknown
         # Noise known well enough to certify the case with few runs is known for its parent too.
         of_parent = min(wanted, parent.protocol.runs) if parent else 0
         parents: list[MeasuredRun] = []
@@ -253,21 +255,17 @@ def measure_and_judge(case: Case, runner: Runner, baseline: Baseline | None) -> 
             raise BudgetSpentError(case.id)
         measurement = runner.measurement(case, runs, parents)
         measurement = replace(measurement, problems=(*measurement.problems, *unknown))
-        budget, is_short = (
-            runner.bench.policy.budget_text,
-            runner.is_cut_short(case, runs, wanted),
-        )
+        is_short = runner.is_cut_short(case, runs, wanted)
         if is_short or (parent and runner.is_cut_short(parent, parents, of_parent)):
             measurement = marked_cut_short(measurement, budget)
         judgement = judge(case, measurement, baseline, rule)
-        if is_short:
-            looked = has_looked(case, len(measurement.runs), rule)
-            judgement = cut_short(judgement, budget, looked=looked)
-            return Measured(measurement=measurement, judgement=judgement, facts=runs[0].facts)
-        more = more_runs(case, judgement, len(measurement.runs), rule)
-        if more <= 0 or stays_disturbed(case, runs) or runner.bench.hosts.node_part(case):
-            return Measured(measurement=measurement, judgement=judgement, facts=runs[0].facts)
-        wanted = len(measurement.runs) + more
+        return Look(
+            Measured(measurement=measurement, judgement=judgement, facts=runs[0].facts),
+            is_cut_short=is_short,
+            is_last=stays_disturbed(case, runs) or runner.bench.hosts.node_part(case) is not None,
+        )
+
+    return until_decided(case, rule, budget, look)
 
 
 def runs_of_parent(runner: Runner, parent: Case, wanted: int) -> list[MeasuredRun]:

@@ -73,24 +73,25 @@ class Runner:
         """
         with self.bench.runs.exclusive(case):
             found = self.bench.runs.load(case)
-            while self._needs_more(case, found, wanted) and self.has_time(found):
+            while self.needs_more(case, found, wanted) and self.has_time(found):
                 self.bench.watcher.run_starts(case, len(found) + 1, max(wanted, planned))
                 scaling = self.samples_scaling(case, found, judgement)
                 found.append(self.launch(case, len(found) + 1, scaling=scaling))
                 self.bench.watcher.run_ended(case, found[-1].summary)
             return found
 
-    def has_time(self, found: Sequence[MeasuredRun]) -> bool:
-        """Return whether another run like those would end within the session's budget."""
+    def has_time(self, *found: Sequence[MeasuredRun]) -> bool:
+        """Return whether another run like those would end within the budget; one of each arm."""
         budget = self.bench.policy.budget
-        longest_s = max((run.summary.elapsed_s for run in found), default=0)
-        return budget is None or budget.allows(longest_s)
+        longest_s = [max((run.summary.elapsed_s for run in runs), default=0) for runs in found]
+        return budget is None or budget.allows(sum(longest_s))
 
     def is_cut_short(self, case: Case, found: Sequence[MeasuredRun], wanted: int) -> bool:
         """Return whether runs are missing and the budget has no time for them."""
-        return self._needs_more(case, found, wanted) and not self.has_time(found)
+        return self.needs_more(case, found, wanted) and not self.has_time(found)
 
-    def _needs_more(self, case: Case, found: Sequence[MeasuredRun], wanted: int) -> bool:
+    def needs_more(self, case: Case, found: Sequence[MeasuredRun], wanted: int) -> bool:
+        """Return whether runs are missing, and disturbed ones may still be repeated."""
         if self.bench.hosts.node_part(case) is not None:
             return len(found) < case.protocol.runs
         return _undisturbed(found) < wanted and not stays_disturbed(case, found)
@@ -129,7 +130,7 @@ class Runner:
             case,
             lambda: self._execute(case, number, scaling=scaling),
             # Nodes that were started by hand would have to agree on it.
-            is_allowed=lambda: not shared and self.has_time([]),
+            is_allowed=lambda: not shared and self.has_time(),
             report=lambda what: self.bench.watcher.notice(case, what),
         )
         if shared:
