@@ -5,7 +5,6 @@ They are never judged or stored. Whatever goes wrong with them is a note beside 
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,9 +21,7 @@ from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.flow.runner import Runner
 from pytest_dlperf.judge.attribution import attribute, rank_of
 from pytest_dlperf.judge.operator_changes import Profile, kept_record
-from pytest_dlperf.launch.plan import make_plan
 from pytest_dlperf.launch.process.execute import execute
-from pytest_dlperf.launch.remote.travelling import copy_package
 from pytest_dlperf.measure.exhausted import file_words
 from pytest_dlperf.measure.failure import cause_of
 from pytest_dlperf.measure.records import RankRecords, read_records
@@ -207,13 +204,7 @@ class _Profiled:
 def _profiled(case: Case, runner: Runner, number: int, judged: Judged) -> _Profiled:
     """Launch ``case`` once with a profile; raise ``DlperfError`` if there is none."""
     bench = runner.bench
-    workdir = bench.folder / case.id / f"explain{number}"
-    shutil.rmtree(workdir, ignore_errors=True)
-    runner.check_nodes(case)
-    if bench.hosts.copies_package:
-        copy_package(bench.hosts.package_folder)
-    target = replace(runner.target(case), scaling=False, turns=False, profile=True)
-    plan = make_plan(case, target, workdir)
+    plan = runner.plan(case, f"explain{number}", profile=True)
     limit_s = min(plan.timeout_s, _LONGER * _longest_s(judged) + _MORE_S)
     if (budget := bench.policy.budget) is not None:
         if not budget.allows(_longest_s(judged)):

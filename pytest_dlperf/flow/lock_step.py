@@ -74,7 +74,8 @@ def launch_in_turns(
 
     def launch() -> Run:
         nonlocal failed
-        plans = [runners[side].plan(case, number, scaling=scaling, turns=True) for side in sides]
+        folder = f"run{number}"
+        plans = [runners[side].plan(case, folder, scaling=scaling, turns=True) for side in sides]
         plans = [replace(plan, timeout_s=_LONGER * plan.timeout_s) for plan in plans]
         watches = [
             GpuWatch(case, plan, other_arm=other.workdir)

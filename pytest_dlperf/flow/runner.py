@@ -149,7 +149,7 @@ class Runner:
 
     def _execute(self, case: Case, number: int, *, scaling: bool) -> Run:
         shared = self.bench.hosts.shared_folder(case)
-        plan = self.plan(case, number, scaling=scaling)
+        plan = self.plan(case, f"run{number}", scaling=scaling)
         if shared is not None:
             shared.clear(number)
 
@@ -164,13 +164,22 @@ class Runner:
         return execute(plan, lease=self.lease, on_tick=tick)
 
     def plan(
-        self, case: Case, number: int, *, scaling: bool = False, turns: bool = False
+        self,
+        case: Case,
+        folder: str,
+        *,
+        scaling: bool = False,
+        turns: bool = False,
+        profile: bool = False,
     ) -> LaunchPlan:
-        """Return the plan of run ``number``, whose folder is empty; raise ``CaseError``."""
+        """Return the plan of a launch whose ``folder`` of the case is empty; raise ``CaseError``.
+
+        It samples scaling, takes turns with the other arm's launch, or profiles steps.
+        """
         check_unit(case)
-        workdir = self.bench.folder / case.id / f"run{number}"
+        workdir = self.bench.folder / case.id / folder
         shutil.rmtree(workdir, ignore_errors=True)  # of an attempt that failed
-        target = replace(self.target(case), scaling=scaling, turns=turns)
+        target = replace(self.target(case), scaling=scaling, turns=turns, profile=profile)
         self.check_nodes(case)
         if self.bench.hosts.copies_package:
             copy_package(self.bench.hosts.package_folder)
