@@ -276,10 +276,10 @@ class _Pairs:
 
     def _unaffected(self, reason: str) -> Measured:
         measurement = self._measurement(NOW)
-        known = Comparison(now=measurement.throughput, verdict=Verdict.NOT_RUN)
+        throughput = Comparison(now=measurement.throughput, verdict=Verdict.NOT_RUN)
         return Measured(
             measurement=measurement,
-            judgement=Judgement(verdict=Verdict.NOT_RUN, reason=reason, throughput=known),
+            judgement=Judgement(verdict=Verdict.NOT_RUN, reason=reason, throughput=throughput),
             facts=self._runs[NOW][0].facts,
             against=replace(self._against(None), unaffected=True),
         )

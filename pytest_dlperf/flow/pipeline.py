@@ -102,7 +102,7 @@ def measured_by(mode: Mode, case: Case, bench: Bench) -> Measured:
         # A full disk or a removed folder fails this case only.
         reason = f"{case.id}: {file_words(error, bench.folder)}"
         judgement = Judgement(verdict=Verdict.ERROR, reason=reason)
-    return replace(mode.known, judgement=judgement)
+    return replace(mode.so_far, judgement=judgement)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,8 +122,8 @@ class Mode(ABC):
         self._bench = bench
         #: The baseline of the case, once it is read; None if none is stored.
         self.baseline: Baseline | None = None
-        #: What is known so far: an error when hosts are given back comes after a measurement.
-        self.known = Measured(measurement=None, judgement=_NOTHING, against=against)
+        #: What it measured so far: an error when hosts are given back comes after a measurement.
+        self.so_far = Measured(measurement=None, judgement=_NOTHING, against=against)
 
     @abstractmethod
     def measure(self, case: Case) -> Measured:
@@ -195,32 +195,32 @@ class ByStoredSessions(Mode):
                 runner.check_nodes(case)  # before anything trains, its parent as well
                 part = bench.hosts.node_part(case)
                 if part is None or part.node_rank == 0:
-                    self.known = measure_and_judge(case, runner, self.baseline)
+                    self.so_far = measure_and_judge(case, runner, self.baseline)
                     if part is None:
-                        self.known = self._explained(case, runner, self.known)
+                        self.so_far = self._explained(case, runner, self.so_far)
                 else:
                     runner.run_node_part(case, part)
                     judgement = _left_to_node_0(case, part)
-                    self.known = Measured(measurement=None, judgement=judgement, share_done=True)
-        return self.known
+                    self.so_far = Measured(measurement=None, judgement=judgement, share_done=True)
+        return self.so_far
 
-    def _explained(self, case: Case, runner: Runner, known: Measured) -> Measured:
-        """Return ``known`` with its cause, by a stored profile of before, where that is wanted."""
-        bench, measurement, judgement = self._bench, known.measurement, known.judgement
+    def _explained(self, case: Case, runner: Runner, measured: Measured) -> Measured:
+        """Return ``measured`` with its cause, by stored profiles of before, where it is wanted."""
+        bench, measurement, judgement = self._bench, measured.measurement, measured.judgement
         assert measurement is not None
         today = datetime.now(timezone.utc).date()
-        state = with_known(judgement, case.known, today, _fixed(case, known)).known
-        judged = Judged(measurement=measurement, judgement=replace(judgement, known=state))
+        slowdown = with_known(judgement, case.known, today, _fixed(case, measured)).known
+        judged = Judged(measurement=measurement, judgement=replace(judgement, known=slowdown))
         if not is_wanted(bench.policy, judged, default=REGRESSED):
-            return known
+            return measured
         try:
             profiles = bench.stored.profiles(case, bench.hosts.machine_class(case))
             if not profiles and bench.policy.explain is None:
-                return known
+                return measured
             found = explain_stored(case, runner, judged, profiles)
         except DlperfError as error:
             found = Explanation(note=str(error))
-        return replace(known, judgement=explained(judgement, found), explanation=found)
+        return replace(measured, judgement=explained(judgement, found), explanation=found)
 
 
 def _left_to_node_0(case: Case, part: NodePart) -> Judgement:
