@@ -1,6 +1,6 @@
-"""After a verdict, profiles steps of both arms in launches of their own, to say what changed.
+"""Explain a verdict by profiling extra launches: both arms, or now against stored profiles.
 
-They are never judged or stored. Whatever goes wrong with them is a note beside the verdict.
+These launches are never judged or stored; what goes wrong with them is a note beside the verdict.
 """
 
 from __future__ import annotations

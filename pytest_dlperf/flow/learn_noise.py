@@ -1,4 +1,4 @@
-"""What stored sessions teach: the noise of the machine, and what later sessions can detect."""
+"""Estimate a machine class's noise from stored sessions, and what later sessions can detect."""
 
 from __future__ import annotations
 

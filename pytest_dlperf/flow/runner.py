@@ -1,4 +1,4 @@
-"""Run a case as often as needed, each run a new launch.
+"""Run a case as often as needed, each run a new launch, and make the Measurement of its runs.
 
 Disturbed runs are repeated, and so are launches that fail by a fault of the infrastructure.
 """
