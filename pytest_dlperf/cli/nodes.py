@@ -91,7 +91,7 @@ def _sentences(found: NodeEffects) -> Iterator[str]:
     for members in groups.values():
         if len(members) > 1 and members[0].effect is None:
             yield (
-                f"{_names(members)}: with so few sessions nothing tells noise from a slow node; "
+                f"{_names(members)}: too few sessions to distinguish noise from a slow node; "
                 "measure a case twice on one of them"
             )
     if len(groups) > 1:
@@ -101,7 +101,7 @@ def _sentences(found: NodeEffects) -> Iterator[str]:
         yield (
             f"all sessions ran on {found.nodes[0].node}: there is no other node to compare it with"
             if found.nodes
-            else "no session tells on which node it ran"
+            else "no session recorded its node"
         )
 
 

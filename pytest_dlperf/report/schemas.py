@@ -176,8 +176,8 @@ def judged_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "pytest-dlperf verdicts on logs",
-        "description": "What dlperf judge --json prints of one training, and of several that logs "
-        "tell of. Of several cases of results files it prints a results file "
+        "description": "What dlperf judge --json prints of one training, and of several in the "
+        "logs. Of several cases of results files it prints a results file "
         "(outcomes.schema.json). Rates are global, in the training's unit per second.",
         "oneOf": [alone, several],
         "$defs": {"Comparison": known["Comparison"]},

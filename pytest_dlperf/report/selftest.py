@@ -210,9 +210,9 @@ def _sentence(asked: Asked, share: float) -> str:
             )
         case Answer.FALSE_ALARM:
             return (
-                f"what nobody changed was regressed in all {TRIES} tries: the machine changes "
-                "more than one session's runs tell; store sessions of several days, or judge by "
-                "pairs (--dlperf-against)"
+                f"what nobody changed was regressed in all {TRIES} tries: the machine varies "
+                "more between sessions than one session's runs show; store sessions of several "
+                "days, or judge by pairs (--dlperf-against)"
             )
         case Answer.ERROR:
             return "it ended here, with the error"

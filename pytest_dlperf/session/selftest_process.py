@@ -42,7 +42,7 @@ _SETS: Final = {
     "baselines": "it stores in a temporary folder; yours is not touched",
     "reason": "it accepts no level",
     "mode": "it asks what the gate sees, so that its sessions are in mode gate",
-    "history": "its sessions are no history",
+    "history": "its sessions are not added to the history",
     "sink": "its sessions are sent nowhere",
     **dict.fromkeys(REPORTS, "it writes its results and pages itself, and says where"),
 }

@@ -70,7 +70,7 @@ class _Cuda(_NoCanary):
     """A GPU by ``torch.cuda`` or ``paddle.device.cuda``."""
 
     def __init__(self, cuda: Any, event: Callable[[], Any]) -> None:
-        """``event`` makes an event that tells time."""
+        """``event`` makes an event that measures time."""
         self._cuda, self._event = cuda, event
         self.timing = on_cpu.DEVICE_EVENTS if self._events_tell_time() else on_cpu.HOST_CLOCK
 

@@ -156,9 +156,9 @@ def test_a_speed_up_is_bisected_from_the_fast_side(here: Address, capsys: Any):
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"commit": ""}, "the outcomes beside the change tell no commit"),
+        ({"commit": ""}, "the outcomes on both sides of the change have no commit"),
         ({"commit": "c" * 40}, "commit cccccccccccc has both levels"),
-        ({"node_id": ""}, "the history does not tell which test measured the case"),
+        ({"node_id": ""}, "the history does not record which test measured the case"),
     ],
 )
 def test_where_no_commit_made_it_there_is_nothing_to_bisect(

@@ -87,7 +87,7 @@ def test_the_slow_commit_is_found_past_one_that_cannot_run(repository: Suite, ca
     commits = made(repository, "0.01", "0.01", "0.01", "none", "0.01", "0.0104", "0.0104")
     told = bisected(repository, capsys, commits[0], commits[-1], change=-0.04)
     assert f"{commits[5]} is the first bad commit" in told
-    assert "error: this commit does not tell" in told
+    assert "error: undecided at this commit" in told
     assert typed(repository, "git rev-parse HEAD").strip() == commits[6]
 
 

@@ -27,7 +27,7 @@ def add_to(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         NAME,
         help="for git bisect run: whether this commit is slower than another",
         description="Measures one test in pairs, the working tree against a commit. Exit codes: "
-        f"{OLD} not slower, {NEW} slower, {SKIP} it does not tell, {STOP} wrong usage.",
+        f"{OLD} not slower, {NEW} slower, {SKIP} undecided, {STOP} wrong usage.",
     )
     step.add_argument("--against", required=True, metavar="COMMIT", help="measured in turn")
     step.add_argument(
@@ -90,7 +90,7 @@ def code_of(outcome: Outcome, *, faster: bool) -> int:
     remedy = ""
     if verdict is Verdict.INCONCLUSIVE:
         remedy = "; --dlperf-max-runs=40 behind the test allows more pairs"
-    _tell(f"{verdict}: this commit does not tell{remedy}")
+    _tell(f"{verdict}: undecided at this commit{remedy}")
     return SKIP
 
 

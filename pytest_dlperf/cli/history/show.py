@@ -52,14 +52,19 @@ def _nothing_to_bisect(change: Change, outcome: Outcome) -> str:
     good, bad = change.last_before.commit, change.first_after.commit
     software = "; ".join(change.software)
     if not good or not bad:
-        return "the outcomes beside the change tell no commit: they were measured outside of git"
+        return (
+            "the outcomes on both sides of the change have no commit: they were measured "
+            "outside of git"
+        )
     if good == bad:
         cause = f"the software changed ({software})" if software else "look at the machine"
         return (
             f"commit {short_commit(good)} has both levels, so no commit made the change: {cause}"
         )
     if not outcome.node_id:
-        return "the history does not tell which test measured the case, so nothing can run it"
+        return (
+            "the history does not record which test measured the case, so it cannot be run again"
+        )
     return ""
 
 

@@ -135,8 +135,8 @@ def _caption(series: Series, points: Sequence[Point], changes: Sequence[Change])
     caption += f", the newest of {len(points) + hidden}" if hidden else ""
     if any(point.left_out for point in points):
         caption += (
-            "; hollow: those that tell no level (injected, disturbed, modified files), at "
-            "the edge where they lie beyond it"
+            "; hollow: not used for levels (injected, disturbed, modified files), drawn at "
+            "the edge where they are outside it"
         )
     if changes:
         caption += "; dashed: the levels; upright lines: where they changed"

@@ -123,7 +123,8 @@ def attention(outcomes: Sequence[Outcome], links: Mapping[int, str]) -> Html:
             parts.append(_reason_once(verdict, reason, indexes, outcomes, links))
         left = len(of_kind) - _SENTENCES_MAX
         if left > 0:
-            parts.append(paragraph(f"{left} more sentences stand with their cases.", kind="quiet"))
+            words = f"{left} more sentences are shown with their cases."
+            parts.append(paragraph(words, kind="quiet"))
     return joined(parts)
 
 

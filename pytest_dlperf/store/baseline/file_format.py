@@ -33,7 +33,7 @@ def _problems(baseline: Baseline, key: Key) -> Iterator[str]:
         yield "unit: empty; name what is counted, such as samples or images"
     yield from _conditions(baseline)
     if baseline.tolerance is not None and not 0 <= baseline.tolerance < 1:
-        yield f"tolerance: {baseline.tolerance} is no share from 0 up to 1"
+        yield f"tolerance: {baseline.tolerance} must be a share from 0 to below 1"
     published = baseline.source.kind == PUBLISHED
     yield from _sessions(baseline.sessions, "sessions", published=published)
     if baseline.anchor is not None:
@@ -54,7 +54,7 @@ def _names(baseline: Baseline, key: Key) -> Iterator[str]:
             yield f"{field}: {found!r}, but the path of the file says {in_path!r}"
     # tsm.tiny-torch-fp32-bs2-1n2c is of the suite tsm
     if baseline.case_id.partition("-")[0].partition(".")[0] != baseline.suite:
-        yield f"case_id: {baseline.case_id!r} is no case of the suite {baseline.suite!r}"
+        yield f"case_id: {baseline.case_id!r} does not belong to the suite {baseline.suite!r}"
 
 
 def _conditions(baseline: Baseline) -> Iterator[str]:
@@ -105,7 +105,7 @@ def _session(session: Session, where: str, *, published: bool) -> Iterator[str]:
             field = f"{where}.metrics.{name}.runs"
             yield f"{field}: {len(found.runs)} values for {len(session.runs)} runs"
     if session.speedup is not None and not _is_positive(session.speedup):
-        yield f"{where}.speedup: {session.speedup} is no speedup; it must be above 0"
+        yield f"{where}.speedup: {session.speedup} must be above 0"
     yield from _scaling(session, where)
     yield from _shape(session, where, published=published)
 
@@ -116,10 +116,10 @@ def _scaling(session: Session, where: str) -> Iterator[str]:
     field = f"{where}.scaling"
     for i, share in enumerate(session.scaling.collectives_shares):
         if not 0 <= share <= 1:
-            yield f"{field}.collectives_shares[{i}]: {share} is no share from 0 to 1"
+            yield f"{field}.collectives_shares[{i}]: {share} must be a share from 0 to 1"
     for i, skew in enumerate(session.scaling.skews):
         if not -1 < skew < math.inf:
-            yield f"{field}.skews[{i}]: {skew} is no share by which a time is above another"
+            yield f"{field}.skews[{i}]: {skew} must be above -1 and finite"
     yield from _positive(
         session.scaling.all_reduce_gb_per_s.items(), f"{field}.all_reduce_gb_per_s"
     )
@@ -162,7 +162,7 @@ def _time(text: str, where: str, *, may_be_empty: bool) -> Iterator[str]:
         # Python 3.10 does not read the Z
         datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
-        yield f"{where}: {text!r} is no time; write it as 2026-11-21T04:02:00Z"
+        yield f"{where}: {text!r} is not a time; write it as 2026-11-21T04:02:00Z"
 
 
 #: Version of baseline files. 1: the first.

@@ -177,7 +177,7 @@ def _read(path: Path, key: Key) -> Baseline | None:
         remedy = (
             "restore the file from version control"
             if key.kind == PUBLISHED
-            else "restore the file from version control, or remove it and measure anew with "
+            else "restore the file from version control, or remove it and measure again with "
             "--update-baselines"
         )
         if str(error).startswith("format: "):

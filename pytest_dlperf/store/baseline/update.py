@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _NOT_MEASURED: Final = frozenset({Verdict.ERROR, Verdict.NOT_RUN})
 _NEED_REASON: Final = frozenset({Verdict.REGRESSED, Verdict.UNSTEADY, Verdict.INCOMPARABLE})
-_ALWAYS: Final = "this is refused whatever the reason"
+_ALWAYS: Final = "no reason overrides this"
 _GIVE_REASON: Final = (
     "if it is to be the baseline all the same, say why with --dlperf-reason=TEXT "
     "(dlperf baselines accept: --reason=TEXT)"

@@ -98,7 +98,7 @@ def _series(outcome: Outcome) -> dict[str, str]:
 
 
 def _nodes(outcome: Outcome) -> str:
-    """Return the nodes of its ranks; that of the environment where no rank tells."""
+    """Return the nodes of its ranks; that of the environment where no rank reports one."""
     runs = outcome.measurement.runs if outcome.measurement else ()
     nodes = sorted({rank.node for run in runs for rank in run.ranks if rank.node})
     return ",".join(nodes) or (outcome.environment.node if outcome.environment else "")

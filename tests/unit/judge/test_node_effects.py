@@ -135,7 +135,7 @@ def test_one_session_each_tells_nothing_of_noise() -> None:
     found = effects(observed(5, nodes="ab", cases=1, days=1, slow={"b": 0.5}))
     assert {one.effect for one in found.nodes} == {None}
     assert found.slow == ()
-    assert "a, b: with so few sessions nothing tells noise from a slow node" in render(found)
+    assert "a, b: too few sessions to distinguish noise from a slow node" in render(found)
 
 
 def test_a_node_that_ran_one_session_of_the_suite_may_have_had_a_bad_day() -> None:
@@ -163,7 +163,7 @@ def test_one_node_has_nothing_to_be_compared_with() -> None:
     found = effects(observed(8, nodes="a"))
     assert found.nodes[0].effect is None
     assert "all sessions ran on a: there is no other node" in render(found)
-    assert "no session tells on which node it ran" in render(effects([]))
+    assert "no session recorded its node" in render(effects([]))
 
 
 def test_thousands_of_sessions_of_the_suite_are_compared() -> None:

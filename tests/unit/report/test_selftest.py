@@ -155,7 +155,7 @@ def test_tries_are_counted_and_a_false_alarm_is_named() -> None:
         (asked([PASSED], [of("unsteady")]), "no answer: its runs differ too much; give a tol"),
         (asked([OPEN], [SLOW]), "no answer: the machine was disturbed or changed; close what"),
         (asked([PASSED], []), "no answer: a session ended without a verdict on it"),
-        (asked([SLOW] * 3, []), "regressed in all 3 tries: the machine changes more than"),
+        (asked([SLOW] * 3, []), "regressed in all 3 tries: the machine varies more between"),
         (PROGRAM, "a program of its own, whose steps cannot be made longer"),
         (ERROR, "boom"),
     ],

@@ -91,14 +91,14 @@ EDITS: list[tuple[tuple[str | int, ...], Any, str]] = [
     (("conditions", "world_size"), 0, "conditions.world_size: 0 is below 1"),
     (("conditions", "world_size"), 2.5, "conditions.world_size: expected int, found 2.5"),
     (("conditions", "host_sharing"), 0, "conditions.host_sharing: expected bool, found 0"),
-    (("tolerance",), 3, "tolerance: 3.0 is no share"),
-    (("tolerance",), -0.1, "tolerance: -0.1 is no share"),
+    (("tolerance",), 3, "tolerance: 3.0 must be a share"),
+    (("tolerance",), -0.1, "tolerance: -0.1 must be a share"),
     (("tolerance",), "3%", "tolerance: expected float, found '3%'"),
     (("sessions",), [], "sessions: empty"),
     (("sessions",), {}, "sessions: expected a list, found {}"),
     (("sessions", 0), [], "sessions[0]: expected an object, found []"),
-    (("sessions", 0, "time"), "", "sessions[0].time: '' is no time"),
-    (("sessions", 0, "time"), "yesterday", "sessions[0].time: 'yesterday' is no time"),
+    (("sessions", 0, "time"), "", "sessions[0].time: '' is not a time"),
+    (("sessions", 0, "time"), "yesterday", "sessions[0].time: 'yesterday' is not a time"),
     (("sessions", 0, "runs"), [], "sessions[0].runs: empty"),
     (("sessions", 0, "runs"), 35.5, "sessions[0].runs: expected a list, found 35.5"),
     (("sessions", 0, "runs", 1), 0, "sessions[0].runs[1]: 0.0 must be finite and above 0"),
@@ -108,7 +108,7 @@ EDITS: list[tuple[tuple[str | int, ...], Any, str]] = [
     (("sessions", 0, "runs", 1), 10**400, "sessions[0].runs[1]: the number is too large"),
     (("sessions", 0, "runs", 1), True, "sessions[0].runs[1]: expected float, found True"),
     (("sessions", 0, "runs", 1), "35.5", "sessions[0].runs[1]: expected float, found '35.5'"),
-    (("sessions", 0, "speedup"), 0, "sessions[0].speedup: 0.0 is no speedup"),
+    (("sessions", 0, "speedup"), 0, "sessions[0].speedup: 0.0 must be above 0"),
     (("sessions", 0, "speedup"), None, "sessions[0].speedup: null, although parent_runs"),
     (("sessions", 0, "parent_runs"), [], "sessions[0].parent_runs: empty, although a speedup"),
     (("sessions", 0, "parent_runs", 0), -2, "sessions[0].parent_runs[0]: -2.0 must be"),
@@ -124,7 +124,7 @@ EDITS: list[tuple[tuple[str | int, ...], Any, str]] = [
     (("sessions", 0, "estimates"), {"m": [1, 0]}, "sessions[0].estimates.m[1]: 0.0 must be"),
     (("sessions", 0, "loss_fall"), float("nan"), "sessions[0].loss_fall: nan is not a finite"),
     (("sessions", 0, "speed"), 3, "sessions[0]: unknown field 'speed'"),
-    (("history", 0, "replaced"), "", "history[0].replaced: '' is no time"),
+    (("history", 0, "replaced"), "", "history[0].replaced: '' is not a time"),
     (("history", 0, "sessions"), [], "history[0].sessions: empty"),
     (("history", 0, "sessions", 0, "runs", 0), 0, "history[0].sessions[0].runs[0]: 0.0 must be"),
     (("facts",), [], "facts: expected an object, found []"),
@@ -155,7 +155,9 @@ def test_a_field_that_is_missing(store, field):
 
 def test_a_case_of_another_suite(tmp_path):
     path = tmp_path / MACHINE / "tsm" / "arcface-torch-fp32-bs2-1n2c.json"
-    with pytest.raises(BaselineError, match=r"'arcface-torch-fp32-bs2-1n2c' is no case of the"):
+    with pytest.raises(
+        BaselineError, match=r"'arcface-torch-fp32-bs2-1n2c' does not belong to the"
+    ):
         BaselineStore(tmp_path).write(baseline(case_id="arcface-torch-fp32-bs2-1n2c"))
     assert not path.exists()
 

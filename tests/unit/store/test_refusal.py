@@ -26,7 +26,7 @@ from tests.helpers.baseline_builders import (
 )
 
 WINDOW = (50, 150)
-ALWAYS = "this is refused whatever the reason"
+ALWAYS = "no reason overrides this"
 GIVE_REASON = "--dlperf-reason=TEXT"
 
 

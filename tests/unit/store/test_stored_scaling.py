@@ -71,8 +71,8 @@ def test_a_file_of_before_scaling_was_measured_is_read(tmp_path: Path):
 @pytest.mark.parametrize(
     ("fields", "where"),
     [
-        ({"collectives_shares": [0.2, 1.5]}, "scaling.collectives_shares[1]: 1.5 is no share"),
-        ({"skews": [-1.0]}, "scaling.skews[0]: -1.0 is no share by which"),
+        ({"collectives_shares": [0.2, 1.5]}, "scaling.collectives_shares[1]: 1.5 must be a share"),
+        ({"skews": [-1.0]}, "scaling.skews[0]: -1.0 must be above -1"),
         ({"all_reduce_gb_per_s": {"65536": 0.0}}, "all_reduce_gb_per_s[65536]: 0.0 must be"),
     ],
 )
