@@ -1,4 +1,4 @@
-"""Select the declared cases that this session runs on this machine."""
+"""Choose the cases of this session; with ``--gpus`` or ``--cpus``, make them for these counts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Machine:
     cores: int
     #: GPUs of a node; 0 if unknown.
     gpus_per_node: int = 0
-    #: This node's number, where it runs its share of layouts of several; None for a whole host.
+    #: This node's number, where it starts its part of layouts of several; None for a whole host.
     node_rank: int | None = None
     #: The hosts of a session that has several; empty for this one alone.
     hosts: tuple[Host, ...] = ()
@@ -54,7 +54,7 @@ class Machine:
     #: that is not known.
     cpu_has_bf16: bool | None = None
 
-    def has_share(self, layout: Layout) -> bool:
+    def has_node_part(self, layout: Layout) -> bool:
         """Return whether this node is one of ``layout``'s: those are counted from node 0."""
         return (self.node_rank or 0) < layout.nodes
 
@@ -188,16 +188,18 @@ def _select_group(
 
 
 def _asked(case: Case, machine: Machine) -> Selected:
-    if not machine.has_share(case.layout):
-        return Selected(case=case, left_out=_no_share(case, machine))
+    if not machine.has_node_part(case.layout):
+        return Selected(case=case, left_out=_no_node_part(case, machine))
     if case.misfit:
         return Selected(case=case, left_out=case.misfit)
     misfit = fits(case.layout, machine)
     return Selected(case=case, error=misfit and f"{misfit}; {ASK_FOR_LESS}")
 
 
-def _no_share(case: Case, machine: Machine) -> str:
-    return f"{case.layout} has no share for node {machine.node_rank}"
+def _no_node_part(case: Case, machine: Machine) -> str:
+    nodes = case.layout.nodes
+    needed = "only node 0" if nodes == 1 else f"nodes 0 to {nodes - 1}"
+    return f"{case.layout} needs {needed}; this is node {machine.node_rank}"
 
 
 def _declared_layouts(
@@ -222,8 +224,8 @@ def _declared_layouts(
         elif case.layout.device != kind:
             other = misfit or "a CPU layout; --cpus runs it here"
             chosen.append(Selected(case=sized, left_out=other))
-        elif not machine.has_share(case.layout):
-            chosen.append(Selected(case=sized, left_out=_no_share(case, machine)))
+        elif not machine.has_node_part(case.layout):
+            chosen.append(Selected(case=sized, left_out=_no_node_part(case, machine)))
         elif kind == "gpu" and machine.gpu_problem and case.layout.nodes == 1:
             chosen.append(Selected(case=sized, error=misfit))
         else:

@@ -63,10 +63,10 @@ def test_a_node_started_by_hand_runs_the_layouts_that_it_belongs_to():
     left = {
         s.left_out for s in select(SUITE, CaseRequest(), replace(NODE, node_rank=4)) if s.left_out
     }
-    assert "4n8g has no share for node 4" in left
+    assert "4n8g needs nodes 0 to 3; this is node 4" in left
 
 
-def test_a_share_needs_the_devices_of_a_node():
+def test_a_node_part_needs_the_devices_of_a_node():
     small = replace(NODE, gpus=4, node_rank=0)
     assert fits(layout_of(16, "gpu", NODE), small) == "2n8g needs 8 GPUs, this machine has 4"
 

@@ -69,7 +69,7 @@ def test_several_nodes_name_a_rendezvous():
     assert "--rdzv-id=tsm-torch-fp32-bs16-4n8g-r1" in argv
 
 
-def test_a_share_has_its_place_in_the_command_and_its_records_in_the_shared_folder():
+def test_a_node_part_has_its_place_in_the_command_and_its_records_in_the_shared_folder():
     part = NodePart(node_rank=2, master_addr="10.11.0.2", master_port=29500)
     target = replace(TARGET, node_part=part, shared_records=Path("/nfs/c"))
     plan = make_plan(case("4n8g", timeout_s=100.0, runs=3), target, Path("/runs/run2"))
@@ -84,7 +84,7 @@ def test_a_share_has_its_place_in_the_command_and_its_records_in_the_shared_fold
     assert plan.timeout_s == 500
 
 
-def test_a_launcher_of_one_node_has_no_share():
+def test_a_launcher_of_one_node_has_no_node_part():
     target = replace(TARGET, node_part=NodePart(node_rank=0, master_addr="a", master_port=1))
     with pytest.raises(UsageError, match="launcher 'local' starts all nodes from the first"):
         make_plan(case("1n1c"), target, Path("/runs/r1"))
@@ -273,7 +273,7 @@ def test_the_place_of_a_node_is_filled_in():
     assert fill_in(argv, PART, what="l") == ("launch", "--rank=1", "--master=10.0.0.1:29500", "x")
 
 
-def test_a_launcher_that_starts_all_nodes_has_no_share():
+def test_a_launcher_that_starts_all_nodes_has_no_node_part():
     with pytest.raises(UsageError, match="c: launcher 'mpirun' starts all nodes"):
         fill_in(("mpirun", "--host", "${HOSTS}"), PART, what="c: launcher 'mpirun'")
 

@@ -1,4 +1,4 @@
-"""Two nodes' shares of one real training, started by hand at once; both on this machine."""
+"""Both node parts of one real training, started by hand at once; both on this machine."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_node_0_judges_what_both_nodes_measured(folder: Folder):
     assert helper["judgement"]["verdict"] == "not-run"
     assert "the part of node 1 is done (1 run of 2n1c)" in helper["judgement"]["reason"]
     assert helper["measurement"] is None
-    assert "1n1c has no share for node 1" in output
+    assert "1n1c needs only node 0; this is node 1" in output
 
     _, output, outcomes = ends[0]
     by_id = {outcome["case"]["id"]: outcome for outcome in outcomes}
