@@ -25,7 +25,7 @@ _PARSER: pytest.StashKey[pytest.Parser] = pytest.StashKey()
 _DECLARED: pytest.StashKey[bool] = pytest.StashKey()
 _DLPERF: pytest.StashKey[Dlperf] = pytest.StashKey()
 #: Names of the plugins that pytest calls for every test.
-_MARKER, _TAKER = "dlperf-marker", "dlperf-taker"
+_MARKER, _RECEIVER = "dlperf-marker", "dlperf-outcome-receiver"
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -49,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 def pytest_load_initial_conftests(
     early_config: pytest.Config, parser: pytest.Parser, args: list[str]
 ) -> Generator[None, Any, Any]:
-    """Rewrite ``--gpus``, ``--cpus``, ``--update-baselines`` once all conftests have spoken."""
+    """Rewrite ``--gpus``, ``--cpus``, ``--update-baselines`` once all conftests are loaded."""
     result = yield
     from pytest_dlperf.session import options
 
@@ -90,7 +90,7 @@ def pytest_configure(config: pytest.Config) -> None:
     _register(config)
     if hasattr(config, "workerinput"):
         return
-    if _is_spoken_to(config) or _is_set_up(config):
+    if _has_our_option(config) or _has_our_setting(config):
         # Here, so that what cannot be meant is one line and no traceback of the collection.
         _session(config).check_usage(config)
 
@@ -100,8 +100,8 @@ def _register(config: pytest.Config) -> None:
     plugins = config.pluginmanager
     if not plugins.has_plugin(_MARKER):
         plugins.register(_Marker(), _MARKER)
-    if not plugins.has_plugin(_TAKER) and not hasattr(config, "workerinput"):
-        plugins.register(_Taker(config), _TAKER)
+    if not plugins.has_plugin(_RECEIVER) and not hasattr(config, "workerinput"):
+        plugins.register(_OutcomeReceiver(config), _RECEIVER)
 
 
 def _session(config: pytest.Config) -> PerfSession:
@@ -114,7 +114,7 @@ def _session(config: pytest.Config) -> PerfSession:
     return config.stash[_SESSION]
 
 
-def _is_spoken_to(config: pytest.Config) -> bool:
+def _has_our_option(config: pytest.Config) -> bool:
     """Whether an option of ours was given."""
     return any(
         value
@@ -123,7 +123,7 @@ def _is_spoken_to(config: pytest.Config) -> bool:
     )
 
 
-def _is_set_up(config: pytest.Config) -> bool:
+def _has_our_setting(config: pytest.Config) -> bool:
     """Whether the ini file or the environment says something that may be wrong."""
     names = ("dlperf_fail_on", "dlperf_machine_class")
     return "DLPERF_MACHINE_CLASS" in os.environ or any(config.getini(name) for name in names)
@@ -131,7 +131,7 @@ def _is_set_up(config: pytest.Config) -> bool:
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Say how perf cases will run, if an option speaks of them."""
-    if not _is_spoken_to(config):
+    if not _has_our_option(config):
         return []
     from pytest_dlperf.session.terminal import header
 
@@ -182,8 +182,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
         collection.remember(session.items, _session(config))
         _plan(session)
-    elif not _is_spoken_to(config):
-        for name in (_MARKER, _TAKER):
+    elif not _has_our_option(config):
+        for name in (_MARKER, _RECEIVER):
             if config.pluginmanager.has_plugin(name):
                 config.pluginmanager.unregister(name=name)
 
@@ -214,7 +214,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         return None
     from pytest_dlperf.session.terminal import dry_run
 
-    dry_run.tell(session.items, _session(config), config)
+    dry_run.print_instead_of_running(session.items, _session(config), config)
     return True
 
 
@@ -268,7 +268,7 @@ class _Marker(_Hooks):
         return summary.status_of(report)
 
 
-class _Taker(_Hooks):
+class _OutcomeReceiver(_Hooks):
     """Takes outcomes off test reports, in the process that prints the summary."""
 
     def __init__(self, config: pytest.Config) -> None:
@@ -325,10 +325,10 @@ class _Taker(_Hooks):
         if _SESSION in self._config.stash:
             self._end_early(session)
         options = self._config.option
-        tells = options.dlperf_list or options.dlperf_dry_run or options.collectonly
-        reports = _session(self._config).settings.reports if _is_spoken_to(self._config) else {}
-        asked = (reports or options.dlperf_from_logs) and not tells
-        if asked or _COLLECTOR in self._config.stash:
+        only_prints = options.dlperf_list or options.dlperf_dry_run or options.collectonly
+        reports = _session(self._config).settings.reports if _has_our_option(self._config) else {}
+        wants_results = (reports or options.dlperf_from_logs) and not only_prints
+        if wants_results or _COLLECTOR in self._config.stash:
             self._collector().finish(_session(self._config), session)
 
     def _end_early(self, session: pytest.Session) -> None:

@@ -59,17 +59,17 @@ def table(outcomes: Sequence[Outcome], width: int, *, verbose: bool = False) -> 
         name: max(columns(row[name]) for row in [*rows, {name: name}])
         for name in (_CASE, *_COLUMNS, _VERDICT)
     }
-    beside = _fitting(widths, width - widths[_CASE], fewest=len(_COLUMNS) if verbose else 2)
-    kept = _fitting(widths, width, fewest=0) if beside is None else beside
+    next_to_id = _fitting(widths, width - widths[_CASE], fewest=len(_COLUMNS) if verbose else 2)
+    kept = _fitting(widths, width, fewest=0) if next_to_id is None else next_to_id
     assert kept is not None
     lines = [
-        Line(_figures({name: name for name in widths}, kept, widths, _CASE, beside), _VERDICT)
+        Line(_figures({name: name for name in widths}, kept, widths, _CASE, next_to_id), _VERDICT)
     ]
     for outcome, row in zip(outcomes, rows, strict=True):
-        if beside is None:
+        if next_to_id is None:
             lines.append(Line(row[_CASE]))
         colour = _COLOURS[standing(outcome)]
-        text = _figures(row, kept, widths, row[_CASE], beside)
+        text = _figures(row, kept, widths, row[_CASE], next_to_id)
         lines.append(Line(text, row[_VERDICT], colour))
         lines += _runs(outcome) if verbose else []
     left_out = [name for name in _COLUMNS if name not in kept]
@@ -94,11 +94,11 @@ def _figures(
     kept: Sequence[str],
     widths: Mapping[str, int],
     case_id: str,
-    beside: Sequence[str] | None,
+    next_to_id: Sequence[str] | None,
 ) -> str:
     """Return a line up to its verdict; without the id where that has a line of its own."""
     figures_ = [padded(row[name], widths[name], right=True) for name in kept]
-    first = "" if beside is None else padded(case_id, widths[_CASE])
+    first = "" if next_to_id is None else padded(case_id, widths[_CASE])
     return _GAP.join([first, *figures_, ""])
 
 

@@ -51,7 +51,7 @@ def _step(arguments: argparse.Namespace) -> int:
             commit_of(top_of(Path.cwd()), arm)
         folder = Path(arguments.folder)
         if not folder.is_dir():
-            _tell(f"this commit has no folder {folder}, so it cannot be tested")
+            _print_to_stderr(f"this commit has no folder {folder}, so it cannot be tested")
             return SKIP
         outcomes = _measure(arguments, share, folder)
     except KeyboardInterrupt:
@@ -60,7 +60,9 @@ def _step(arguments: argparse.Namespace) -> int:
         sys.stderr.write(f"dlperf: {error}\n")
         return STOP
     if len(outcomes) != 1:
-        _tell(f"{len(outcomes)} cases were measured, and not one; this commit cannot be tested")
+        _print_to_stderr(
+            f"{len(outcomes)} cases were measured, and not one; this commit cannot be tested"
+        )
         return SKIP
     return code_of(outcomes[0], faster=arguments.faster)
 
@@ -85,14 +87,14 @@ def code_of(outcome: Outcome, *, faster: bool) -> int:
     verdict = of_speed(outcome.judgement)
     answer = is_slower(outcome)
     if answer is not None:
-        _tell("slower" if answer else f"not slower ({verdict})")
+        _print_to_stderr("slower" if answer else f"not slower ({verdict})")
         return NEW if answer is not faster else OLD
     remedy = ""
     if verdict is Verdict.INCONCLUSIVE:
         remedy = "; --dlperf-max-runs=40 behind the test allows more pairs"
-    _tell(f"{verdict}: undecided at this commit{remedy}")
+    _print_to_stderr(f"{verdict}: undecided at this commit{remedy}")
     return SKIP
 
 
-def _tell(words: str) -> None:
+def _print_to_stderr(words: str) -> None:
     sys.stderr.write(f"dlperf history {NAME}: {words}\n")

@@ -141,12 +141,12 @@ def _badge_of(point: Point) -> Html:
     return _badge(point.verdict, verdict_words(point).removeprefix(point.verdict))
 
 
-def _badge(verdict: str, beside: str = "") -> Html:
+def _badge(verdict: str, note: str = "") -> Html:
     """Return a verdict with its sign; as it is where a later version has another."""
     try:
-        return badge(Verdict(verdict), beside)
+        return badge(Verdict(verdict), note)
     except ValueError:
-        return name(f"{verdict}{beside}")
+        return name(f"{verdict}{note}")
 
 
 # ---- a case

@@ -46,23 +46,23 @@ def importance(outcome: Outcome) -> tuple[int, str]:
     return place, outcome.case.id
 
 
-def badge(verdict: Verdict, beside: str = "") -> Html:
-    """Return a verdict with its sign; ``beside`` is what else is to be said of it."""
+def badge(verdict: Verdict, note: str = "") -> Html:
+    """Return a verdict with its sign; ``note`` is what else is to be said of it."""
     kind = _KINDS.get(verdict, "open")
     sign = f'<span aria-hidden="true">{_SIGNS.get(verdict, _OPEN_SIGN)}</span>'
-    return Html(f'<span class="verdict {kind}">{sign} {text(verdict)}{text(beside)}</span>')
+    return Html(f'<span class="verdict {kind}">{sign} {text(verdict)}{text(note)}</span>')
 
 
 def badge_of(outcome: Outcome) -> Html:
     """Return the verdict on a case, with what was stored, known, injected or taken."""
-    beside = f" ({outcome.update})" if outcome.update else ""
+    note = f" ({outcome.update})" if outcome.update else ""
     if outcome.judgement.known is not None:
-        beside += f" [{outcome.judgement.known}]"
+        note += f" [{outcome.judgement.known}]"
     if outcome.measurement is not None and outcome.measurement.inject:
-        beside += f" [injected {figures.percent(outcome.measurement.inject)}]"
+        note += f" [injected {figures.percent(outcome.measurement.inject)}]"
     if outcome.taken_from:
-        beside += " [taken]"
-    return badge(outcome.judgement.verdict, beside)
+        note += " [taken]"
+    return badge(outcome.judgement.verdict, note)
 
 
 def counts(outcomes: Sequence[Outcome]) -> dict[Verdict, int]:

@@ -137,7 +137,9 @@ def _manifest(planned: Planned, jobs: Jobs) -> list[str]:
 _ORPHAN = "no collected test declares it (dlperf baselines prune looks at all of them)"
 
 
-def tell(items: Sequence[pytest.Item], session: PerfSession, config: pytest.Config) -> None:
+def print_instead_of_running(
+    items: Sequence[pytest.Item], session: PerfSession, config: pytest.Config
+) -> None:
     """Print the list of cases, or the commands, in place of running anything."""
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
     if session.settings.list_only:
