@@ -28,8 +28,8 @@ from pytest_dlperf.flow.nodes import Asked, ask_nodes, clocks_apart, too_small, 
 from pytest_dlperf.launch.base import find_program
 from pytest_dlperf.launch.process.lease import lease_holder
 from pytest_dlperf.launch.remote.nodes import keep
+from pytest_dlperf.launch.remote.sent_to_hosts import copy_package
 from pytest_dlperf.launch.remote.transport import named_hosts, transport_of
-from pytest_dlperf.launch.remote.travelling import copy_package
 from pytest_dlperf.measure.devices import detect
 from pytest_dlperf.measure.nvml import open_nvml
 

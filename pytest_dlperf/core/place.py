@@ -1,4 +1,4 @@
-"""Where ranks start, by the command line: interpreter, prefix, hosts, one node, or jobs."""
+"""Where and by which interpreter ranks start: prefix, hosts, one node of several, jobs."""
 
 from __future__ import annotations
 

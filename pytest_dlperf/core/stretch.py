@@ -1,4 +1,4 @@
-"""Finds the stretch of iterations whose speed differs most from the rest of a run's window."""
+"""Find the part of a window that changed: the contiguous iterations whose speed differs most."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.launchers import launcher_name
 from pytest_dlperf.launch.plan import SharedFolder, apply_arm
 from pytest_dlperf.launch.probe import Probes
-from pytest_dlperf.launch.remote.travelling import copy_package
+from pytest_dlperf.launch.remote.sent_to_hosts import copy_package
 from pytest_dlperf.measure.devices import Devices
 from pytest_dlperf.measure.environment import collect, with_target
 

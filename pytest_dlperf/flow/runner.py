@@ -23,7 +23,7 @@ from pytest_dlperf.judge.screen import samples_scaling
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.plan import make_plan
 from pytest_dlperf.launch.process.execute import execute
-from pytest_dlperf.launch.remote.travelling import copy_package
+from pytest_dlperf.launch.remote.sent_to_hosts import copy_package
 from pytest_dlperf.measure.gpu_watch import GpuWatch
 from pytest_dlperf.measure.infrastructure import RETRIED, launch_failure
 from pytest_dlperf.measure.nodes import await_other_nodes, check_node_part

@@ -14,8 +14,8 @@ from pytest_dlperf.core.arm import Reported, Tree
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.place import Host, NodePart
 from pytest_dlperf.core.wire import RankArguments
+from pytest_dlperf.launch.remote.sent_to_hosts import with_travelling
 from pytest_dlperf.launch.remote.transport import Transport
-from pytest_dlperf.launch.remote.travelling import with_travelling
 
 #: Words of a program that stand for the interpreter of the ranks.
 _PYTHON: Final = frozenset({"python", "python3"})

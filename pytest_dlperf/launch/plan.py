@@ -20,11 +20,11 @@ from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.core.run import LaunchPlan
 from pytest_dlperf.core.wire import MARK_VARIABLE, MODULES_VARIABLE, TREES_VARIABLE, MarkSettings
 from pytest_dlperf.launch.base import Target, behind, join_timeout_s
+from pytest_dlperf.launch.launcher_in_command import check_launcher_in_command
 from pytest_dlperf.launch.launchers import launcher_name, launcher_of
-from pytest_dlperf.launch.own_launcher import check_own_launcher
 from pytest_dlperf.launch.process.supervisor import RUN_VARIABLE
 from pytest_dlperf.launch.remote.over_hosts import RemoteHosts, over_hosts
-from pytest_dlperf.launch.remote.travelling import environment_files, tuning
+from pytest_dlperf.launch.remote.sent_to_hosts import environment_files, tuning
 
 
 def apply_arm(target: Target, arm: ReadyArm, *, reported: Reported) -> Target:
@@ -209,7 +209,7 @@ def make_plan(case: Case, target: Target, workdir: Path) -> LaunchPlan:
     Raises ``UsageError`` or ``CaseError`` for what the launcher cannot start.
     """
     launcher = launcher_of(case)
-    check_own_launcher(case)
+    check_launcher_in_command(case)
     argv = launcher.argv(case, target, workdir)
     env = {
         "OMP_NUM_THREADS": str(target.threads_per_rank),

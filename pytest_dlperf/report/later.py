@@ -1,4 +1,4 @@
-"""What a later session can detect by what was stored, in words."""
+"""The forecast in words: which slowdown a later session can detect."""
 
 from __future__ import annotations
 

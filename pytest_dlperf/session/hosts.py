@@ -11,8 +11,8 @@ from pytest_dlperf.core.errors import DlperfError, UsageError
 from pytest_dlperf.core.place import Host
 from pytest_dlperf.flow.nodes import Nodes
 from pytest_dlperf.launch.remote.nodes import keep
+from pytest_dlperf.launch.remote.sent_to_hosts import copy_package
 from pytest_dlperf.launch.remote.transport import allocated_hosts, is_this_host, transport_of
-from pytest_dlperf.launch.remote.travelling import copy_package
 from pytest_dlperf.measure.devices import Devices, detect
 from pytest_dlperf.session.settings import Settings
 

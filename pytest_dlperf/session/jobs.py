@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pytest_dlperf.core.place import JOB_OPTIONS, masked
 from pytest_dlperf.flow.scheduled import Jobs
 from pytest_dlperf.flow.watcher import Watcher
-from pytest_dlperf.launch.remote.travelling import exported_names
+from pytest_dlperf.launch.remote.sent_to_hosts import exported_names
 from pytest_dlperf.session.ending import Ending
 from pytest_dlperf.session.option_values import REPORTS
 from pytest_dlperf.session.options import flags

@@ -1,4 +1,7 @@
-"""Counts what torch.compile or XLA did in this process so far, without importing a framework."""
+"""Count what torch.compile or XLA compiled: frames, graphs, graph breaks, recompiles, seconds.
+
+No framework is imported: the counters are those of modules that the workload loaded.
+"""
 
 from __future__ import annotations
 

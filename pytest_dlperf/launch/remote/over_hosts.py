@@ -16,8 +16,8 @@ from pytest_dlperf.core.place import Host
 from pytest_dlperf.core.run import LaunchPlan, NodePlan
 from pytest_dlperf.launch.remote import conductor, rsh_agent
 from pytest_dlperf.launch.remote.rsh_agent import SHELL
+from pytest_dlperf.launch.remote.sent_to_hosts import ENVIRONMENT_FILE, program_in_copy
 from pytest_dlperf.launch.remote.transport import Transport
-from pytest_dlperf.launch.remote.travelling import ENVIRONMENT_FILE, program_in_copy
 
 #: Where the ranks meet on the first node, unless the launcher finds a port itself.
 _DEFAULT_PORT: Final = 29500

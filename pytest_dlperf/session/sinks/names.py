@@ -1,4 +1,4 @@
-"""The sinks that there are: ours, and the entry points of other packages."""
+"""Registry of sinks: built-in ones, and entry points of other packages."""
 
 from __future__ import annotations
 

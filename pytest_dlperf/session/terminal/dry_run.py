@@ -21,7 +21,7 @@ from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.launchers import launcher_name
 from pytest_dlperf.launch.plan import make_plan
 from pytest_dlperf.launch.remote.over_hosts import commands_on
-from pytest_dlperf.launch.remote.travelling import tuning_names
+from pytest_dlperf.launch.remote.sent_to_hosts import tuning_names
 from pytest_dlperf.launch.schedulers.kubernetes import PodRequest, manifest, yaml_text
 from pytest_dlperf.launch.schedulers.slurm_job import sbatch_command, script_text
 from pytest_dlperf.report import figures, json_

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.core.layout import Layout
-from pytest_dlperf.launch.remote.travelling import exported_names
+from pytest_dlperf.launch.remote.sent_to_hosts import exported_names
 from pytest_dlperf.launch.schedulers.slurm_job import (
     MISPLACED,
     JobRequest,

@@ -1,4 +1,4 @@
-"""Check launchers inside a program's command: the ranks that they start, and their port.
+"""Check a launcher inside the user's command: its ranks, nodes and port must fit the case.
 
 Read before a launch, since a log is believed to be of the layout that the case names.
 """
@@ -66,7 +66,7 @@ _LAUNCHERS: Final = {
 }
 
 
-def check_own_launcher(case: Case) -> None:
+def check_launcher_in_command(case: Case) -> None:
     """Raise ``CaseError`` if a launcher in the command would start something else than ``case``.
 
     Another number of ranks; the command once a rank, each of which starts all; or ranks that meet

@@ -1,4 +1,4 @@
-"""What ranks on other hosts and jobs get of this session: this package, environment variables."""
+"""What is sent to other hosts and to jobs: this package and environment variables."""
 
 from __future__ import annotations
 

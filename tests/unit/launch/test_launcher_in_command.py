@@ -1,4 +1,4 @@
-"""Launchers: those that a marker names, and those inside a program's command."""
+"""Launchers: those that a marker names, and those inside a user's command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_dlperf.cases.marker import expand
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError, UsageError
 from pytest_dlperf.core.place import Host
-from pytest_dlperf.launch import own_launcher
+from pytest_dlperf.launch import launcher_in_command
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.launchers.srun import SrunLauncher
 from pytest_dlperf.launch.plan import make_plan
@@ -39,7 +39,7 @@ def started(launcher: str, layout: str = "1n2c", **keys: Any) -> tuple[list[str]
 def port(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("accelerate", "deepspeed", "srun"):
         monkeypatch.setattr(f"pytest_dlperf.launch.launchers.{module}.free_port", lambda: 1234)
-    monkeypatch.setattr(own_launcher, "_listens", lambda port: False)
+    monkeypatch.setattr(launcher_in_command, "_listens", lambda port: False)
     for name in ("CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID", "SLURMD_NODENAME"):
         monkeypatch.delenv(name, raising=False)
 
@@ -170,7 +170,7 @@ def test_a_port_on_which_something_listens_is_an_error(busy: int, monkeypatch: p
 
 
 def test_the_port_that_a_launcher_takes_by_itself_is_looked_at(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(own_launcher, "_listens", lambda port: port == 29500)
+    monkeypatch.setattr(launcher_in_command, "_listens", lambda port: port == 29500)
     with pytest.raises(CaseError, match="port 29500 of this host, which torchrun takes where no"):
         make_plan(program("torchrun", "--nproc-per-node=2", "x.py"), TARGET, Path("/r"))
     for word in ("--standalone", "--master-port=29501"):

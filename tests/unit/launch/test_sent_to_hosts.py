@@ -8,7 +8,7 @@ import pytest
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.launch.remote import rsh_agent, with_environment
-from pytest_dlperf.launch.remote.travelling import copy_package, program_in_copy
+from pytest_dlperf.launch.remote.sent_to_hosts import copy_package, program_in_copy
 
 
 def test_the_copy_holds_the_worker_and_nothing_that_is_installed_beside_it(tmp_path: Path):
