@@ -20,7 +20,7 @@ PAGES = sorted((Path(__file__).parents[2] / "docs").rglob("*.md"))
 FIRST_CELL = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
 
 
-def test_every_table_stands_on_one_page() -> None:
+def test_every_table_is_on_one_page() -> None:
     named = [name for page in PAGES for name in COMMENT.findall(page.read_text("utf-8"))]
     assert sorted(named) == sorted(TABLES)
 

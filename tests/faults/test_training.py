@@ -74,7 +74,7 @@ def test_one_rank(trainings: Together):
 
 
 def test_an_abort_after_a_correct_result(trainings: Together):
-    """As gloo's threads do it now and then; the result counts, and the user is told."""
+    """As gloo's threads do it now and then; the result counts, and the user gets a message."""
     scene, result = trainings.scene, trainings.result
     scene.check_measured(result.outcomes["aborts_at_its_end"])
     said = "every rank finished its training, then the launcher ended with -6"

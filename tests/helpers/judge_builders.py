@@ -121,7 +121,7 @@ def published(*rates: float) -> Baseline:
 
 
 def around(level: float, spread: float = 0.005, runs: int = 5) -> list[float]:
-    """Runs that lie evenly about a level: their median is it."""
+    """Runs spread evenly about a level: their median is it."""
     return [level * float(np.exp(spread * (i - (runs - 1) / 2))) for i in range(runs)]
 
 

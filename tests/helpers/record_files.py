@@ -87,7 +87,7 @@ def rank_records(rank: int, *, seconds: float = 0.1, world_size: int = 2) -> lis
 
 
 def marked_records(rank: int = 0, **values: Any) -> list[dict[str, Any]]:
-    """What the marks of a program write; it tells no loss unless ``losses`` says some."""
+    """What the marks of a program write; it has no loss unless ``losses`` says some."""
     losses, imported = values.pop("losses", []), values.pop("imported", ["numpy"])
     records = without(rank_records(rank, **values), "model", "checksum", "canary")
     records.append({"rank": rank, "record": "libraries", "imported": imported})

@@ -69,7 +69,7 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
 
 
 def project(folder: Path, version: str) -> None:
-    """Write a project of the package ``tinynet``; its module tells ``version``."""
+    """Write a project of the package ``tinynet``; its module reports ``version``."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "pyproject.toml").write_text(
         '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'

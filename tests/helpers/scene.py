@@ -50,7 +50,7 @@ def pytest_runtest_logfinish(nodeid):
 
 @dataclass
 class Result:
-    """What a session told and left."""
+    """What a session printed and left."""
 
     status: int
     output: str

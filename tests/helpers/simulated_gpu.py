@@ -131,7 +131,7 @@ class SimulatedFramework:
 
 
 class HostTimedFramework(SimulatedFramework):
-    """Of a framework whose events tell no time: each lap is waited for."""
+    """Of a framework whose events measure no time: each lap is waited for."""
 
     def timer(self) -> Timer:
         return on_cpu.WaitingTimer(self.gpu.synchronize)

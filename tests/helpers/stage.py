@@ -1,4 +1,4 @@
-"""A folder with perf tests on a program that tells when it trains, and the sessions in it."""
+"""A folder with perf tests on a program that reports when it trains, and the sessions in it."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Stage:
         return {outcome["case"]["id"]: outcome for outcome in values["outcomes"]}
 
     def told(self, what: str) -> list[float]:
-        """Return the moments at which programs told ``what``."""
+        """Return the moments at which programs reported ``what``."""
         lines = [line.split() for line in self.moments.read_text(encoding="ascii").splitlines()]
         return [float(at_s) for told, _, at_s in lines if told == what]
 

@@ -60,7 +60,7 @@ def test_what_cannot_be_affected_is_not_slower():
 
 
 @pytest.mark.parametrize("verdict", sorted(Verdict, key=str))
-def test_only_what_is_open_is_told_to_take_more_pairs(verdict: Verdict, capsys: Any):
+def test_only_an_undecided_verdict_suggests_more_pairs(verdict: Verdict, capsys: Any):
     bisect_step.code_of(judged(verdict, verdict), faster=False)
     told = "more pairs" in capsys.readouterr().err
     assert told == (verdict is Verdict.INCONCLUSIVE)

@@ -71,7 +71,7 @@ def test_a_planted_change_thirty_sessions_back_is_found_with_its_commits(address
     assert (change.software, change.canary) == ((), {})
 
 
-def test_what_tells_no_level_moves_no_change(address: Address):
+def test_outcomes_not_used_for_levels_move_no_change(address: Address):
     """Injected and modified outcomes look like a change, and are none."""
     outcomes = list(days(60))
     outcomes += [outcome(60 + day, rates=(900.0,), inject=0.1) for day in range(10)]

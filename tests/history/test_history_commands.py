@@ -47,7 +47,7 @@ def test_cases_are_listed_with_where_they_ran(here: Address, capsys: Any):
     ]  # fmt: skip
 
 
-def test_a_change_is_told_with_its_commits(here: Address, capsys: Any):
+def test_a_change_is_printed_with_its_commits(here: Address, capsys: Any):
     append(here, "s", days(90, changed_on=60))
     told = text(capsys, "changes")
     assert f"{CASE} on 8x-v100-sxm2-32gb, node1" in told

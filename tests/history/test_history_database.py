@@ -95,7 +95,9 @@ def test_series_are_apart_by_node_machine_and_conditions(address: Address):
     assert [(s.node, len(s.points)) for s in late] == [("node1", 2), ("node2", 1)]
 
 
-def test_what_tells_no_level_is_marked_and_software_that_changed_is_named(address: Address):
+def test_outcomes_not_used_for_levels_are_marked_and_software_that_changed_is_named(
+    address: Address,
+):
     injected = outcome(1, inject=0.05)
     newer = outcome(3, software={"torch": "2.14.0"})
     disturbed = outcome(4, software={"torch": "2.14.0"})

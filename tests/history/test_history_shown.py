@@ -54,7 +54,7 @@ def test_csv_shows_control_characters_and_guards_text_alone(here: Address, capsy
     assert row["change"] == "-0.04"
 
 
-def test_changes_of_rows_that_are_not_shown_are_told(here: Address, capsys: Any):
+def test_changes_of_rows_that_are_not_shown_are_counted(here: Address, capsys: Any):
     pytest.importorskip("otava", reason="Apache Otava is not installed (tox env outputs)")
     append(here, "s", days(40, changed_on=20))
     lines = text(capsys, "series", CASE, "--last=10").splitlines()

@@ -125,7 +125,7 @@ def test_a_file_that_cannot_be_read_stays_and_keeps_no_other_back(
     assert [path.name for path in folder_in(tmp_path).iterdir()] == [broken.name]
 
 
-def test_a_file_that_cannot_be_removed_is_told_and_counts_once(
+def test_a_file_that_cannot_be_removed_is_reported_and_counts_once(
     tmp_path: Path, file_address: Address, monkeypatch: pytest.MonkeyPatch
 ):
     def read_only(path: Path) -> None:
@@ -164,7 +164,7 @@ def test_two_senders_send_each_session_once(tmp_path: Path, address: Address):
     assert list(folder_in(tmp_path).iterdir()) == []
 
 
-def test_a_file_that_could_not_be_locked_begins_anew(
+def test_a_file_that_could_not_be_locked_begins_again(
     tmp_path: Path, file_address: Address, monkeypatch: pytest.MonkeyPatch
 ):
     def no_locks(*_: Any) -> None:

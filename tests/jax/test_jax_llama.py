@@ -1,4 +1,4 @@
-"""Llama in JAX: the model of the other suite, and one training however it lies on devices."""
+"""Llama in JAX: the model of the other suite, and one training on any layout of devices."""
 
 from __future__ import annotations
 

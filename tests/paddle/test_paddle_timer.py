@@ -1,4 +1,4 @@
-"""Laps on a GPU, by the events of the Paddle that is there: 2.6's tell no time, 3's do."""
+"""Laps on a GPU, by the events of the Paddle that is there: 2.6's measure no time, 3's do."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize(
     ("event", "tells"), [(Event3, True), (Event26, False), (EventNone, False)]
 )
-def test_whether_events_tell_time_is_found_by_trying(
+def test_whether_events_measure_time_is_found_by_trying(
     event: type, tells: bool, waits: list[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(paddle.device, "Event", event)
@@ -113,7 +113,7 @@ def test_a_delay_is_as_long_as_its_timer_says(
     ],
     ids=["2.6", "3"],
 )
-def test_what_a_rank_on_a_gpu_tells(
+def test_what_a_rank_on_a_gpu_reports(
     event: type,
     version: dict,
     told: tuple,

@@ -47,7 +47,7 @@ def repository(suite: Suite) -> Suite:
     return suite
 
 
-def test_both_arms_tell_of_scaling_in_the_same_pairs(repository: Suite):
+def test_both_arms_sample_scaling_in_the_same_pairs(repository: Suite):
     repository.env(FAKE_SCALING=0.2)
     _, outcomes = repository.outcomes("-k", "1n2c", "--dlperf-against=HEAD", WIDE)
     arms = [outcomes[TWO]["measurement"], outcomes[TWO]["against"]["measurement"]]

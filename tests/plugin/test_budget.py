@@ -1,4 +1,4 @@
-"""``--dlperf-budget``: time is spent where it tells most, and verdicts say where it was short."""
+"""``--dlperf-budget``: time is spent where it helps most, and verdicts say where it was short."""
 
 from __future__ import annotations
 

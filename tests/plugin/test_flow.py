@@ -189,7 +189,7 @@ def test_kernel(dlperf):
 """
 
 
-def test_what_cannot_be_judged_is_told_apart_and_fails_when_strict(suite: Suite):
+def test_what_cannot_be_judged_has_its_own_category_and_fails_when_strict(suite: Suite):
     suite.write(MIXED)
     suite.env(FAKE_NOISY="*noisy*")
     assert suite.run("-k", "noisy", "--update-baselines").ret == 0

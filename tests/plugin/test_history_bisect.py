@@ -98,7 +98,7 @@ def test_the_commit_of_a_speed_up_is_found(repository: Suite, capsys: Any):
 
 
 def test_the_commit_of_a_speed_up_past_twice_the_rate_is_found(repository: Suite, capsys: Any):
-    """The slow level lies 60 % below the fast one: half of +149 % would call nothing slow."""
+    """The slow level is 60 % below the fast one: half of +149 % would call nothing slow."""
     commits = made(repository, "0.0249", "0.0249", "0.0249", "0.01", "0.01")
     told = bisected(repository, capsys, commits[0], commits[-1], change=1.49)
     assert f"{commits[3]} is the first fast commit" in told

@@ -1,4 +1,4 @@
-"""A launch that the infrastructure failed is repeated twice, and told; nothing else is."""
+"""A launch that the infrastructure failed is repeated twice, and reported; nothing else is."""
 
 from __future__ import annotations
 

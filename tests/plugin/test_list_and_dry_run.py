@@ -1,4 +1,4 @@
-"""What is told without starting anything."""
+"""What is printed without starting anything."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ def test_a_test_that_swallows_the_failure_still_fails(suite: Suite):
     result.stdout.fnmatch_lines(["*the test went on after dlperf.run() had failed*"])
 
 
-def test_a_broken_baseline_of_another_case_is_told_and_stops_nothing(suite: Suite):
+def test_a_broken_baseline_of_another_case_is_reported_and_stops_nothing(suite: Suite):
     broken = suite.path / "baselines" / "8x-other" / "foo" / "foo-torch-fp32-bs1-1n1g.json"
     broken.parent.mkdir(parents=True)
     broken.write_text("{", encoding="utf-8")

@@ -51,7 +51,7 @@ def test_no_case_sees_what_the_session_teaches(suite: Suite, processes: tuple[st
     assert [len(b["sessions"]) for b in suite.baselines().values()] == [2, 2]
 
 
-def test_noise_that_cannot_be_learnt_is_told_and_fails_the_session(suite: Suite):
+def test_noise_that_cannot_be_learnt_is_reported_and_fails_the_session(suite: Suite):
     suite.pytester.makeconftest(IN_THE_WAY)
     result = suite.run("--update-baselines", "--cpus=1")
     result.assert_outcomes(passed=1)

@@ -81,7 +81,7 @@ def test_with_a_reason_a_level_changes_as_it_does_in_gate_mode(suite: Suite):
     assert [len(level["sessions"]) for level in stored["history"]] == [1]
 
 
-def test_what_is_not_stored_is_told_and_fails_nothing(suite: Suite):
+def test_what_is_not_stored_is_reported_and_fails_nothing(suite: Suite):
     suite.run("--update-baselines", "-k", "1n1c")
     run = [*OBSERVE, "--update-baselines", "--dlperf-iterations=100"]  # another window
     result = suite.run(*run)

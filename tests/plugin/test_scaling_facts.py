@@ -1,4 +1,4 @@
-"""Which runs of a session sample facts about scaling; the fake launcher's ranks tell on demand."""
+"""Which runs of a session sample facts about scaling, by a fake launcher's ranks on demand."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def told(outcome: dict[str, Any]) -> list[bool]:
     return [run["scaling"] is not None for run in outcome["measurement"]["runs"]]
 
 
-def test_the_first_run_tells_for_all_and_a_slow_case_is_asked_again(telling: Suite):
+def test_the_first_run_samples_for_all_and_a_slow_case_samples_again(telling: Suite):
     stored = measured(telling, "--update-baselines", "--dlperf-reason=first")
     assert told(stored) == [True, False, False, False, False]
     [session] = telling.baselines()[TWO]["sessions"]
@@ -45,11 +45,11 @@ def test_the_first_run_tells_for_all_and_a_slow_case_is_asked_again(telling: Sui
     assert told(slow) == [True, False, False, True, True]
 
 
-def test_a_fixed_number_of_runs_tells_three_times(telling: Suite):
+def test_of_a_fixed_number_of_runs_three_sample(telling: Suite):
     assert told(measured(telling, "--dlperf-runs=4")) == [True, True, True, False]
 
 
-def test_what_a_disturbed_run_told_is_told_by_the_next(telling: Suite):
+def test_what_a_disturbed_run_sampled_is_sampled_by_the_next(telling: Suite):
     telling.env(FAKE_OTHERS=0.5, FAKE_OTHERS_IN="*1n2c/run1")
     outcome = measured(telling)
     assert [run["disturbed"] != "" for run in outcome["measurement"]["disturbed_runs"]] == [True]

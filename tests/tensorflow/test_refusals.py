@@ -41,7 +41,7 @@ def test_a_horovod_without_tensorflow(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_ranks_of_another_launcher():
-    """Such a rank is alone in Horovod: nobody told it of the others."""
+    """Such a rank is alone in Horovod: it does not know of the others."""
     with pytest.raises(WorkerFailure, match="1 ranks of tensorflow found each other, the case"):
         ranks.join(arguments())
 
@@ -58,7 +58,7 @@ def hvd_of(nccl: int) -> SimpleNamespace:
     ("nccl", "backend", "version", "operations"),
     [(0, "horovod-gloo", None, "gloo"), (21805, "horovod-nccl", "2.18.5", "nccl, gloo")],
 )
-def test_a_rank_tells_what_its_horovod_was_built_with(
+def test_a_rank_reports_what_its_horovod_was_built_with(
     nccl: int, backend: str, version: str | None, operations: str, monkeypatch: pytest.MonkeyPatch
 ):
     horovod = SimpleNamespace(__version__="0.28.1", tensorflow=hvd_of(nccl))

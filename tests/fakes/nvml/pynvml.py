@@ -1,4 +1,4 @@
-"""A pynvml without a driver: it tells what the JSON file FAKE_NVML says.
+"""A pynvml without a driver: it reports what the JSON file FAKE_NVML says.
 
 Names and signatures are those of nvidia-ml-py; a field that the file leaves out is not supported.
 """

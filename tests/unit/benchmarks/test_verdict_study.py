@@ -103,7 +103,7 @@ def test_peers_get_what_their_use_says() -> None:
 
 
 def _record(folder: Path) -> Path:
-    """Write recordings whose runs are told apart by their seconds, and a report's repeats."""
+    """Write recordings whose runs differ in their seconds, and a report's repeats."""
     (folder / "torch" / "quiet").mkdir(parents=True)
     for name, rounds in (("rec_quiet", 22), ("rec_shared", 16), ("rec_contended", 40)):
         lines = [

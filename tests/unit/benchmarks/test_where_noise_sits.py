@@ -124,7 +124,7 @@ def test_a_file_that_was_cut_short_keeps_its_whole_lines(tmp_path: Path) -> None
         assert [one["session"] for one in where_noise_sits.read(path)] == [0, 0, 1, 4]
 
 
-def test_a_launch_builds_anew_at_the_borders_of_builds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launch_builds_again_at_the_borders_of_builds(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
 
     def build(job: object) -> Any:

@@ -107,7 +107,7 @@ def test_a_table_that_is_none(
     assert str(table) in capsys.readouterr().err
 
 
-def test_a_column_has_one_rule_and_what_only_another_gets_is_told(
+def test_a_column_has_one_rule_and_what_only_another_gets_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     """The first two are medians over runs, the last is the third run alone."""

@@ -107,7 +107,7 @@ def test_a_log_that_contradicts_its_path_is_not_judged(
     assert {p["code"] for p in values["problems"]} == {"world-size-mismatch"}
 
 
-def test_a_killed_run_is_judged_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_killed_run_is_judged_and_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     base, current = write(tmp_path, "base", 0.5), write(tmp_path, "now", 0.5)
     current.write_text(f"{current.read_text()}\nTerminating with signal 15\n")
     _, values = judged(capsys, base, current)
@@ -152,7 +152,7 @@ def test_logs_of_two_programs_are_no_runs_of_one(
     assert "not runs of one training" in capsys.readouterr().err
 
 
-def test_listed_logs_of_several_names_are_runs_and_told(
+def test_listed_logs_of_several_names_are_runs_and_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     base, current = write(tmp_path, "base", 0.5), write(tmp_path, "now", 0.5)

@@ -7,7 +7,7 @@ import pytest
 from pytest_dlperf.cli import doctor
 
 
-def test_doctor_tells_of_a_framework_that_is_too_old(monkeypatch: pytest.MonkeyPatch):
+def test_doctor_reports_a_framework_that_is_too_old(monkeypatch: pytest.MonkeyPatch):
     def version(name: str) -> str:
         if name == "torch":
             return "1.13.1"

@@ -38,7 +38,7 @@ def test_what_the_build_lacks_is_named(script, tmp_path: Path):
     assert not (tmp_path / "cache").exists()
 
 
-def test_a_python_without_a_tensorflow_is_told_before_anything_else(
+def test_a_python_without_a_tensorflow_is_reported_before_anything_else(
     script, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(script, "_TOO_NEW", (3, 10))

@@ -5,7 +5,7 @@ import pytest
 from pytest_dlperf.core.stretch import most_different
 
 
-def test_the_stretch_that_differs_is_found_and_told():
+def test_the_stretch_that_differs_is_found_and_described():
     steps = [0.1] * 60 + [0.3] * 20 + [0.1] * 20
     found = most_different(steps, 50)
     assert found is not None

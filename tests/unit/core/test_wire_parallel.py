@@ -127,7 +127,7 @@ def test_what_is_no_text_is_a_usage_error(value: object):
         expand(**KEYS, layout="1n8g", parallel=value)
 
 
-def test_a_command_is_told_how_it_is_parallel():
+def test_a_command_is_given_how_it_is_parallel():
     keys = {"suite": "gpt", "batch_size_per_device": 4, "layout": "1n8g"}
     words = ["python", "x.py", "--parallel={parallel}"]
     cases = expand(**keys, command=words, parallel=["ddp", "tp2"])

@@ -86,7 +86,7 @@ def test_imagenet_without_images(tmp_path):
 
 
 @pytest.mark.parametrize("size", [(1, 1), (500, 3), (40, 30)])
-def test_crops_lie_within_the_image(size):
+def test_crops_are_within_the_image(size):
     for seed in range(200):
         left, upper, right, lower = resnet50.random_box(*size, random.Random(seed))
         assert 0 <= left < right <= size[0]

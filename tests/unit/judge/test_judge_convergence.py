@@ -132,7 +132,9 @@ def test_a_loss_that_fell_much_further_is_an_error_too() -> None:
 
 
 @pytest.mark.parametrize(("suite", "precision"), RECORDED)
-def test_recorded_trainings_are_told_from_recorded_faults(suite: str, precision: str) -> None:
+def test_recorded_trainings_are_distinguished_from_recorded_faults(
+    suite: str, precision: str
+) -> None:
     """Each unchanged one against each other as the only session stored: the hardest case."""
     unchanged, shuffled = RECORDED[suite, precision]
     for before in unchanged:

@@ -35,7 +35,7 @@ def learnt(levels: list[list[Session]]) -> LearntNoise:
 
 
 @pytest.mark.parametrize(("run_sd", "session_sd"), [(0.005, 0.002), (0.02, 0.015), (0.01, 0.03)])
-def test_many_cases_tell_their_noise(run_sd: float, session_sd: float) -> None:
+def test_noise_is_learnt_from_many_cases(run_sd: float, session_sd: float) -> None:
     found = learnt(cases(1, count=24, run_sd=[run_sd], session_sd=session_sd))
     assert found.run_sd == pytest.approx(run_sd, rel=0.15)
     assert found.session_sd == pytest.approx(session_sd, rel=0.35)
@@ -50,14 +50,14 @@ def test_where_cases_differ_a_case_goes_by_itself_the_more() -> None:
     assert differing.run_df < alike.run_df / 2
 
 
-def test_one_case_tells_little() -> None:
+def test_little_is_learnt_from_one_case() -> None:
     found = learnt(cases(3, count=1, run_sd=[0.002], session_sd=0.0, sessions=2))
     assert 0.002 < found.run_sd < BUILT_IN.run_sd
     assert found.session_sd == pytest.approx(BUILT_IN.session_sd, rel=0.3)
     assert not found.prior.learnt
 
 
-def test_single_runs_tell_nothing() -> None:
+def test_nothing_is_learnt_from_single_runs() -> None:
     assert learn([[session([100.0]), session([101.0])], []], BUILT_IN) is None
 
 
@@ -109,18 +109,18 @@ def test_one_odd_session_of_twelve_does_not_double_it(count: int, sessions: int)
     assert np.mean(np.array(found) > 0.02) < 0.2
 
 
-def test_a_step_that_nobody_told_is_hardly_taken_for_noise() -> None:
+def test_a_step_that_nobody_reported_is_hardly_taken_for_noise() -> None:
     levels = cases(5, count=24, run_sd=[0.004], session_sd=0.01, sessions=10)
     assert learnt_sd(slowed(levels, 0.15, last=3), 0.01) < 0.012
 
 
-def test_a_case_that_varies_more_than_others_still_tells_so() -> None:
+def test_noise_is_still_learnt_from_cases_that_vary_more_than_others() -> None:
     quiet = cases(6, count=12, run_sd=[0.004], session_sd=0.01, sessions=10)
     loud = cases(7, count=12, run_sd=[0.004], session_sd=0.03, sessions=10)
     assert learnt_sd(quiet + loud, 0.01) == pytest.approx(np.sqrt(5) * 0.01, rel=0.1)
 
 
-def test_what_observe_mode_set_aside_tells_no_noise() -> None:
+def test_no_noise_is_learnt_from_what_observe_mode_set_aside() -> None:
     levels = cases(8, count=24, run_sd=[0.004], session_sd=0.01, sessions=6)
     slower = slowed(levels, 0.1, last=3)
     aside = [

@@ -237,7 +237,7 @@ def test_cases_of_one_commit_that_follow_each_other_are_one_session_of_the_suite
     assert len(set(found)) == 5
 
 
-def test_times_with_and_without_a_zone_are_told_apart_from_none() -> None:
+def test_times_with_and_without_a_zone_are_one_session() -> None:
     times = ("2026-01-01T08:00:00Z", "2026-01-01T08:30:00", "2026-01-01T10:00:00+01:00")
     stamps = [Stamp(case=f"{i}", time=time, place=()) for i, time in enumerate(times)]
     assert set(suite_sessions(stamps)) == {0}

@@ -77,7 +77,7 @@ def test_reading_a_baseline_back_changes_no_verdict(tmp_path_factory, sessions) 
 
 @given(PRIORS)
 @few
-def test_the_stored_noise_is_all_that_other_cases_tell(prior) -> None:
+def test_the_stored_noise_is_all_that_is_used_of_other_cases(prior) -> None:
     stored = baseline(session([100.0, 101.0]), session([99.0, 100.5]))
     now = measurement([99.0, 99.5])
     one = judge(case("1n2g"), now, stored, Rule(prior=prior))

@@ -131,7 +131,7 @@ def test_nodes_without_a_common_case_are_not_compared() -> None:
     assert "cannot be compared, for they have no case in common: a, b | c, d | e" in render(found)
 
 
-def test_one_session_each_tells_nothing_of_noise() -> None:
+def test_one_session_each_shows_no_noise() -> None:
     found = effects(observed(5, nodes="ab", cases=1, days=1, slow={"b": 0.5}))
     assert {one.effect for one in found.nodes} == {None}
     assert found.slow == ()

@@ -68,13 +68,13 @@ def stored(share: float, skew: float = 0.005, **fields: Any) -> StoredScaling:
     return replace(made, **fields)
 
 
-def test_a_share_that_grew_is_told_with_what_it_was() -> None:
+def test_a_share_that_grew_is_named_with_what_it_was() -> None:
     assert why(five(0.41), [stored(0.23)], "gpu") == "all-reduce 41 % of the step, was 23 %"
     assert why(five(0.41), [None, stored(0.23)], "gpu").endswith("was 23 %")
     assert why([sampled(0.41)], [stored(0.23)], "gpu").endswith("was 23 %")
 
 
-def test_a_share_of_which_nothing_is_stored_is_told_without() -> None:
+def test_a_share_of_which_nothing_is_stored_is_named_alone() -> None:
     for before in ([], [None], [stored(0.2, method="another")]):
         assert why(five(0.41), before, "gpu") == "all-reduce 41 % of the step"
     assert why(five(0.02), [], "gpu") == ""
@@ -92,7 +92,7 @@ def test_a_share_of_which_nothing_is_stored_is_told_without() -> None:
         ([run(100.0)] * 5, stored(0.23)),
     ],
 )
-def test_a_share_that_is_within_noise_or_unknown_is_not_told(
+def test_a_share_that_is_within_noise_or_unknown_is_not_named(
     now: list[RunSummary], before: StoredScaling
 ) -> None:
     assert why(now, [before], "gpu") == ""

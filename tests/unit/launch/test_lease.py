@@ -51,7 +51,7 @@ def holder() -> Iterator[subprocess.Popen[bytes]]:
     process.communicate()
 
 
-def test_one_that_holds_it_for_long_is_told_with_what_to_do(
+def test_one_that_holds_it_for_long_is_named_with_what_to_do(
     holder: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(lease, "_LONG_S", 0.0)
@@ -95,7 +95,7 @@ def test_what_a_holder_left_behind_is_named(monkeypatch: pytest.MonkeyPatch):
         assert f"`kill -9 {left}`" in words
 
 
-def test_changing_holders_are_told_once_a_minute():
+def test_changing_holders_are_named_once_a_minute():
     said: list[str] = []
     waiting = lease._Waiting(Path("/nowhere"), said.append)
     for number in range(5):

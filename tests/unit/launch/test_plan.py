@@ -53,7 +53,7 @@ def test_several_ranks_start_under_torchrun():
     assert "--precision=amp" in plan.argv
 
 
-def test_ranks_tell_of_scaling_where_they_are_asked_and_there_are_several():
+def test_ranks_sample_scaling_where_they_are_asked_and_there_are_several():
     flag = "--scaling"
     assert flag in make_plan(case("1n2c"), TARGET, Path("/runs/r1")).argv
     assert flag not in make_plan(case("1n1c"), TARGET, Path("/runs/r1")).argv

@@ -238,7 +238,7 @@ def test_pins_of_uv_count_with_the_folders_that_they_name(tmp_path: Path):
     assert of_pins("./pkg\n", f"{tmp_path}/pkg").folders
 
 
-def test_an_old_pip_is_told_apart_from_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_old_pip_is_distinguished_from_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho pip 22.0.2 from somewhere\n")

@@ -36,7 +36,7 @@ def test_a_log_below_the_cap_is_left_as_it_is(tmp_path: Path, size: int):
 
 
 @pytest.mark.parametrize("count", [152, 157, 300, 1000, 5000])
-def test_head_and_tail_are_kept_and_what_lies_between_is_counted(tmp_path: Path, count: int):
+def test_head_and_tail_are_kept_and_what_is_between_is_counted(tmp_path: Path, count: int):
     data = lines(count)
     kept = capped(tmp_path / "log", data, 2000)
     head, line, tail = kept.partition(b"--- dlperf: ")

@@ -15,7 +15,7 @@ def node(folder: Path, rank: int) -> SharedFolder:
     return SharedFolder(folder=folder, node_rank=rank)
 
 
-def test_a_node_that_stops_tells_the_others_why(tmp_path: Path):
+def test_a_node_that_stops_reports_the_reason_to_the_others(tmp_path: Path):
     zero, one = node(tmp_path, 0), node(tmp_path, 1)
     with one.together():
         one.check_others()

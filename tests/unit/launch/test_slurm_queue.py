@@ -61,7 +61,7 @@ def test_without_sbatch_the_error_says_what_is_missing(tmp_path: Path, monkeypat
         SlurmQueue(queue_timeout_s=60).submit(request(tmp_path / "job"))
 
 
-def test_a_refusal_is_told_in_sbatchs_words(tmp_path: Path, monkeypatch):
+def test_a_refusal_is_reported_in_sbatchs_words(tmp_path: Path, monkeypatch):
     fake(tmp_path, monkeypatch, sbatch="echo 'error: Invalid account' >&2; exit 1")
     with pytest.raises(CaseError, match=r"exit code 1\): error: Invalid account; --dlperf-slurm"):
         SlurmQueue(queue_timeout_s=60).submit(request(tmp_path / "job"))
@@ -112,7 +112,7 @@ def test_a_job_that_waits_for_too_long_is_cancelled(tmp_path: Path, monkeypatch)
     assert (tmp_path / "cancelled").read_text() == "7\n"
 
 
-def test_what_cannot_be_cancelled_is_told(tmp_path: Path, monkeypatch):
+def test_what_cannot_be_cancelled_is_reported(tmp_path: Path, monkeypatch):
     fake(tmp_path, monkeypatch, sbatch="echo 7", scancel="echo 'no way' >&2; exit 1")
     queue = SlurmQueue(queue_timeout_s=60)
     queue.submit(request(tmp_path / "job"))

@@ -175,7 +175,7 @@ def test_a_submodule_that_differs_is_compared(tmp_path: Path):
     assert pair.unaffected(*PACKAGE) == ""
 
 
-def test_arms_that_tell_nothing_of_what_they_imported(tmp_path: Path):
+def test_arms_that_report_nothing_of_what_they_imported(tmp_path: Path):
     pair = Pair(tmp_path / "r", PACKAGE, {"README": "x"})
     trees = pair.trees()
     told = pair.facts(pair.path, *PACKAGE)

@@ -14,7 +14,7 @@ def compiled(rank: int, **values: float | str) -> list[dict[str, Any]]:
     return [*rank_records(rank), {"rank": rank, "record": "compile", **record}]
 
 
-def test_seconds_of_compiling_are_told(tmp_path: Path):
+def test_seconds_of_compiling_are_recorded(tmp_path: Path):
     run = write(tmp_path, [compiled(0), compiled(1, seconds=4.0)])
     summary, _ = summarise(case(), run)
     assert summary.problems == ()

@@ -11,7 +11,7 @@ from pytest_dlperf.measure import devices
 
 @pytest.fixture
 def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Put a fake nvidia-smi on PATH that prints and exits as told."""
+    """Put a fake nvidia-smi on PATH that prints and exits as given."""
 
     def put(output: str, exit_code: int = 0) -> None:
         script = tmp_path / "nvidia-smi"
@@ -134,7 +134,7 @@ def test_this_machine_has_cores_and_a_name():
         ("processor\t: 0\ncpu\t\t: POWER9\n", os.uname().machine, None),
     ],
 )
-def test_what_linux_tells_of_a_cpu(
+def test_what_linux_reports_of_a_cpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, name: str, has_bf16: bool | None
 ):
     file = tmp_path / "cpuinfo"
@@ -145,7 +145,7 @@ def test_what_linux_tells_of_a_cpu(
 
 
 @pytest.mark.parametrize(("feature", "has_bf16"), [("1", True), ("0", False), ("", None)])
-def test_what_macos_tells_of_a_cpu(
+def test_what_macos_reports_of_a_cpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, feature: str, has_bf16: bool | None
 ):
     script = tmp_path / "sysctl"

@@ -48,7 +48,7 @@ def test_the_gpus_of_a_layout(count: int, visible: str | None, found: list[int])
     assert gpus_of(count, GPUS, SAME, environ) == found
 
 
-def test_gpus_that_cannot_be_told():
+def test_gpus_that_cannot_be_identified():
     assert "MIG" in gpus_of(1, GPUS, SAME, {"CUDA_VISIBLE_DEVICES": "MIG-1"})
     mixed = ["V100", "T4", "T4", "T4"]
     assert "CUDA_DEVICE_ORDER=PCI_BUS_ID" in gpus_of(1, GPUS, mixed, {})
@@ -113,7 +113,7 @@ def test_what_the_session_itself_has_on_a_gpu_is_not_waited_for(
     assert refuse("1n1g") == []
 
 
-def test_a_driver_that_tells_no_processes_is_no_free_gpu(driver: Path):
+def test_a_driver_that_lists_no_processes_is_no_free_gpu(driver: Path):
     driver.write_text(gpus(None))
     with pytest.raises(CaseError, match="does not list the processes of GPU 0"):
         refuse("1n1g")

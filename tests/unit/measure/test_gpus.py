@@ -1,4 +1,4 @@
-"""Other processes, clocks and throttling of GPUs, as NVIDIA's driver tells them."""
+"""Other processes, clocks and throttling of GPUs, as NVIDIA's driver reports them."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def gpu(**values: Any) -> list[dict[str, Any]]:
     return [QUIET | values]
 
 
-def test_clocks_and_temperature_are_told(watched: Watched):
+def test_clocks_and_temperature_are_recorded(watched: Watched):
     found = watched.summary(
         gpu(used=0), gpu(clock=1900), gpu(clock=1700, reasons=4, temperature=75), gpu(clock=1800)
     )
@@ -202,7 +202,7 @@ def test_another_process_disturbs_where_process_ids_are_ours_to_compare(
     assert holding.extras["gpu_others_memory_bytes"] == 3 * GIB
 
 
-def test_where_process_ids_are_not_ours_only_what_was_before_tells(
+def test_where_process_ids_are_not_ours_only_what_was_before_counts(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(nvml, "counts_our_processes", lambda: False)
@@ -248,7 +248,7 @@ def test_a_rank_on_a_slice_has_the_samples_of_its_slice(watched: Watched):
     assert found.extras["gpu_sm_clock_mhz"] == 1000
 
 
-def test_what_a_driver_does_not_tell_is_unknown(watched: Watched):
+def test_what_a_driver_does_not_report_is_unknown(watched: Watched):
     found = watched.summary([{"uuid": UUID}], [{"uuid": UUID}])
     assert found.disturbed == ""
     assert not any(name.startswith("gpu_sm") for name in found.extras)
@@ -320,7 +320,7 @@ def test_without_nvidia_ml_py_doctor_and_environment_say_so(monkeypatch: pytest.
     assert "gpu samples" not in collect(one_gpu(), "cpu", {}, pinned=None).software
 
 
-def test_a_driver_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch):
+def test_a_driver_that_does_not_answer_is_reported(monkeypatch: pytest.MonkeyPatch):
     nvml.open_nvml.cache_clear()
     monkeypatch.delenv("FAKE_NVML", raising=False)
     monkeypatch.syspath_prepend(str(FAKES))

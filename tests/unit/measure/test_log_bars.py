@@ -1,4 +1,4 @@
-"""Progress bars of one log: which is training's, wherever its words stand."""
+"""Progress bars of one log: which is training's, wherever its words are."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_bar_that_goes_on_after_another_is_trainings(tmp_path: Path) -> None:
     assert is_of_training(result)
 
 
-def test_a_loss_within_a_bar_tells_whose_it_is(tmp_path: Path) -> None:
+def test_a_loss_within_a_bar_shows_whose_it_is(tmp_path: Path) -> None:
     prepared = [bar(i, 50, i) for i in range(1, 51)]
     parts = [*training(until=100), LOSS, *training(101)]
 
@@ -91,7 +91,7 @@ def test_a_loss_within_a_bar_tells_whose_it_is(tmp_path: Path) -> None:
     assert is_of_training(result)
 
 
-def test_nothing_tells_which_bar_is_trainings(tmp_path: Path) -> None:
+def test_nothing_shows_which_bar_is_trainings(tmp_path: Path) -> None:
     lines = [*training(), *evaluation(), LOSS]
 
     for options in ({}, {"world_size": 1}):

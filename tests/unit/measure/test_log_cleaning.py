@@ -35,7 +35,7 @@ def read(data: bytes, size: int = 1 << 20) -> LogResult:
         ),
     ],
 )
-def test_what_lies_around_a_line_changes_nothing(dirty: object) -> None:
+def test_what_is_around_a_line_changes_nothing(dirty: object) -> None:
     clean = log(plsc)
 
     assert read(dirty(clean).encode()).throughput == read(clean.encode()).throughput == 32  # type: ignore[operator]

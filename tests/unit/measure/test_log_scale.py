@@ -261,7 +261,7 @@ def test_a_path_that_no_data_parallel_run_fits_is_a_problem(tmp_path: Path) -> N
     assert "world-size-mismatch" in codes(result)
 
 
-def test_a_sampler_may_stand_before_the_batch(nameless: Path) -> None:
+def test_a_sampler_may_be_before_the_batch(nameless: Path) -> None:
     config = """train_dataloader = dict(
     batch_sampler=dict(type='AspectRatioBatchSampler', batch_size=99),
     dataset=dict(

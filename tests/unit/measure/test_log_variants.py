@@ -69,7 +69,7 @@ def test_the_same_line_counts_one_device_or_all_by_its_program(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("restarts", [True, False])
-def test_an_iteration_starts_anew_with_an_epoch_or_does_not(named: Path, restarts: bool) -> None:
+def test_the_iteration_restarts_with_an_epoch_or_does_not(named: Path, restarts: bool) -> None:
     lines = []
     for epoch in range(1, 9):
         for i in range(9, 50, 10):

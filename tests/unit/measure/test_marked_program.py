@@ -102,7 +102,7 @@ def test_a_loss_that_is_no_number_is_an_error(tmp_path: Path):
         summarise_program(program(), run)
 
 
-def test_a_failure_within_a_step_is_told_before_its_ranks_others(tmp_path: Path):
+def test_a_failure_within_a_step_is_reported_before_its_ranks_others(tmp_path: Path):
     records = without(marked_records(world_size=1), "end", "span")
     failure = {"code": "exception", "message": "ValueError: boom", "time": 1.0}
     records.append({"rank": 0, "record": "failure", **failure})

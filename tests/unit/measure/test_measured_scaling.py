@@ -49,7 +49,7 @@ def test_the_share_is_that_of_the_rank_that_waits_least(tmp_path: Path):
     assert stored.skews == (0.8, 0.8)
 
 
-def test_a_timeline_tells_of_its_rank_alone(tmp_path: Path):
+def test_a_timeline_has_its_rank_alone(tmp_path: Path):
     ranks = [told(0, 0.1, None, 0.04), told(1, 0.1, None, None)]
     summary, _ = summarise(case(), write(tmp_path, ranks))
     assert summary.scaling is not None
@@ -60,7 +60,7 @@ def test_a_timeline_tells_of_its_rank_alone(tmp_path: Path):
     assert own_seconds([summary], "gpu") == ("", [])
 
 
-def test_cpu_seconds_of_all_runs_tell_more_than_steps_of_too_few(tmp_path: Path):
+def test_cpu_seconds_of_all_runs_show_more_than_steps_of_too_few(tmp_path: Path):
     sampled, _ = summarise(case(), write(tmp_path, [told(0, 1, 0.5, 0.5), told(1, 1, 0.9, 0.1)]))
     plain, _ = summarise(case(), write(tmp_path / "p", [rank_records(0), rank_records(1)]))
     runs = [sampled, plain, plain]
@@ -74,7 +74,7 @@ def test_cpu_seconds_of_all_runs_tell_more_than_steps_of_too_few(tmp_path: Path)
     assert (stored.skew_of, stored.skews) == ("own steps", (0.8,))
 
 
-def test_what_nobody_told_is_unknown_and_never_0(tmp_path: Path):
+def test_what_nobody_reported_is_unknown_and_never_0(tmp_path: Path):
     ranks = [told(rank, 0.1, None, None) for rank in (0, 1)]
     summary, _ = summarise(case(), write(tmp_path, ranks))
     assert summary.scaling is not None
@@ -84,7 +84,7 @@ def test_what_nobody_told_is_unknown_and_never_0(tmp_path: Path):
     assert stored_scaling([old], "cpu") is None
 
 
-def test_a_workload_without_further_iterations_is_a_problem_that_is_told(tmp_path: Path):
+def test_a_workload_without_further_iterations_is_a_problem_that_is_reported(tmp_path: Path):
     ranks = [told(rank, 0.1, 0.05, 0.05) for rank in (0, 1)]
     ranks[1] = [r for r in ranks[1] if r["record"] != "collectives"]
     ranks[1].append({"rank": 1, "record": "collectives", "problem": "StopIteration: "})

@@ -47,7 +47,7 @@ def test_what_drifts_on_a_gpu_is_noise_on_a_cpu():
     assert not problems(steps, "cpu")
 
 
-def test_a_short_window_tells_nothing():
+def test_a_short_window_shows_nothing():
     assert not problems([0.1] * 4 + [0.2] * 5)
     assert problems([0.1] * 5 + [0.2] * 5)
 

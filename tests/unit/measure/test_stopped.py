@@ -51,7 +51,7 @@ def said(ended: Run, layout: str = "1n2c") -> str:
     return str(failure_of(case(layout), ended, records)).partition("\n")[0]
 
 
-def test_who_stands_elsewhere_is_named_not_who_waits(tmp_path: Path):
+def test_a_rank_elsewhere_is_named_not_one_that_waits(tmp_path: Path):
     ended = run(tmp_path, [4, 4])
     stack(tmp_path, 0, WAITS)
     stack(tmp_path, 1, STANDS)
@@ -145,7 +145,7 @@ def test_a_rank_that_crashed_while_it_waited_was_not_the_first(tmp_path: Path):
     assert "rank 0 stopped at iteration 4 of 20, without a word: it crashed (Aborted) in f" in text
 
 
-def test_two_that_wait_are_told_by_their_progress(tmp_path: Path):
+def test_two_that_wait_are_distinguished_by_their_progress(tmp_path: Path):
     ended = run(tmp_path, [5, 4])
     stack(tmp_path, 0, WAITS)
     stack(tmp_path, 1, WAITS)

@@ -13,7 +13,7 @@ PROBED = {
 }  # fmt: skip
 
 
-def test_what_ranks_reported_counts_before_what_a_probe_told():
+def test_what_ranks_reported_counts_before_what_a_probe_found():
     found = with_target(HERE, PROBED, prefix="docker run x")
     assert found.machine == HERE.machine
     assert found.software == {

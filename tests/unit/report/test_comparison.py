@@ -205,7 +205,7 @@ def test_a_field_that_nothing_records_is_a_usage_error():
         compare([measured(TORCH_1, 55.0)], [], "colour")
 
 
-def test_published_numbers_stand_beside_the_measured_ones():
+def test_published_numbers_are_beside_the_measured_ones():
     tables = compare(
         [measured(PADDLE_8, 550.0, alone=80.0), measured(case("torch", size="tiny"), 9.0)],
         [

@@ -29,7 +29,7 @@ def test_a_block_has_the_lines_of_the_reports():
     assert dict(block.others) == {"python": "3.11.7"}
 
 
-def test_environments_that_differ_are_told_apart_and_equal_ones_once():
+def test_environments_that_differ_are_listed_apart_and_equal_ones_once():
     second = replace(environment(), node="node2")
     blocks = environment_blocks(
         [
@@ -43,7 +43,7 @@ def test_environments_that_differ_are_told_apart_and_equal_ones_once():
     assert blocks[0].case_ids == ("tsm-torch-amp-bs16-1n1g", "tsm-torch-amp-bs16-1n8g")
 
 
-def test_a_case_that_never_started_is_told_with_the_environment_that_it_fits():
+def test_a_case_that_never_started_is_listed_with_the_environment_that_it_fits():
     lone = unmeasured(PADDLE, Verdict.NOT_RUN, "paddle is not installed")
     (block,) = environment_blocks([lone, measured(TORCH, 55.0)])
     assert block.facts["framework"] == "torch 2.13.0"

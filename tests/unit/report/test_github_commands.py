@@ -36,7 +36,7 @@ def test_a_hostile_sentence_is_one_command() -> None:
         assert "训练吞吐率" in unquote(found[3])
 
 
-def test_ten_of_a_type_are_shown_the_worst_first_and_the_last_tells_of_the_others() -> None:
+def test_ten_of_a_type_are_shown_the_worst_first_and_the_last_counts_the_others() -> None:
     outcomes = [judged(Verdict.REGRESSED, -i / 1000, suite=f"s{i}") for i in range(1, 101)]
     made = github_actions.annotations_of(outcomes, lambda _: None)
     assert len(made) == 10

@@ -1,4 +1,4 @@
-"""The list of cases: what was published, and what no short run can tell."""
+"""The list of cases: what was published, and what no short run can show."""
 
 from __future__ import annotations
 

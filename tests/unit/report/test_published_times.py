@@ -19,7 +19,7 @@ def pair(layout: str) -> tuple[float, float]:
     return baseline.throughputs[0], seconds
 
 
-def test_the_two_pairs_tell_of_the_same_work_within_4_percent():
+def test_the_two_pairs_are_of_the_same_work_within_4_percent():
     (rate_8, seconds_8), (rate_32, seconds_32) = pair("1n8g"), pair("4n8g")
     assert rate_8 * seconds_8 == pytest.approx(rate_32 * seconds_32, rel=0.04)
 

@@ -104,7 +104,7 @@ def test_a_summary_is_never_larger_than_its_room(limit: int) -> None:
     assert len(pull_request.summary(outcomes, limit_bytes=limit).encode()) <= limit
 
 
-def test_one_sentence_of_many_cases_is_told_once() -> None:
+def test_one_sentence_of_many_cases_is_shown_once() -> None:
     outcomes = [
         unmeasured(case(suite=f"s{i}"), Verdict.NO_BASELINE, "nothing is stored")
         for i in range(30)

@@ -50,7 +50,7 @@ def section(page: str, case_id: str) -> str:
     return next(one for one in found if case_id in one.partition("</summary>")[0])
 
 
-def test_the_top_counts_verdicts_and_tells_what_to_do():
+def test_the_top_counts_verdicts_and_says_what_to_do():
     page = render(every_verdict())
     top = page.partition("<h2>Cases</h2>")[0]
     assert "12 cases, 3 NOT JUDGED" in top
@@ -97,7 +97,7 @@ def test_an_error_is_its_sentence_and_the_last_lines_of_its_log():
     assert "--gpus=1,8</code>" in told
 
 
-def test_software_that_changed_stands_before_the_rest():
+def test_software_that_changed_is_before_the_rest():
     told = section(render(every_verdict()), "tsm-torch-amp-bs16-1n8g")
     changes = told.partition("What changed")[2]
     rows = re.findall(r'<tr><th scope="row">(.*?)</th><td>(.*?)</td><td>(.*?)</td>', changes)
@@ -106,7 +106,7 @@ def test_software_that_changed_stands_before_the_rest():
     assert "2026-11-13T02:15:00Z" in changes
 
 
-def test_packages_that_changed_are_told_with_the_rest():
+def test_packages_that_changed_are_listed_with_the_rest():
     outcome = judged(case(), now=page_outcomes.environment(), sessions=2)
     numpy = PackageChange(name="numpy", before="2.1.0", now="2.2.0")
     told = render([replace(outcome, package_changes=(numpy,))])

@@ -61,7 +61,7 @@ def test_the_table_fits_and_has_rate_change_and_verdict(width: int, verbosity: i
     assert left_out or width > 80
 
 
-def test_an_id_stands_beside_its_figures_where_there_is_room() -> None:
+def test_an_id_is_beside_its_figures_where_there_is_room() -> None:
     outcome = judged(Verdict.REGRESSED, -0.05)
     [line] = [line for line in table(outcome) if outcome.case.id in line]
     assert line.endswith("regressed")

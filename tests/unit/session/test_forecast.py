@@ -59,7 +59,7 @@ def test_a_parent_that_was_not_selected_takes_time_and_is_no_case() -> None:
     assert one.count == 1
 
 
-def test_what_was_never_measured_is_told_after_the_first_run() -> None:
+def test_what_was_never_measured_is_estimated_after_the_first_run() -> None:
     later = "; an estimate follows after the first run of each, which ends within"
     alone = forecast(case("1n1c"), seconds={})
     assert alone.words() == f"1 case, 3 to 10 runs{later} 30 min (--dlperf-timeout)"
@@ -105,7 +105,7 @@ def test_the_first_run_of_a_case_bounds_the_rest() -> None:
     assert not made.learn(two.id, 20.0)
 
 
-def test_a_case_of_another_framework_tells_nothing() -> None:
+def test_a_case_of_another_framework_gives_no_estimate() -> None:
     torch, paddle = case("1n1c"), case("1n1c", framework="paddle")
     made = forecast(torch, paddle, seconds={})
     made.learn(torch.id, 10.0)
@@ -152,7 +152,7 @@ def test_what_is_left_shrinks_and_is_learnt() -> None:
     assert made.left_s(without=two.id) == 0.0
 
 
-def test_the_cases_most_like_one_tell_of_it() -> None:
+def test_the_cases_most_like_one_give_its_estimate() -> None:
     def known(text: str) -> CaseId:
         return CaseId.parse(text)
 

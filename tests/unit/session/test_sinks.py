@@ -157,7 +157,7 @@ def test_an_address_that_is_none_is_said(monkeypatch, address: str, why: str):
     assert deliver(["webhook"], RESULTS) == [f"sink webhook NOT sent: ValueError: {why}"]
 
 
-def test_a_chat_is_told_of_failures_and_mentions_nobody():
+def test_a_chat_gets_failures_and_mentions_nobody():
     reason = "12 % slower <!channel> @here & more\n    Traceback"
     outcomes = [unmeasured(case(layout=f"1n{n}g"), Verdict.ERROR, reason) for n in range(1, 9)] + [
         measured(case(batch_size=n), 1.0, verdict=Verdict.REGRESSED, reason="x" * 999)

@@ -181,7 +181,7 @@ def test_published_numbers_need_neither_conditions_nor_time_nor_parents(tmp_path
     assert store.published(CASE_ID, "tsm") == (number,)
 
 
-def test_a_broken_published_file_is_named_and_not_to_be_measured_anew(tmp_path):
+def test_a_broken_published_file_is_named_and_not_to_be_measured_again(tmp_path):
     path = tmp_path / MACHINE / "tsm" / f"{CASE_ID}.published.json"
     path.parent.mkdir(parents=True)
     path.write_text("{", encoding="utf-8")

@@ -114,7 +114,7 @@ def test_levels_that_were_replaced_are_judged_among_themselves(store, capsys):
     assert case["metrics"]["throughput"]["alarms"] == []
 
 
-def test_a_tolerance_that_somebody_set_is_told_from_a_learnt_one(store, capsys):
+def test_a_tolerance_that_somebody_set_is_distinguished_from_a_learnt_one(store, capsys):
     store.write(stored(8, *sessions(1, 5), tolerance=0.001))
     _, values = checked(store, capsys)
     metric = values["cases"][0]["metrics"]["throughput"]
@@ -228,7 +228,7 @@ def test_the_tolerance_of_the_marker_is_the_cases_own(store, tests, capsys, layo
     assert tolerance() == (0.3, "baseline", True)
 
 
-def test_a_marker_that_nobody_named_is_told_to_be_unknown(store, capsys):
+def test_a_marker_that_nobody_named_is_reported_as_unknown(store, capsys):
     store.write(stored(1, *sessions(1, 5)))
     _, values = checked(store, capsys)
     assert not values["cases"][0]["is_marker_known"]
@@ -294,7 +294,7 @@ def test_what_gate_mode_lets_pass_is_no_alarm(store, capsys, verdict):
     assert values["cases"][0]["metrics"]["throughput"]["judged"] == 6 + (verdict == "improved")
 
 
-def test_where_tests_cannot_be_collected_is_told(store, tests, capsys):
+def test_where_tests_cannot_be_collected_is_reported(store, tests, capsys):
     store.write(baseline(session()))
     (tests / "test_net.py").write_text("import absent_module\n", encoding="utf-8")
     assert check(store) == 2

@@ -102,7 +102,7 @@ def test_list_has_every_published_file_and_accuracy_only_where_it_was_stated(cap
     assert rows["arcface-paddle-fp32-bs128-4n8g"]["runs"] == 5
 
 
-def test_list_tells_the_measured_from_the_published(store, capsys):
+def test_list_distinguishes_the_measured_from_the_published(store, capsys):
     store.write(published())
     store.write(baseline(session(), session(30.0, second=1)))
     cli.main(["baselines", "list", f"--baselines={store.root}"])

@@ -34,7 +34,7 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "2x-test").iterdir()] == ["noise.json"]
 
 
-def test_what_tells_nothing_changes_nothing(tmp_path: Path) -> None:
+def test_without_noise_to_store_nothing_changes(tmp_path: Path) -> None:
     noise_file.write(tmp_path, "2x-test", lambda: None)
     assert not (tmp_path / "2x-test").exists()
 

@@ -84,7 +84,7 @@ def measured(node: str, rate: float, second: int, **fields: Any) -> Any:
     )
 
 
-def test_results_files_tell_of_the_node_of_the_first_rank(store, tmp_path, capsys):
+def test_results_files_have_the_node_of_the_first_rank(store, tmp_path, capsys):
     results = tmp_path / "r.json"
     found = [measured("n1", 100, 1), measured("n1", 101, 2), measured("n2", 90, 3)]
     json_.write(results, found)

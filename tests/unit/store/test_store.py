@@ -65,7 +65,7 @@ def test_a_reason_that_is_not_utf8_survives(store):
     assert store.find(*PLACE).sessions[0].reason == reason
 
 
-def test_published_numbers_lie_beside_the_measured_and_are_found_over_all_machines(store):
+def test_published_numbers_are_beside_the_measured_and_are_found_over_all_machines(store):
     store.write(baseline())
     store.write(published("8x-b"))
     store.write(published("4x-a"))

@@ -1,4 +1,4 @@
-"""Facts about scaling in a baseline file: stored to be told later, absent in older files."""
+"""Facts about scaling in a baseline file: stored to be reported later, absent in older files."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_file_of_before_scaling_was_measured_is_read(tmp_path: Path):
         ({"all_reduce_gb_per_s": {"65536": 0.0}}, "all_reduce_gb_per_s[65536]: 0.0 must be"),
     ],
 )
-def test_what_no_run_can_tell_is_an_error_that_names_the_field(
+def test_what_no_run_can_measure_is_an_error_that_names_the_field(
     tmp_path: Path, fields: dict[str, Any], where: str
 ):
     store = BaselineStore(tmp_path)

@@ -12,7 +12,7 @@ from pytest_dlperf.worker.feed import Feed
 
 
 class Loader:
-    """Two batches an epoch, told of each."""
+    """Two batches an epoch, notified of each."""
 
     def __init__(self):
         self.epochs = []

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def test_nothing_is_told_where_nobody_asks(monkeypatch: pytest.MonkeyPatch):
+def test_nothing_is_reported_where_nobody_asks(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("DLPERF_TREES", raising=False)
     assert imported() is None
 
 
-def test_modules_of_the_trees_are_told_and_installed_ones_are_not(
+def test_modules_of_the_trees_are_reported_and_installed_ones_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     tree, other = tmp_path / "tree", tmp_path / "other"

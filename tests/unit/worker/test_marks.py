@@ -320,7 +320,7 @@ def test_the_cases_own_framework_comes_before_others(
     assert set(records(tmp_path)["libraries"][0]["imported"]) >= {"torch", "paddle"}
 
 
-def test_tensorflows_gpus_are_waited_for_and_tell_their_memory(monkeypatch: pytest.MonkeyPatch):
+def test_tensorflows_gpus_are_waited_for_and_report_their_memory(monkeypatch: pytest.MonkeyPatch):
     calls: list[str] = []
     peaks = {"/device:GPU:0": 10, "/device:GPU:1": 30}
     experimental = SimpleNamespace(

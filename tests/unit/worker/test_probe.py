@@ -71,7 +71,7 @@ def test_paddle_without_cuda_has_no_versions_of_it(tmp_path: Path):
 @pytest.mark.parametrize(
     ("tell", "told"), [("", None), (", nccl=lambda: '22703'", "2.27.3")], ids=["2.6", "3"]
 )
-def test_paddle_tells_its_nccl_if_it_can(tmp_path: Path, tell: str, told: str | None):
+def test_paddle_reports_its_nccl_if_it_can(tmp_path: Path, tell: str, told: str | None):
     (tmp_path / "paddle.py").write_text(
         "from types import SimpleNamespace as N\n"
         "__version__ = '2.6.2'\n"
@@ -87,7 +87,7 @@ def test_paddle_tells_its_nccl_if_it_can(tmp_path: Path, tell: str, told: str | 
     [(None, None), ("raise OSError('undefined symbol')", None),
      ("def nccl_built(): return 0", None), ("def nccl_built(): return 21805", "2.18.5")],
 )  # fmt: skip
-def test_tensorflow_tells_the_nccl_of_its_horovod(
+def test_tensorflow_reports_the_nccl_of_its_horovod(
     tmp_path: Path, horovod: str | None, told: str | None
 ):
     (tmp_path / "tensorflow.py").write_text(

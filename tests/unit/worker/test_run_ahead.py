@@ -425,7 +425,7 @@ def test_a_canary_within_the_training_is_refused(
     assert measured == []
 
 
-def test_marks_where_events_tell_no_time_wait_for_each_step(
+def test_marks_where_events_measure_no_time_wait_for_each_step(
     tmp_path: Path, gpu: SimulatedGpu, monkeypatch: pytest.MonkeyPatch
 ):
     """As in Paddle 2.6."""

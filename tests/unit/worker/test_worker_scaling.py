@@ -187,7 +187,7 @@ def test_averaging_alone_is_called_an_all_reduce() -> None:
     assert net.averages, "put back"
 
 
-def test_what_cannot_be_told_apart_is_not_known() -> None:
+def test_what_cannot_be_distinguished_is_not_known() -> None:
     early = Net(Clock(), work_s=0.06, average_s=0.03, direct_s=0.01)
     early.options = {"early": True}
     nothing = Net(Clock(), work_s=0.06, average_s=0.03, direct_s=0.0)
@@ -226,7 +226,7 @@ class Records:
         self.written |= records
 
 
-def test_a_workload_without_further_steps_is_told_and_ends_nothing(
+def test_a_workload_without_further_steps_is_reported_and_ends_nothing(
     clock: Clock, tmp_path: Path
 ) -> None:
     framework: Any = Framework(clock)
@@ -276,5 +276,5 @@ def test_the_timeline_of_horovod_counts_the_time_in_which_some_all_reduce_went_o
     assert collectives.seconds_in_all_reduce(read) == pytest.approx(300e-6)
 
 
-def test_a_timeline_without_all_reduce_tells_nothing() -> None:
+def test_a_timeline_without_all_reduce_shows_nothing() -> None:
     assert collectives.seconds_in_all_reduce([]) is None
