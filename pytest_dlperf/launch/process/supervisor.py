@@ -24,7 +24,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict
 
 if __package__ or TYPE_CHECKING:
     from pytest_dlperf.launch.process.run_logs import CappedLog, RankLogs, absorb_logs
@@ -145,7 +145,17 @@ class Drained(Protocol):
         ...
 
 
-def end_descendants(*, gently: bool, log: Drained | None = None) -> dict[str, Any]:
+class _Killed(TypedDict):
+    killed: int
+
+
+class Killed(_Killed, total=False):
+    """How many descendants had to be killed, and which of them SIGKILL did not end."""
+
+    unkilled: list[int]
+
+
+def end_descendants(*, gently: bool, log: Drained | None = None) -> Killed:
     """Terminate, then kill and reap every descendant; return how many had to be killed.
 
     Repeats until none is left: a process may make another while it is being killed. Those that

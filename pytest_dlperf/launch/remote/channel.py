@@ -2,7 +2,8 @@
 
 The channel is a process of ssh or srun, or a local one for this host. The source of the far end
 (``far_side.py``) is sent first. The far end then reads messages, a line of JSON each, and answers
-in frames: a letter, the length in hexadecimal digits, a line feed, and the data.
+in frames: a letter, the length in hexadecimal digits, a line feed, and the data. ``messages.py``
+has what is JSON.
 
 =====  =====================================================
 frame  holds
@@ -33,6 +34,15 @@ from typing import IO, Any, Final
 
 from pytest_dlperf.core.place import Reach
 from pytest_dlperf.launch.remote.far_side import BEGIN
+from pytest_dlperf.launch.remote.messages import (
+    CommandEnd,
+    Greeting,
+    Hello,
+    HelloReceived,
+    Nonce,
+    ReachRecord,
+    Request,
+)
 
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
 #: Modules of the far end, each after those that it imports.
@@ -40,6 +50,7 @@ _SENT: Final = (
     "core.errors",
     "core.runtime_folder",
     "launch.process.lease",
+    "launch.remote.messages",
     "launch.remote.network",
     "launch.process.run_logs",
     "launch.process.supervisor",
@@ -91,14 +102,14 @@ class Channel:
         self._beat_s = time.monotonic()
         #: Output before the first frame and on standard error: messages of ssh.
         self.other_output = b""
-        self.hello: dict[str, Any] | None = None
+        self.hello: HelloReceived | None = None
         self.heard_s = time.monotonic()
         #: When the far end closed its output.
         self.over_s = self.heard_s
         #: How the command ended; None until it did.
-        self.end: dict[str, Any] | None = None
+        self.end: CommandEnd | None = None
 
-    def begin(self, nonce: dict[str, str], meet_at: str, *, clear: str = "") -> None:
+    def begin(self, nonce: Nonce, meet_at: str, *, clear: str = "") -> None:
         """Send the source of the far end, which then answers with a hello frame.
 
         ``nonce`` is the path and text of a file, by which the node finds out whether it shares
@@ -109,7 +120,7 @@ class Channel:
         self._write(b"%d\n" % len(source) + source)
         self.send({"nonce": nonce, "meet_at": meet_at, "clear": clear})
 
-    def send(self, message: Any) -> None:
+    def send(self, message: Greeting | Request) -> None:
         """Send one message."""
         self._write(json.dumps(message).encode() + b"\n")
 
@@ -186,7 +197,8 @@ class Channel:
             kind, data = match[1].decode(), self._buffer[match.end() : end]
             self._buffer = self._buffer[end:]
             if kind == "H":
-                self.hello = {**json.loads(data), "here": time.time()}
+                hello: Hello = json.loads(data)
+                self.hello = {**hello, "here": time.time()}
             elif kind == "E":
                 self.end = json.loads(data)
             frames.append((kind, data))
@@ -257,6 +269,21 @@ def pump(channels: Sequence[Channel], timeout_s: float) -> list[tuple[Channel, s
     return frames
 
 
-def reach_from_json(values: dict[str, Any]) -> Reach:
+def reach_to_json(reach: Reach) -> ReachRecord:
+    """Return ``reach`` as a settings file holds it."""
+    return {
+        "name": reach.name,
+        "argv": list(reach.argv),
+        "shell": reach.shell,
+        "python": reach.python,
+    }
+
+
+def reach_from_json(values: ReachRecord) -> Reach:
     """Return the ``Reach`` that a settings file holds as JSON."""
-    return Reach(**{**values, "argv": tuple(values["argv"])})
+    return Reach(
+        name=values["name"],
+        argv=tuple(values["argv"]),
+        shell=values["shell"],
+        python=values["python"],
+    )

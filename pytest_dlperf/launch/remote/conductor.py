@@ -15,12 +15,20 @@ import sys
 import tarfile
 import time
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final
 
 if __name__ == "__main__":  # run by its path, in isolated mode
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from pytest_dlperf.launch.remote.channel import Channel, as_exit_code, pump, reach_from_json
+from pytest_dlperf.launch.remote.messages import (
+    Command,
+    CommandEnd,
+    ConductorSettings,
+    NodeEnd,
+    NodeLaunch,
+    NodesReport,
+)
 
 _POLL_S: Final = 0.2
 #: From closing the pipes to killing the channels: the far end first terminates, then kills.
@@ -36,7 +44,7 @@ _LAST_WORDS_S: Final = 1.0
 class Node:
     """One node of the launch."""
 
-    def __init__(self, rank: int, values: dict[str, Any], workdir: Path) -> None:
+    def __init__(self, rank: int, values: NodeLaunch, workdir: Path) -> None:
         self.rank = rank
         self.values = values
         self.workdir = workdir
@@ -86,7 +94,7 @@ class Node:
         sys.stdout.buffer.write(b"".join(prefix + line + b"\n" for line in lines))
         sys.stdout.buffer.flush()
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> NodeEnd:
         """Unpack the node's archive, and return how the node ended."""
         if self._line:
             self._print([self._line])
@@ -97,7 +105,7 @@ class Node:
             path.unlink()
         return {"node": self.channel.name, **(self.channel.end or self._without_end())}
 
-    def _without_end(self) -> dict[str, Any]:
+    def _without_end(self) -> CommandEnd:
         if not self.has_command and self.channel.hello and not self.was_lost:
             return {"exit_code": 0, "end": "exited", "killed": 0}
         return {
@@ -127,34 +135,34 @@ def unpack(archive: Path, workdir: Path) -> None:
 def main(argv: list[str]) -> int:
     """Run the launch that the file ``argv[0]`` describes; return its exit code."""
     path = Path(argv[0])
-    job = json.loads(path.read_text(encoding="utf-8"))
+    settings: ConductorSettings = json.loads(path.read_text(encoding="utf-8"))
     path.unlink()  # it holds values of environment variables
     asked: list[int] = []
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda received, _frame: asked.append(received))
-    nodes = [Node(rank, values, path.parent) for rank, values in enumerate(job["nodes"])]
+    nodes = [Node(rank, values, path.parent) for rank, values in enumerate(settings["nodes"])]
     channels = [node.channel for node in nodes]
     started_s = time.monotonic()
     for node in nodes:
         # Processes of an earlier launch of this run may have lost their supervisor.
         clear = str(path.parent) if node.values["reach"]["argv"] else ""
-        node.channel.begin(job["nonce"], node.values["run"]["meet_at"], clear=clear)
-    end = _greet(channels, started_s + job["connect_timeout_s"], asked)
+        node.channel.begin(settings["nonce"], node.values["run"]["meet_at"], clear=clear)
+    end = _greet(channels, started_s + settings["connect_timeout_s"], asked)
     if not end:
-        _start(nodes, job)
-        end = _until_one_ends_badly(nodes, started_s + job["timeout_s"], asked)
+        _start(nodes, settings["timeout_s"])
+        end = _until_one_ends_badly(nodes, started_s + settings["timeout_s"], asked)
     with_command = [node for node in nodes if node.has_command]
     _end_all(with_command, last_words_s=0.0 if end == "exited" else _LAST_WORDS_S)
     others = [node for node in nodes if not node.has_command]
     if not asked:
         _collect(others)
     _end_all(others, last_words_s=0.0)
-    reports = [node.finish() for node in nodes]
-    bad = [report for report in reports if report["end"] != "exited" or report["exit_code"] != 0]
+    report: NodesReport = {"end": end, "nodes": [node.finish() for node in nodes]}
+    bad = [one for one in report["nodes"] if one["end"] != "exited" or one["exit_code"] != 0]
     partial = path.with_name("nodes.json.partial")
-    partial.write_text(json.dumps({"end": end, "nodes": reports}), encoding="utf-8")
+    partial.write_text(json.dumps(report), encoding="utf-8")
     partial.replace(path.with_name("nodes.json"))
-    codes = [report["exit_code"] for report in bad if report["exit_code"]]
+    codes = [one["exit_code"] for one in bad if one["exit_code"]]
     return as_exit_code(codes[0]) if codes else int(bool(bad) or end != "exited")
 
 
@@ -169,7 +177,7 @@ def _greet(channels: list[Channel], deadline_s: float, asked: list[int]) -> str:
     return ""
 
 
-def _start(nodes: list[Node], job: dict[str, Any]) -> None:
+def _start(nodes: list[Node], timeout_s: float) -> None:
     first = nodes[0].channel.hello
     assert first is not None
     for node in nodes:
@@ -185,13 +193,14 @@ def _start(nodes: list[Node], job: dict[str, Any]) -> None:
             "${INTERFACE}": first["interface"],
         }.items():
             text = text.replace(name, str(value))
+        command: Command = json.loads(text)
         node.channel.send(
             {
-                **json.loads(text),
+                **command,
                 "kind": "run",
                 "workdir": str(node.workdir),
                 # A little longer than here, so that this end reports the timeout.
-                "timeout_s": job["timeout_s"] + _ENDING_S,
+                "timeout_s": timeout_s + _ENDING_S,
                 "send_back": not node.channel.hello["sees"],
             }
         )

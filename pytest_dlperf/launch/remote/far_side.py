@@ -29,6 +29,18 @@ from typing import Any, Final
 
 from pytest_dlperf.launch.process.lease import host_lease
 from pytest_dlperf.launch.process.supervisor import descendants, end_descendants, end_left_over
+from pytest_dlperf.launch.remote.messages import (
+    CommandEnd,
+    Greeting,
+    Hello,
+    KeepRequest,
+    LeaseHeld,
+    LeaseWait,
+    Nonce,
+    Request,
+    RunRequest,
+    Surroundings,
+)
 from pytest_dlperf.launch.remote.network import identity, interface_to, network_to, own_address
 
 
@@ -87,7 +99,7 @@ SILENCE_S: Final = 20.0
 _WAIT_S: Final = 0.2
 #: Start marker of the frames: output before it, such as a login banner, is ignored.
 BEGIN: Final = b"\0dlperf-channel\0\n"
-#: Variables that a command gets from the node's own environment; the job gives all others.
+#: Variables that a command gets from the node's own environment; the request gives all others.
 KEPT: Final = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TMPDIR", "TZ",
     "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
@@ -102,7 +114,7 @@ _GRACE_S: Final = 8.0
 
 
 def main() -> None:
-    """Send the hello frame, read one job, and do it."""
+    """Send the hello frame, read one request, and do it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # child subreaper, see supervisor.py
     asked: list[int] = []
@@ -111,25 +123,25 @@ def main() -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     pipe = Pipe()
     os.write(1, BEGIN)
-    greeting = pipe.wait()
+    greeting: Greeting | None = pipe.wait()
     if greeting is None:
         return
     if greeting["clear"]:
         end_left_over([greeting["clear"]])
-    send("H", {**_hello(greeting["meet_at"]), "sees": _sees(greeting["nonce"])})
-    job = pipe.wait()
-    if job is None:
+    send("H", _hello(greeting))
+    request: Request | None = pipe.wait()
+    if request is None:
         return
     try:
-        if job["kind"] == "keep":
-            _keep(pipe, job)
-        elif job["kind"] == "collect":
-            give_records(Path(job["workdir"]), job["files"], _send_archive)
-            send("E", {"exit_code": 0, "end": "exited", "killed": 0})
+        if request["kind"] == "keep":
+            _keep(pipe, request)
+        elif request["kind"] == "collect":
+            give_records(Path(request["workdir"]), request["files"], _send_archive)
+            _send_end({"exit_code": 0, "end": "exited", "killed": 0})
         else:
-            _run(pipe, job, asked)
+            _run(pipe, request, asked)
     except OSError as error:
-        send("E", {"exit_code": None, "end": "not-started", "message": f"{error}"})
+        _send_end({"exit_code": None, "end": "not-started", "message": f"{error}"})
 
 
 class Pipe:
@@ -164,7 +176,7 @@ class Pipe:
         return None
 
 
-def send(kind: str, value: Any) -> None:
+def send(kind: str, value: bytes | Hello | LeaseWait | LeaseHeld | CommandEnd) -> None:
     """Write one frame: bytes unchanged, other values as JSON. A closed pipe is ignored."""
     data = value if isinstance(value, bytes) else json.dumps(value).encode()
     frame = kind.encode() + b"%x\n" % len(data) + data
@@ -177,7 +189,12 @@ def _send_archive(data: bytes) -> None:
     send("T", data)
 
 
-def _hello(meet_at: str) -> dict[str, Any]:
+def _send_end(end: CommandEnd) -> None:
+    send("E", end)
+
+
+def _hello(greeting: Greeting) -> Hello:
+    meet_at = greeting["meet_at"]
     with socket.socket() as free:
         free.bind(("", 0))
         port = free.getsockname()[1]
@@ -188,20 +205,21 @@ def _hello(meet_at: str) -> dict[str, Any]:
         "address": own_address(meet_at),
         "interface": interface_to(meet_at),
         "network": network_to(meet_at),
+        "sees": _sees(greeting["nonce"]),
     }
 
 
-def _sees(nonce: dict[str, str]) -> bool:
+def _sees(nonce: Nonce) -> bool:
     try:
         return Path(nonce["path"]).read_text(encoding="ascii") == nonce["text"]
     except OSError:
         return False
 
 
-def _run(pipe: Pipe, job: dict[str, Any], asked: list[int]) -> None:
-    workdir = Path(job["workdir"])
+def _run(pipe: Pipe, request: RunRequest, asked: list[int]) -> None:
+    workdir = Path(request["workdir"])
     workdir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for name, text in job["files"].items():
+    for name, text in request["files"].items():
         path = workdir / name
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Whole or not at all: nodes that share files write the same ones.
@@ -209,12 +227,12 @@ def _run(pipe: Pipe, job: dict[str, Any], asked: list[int]) -> None:
         partial.touch(mode=0o700)
         partial.write_text(text, encoding="utf-8")
         partial.replace(path)
-    environment = _environment(job)
+    environment = _environment(request)
     try:
         command = subprocess.Popen(
-            _behind(job["prefix"], environment, job["argv"]),
+            _behind(request["prefix"], environment, request["argv"]),
             env=environment,
-            cwd=job["cwd"] or workdir,
+            cwd=request["cwd"] or workdir,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -222,24 +240,24 @@ def _run(pipe: Pipe, job: dict[str, Any], asked: list[int]) -> None:
             preexec_fn=_end_with_parent,  # noqa: PLW1509 - this process has one thread
         )
     except OSError as error:
-        message = f"{error.filename or job['argv'][0]}: {error.strerror}"
+        message = f"{error.filename or request['argv'][0]}: {error.strerror}"
         shutil.rmtree(environment["TMPDIR"], ignore_errors=True)
-        send("E", {"exit_code": None, "end": "not-started", "message": message})
+        _send_end({"exit_code": None, "end": "not-started", "message": message})
         return
-    end = _wait_for_end(pipe, command, time.monotonic() + job["timeout_s"], asked)
-    report = {
+    end = _wait_for_end(pipe, command, time.monotonic() + request["timeout_s"], asked)
+    report: CommandEnd = {
         "end": end,
         # Unknown where the command has to be ended.
         "exit_code": command.returncode,
         "alive": descendants(os.getpid()),
         "where": f"{socket.gethostname()}, {_pid_namespace()}",
     }
-    report |= end_descendants(gently=end != "exited", log=_Forwarded(command))
+    killed = end_descendants(gently=end != "exited", log=_Forwarded(command))
     _forward_rest(command)
     shutil.rmtree(environment["TMPDIR"], ignore_errors=True)
-    if job["send_back"]:
-        give_records(workdir, job["files"], _send_archive)
-    send("E", report)
+    if request["send_back"]:
+        give_records(workdir, request["files"], _send_archive)
+    _send_end({**report, **killed})
 
 
 def _end_with_parent() -> None:
@@ -301,13 +319,13 @@ def _forward_rest(command: subprocess.Popen[bytes]) -> None:
             send("O", data)
 
 
-def _environment(job: dict[str, Any]) -> dict[str, str]:
+def _environment(given: Surroundings) -> dict[str, str]:
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     # Not in the run's folder: the path of a socket has 108 bytes at most.
     temporary = tempfile.mkdtemp(prefix="dlperf-")
-    found = {**kept, "TMPDIR": temporary, **job["env"]}
-    interface = interface_to(job["meet_at"]) if job["meet_at"] else ""
-    for name in job["interface_variables"] if interface else ():
+    found = {**kept, "TMPDIR": temporary, **given["env"]}
+    interface = interface_to(given["meet_at"]) if given["meet_at"] else ""
+    for name in given["interface_variables"] if interface else ():
         found.setdefault(name, interface)
     return found
 
@@ -320,25 +338,25 @@ def _behind(prefix: list[str], environment: dict[str, str], argv: list[str]) -> 
     return [*prefix, "env", *named, *argv]
 
 
-def _keep(pipe: Pipe, job: dict[str, Any]) -> None:
+def _keep(pipe: Pipe, request: KeepRequest) -> None:
     """Hold a node for a case: its lease, where asked for, and the package for its ranks.
 
     Both stay until the last process of the case's runs is gone.
     """
-    folder = Path(job["folder"])
+    folder = Path(request["folder"])
     lease: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
-    if job["lease"]:
-        lease = host_lease(job["case"], on_wait=_waiting, on_poll=lambda: _check(pipe))
+    if request["lease"]:
+        lease = host_lease(request["case"], on_wait=_waiting, on_poll=lambda: _check(pipe))
     try:
         with lease:
-            if job["package"]:
-                unpack(job["package"], folder)
+            if request["package"]:
+                unpack(request["package"], folder)
             send("L", {})
             while not pipe.gone:
                 pipe.look(1.0)
             # Their own supervisor ends them, unless it was killed.
-            end_left_over(job["runs"], after_s=_GRACE_S)
-            if job["package"]:
+            end_left_over(request["runs"], after_s=_GRACE_S)
+            if request["package"]:
                 shutil.rmtree(folder.parent, ignore_errors=True)
                 with contextlib.suppress(OSError):
                     folder.parents[1].rmdir()  # unless other sessions use it

@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.place import Reach
 from pytest_dlperf.launch.remote.channel import Channel, pump
+from pytest_dlperf.launch.remote.messages import LeaseWait
 from pytest_dlperf.launch.remote.network import identity
 from pytest_dlperf.launch.remote.over_hosts import CONNECT_TIMEOUT_S, nonce_of, write_nonce
 
@@ -156,12 +157,13 @@ def _await_lease(channel: Channel, leases: Leases | None) -> None:
             if kind == "L":
                 return
             if kind == "W" and leases is not None:
-                leases.on_wait(f"{json.loads(data)['holder']} on {channel.name}")
+                wait: LeaseWait = json.loads(data)
+                leases.on_wait(f"{wait['holder']} on {channel.name}")
         if channel.is_over or channel.end:
-            said: dict[str, Any] = channel.end or {}
+            said = channel.end.get("message") if channel.end else ""
             raise CaseError(
                 f"{channel.name} was lost while it was made ready: "
-                f"{said.get('message') or channel.last_output or 'it gave no answer'}"
+                f"{said or channel.last_output or 'it gave no answer'}"
             )
 
 

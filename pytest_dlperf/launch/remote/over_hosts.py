@@ -8,13 +8,22 @@ import secrets
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pytest_dlperf.core.place import Host
 from pytest_dlperf.core.run import LaunchPlan, NodePlan
 from pytest_dlperf.launch.remote import conductor, rsh_agent
+from pytest_dlperf.launch.remote.channel import reach_to_json
+from pytest_dlperf.launch.remote.messages import (
+    ConductorSettings,
+    NodeEnd,
+    NodesReport,
+    Nonce,
+    ReachRecord,
+    ShellSettings,
+)
 from pytest_dlperf.launch.remote.rsh_agent import SHELL
 from pytest_dlperf.launch.remote.sent_to_hosts import ENVIRONMENT_FILE, program_in_copy
 from pytest_dlperf.launch.remote.transport import Transport
@@ -74,27 +83,26 @@ def over_hosts(plan: LaunchPlan, remote: RemoteHosts) -> LaunchPlan:
 def _remote_shell(plan: LaunchPlan, env: dict[str, str], remote: RemoteHosts) -> dict[str, str]:
     """Return the files that give a launcher its remote shell: named ``ssh``, first on its PATH."""
     agent = program_in_copy(remote.package_folder, rsh_agent)
-    settings = Path(plan.workdir) / _SETTINGS
-    words = (remote.transport.python, "-I", str(agent), str(settings))
-    run = {
-        "env": env,
-        "cwd": plan.cwd,
-        "prefix": list(remote.prefix),
-        "files": remote.files,
-        "meet_at": remote.hosts[0].name,
-        "interface_variables": _INTERFACE_VARIABLES,
-    }
-    job = {
+    path = Path(plan.workdir) / _SETTINGS
+    words = (remote.transport.python, "-I", str(agent), str(path))
+    settings: ShellSettings = {
         "nonce": nonce_of(Path(plan.workdir)),
         "connect_timeout_s": CONNECT_TIMEOUT_S,
         "timeout_s": plan.timeout_s + LONGER_S,
-        "reaches": {h.name: asdict(remote.transport.away(h.name)) for h in remote.hosts},
-        "run": run,
+        "reaches": {h.name: reach_to_json(remote.transport.away(h.name)) for h in remote.hosts},
+        "run": {
+            "env": env,
+            "cwd": plan.cwd,
+            "prefix": list(remote.prefix),
+            "files": remote.files,
+            "meet_at": remote.hosts[0].name,
+            "interface_variables": list(_INTERFACE_VARIABLES),
+        },
     }
     return {
         **remote.files,
         SHELL: f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n',
-        _SETTINGS: json.dumps(job),
+        _SETTINGS: json.dumps(settings),
     }
 
 
@@ -127,7 +135,7 @@ def commands_on(
     return found
 
 
-def nonce_of(folder: Path) -> dict[str, str]:
+def nonce_of(folder: Path) -> Nonce:
     """Return path and random text of the file by which a node finds out if it sees ``folder``."""
     path = folder / "seen"
     try:
@@ -136,7 +144,7 @@ def nonce_of(folder: Path) -> dict[str, str]:
         return {"path": str(path), "text": secrets.token_hex(16)}
 
 
-def write_nonce(nonce: dict[str, str]) -> None:
+def write_nonce(nonce: Nonce) -> None:
     """Write the file of ``nonce_of``."""
     Path(nonce["path"]).write_text(nonce["text"], encoding="ascii")
 
@@ -147,26 +155,28 @@ def command_over_hosts(plan: LaunchPlan) -> tuple[str, ...]:
     The file holds environment variables: only its owner may read it, and the conductor removes it.
     """
     workdir = Path(plan.workdir)
-    settings = [json.loads(n.files[_SETTINGS]) for n in plan.nodes if _SETTINGS in n.files]
-    nonce = settings[0]["nonce"] if settings else nonce_of(workdir)
+    shells: list[ShellSettings] = [
+        json.loads(node.files[_SETTINGS]) for node in plan.nodes if _SETTINGS in node.files
+    ]
+    nonce = shells[0]["nonce"] if shells else nonce_of(workdir)
     write_nonce(nonce)
     names = [node.reach.name for node in plan.nodes]
-    job: dict[str, Any] = {
+    settings: ConductorSettings = {
         "nonce": nonce,
         "connect_timeout_s": CONNECT_TIMEOUT_S,
         "timeout_s": plan.timeout_s,
         "nodes": [
             {
-                "reach": _here(asdict(node.reach)),
+                "reach": _here(reach_to_json(node.reach)),
                 "run": {
-                    "argv": node.argv,
+                    "argv": list(node.argv),
                     "env": node.env,
                     "cwd": plan.cwd,
                     "prefix": [],
                     "files": node.files,
                     # The first looks at another: its own name may resolve to the loopback.
                     "meet_at": names[0] if rank or len(names) == 1 else names[1],
-                    "interface_variables": _INTERFACE_VARIABLES,
+                    "interface_variables": list(_INTERFACE_VARIABLES),
                 },
             }
             for rank, node in enumerate(plan.nodes)
@@ -175,11 +185,11 @@ def command_over_hosts(plan: LaunchPlan) -> tuple[str, ...]:
     path = workdir / "launch.json"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(job, file)
+        json.dump(settings, file)
     return (sys.executable, "-I", conductor.__file__, str(path))
 
 
-def _here(reach: dict[str, Any]) -> dict[str, Any]:
+def _here(reach: ReachRecord) -> ReachRecord:
     """Use this interpreter for the far end on this host: the ranks' may be in a container."""
     return reach if reach["argv"] else {**reach, "python": sys.executable}
 
@@ -205,7 +215,7 @@ def how_nodes_ended(workdir: Path) -> NodesEnd:
     path = workdir / "nodes.json"
     if not path.exists():
         return NodesEnd()
-    report = json.loads(path.read_text(encoding="utf-8"))
+    report: NodesReport = json.loads(path.read_text(encoding="utf-8"))
     problems = [text for node in report["nodes"] if (text := _problem_of(node, report["end"]))]
     return NodesEnd(
         timed_out=report["end"] == "timeout",
@@ -216,7 +226,7 @@ def how_nodes_ended(workdir: Path) -> NodesEnd:
     )
 
 
-def _problem_of(node: dict[str, Any], end: str) -> str:
+def _problem_of(node: NodeEnd, end: str) -> str:
     said = f": {node['message']}" if node.get("message") else ""
     if node["end"] == "not-reached" and end == "not-reached":
         return f"{node['node']} cannot be reached{said or ': it gave no answer'}"

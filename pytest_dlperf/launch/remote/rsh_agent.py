@@ -13,12 +13,13 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 if __name__ == "__main__":  # run by its path, in isolated mode
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from pytest_dlperf.launch.remote.channel import Channel, as_exit_code, pump, reach_from_json
+from pytest_dlperf.launch.remote.messages import ShellSettings
 
 #: Options of ssh that take a value.
 _WITH_VALUE: Final = frozenset("BbcDEeFIiJLlmOopQRSWw")
@@ -50,22 +51,22 @@ def parse(words: list[str]) -> tuple[str, str]:
 def main(argv: list[str]) -> int:
     """Run ``argv[1:]``, a call of ssh, with the settings in ``argv[0]``; return its exit code."""
     settings_file = Path(argv[0])
-    job: dict[str, Any] = json.loads(settings_file.read_text(encoding="utf-8"))
+    settings: ShellSettings = json.loads(settings_file.read_text(encoding="utf-8"))
     workdir = settings_file.parent
     host, command = parse(argv[1:])
     # This process must call the real ssh, which is hidden from the launcher.
     hidden = str(workdir / Path(SHELL).parent)
     path = os.environ.get("PATH", os.defpath).split(os.pathsep)
     os.environ["PATH"] = os.pathsep.join(folder for folder in path if folder != hidden)
-    if host not in job["reaches"]:
+    if host not in settings["reaches"]:
         _print_error(f"{host} is not a host of this launch")
         return 255
     asked: list[int] = []
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda received, _frame: asked.append(received))
-    channel = Channel(reach_from_json(job["reaches"][host]))
-    channel.begin(job["nonce"], job["run"]["meet_at"])
-    deadline_s = time.monotonic() + job["connect_timeout_s"]
+    channel = Channel(reach_from_json(settings["reaches"][host]))
+    channel.begin(settings["nonce"], settings["run"]["meet_at"])
+    deadline_s = time.monotonic() + settings["connect_timeout_s"]
     while channel.hello is None:
         pump([channel], _POLL_S)
         if channel.is_over or asked or time.monotonic() > deadline_s:
@@ -74,14 +75,17 @@ def main(argv: list[str]) -> int:
             return 255
     channel.send(
         {
-            **job["run"],
+            **settings["run"],
             "kind": "run",
             # A shell, as ssh starts one: launchers write their commands for it.
             "argv": ["/bin/sh", "-c", command],
             "workdir": str(workdir),
             # Daemons of the launcher look for the remote shell, although they never call it.
-            "files": {**job["run"]["files"], SHELL: (workdir / SHELL).read_text(encoding="utf-8")},
-            "timeout_s": job["timeout_s"],
+            "files": {
+                **settings["run"]["files"],
+                SHELL: (workdir / SHELL).read_text(encoding="utf-8"),
+            },
+            "timeout_s": settings["timeout_s"],
             # The conductor fetches the records: this process ends with its launcher.
             "send_back": False,
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +36,19 @@ def until(channel: Channel, condition: Any, within_s: float = 30) -> list[tuple[
     return found
 
 
-def run(channel: Channel, workdir: Path, *argv: str, **job: Any) -> None:
+def run(
+    channel: Channel,
+    workdir: Path,
+    *argv: str,
+    env: Mapping[str, str] = {},
+    files: Mapping[str, str] = {},
+    send_back: bool = False,
+) -> None:
     channel.send(
         {
-            "kind": "run", "argv": argv, "env": {}, "prefix": [], "files": {}, "cwd": "",
+            "kind": "run", "argv": list(argv), "env": env, "prefix": [], "files": files, "cwd": "",
             "workdir": str(workdir), "meet_at": "", "interface_variables": [], "timeout_s": 60.0,
-            "send_back": False, **job,
+            "send_back": send_back,
         }
     )  # fmt: skip
 
@@ -107,7 +115,7 @@ def test_a_program_that_is_not_there(tmp_path: Path):
     channel.kill()
 
 
-def test_a_command_gets_what_the_job_names_and_no_more(
+def test_a_command_gets_what_the_request_names_and_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("SECRET_TOKEN", "s3cret")
