@@ -1,10 +1,11 @@
-"""Quantities as users write them: shares (``3%``, ``0.03``), durations (``45m``), times, units."""
+"""Quantities as users write them, such as ``3%`` and ``45m``, and numbers as they are stored."""
 
 from __future__ import annotations
 
 import datetime
 import math
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from pytest_dlperf.core.errors import UsageError
@@ -25,6 +26,9 @@ _MEANINGS: Final = {
     "bfloat16": frozenset({"bf16"}),
     "float32": frozenset({"fp32"}),
 }
+#: Significant digits of numbers in a baseline. More would show noise in every diff; a rate is not
+#: known to 1 in a million.
+_STORED_DIGITS: Final = 6
 #: Seconds of the units of durations.
 _SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0}
 
@@ -106,6 +110,11 @@ def parse_time(text: str, *, what: str) -> str:
 def amount(value: float) -> str:
     """Return ``value`` with four digits, or with its whole part if that has more; no exponent."""
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def rounded(values: Iterable[float]) -> tuple[float, ...]:
+    """Return the values with the digits that a baseline stores."""
+    return tuple(float(f"{value:.{_STORED_DIGITS}g}") for value in values)
 
 
 def whole_number(value: str, shown: str, least: int) -> int:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypedDict
 
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.metric import Figure
 from pytest_dlperf.core.place import Reach
+from pytest_dlperf.core.quantity import rounded
 from pytest_dlperf.core.wire_records import RunFacts
 
 #: Source of a rank's own time: steps without waiting for other ranks, or, on CPUs, the CPU
 #: seconds of the measured window.
 OWN_STEPS: Final = "own steps"
 CPU_SECONDS: Final = "CPU seconds"
-#: Digits that are stored.
-_DIGITS: Final = 6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,9 +124,9 @@ def stored_scaling(runs: Sequence[RunSummary], device: DeviceKind) -> StoredScal
     return StoredScaling(
         method=method,
         collective=known[0].collective,
-        collectives_shares=_digits(shares),
+        collectives_shares=rounded(shares),
         skew_of=basis,
-        skews=_digits(math.expm1(max(skews(found).values())) for found in seconds),
+        skews=rounded(math.expm1(max(skews(found).values())) for found in seconds),
         all_reduce_gb_per_s=_medians([one.all_reduce_gb_per_s for one in known]),
     )
 
@@ -135,13 +134,9 @@ def stored_scaling(runs: Sequence[RunSummary], device: DeviceKind) -> StoredScal
 def _medians(rates: Sequence[Mapping[str, float]]) -> dict[str, float]:
     sizes = sorted({size for one in rates for size in one}, key=int)
     return {
-        size: _digits([statistics.median(one[size] for one in rates if size in one)])[0]
+        size: rounded([statistics.median(one[size] for one in rates if size in one)])[0]
         for size in sizes
     }
-
-
-def _digits(values: Iterable[float]) -> tuple[float, ...]:
-    return tuple(float(f"{value:.{_DIGITS}g}") for value in values)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
 
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.errors import UpdateRefusedError
 from pytest_dlperf.core.metric import StoredFigures
 from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.quantity import rounded
 from pytest_dlperf.core.run import RunSummary, stored_scaling
-
-#: More would show noise in every diff; a rate is not known to 1 in a million.
-_DIGITS: Final = 6
 
 
 def session_of(outcome: Outcome, *, reason: str) -> Session:
@@ -29,11 +26,11 @@ def session_of(outcome: Outcome, *, reason: str) -> Session:
     speedup = measurement.speedup
     return Session(
         time=outcome.time,
-        runs=_digits(measurement.throughputs),
-        speedup=None if speedup is None else _digits([speedup])[0],
-        parent_runs=_digits(measurement.parent_throughputs),
+        runs=rounded(measurement.throughputs),
+        speedup=None if speedup is None else rounded([speedup])[0],
+        parent_runs=rounded(measurement.parent_throughputs),
         reference=measurement.reference,
-        peak_memory_bytes=() if None in memory else _digits(m for m in memory if m is not None),
+        peak_memory_bytes=() if None in memory else rounded(m for m in memory if m is not None),
         estimates=_estimates(measurement.runs),
         metrics=_metrics(measurement.runs),
         canary=_medians([run.canary for run in measurement.runs]),
@@ -51,7 +48,7 @@ def session_of(outcome: Outcome, *, reason: str) -> Session:
 def _estimates(runs: Sequence[RunSummary]) -> dict[str, tuple[float, ...]]:
     """Return the runs by each rule that is known, and can be a rate, for all of them."""
     names = sorted(set.intersection(*(set(run.estimates) for run in runs)))
-    found = {name: _digits(run.estimates[name] for run in runs) for name in names}
+    found = {name: rounded(run.estimates[name] for run in runs) for name in names}
     return {n: rates for n, rates in found.items() if all(0 < r < math.inf for r in rates)}
 
 
@@ -60,7 +57,7 @@ def _metrics(runs: Sequence[RunSummary]) -> dict[str, StoredFigures]:
     names = sorted(set.intersection(*(set(run.metrics) for run in runs)))
     return {
         name: StoredFigures(
-            runs=_digits(run.metrics[name].value for run in runs),
+            runs=rounded(run.metrics[name].value for run in runs),
             unit=runs[0].metrics[name].unit,
             better=runs[0].metrics[name].better,
         )
@@ -76,15 +73,11 @@ def _canary_by_node(runs: Sequence[RunSummary]) -> dict[str, dict[str, float]]:
 def _medians(canaries: Sequence[Mapping[str, float]]) -> dict[str, float]:
     names = sorted({name for canary in canaries for name in canary})
     values = {name: [canary[name] for canary in canaries if name in canary] for name in names}
-    medians = {name: _digits([statistics.median(found)])[0] for name, found in values.items()}
+    medians = {name: rounded([statistics.median(found)])[0] for name, found in values.items()}
     return {name: m for name, m in medians.items() if math.isfinite(m) and m > 0}
 
 
 def _loss_fall(runs: Sequence[RunSummary]) -> float | None:
     """Return by which share the loss fell, the median over runs; None if unknown."""
     falls = [run.loss_fall for run in runs if run.loss_fall is not None]
-    return _digits([statistics.median(falls)])[0] if falls else None
-
-
-def _digits(values: Iterable[float]) -> tuple[float, ...]:
-    return tuple(float(f"{value:.{_DIGITS}g}") for value in values)
+    return rounded([statistics.median(falls)])[0] if falls else None
