@@ -219,6 +219,8 @@ def _lived(records: RankRecords, run: Run) -> bool | None:
     return start["pid"] in run.alive
 
 
+# A rank and a far end have copies, in ``worker/host.py`` and ``launch/remote/far_side.py``, since
+# all that the three may import is core, which reads no files. What they return is compared.
 def pid_namespace() -> str:
     """Return the name of the PID namespace of this process; empty off Linux."""
     try:

@@ -250,7 +250,7 @@ def _run(pipe: Pipe, request: RunRequest, asked: list[int]) -> None:
         # Unknown where the command has to be ended.
         "exit_code": command.returncode,
         "alive": descendants(os.getpid()),
-        "where": f"{socket.gethostname()}, {_pid_namespace()}",
+        "where": f"{socket.gethostname()}, {pid_namespace()}",
     }
     killed = end_descendants(gently=end != "exited", log=_Forwarded(command))
     _forward_rest(command)
@@ -300,7 +300,8 @@ class _Forwarded:
         _forward_rest(self._command)
 
 
-def _pid_namespace() -> str:
+def pid_namespace() -> str:
+    """Return the name of the PID namespace of this process; empty off Linux."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:

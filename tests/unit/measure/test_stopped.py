@@ -16,8 +16,10 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.core.run import Run
+from pytest_dlperf.launch.remote import far_side
 from pytest_dlperf.measure.failure import failure_of, pid_namespace, read_stacks
 from pytest_dlperf.measure.records import read_records
+from pytest_dlperf.worker import host
 from tests.helpers.record_files import case, changed, rank_records, without, write
 
 TORCH = "/env/lib/python3.11/site-packages/torch"
@@ -226,3 +228,17 @@ def test_a_real_stack_is_read(tmp_path: Path):
     # In the line that it said so in, or the next.
     assert found.calls[0] in {("<string>", 8, "stands"), ("<string>", 9, "stands")}
     assert not found.waits
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="PID namespaces are Linux")
+def test_a_rank_a_far_end_and_this_host_name_a_pid_namespace_alike(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    assert pid_namespace().startswith("pid:[")
+    assert {host.pid_namespace(), far_side.pid_namespace()} == {pid_namespace()}
+    monkeypatch.setattr(os, "readlink", _no_proc)
+    assert {host.pid_namespace(), far_side.pid_namespace(), pid_namespace()} == {""}
+
+
+def _no_proc(path: str) -> str:
+    raise FileNotFoundError(path)
