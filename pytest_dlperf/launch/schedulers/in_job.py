@@ -71,9 +71,7 @@ def main(argv: Sequence[str]) -> int:
             "or this node does not see its files; nothing was started"
         )
         return LOST
-    process = subprocess.Popen(arguments.command)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: _leave(process))
+    process = _started(arguments.command)
     while True:
         try:
             code = process.wait(timeout=_POLL_S)
@@ -86,9 +84,24 @@ def main(argv: Sequence[str]) -> int:
             return 0 if code in _WITH_RESULTS else code % 256
 
 
-def _leave(process: subprocess.Popen[Any]) -> None:
-    _end(process)
-    raise SystemExit(128 + signal.SIGTERM)
+def _started(command: Sequence[str]) -> subprocess.Popen[Any]:
+    """Start the command; a signal from before it has started to now ends it."""
+    started: list[subprocess.Popen[Any]] = []
+    early: list[int] = []
+
+    def leave(number: int, _frame: object) -> None:
+        if not started:
+            early.append(number)
+            return
+        _end(started[0])
+        raise SystemExit(128 + signal.SIGTERM)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, leave)
+    started.append(subprocess.Popen(command))
+    if early:
+        leave(early[0], None)
+    return started[0]
 
 
 def _end(process: subprocess.Popen[Any]) -> None:
