@@ -11,6 +11,7 @@ import paddle.distributed as dist
 from paddle import nn
 from paddle.nn import functional as F
 
+from ..paddle_batches import batches_of, layout_of, optimizer_options, set_flags, synthetic
 from .recipe import (
     DEPTHS,
     DROPOUT,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from pytest_dlperf.worker.frameworks.paddle.job import PaddleJob
 
 
-def conv(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Conv2D:
+def conv(inputs: int, outputs: int, kernel: int, stride: int = 1, *, layout: str) -> nn.Conv2D:
     """Return a convolution without bias."""
     # Paddle calls it fan_in; the number is fan-out.
     weights = nn.initializer.KaimingNormal(fan_in=outputs * kernel**2)
@@ -40,29 +41,30 @@ def conv(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Conv2D:
         padding=kernel // 2,
         weight_attr=weights,
         bias_attr=False,
+        data_format=layout,
     )
 
 
-def norm(channels: int) -> nn.BatchNorm2D:
+def norm(channels: int, layout: str = "NCHW") -> nn.BatchNorm2D:
     """Return batch normalisation as PLSC sets it."""
-    return nn.BatchNorm2D(channels, epsilon=2e-5)
+    return nn.BatchNorm2D(channels, epsilon=2e-5, data_format=layout)
 
 
 class Block(nn.Layer):  # type: ignore[misc]  # paddle is Any here
     """Normalise, then two 3x3 convolutions, the second with the stride; no ReLU at the end."""
 
-    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+    def __init__(self, inputs: int, outputs: int, stride: int, layout: str) -> None:
         super().__init__()
         self.residual = nn.Sequential(
-            norm(inputs),
-            conv(inputs, outputs, 3),
-            norm(outputs),
-            nn.PReLU(),
-            conv(outputs, outputs, 3, stride),
-            norm(outputs),
+            norm(inputs, layout),
+            conv(inputs, outputs, 3, layout=layout),
+            norm(outputs, layout),
+            nn.PReLU(data_format=layout),
+            conv(outputs, outputs, 3, stride, layout=layout),
+            norm(outputs, layout),
         )
         self.shortcut = (
-            nn.Sequential(conv(inputs, outputs, 1, stride), norm(outputs))
+            nn.Sequential(conv(inputs, outputs, 1, stride, layout=layout), norm(outputs, layout))
             if stride != 1 or inputs != outputs
             else nn.Identity()
         )
@@ -76,14 +78,23 @@ class FaceResNet(nn.Layer):  # type: ignore[misc]
     """The "ResNet50" of PLSC: 24 blocks of two 3x3 convolutions, and a linear embedding."""
 
     def __init__(
-        self, width: int, image: int, embedding: int, depths: tuple[int, ...] = DEPTHS
+        self,
+        width: int,
+        image: int,
+        embedding: int,
+        depths: tuple[int, ...] = DEPTHS,
+        *,
+        layout: str = "NCHW",
     ) -> None:
         super().__init__()
-        self.stem = nn.Sequential(conv(3, width, 3), norm(width), nn.PReLU())
+        self.layout = layout
+        self.stem = nn.Sequential(
+            conv(3, width, 3, layout=layout), norm(width, layout), nn.PReLU(data_format=layout)
+        )
         blocks, inputs = [], width
         for stage, depth in enumerate(depths):
             for index in range(depth):
-                blocks.append(Block(inputs, width << stage, 2 if index == 0 else 1))
+                blocks.append(Block(inputs, width << stage, 2 if index == 0 else 1, layout))
                 inputs = width << stage
         self.blocks = nn.Sequential(*blocks)
         self.embed = nn.Sequential(
@@ -96,7 +107,10 @@ class FaceResNet(nn.Layer):  # type: ignore[misc]
 
     def forward(self, images: paddle.Tensor) -> paddle.Tensor:
         """Return the embeddings of ``images``."""
-        return self.embed(self.blocks(self.stem(images)))
+        x = self.blocks(self.stem(images))
+        if self.layout == "NHWC":  # the embedding reads pixel by pixel of each channel
+            x = x.transpose([0, 3, 1, 2])
+        return self.embed(x)
 
 
 class GatherRows(paddle.autograd.PyLayer):  # type: ignore[misc]
@@ -178,7 +192,7 @@ class ShardedArcFace(nn.Layer):  # type: ignore[misc]
         if dist.is_initialized():
             unit, labels = GatherRows.apply(unit), gathered(labels)
         cosine = paddle.matmul(unit, F.normalize(self.weight), transpose_y=True)
-        if cosine.dtype == paddle.float16:
+        if cosine.dtype in {paddle.float16, paddle.bfloat16}:
             cosine = cosine.astype("float32")
         here = (labels >= self.start) & (labels < self.stop)
         columns = paddle.where(here, labels - self.start, paddle.zeros_like(labels)).unsqueeze(1)
@@ -220,20 +234,21 @@ def feed(job: PaddleJob, size: Size) -> Iterator[tuple[paddle.Tensor, paddle.Ten
         dataset = Faces(
             job.data, classes=size.classes, image=size.image, seed=f"{job.seed} {job.rank}"
         )
-        return job.batches(job.loader(dataset))
+        return batches_of(job, dataset)
     batch, random = job.batch_size_per_device, job.generator()
-    images = paddle.to_tensor(
-        random.standard_normal((batch, 3, size.image, size.image), "float32")
-    )
+    images = synthetic(job, random.standard_normal((batch, 3, size.image, size.image), "float32"))
     labels = paddle.to_tensor(random.integers(size.classes, size=batch))
     return itertools.repeat((images, labels))
 
 
 def build(job: PaddleJob) -> Callable[[], paddle.Tensor]:
-    """Return one training iteration."""
+    """Return one training iteration; option ``tuned``: see ``paddle_batches.is_tuned``."""
     size = SIZES[job.size]
+    set_flags(job)
     head = ShardedArcFace(size.embedding, size.classes, job.rank, job.world_size)
-    trunk = job.data_parallel(FaceResNet(size.width, size.image, size.embedding, size.depths))
+    trunk = job.data_parallel(
+        FaceResNet(size.width, size.image, size.embedding, size.depths, layout=layout_of(job))
+    )
 
     batch, batches = job.batch_size_per_device, feed(job, size)
     optimizer = paddle.optimizer.Momentum(
@@ -241,6 +256,7 @@ def build(job: PaddleJob) -> Callable[[], paddle.Tensor]:
         MOMENTUM,
         parameters=[*trunk.parameters(), head.weight],
         weight_decay=WEIGHT_DECAY,
+        **optimizer_options(job),
     )
 
     def step() -> paddle.Tensor:

@@ -10,6 +10,14 @@ import paddle
 from paddle import nn
 from paddle.nn import functional as F
 
+from ..paddle_batches import (
+    in_layout,
+    layout_of,
+    optimizer_options,
+    set_flags,
+    spatial_axes,
+    synthetic,
+)
 from .recipe import (
     ASPP_RATIOS,
     CLASSES,
@@ -43,6 +51,7 @@ class ConvBN(nn.Sequential):  # type: ignore[misc]  # paddle is Any here
         dilation: int = 1,
         groups: int = 1,
         bias: bool = False,
+        layout: str,
     ) -> None:
         # Paddle calls it fan_in; the number is fan-out.
         weights = nn.initializer.KaimingNormal(fan_in=outputs * kernel**2)
@@ -57,16 +66,17 @@ class ConvBN(nn.Sequential):  # type: ignore[misc]  # paddle is Any here
                 groups=groups,
                 weight_attr=weights,
                 bias_attr=None if bias else False,
+                data_format=layout,
             ),
-            nn.BatchNorm2D(outputs),
+            nn.BatchNorm2D(outputs, data_format=layout),
         )
 
 
-def separable(inputs: int, outputs: int, dilation: int = 1) -> nn.Sequential:
+def separable(inputs: int, outputs: int, dilation: int = 1, *, layout: str) -> nn.Sequential:
     """Return a 3x3 convolution per channel and a 1x1 over channels; ReLU after the second."""
     return nn.Sequential(
-        ConvBN(inputs, inputs, 3, dilation=dilation, groups=inputs, bias=True),
-        ConvBN(inputs, outputs, 1, bias=True),
+        ConvBN(inputs, inputs, 3, dilation=dilation, groups=inputs, bias=True, layout=layout),
+        ConvBN(inputs, outputs, 1, bias=True, layout=layout),
         nn.ReLU(),
     )
 
@@ -74,17 +84,17 @@ def separable(inputs: int, outputs: int, dilation: int = 1) -> nn.Sequential:
 class Bottleneck(nn.Layer):  # type: ignore[misc]
     """A bottleneck of ResNet-D: a shortcut with stride pools first and convolves then."""
 
-    def __init__(self, inputs: int, width: int, stride: int, dilation: int) -> None:
+    def __init__(self, inputs: int, width: int, stride: int, dilation: int, layout: str) -> None:
         super().__init__()
         outputs = 4 * width
-        self.reduce = ConvBN(inputs, width, 1)
-        self.spatial = ConvBN(width, width, 3, stride=stride, dilation=dilation)
-        self.expand = ConvBN(width, outputs, 1)
+        self.reduce = ConvBN(inputs, width, 1, layout=layout)
+        self.spatial = ConvBN(width, width, 3, stride=stride, dilation=dilation, layout=layout)
+        self.expand = ConvBN(width, outputs, 1, layout=layout)
         shortcut: list[nn.Layer] = []
         if stride != 1:
-            shortcut.append(nn.AvgPool2D(2, 2, ceil_mode=True))
+            shortcut.append(nn.AvgPool2D(2, 2, ceil_mode=True, data_format=layout))
         if inputs != outputs:
-            shortcut.append(ConvBN(inputs, outputs, 1))
+            shortcut.append(ConvBN(inputs, outputs, 1, layout=layout))
         self.shortcut = nn.Sequential(*shortcut)
 
     def forward(self, x: paddle.Tensor) -> paddle.Tensor:
@@ -97,16 +107,18 @@ class Bottleneck(nn.Layer):  # type: ignore[misc]
 class ResNet50vd(nn.Layer):  # type: ignore[misc]
     """ResNet50_vd at output stride 8: the last two stages are dilated instead of strided."""
 
-    def __init__(self, width: int, dilations: tuple[tuple[int, ...], ...] = DILATIONS) -> None:
+    def __init__(
+        self, width: int, dilations: tuple[tuple[int, ...], ...] = DILATIONS, *, layout: str
+    ) -> None:
         super().__init__()
         self.stem = nn.Sequential(
-            ConvBN(3, width // 2, 3, stride=2),
+            ConvBN(3, width // 2, 3, stride=2, layout=layout),
             nn.ReLU(),
-            ConvBN(width // 2, width // 2, 3),
+            ConvBN(width // 2, width // 2, 3, layout=layout),
             nn.ReLU(),
-            ConvBN(width // 2, width, 3),
+            ConvBN(width // 2, width, 3, layout=layout),
             nn.ReLU(),
-            nn.MaxPool2D(3, stride=2, padding=1),
+            nn.MaxPool2D(3, stride=2, padding=1, data_format=layout),
         )
         self.stages = nn.LayerList()
         inputs = width
@@ -114,7 +126,7 @@ class ResNet50vd(nn.Layer):  # type: ignore[misc]
             blocks = []
             for index, dilation in enumerate(rates):
                 stride = 2 if stage == 1 and index == 0 else 1
-                blocks.append(Bottleneck(inputs, width << stage, stride, dilation))
+                blocks.append(Bottleneck(inputs, width << stage, stride, dilation, layout))
                 inputs = 4 * (width << stage)
             self.stages.append(nn.Sequential(*blocks))
         self.outputs = inputs
@@ -130,19 +142,24 @@ class ResNet50vd(nn.Layer):  # type: ignore[misc]
 class ASPP(nn.Layer):  # type: ignore[misc]
     """Atrous spatial pyramid pooling: a branch for every ratio, and one for the whole image."""
 
-    def __init__(self, inputs: int, outputs: int, ratios: tuple[int, ...]) -> None:
+    def __init__(self, inputs: int, outputs: int, ratios: tuple[int, ...], layout: str) -> None:
         super().__init__()
+        self.channels = channel_axis(layout)
         self.branches = nn.LayerList(
             [
-                nn.Sequential(ConvBN(inputs, outputs, 1, bias=True), nn.ReLU())
+                nn.Sequential(ConvBN(inputs, outputs, 1, bias=True, layout=layout), nn.ReLU())
                 if ratio == 1
-                else separable(inputs, outputs, ratio)
+                else separable(inputs, outputs, ratio, layout=layout)
                 for ratio in ratios
             ]
         )
-        self.whole = nn.Sequential(nn.AdaptiveAvgPool2D(1), ConvBN(inputs, outputs, 1), nn.ReLU())
+        self.whole = nn.Sequential(
+            nn.AdaptiveAvgPool2D(1, data_format=layout),
+            ConvBN(inputs, outputs, 1, layout=layout),
+            nn.ReLU(),
+        )
         self.project = nn.Sequential(
-            ConvBN(outputs * (len(ratios) + 1), outputs, 1, bias=True),
+            ConvBN(outputs * (len(ratios) + 1), outputs, 1, bias=True, layout=layout),
             nn.ReLU(),
             nn.Dropout(0.1),
         )
@@ -151,7 +168,7 @@ class ASPP(nn.Layer):  # type: ignore[misc]
         """Return the branches side by side, projected."""
         branches = [branch(x) for branch in self.branches]
         branches.append(self.whole(x).expand_as(branches[0]))
-        return self.project(paddle.concat(branches, axis=1))
+        return self.project(paddle.concat(branches, axis=self.channels))
 
 
 class DeepLabV3P(nn.Layer):  # type: ignore[misc]
@@ -162,28 +179,41 @@ class DeepLabV3P(nn.Layer):  # type: ignore[misc]
         width: int,
         dilations: tuple[tuple[int, ...], ...] = DILATIONS,
         ratios: tuple[int, ...] = ASPP_RATIOS,
+        *,
+        layout: str = "NCHW",
     ) -> None:
         super().__init__()
+        self.layout = layout
         head, low_level = 4 * width, 3 * width // 4
-        self.trunk = ResNet50vd(width, dilations)
-        self.aspp = ASPP(self.trunk.outputs, head, ratios)
-        self.low_level = nn.Sequential(ConvBN(4 * width, low_level, 1, bias=True), nn.ReLU())
+        self.trunk = ResNet50vd(width, dilations, layout=layout)
+        self.aspp = ASPP(self.trunk.outputs, head, ratios, layout)
+        self.low_level = nn.Sequential(
+            ConvBN(4 * width, low_level, 1, bias=True, layout=layout), nn.ReLU()
+        )
         self.decoder = nn.Sequential(
-            separable(head + low_level, head), separable(head, head), nn.Conv2D(head, CLASSES, 1)
+            separable(head + low_level, head, layout=layout),
+            separable(head, head, layout=layout),
+            nn.Conv2D(head, CLASSES, 1, data_format=layout),
         )
 
     def forward(self, images: paddle.Tensor) -> paddle.Tensor:
         """Return logits for every pixel, in float32 where the model is in float16."""
         low_level, x = self.trunk(images)
         low_level = self.low_level(low_level)
-        x = upsample(self.aspp(x), low_level.shape[2:])
-        x = self.decoder(paddle.concat([x, low_level], axis=1))
-        return upsample(x.astype("float32"), images.shape[2:])
+        x = upsample(self.aspp(x), low_level, self.layout)
+        x = self.decoder(paddle.concat([x, low_level], axis=channel_axis(self.layout)))
+        return upsample(x.astype("float32"), images, self.layout)
 
 
-def upsample(x: paddle.Tensor, shape: list[int]) -> paddle.Tensor:
-    """Return ``x`` bilinearly resized."""
-    return F.interpolate(x, shape, mode="bilinear", align_corners=False)
+def channel_axis(layout: str) -> int:
+    """Return the axis of the channels."""
+    return layout.index("C")
+
+
+def upsample(x: paddle.Tensor, like: paddle.Tensor, layout: str) -> paddle.Tensor:
+    """Return ``x`` bilinearly resized to the height and width of ``like``."""
+    shape = [like.shape[axis] for axis in spatial_axes(layout)]
+    return F.interpolate(x, shape, mode="bilinear", align_corners=False, data_format=layout)
 
 
 def street(job: PaddleJob, size: Size) -> tuple[paddle.Tensor, paddle.Tensor]:
@@ -199,9 +229,7 @@ def street(job: PaddleJob, size: Size) -> tuple[paddle.Tensor, paddle.Tensor]:
     images = colours[labels].transpose(0, 3, 1, 2)
     images = images + 0.5 * random.standard_normal(images.shape, "float32")
     labels[:, :, : patch // 2] = IGNORED
-    return paddle.to_tensor(np.ascontiguousarray(images)).astype(job.dtype), paddle.to_tensor(
-        labels
-    )
+    return synthetic(job, np.ascontiguousarray(images)), paddle.to_tensor(labels)
 
 
 def feed(job: PaddleJob, size: Size) -> Iterator[tuple[paddle.Tensor, paddle.Tensor]]:
@@ -215,14 +243,15 @@ def feed(job: PaddleJob, size: Size) -> Iterator[tuple[paddle.Tensor, paddle.Ten
             job.data, "deeplabv3p", height=size.height, breadth=size.breadth, seed=seed
         )
         batches = job.batches(job.loader(dataset))
-        return ((images.astype(job.dtype), labels) for images, labels in batches)
+        return ((in_layout(job, images.astype(job.dtype)), labels) for images, labels in batches)
     return itertools.repeat(street(job, size))
 
 
 def build(job: PaddleJob) -> Callable[[], paddle.Tensor]:
-    """Return one training iteration."""
+    """Return one training iteration; option ``tuned``: see ``paddle_batches.is_tuned``."""
     size = SIZES[job.size]
-    model = DeepLabV3P(size.width, size.dilations, size.ratios)
+    set_flags(job)
+    model = DeepLabV3P(size.width, size.dilations, size.ratios, layout=layout_of(job))
     if job.world_size > 1 and job.device.startswith("gpu"):
         model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
     model = job.data_parallel(model)
@@ -231,9 +260,13 @@ def build(job: PaddleJob) -> Callable[[], paddle.Tensor]:
     # rate is that much smaller and the decay that much larger.
     scale = PURE_FP16_SCALE if job.precision == "pure_fp16" else 1.0
     optimizer = paddle.optimizer.Momentum(
-        0.0, MOMENTUM, parameters=model.parameters(), weight_decay=WEIGHT_DECAY * scale
+        0.0,
+        MOMENTUM,
+        parameters=model.parameters(),
+        weight_decay=WEIGHT_DECAY * scale,
+        **optimizer_options(job),
     )
-    batches = feed(job, size)
+    batches, classes = feed(job, size), channel_axis(layout_of(job))
     iteration = 0
 
     def step() -> paddle.Tensor:
@@ -243,7 +276,7 @@ def build(job: PaddleJob) -> Callable[[], paddle.Tensor]:
         iteration += 1
         images, labels = next(batches)
         with job.autocast():
-            loss = F.cross_entropy(model(images), labels, axis=1, ignore_index=IGNORED)
+            loss = F.cross_entropy(model(images), labels, axis=classes, ignore_index=IGNORED)
         job.backward(loss * scale, optimizer)
         return loss
 

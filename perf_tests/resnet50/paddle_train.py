@@ -9,6 +9,14 @@ import paddle
 from paddle import nn
 from paddle.nn import functional as F
 
+from ..paddle_batches import (
+    batches_of,
+    layout_of,
+    optimizer_options,
+    set_flags,
+    spatial_axes,
+    synthetic,
+)
 from .recipe import (
     DEPTHS,
     LABEL_SMOOTHING,
@@ -28,7 +36,9 @@ if TYPE_CHECKING:
 class ConvBN(nn.Sequential):  # type: ignore[misc]  # paddle is Any here
     """Convolution and batch normalisation."""
 
-    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1) -> None:
+    def __init__(
+        self, inputs: int, outputs: int, kernel: int, stride: int = 1, *, layout: str
+    ) -> None:
         # Paddle calls it fan_in; the number is fan-out.
         weights = nn.initializer.KaimingNormal(fan_in=outputs * kernel**2)
         super().__init__(
@@ -40,22 +50,23 @@ class ConvBN(nn.Sequential):  # type: ignore[misc]  # paddle is Any here
                 padding=kernel // 2,
                 weight_attr=weights,
                 bias_attr=False,
+                data_format=layout,
             ),
-            nn.BatchNorm2D(outputs),
+            nn.BatchNorm2D(outputs, data_format=layout),
         )
 
 
 class Bottleneck(nn.Layer):  # type: ignore[misc]
     """1x1, 3x3 and 1x1 convolutions around a shortcut; V1.5 has the stride in the 3x3."""
 
-    def __init__(self, inputs: int, width: int, stride: int) -> None:
+    def __init__(self, inputs: int, width: int, stride: int, layout: str) -> None:
         super().__init__()
         outputs = 4 * width
-        self.reduce = ConvBN(inputs, width, 1)
-        self.spatial = ConvBN(width, width, 3, stride)
-        self.expand = ConvBN(width, outputs, 1)
+        self.reduce = ConvBN(inputs, width, 1, layout=layout)
+        self.spatial = ConvBN(width, width, 3, stride, layout=layout)
+        self.expand = ConvBN(width, outputs, 1, layout=layout)
         self.shortcut = (
-            ConvBN(inputs, outputs, 1, stride)
+            ConvBN(inputs, outputs, 1, stride, layout=layout)
             if stride != 1 or inputs != outputs
             else nn.Identity()
         )
@@ -70,15 +81,23 @@ class Bottleneck(nn.Layer):  # type: ignore[misc]
 class ResNet50(nn.Layer):  # type: ignore[misc]
     """Stages of bottlenecks; ``width`` is that of the first, 64 in the paper."""
 
-    def __init__(self, width: int, classes: int, depths: tuple[int, ...] = DEPTHS) -> None:
+    def __init__(
+        self,
+        width: int,
+        classes: int,
+        depths: tuple[int, ...] = DEPTHS,
+        *,
+        layout: str = "NCHW",
+    ) -> None:
         super().__init__()
-        self.stem = ConvBN(3, width, 7, stride=2)
-        self.pool = nn.MaxPool2D(3, stride=2, padding=1)
+        self.stem = ConvBN(3, width, 7, stride=2, layout=layout)
+        self.pool = nn.MaxPool2D(3, stride=2, padding=1, data_format=layout)
+        self.spatial_axes = spatial_axes(layout)
         blocks, inputs = [], width
         for stage, depth in enumerate(depths):
             for index in range(depth):
                 stride = 2 if stage > 0 and index == 0 else 1
-                blocks.append(Bottleneck(inputs, width << stage, stride))
+                blocks.append(Bottleneck(inputs, width << stage, stride, layout))
                 inputs = 4 * (width << stage)
         self.blocks = nn.Sequential(*blocks)
         self.classifier = nn.Linear(inputs, classes)
@@ -86,7 +105,7 @@ class ResNet50(nn.Layer):  # type: ignore[misc]
     def forward(self, images: paddle.Tensor) -> paddle.Tensor:
         """Return the logits of ``images``."""
         x = self.pool(F.relu(self.stem(images)))
-        return self.classifier(self.blocks(x).mean(axis=[2, 3]))
+        return self.classifier(self.blocks(x).mean(axis=self.spatial_axes))
 
 
 def parameter_groups(model: nn.Layer) -> list[dict[str, Any]]:
@@ -116,21 +135,24 @@ def feed(job: PaddleJob, size: Size) -> Iterator[tuple[paddle.Tensor, paddle.Ten
         dataset = Images(
             job.data, classes=size.classes, image=size.image, seed=f"{job.seed} {job.rank}"
         )
-        return job.batches(job.loader(dataset))
+        return batches_of(job, dataset)
     batch, random = job.batch_size_per_device, job.generator()
-    images = paddle.to_tensor(
-        random.standard_normal((batch, 3, size.image, size.image), "float32")
-    )
+    images = synthetic(job, random.standard_normal((batch, 3, size.image, size.image), "float32"))
     labels = paddle.to_tensor(random.integers(size.classes, size=batch))
     return itertools.repeat((images, labels))
 
 
 def build(job: PaddleJob) -> Callable[[], paddle.Tensor]:
-    """Return one training iteration."""
+    """Return one training iteration; option ``tuned``: see ``paddle_batches.is_tuned``."""
     size = SIZES[job.size]
-    model = ResNet50(size.width, size.classes, size.depths)
+    set_flags(job)
+    model = ResNet50(size.width, size.classes, size.depths, layout=layout_of(job))
     optimizer = paddle.optimizer.Momentum(
-        0.0, MOMENTUM, parameters=parameter_groups(model), weight_decay=0.0
+        0.0,
+        MOMENTUM,
+        parameters=parameter_groups(model),
+        weight_decay=0.0,
+        **optimizer_options(job),
     )
     model = job.data_parallel(model)
 

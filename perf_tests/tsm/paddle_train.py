@@ -9,6 +9,14 @@ import paddle
 from paddle import nn
 from paddle.nn import functional as F
 
+from ..paddle_batches import (
+    batches_of,
+    layout_of,
+    optimizer_options,
+    set_flags,
+    spatial_axes,
+    synthetic,
+)
 from .recipe import (
     CLIP_NORM,
     DEPTHS,
@@ -30,7 +38,9 @@ if TYPE_CHECKING:
 class ConvBN(nn.Sequential):  # type: ignore[misc]  # paddle is Any here
     """Convolution and batch normalisation."""
 
-    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1) -> None:
+    def __init__(
+        self, inputs: int, outputs: int, kernel: int, stride: int = 1, *, layout: str
+    ) -> None:
         # Paddle calls it fan_in; the number is fan-out, as in the authors' code.
         weights = nn.initializer.KaimingNormal(fan_in=outputs * kernel**2)
         super().__init__(
@@ -42,29 +52,31 @@ class ConvBN(nn.Sequential):  # type: ignore[misc]  # paddle is Any here
                 padding=kernel // 2,
                 weight_attr=weights,
                 bias_attr=False,
+                data_format=layout,
             ),
-            nn.BatchNorm2D(outputs),
+            nn.BatchNorm2D(outputs, data_format=layout),
         )
 
 
 class ShiftBottleneck(nn.Layer):  # type: ignore[misc]
     """A bottleneck whose residual branch sees shifted frames (``blockres``)."""
 
-    def __init__(self, inputs: int, width: int, stride: int) -> None:
+    def __init__(self, inputs: int, width: int, stride: int, layout: str) -> None:
         super().__init__()
         outputs = 4 * width
-        self.reduce = ConvBN(inputs, width, 1)
-        self.spatial = ConvBN(width, width, 3, stride)
-        self.expand = ConvBN(width, outputs, 1)
+        self.layout = layout
+        self.reduce = ConvBN(inputs, width, 1, layout=layout)
+        self.spatial = ConvBN(width, width, 3, stride, layout=layout)
+        self.expand = ConvBN(width, outputs, 1, layout=layout)
         self.shortcut = (
-            ConvBN(inputs, outputs, 1, stride)
+            ConvBN(inputs, outputs, 1, stride, layout=layout)
             if stride != 1 or inputs != outputs
             else nn.Identity()
         )
 
     def forward(self, x: paddle.Tensor) -> paddle.Tensor:
         """Return ``relu(shortcut + residual)``; the shortcut is not shifted."""
-        y = F.temporal_shift(x, SEGMENTS, 1 / SHIFT_DIV)
+        y = F.temporal_shift(x, SEGMENTS, 1 / SHIFT_DIV, data_format=self.layout)
         y = F.relu(self.reduce(y))
         y = F.relu(self.spatial(y))
         return F.relu(self.expand(y) + self.shortcut(x))
@@ -73,24 +85,35 @@ class ShiftBottleneck(nn.Layer):  # type: ignore[misc]
 class TSM(nn.Layer):  # type: ignore[misc]
     """ResNet-50 over all frames; the mean of a clip's frame scores is the clip's score."""
 
-    def __init__(self, width: int, classes: int, depths: tuple[int, ...] = DEPTHS) -> None:
+    def __init__(
+        self,
+        width: int,
+        classes: int,
+        depths: tuple[int, ...] = DEPTHS,
+        *,
+        layout: str = "NCHW",
+    ) -> None:
         super().__init__()
-        self.stem = ConvBN(3, width, 7, stride=2)
-        self.pool = nn.MaxPool2D(3, stride=2, padding=1)
+        self.stem = ConvBN(3, width, 7, stride=2, layout=layout)
+        self.pool = nn.MaxPool2D(3, stride=2, padding=1, data_format=layout)
+        self.spatial_axes = spatial_axes(layout)
         blocks, inputs = [], width
         for stage, depth in enumerate(depths):
             for index in range(depth):
                 stride = 2 if stage > 0 and index == 0 else 1
-                blocks.append(ShiftBottleneck(inputs, width << stage, stride))
+                blocks.append(ShiftBottleneck(inputs, width << stage, stride, layout))
                 inputs = 4 * (width << stage)
         self.blocks = nn.Sequential(*blocks)
         self.dropout = nn.Dropout(DROPOUT)
         self.classifier = nn.Linear(inputs, classes, weight_attr=nn.initializer.Normal(std=0.001))
 
     def forward(self, clips: paddle.Tensor) -> paddle.Tensor:
-        """Return the logits of ``clips``, of shape (clips, SEGMENTS, 3, height, width)."""
+        """Return the logits of ``clips``, of shape (clips, SEGMENTS, 3, height, width).
+
+        In layout NHWC it is (clips, SEGMENTS, height, width, 3).
+        """
         x = self.pool(F.relu(self.stem(clips.flatten(0, 1))))
-        x = self.dropout(self.blocks(x).mean(axis=[2, 3]))
+        x = self.dropout(self.blocks(x).mean(axis=self.spatial_axes))
         scores = self.classifier(x)
         return scores.reshape([-1, SEGMENTS, scores.shape[1]]).mean(axis=1)
 
@@ -127,25 +150,26 @@ def feed(job: PaddleJob, size: Size) -> Iterator[tuple[paddle.Tensor, paddle.Ten
             image=size.image,
             seed=f"{job.seed} {job.rank}",
         )
-        return job.batches(job.loader(dataset))
+        return batches_of(job, dataset)
     batch, random = job.batch_size_per_device, job.generator()
-    clips = paddle.to_tensor(
-        random.standard_normal((batch, SEGMENTS, 3, size.image, size.image), "float32")
+    clips = synthetic(
+        job, random.standard_normal((batch, SEGMENTS, 3, size.image, size.image), "float32")
     )
     labels = paddle.to_tensor(random.integers(size.classes, size=batch))
     return itertools.repeat((clips, labels))
 
 
 def build(job: PaddleJob) -> Callable[[], paddle.Tensor]:
-    """Return one training iteration."""
+    """Return one training iteration; option ``tuned``: see ``paddle_batches.is_tuned``."""
     size = SIZES[job.size]
-    paddle.set_flags({k: v for k, v in job.options.items() if k.startswith("FLAGS_")})
-    model = TSM(size.width, size.classes, size.depths)
+    set_flags(job)
+    model = TSM(size.width, size.classes, size.depths, layout=layout_of(job))
     optimizer = paddle.optimizer.Momentum(
         size.learning_rate * job.world_size,
         MOMENTUM,
         parameters=parameter_groups(model),
         weight_decay=0.0,
+        **optimizer_options(job),
     )
     model = job.data_parallel(model)
 

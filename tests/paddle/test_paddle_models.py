@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+import contextlib
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import paddle
 import pytest
 from paddle.nn import functional as F
 
+from perf_tests import paddle_batches
 from perf_tests.arcface import paddle_train as arcface
 from perf_tests.bert import paddle_train as bert
 from perf_tests.bert import recipe as bert_recipe
@@ -53,6 +56,79 @@ def trained(model: paddle.nn.Layer) -> int:
 )
 def test_parameters(model, parameters: int):
     assert trained(model()) == parameters
+
+
+@pytest.fixture
+def half_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cases in half types are computed in float32: a CPU has no convolution in less."""
+    monkeypatch.setattr(paddle_batches, "HALF", dict.fromkeys(paddle_batches.HALF, "float32"))
+    monkeypatch.setattr(PaddleJob, "autocast", lambda self: contextlib.nullcontext())
+
+
+TUNED = pytest.mark.parametrize("suite", [arcface, deeplabv3p, resnet50, tsm])
+
+
+@TUNED
+@pytest.mark.parametrize(("precision", "layout"), [("tf32", "NCHW"), ("bf16", "NHWC")])
+@pytest.mark.usefixtures("half_in_float32")
+def test_a_tuned_case_is_the_same_training(
+    monkeypatch: pytest.MonkeyPatch, suite: ModuleType, precision: str, layout: str
+):
+    """What the report's recipe asks of Paddle does not change with it."""
+    asked: list[dict[str, Any]] = []
+    momentum = paddle.optimizer.Momentum
+
+    def optimizer(*arguments: Any, **options: Any) -> Any:
+        asked.append({n: v for n, v in options.items() if n not in {"parameters", "weight_decay"}})
+        return momentum(*arguments, **options)
+
+    monkeypatch.setattr(paddle.optimizer, "Momentum", optimizer)
+    # Its masks are drawn in the order of memory
+    monkeypatch.setattr(paddle.nn.Dropout, "forward", lambda self, x: x)
+    losses, flops, begun, moved = [], [], [], []
+    for options in ({}, {"tuned": True}):
+        made = job(precision=precision, options=options, batch=8)
+        step = suite.build(made)
+        [model] = made.layers
+        begun.append(weights := weights_of(model))
+        counted = FlopsByDtype()
+        with counted:
+            first = step().item()
+        losses.append([first, step().item()])
+        flops.append(counted.flops)
+        moved.append(
+            [after - before for after, before in zip(weights_of(model), weights, strict=True)]
+        )
+    assert asked == [{}, {"use_multi_tensor": True}]
+    assert layouts_of(model) == {layout}
+    assert all((one == other).all() for one, other in zip(*begun, strict=True))
+    assert flops[1] == flops[0]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+    assert losses[0][1] < losses[0][0]
+    for plain, tuned in zip(*moved, strict=True):
+        assert abs(tuned - plain).max() <= 1e-3 * abs(plain).max() + 1e-6
+
+
+def weights_of(model: paddle.nn.Layer) -> list[Any]:
+    return [p.numpy().copy() for p in model.parameters() if not p.stop_gradient]
+
+
+def layouts_of(model: paddle.nn.Layer) -> set[str]:
+    convolutions = (m for m in model.sublayers() if isinstance(m, paddle.nn.Conv2D))
+    return {convolution._data_format for convolution in convolutions}
+
+
+@TUNED
+def test_a_tuned_case_reads_what_it_computes_in(suite: ModuleType):
+    images, _ = next(
+        suite.feed(job(precision="bf16", options={"tuned": True}), suite.SIZES["tiny"])
+    )
+    assert images.dtype == paddle.bfloat16
+    assert images.shape[-1] == 3
+    assert images.is_contiguous()
+    images, _ = next(suite.feed(job(precision="bf16"), suite.SIZES["tiny"]))
+    assert images.dtype == paddle.float32
+    assert images.shape[-3] == 3
 
 
 def test_deeplabv3p_counted_as_paddle_counts_is_that_of_the_reports_log():
@@ -117,11 +193,12 @@ def test_tsm_clips_gradients_after_they_are_unscaled(monkeypatch):
     assert calls == ["scale", "unscale_", "clip 20.0", "step", "update"]
 
 
-def test_tsm_sets_the_flags_of_its_options(monkeypatch):
+@TUNED
+def test_the_flags_of_options_are_set(monkeypatch, suite: ModuleType):
     """Recorded only: the CPU build does not have these flags."""
     flags: list[dict] = []
     monkeypatch.setattr(paddle, "set_flags", flags.append)
-    tsm.build(job(options=cases.PADDLE_FLAGS | {"other": 1}))
+    suite.build(job(options=cases.PADDLE_FLAGS | {"other": 1}))
     assert flags == [
         {
             "FLAGS_conv_workspace_size_limit": 1000,
@@ -184,6 +261,16 @@ def test_arcface_shares_an_overflow_and_nothing_else(value: float, finite: bool)
     assert weight.grad.isfinite().all().item() is finite
     if finite:
         assert weight.grad.flatten().tolist() == [value] * 6
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_arcface_computes_its_loss_in_float32(monkeypatch, dtype: str):
+    """Its logits go up to 64, where bfloat16 has steps of a quarter."""
+    product = paddle.matmul
+    # As autocast does on GPUs
+    monkeypatch.setattr(paddle, "matmul", lambda *x, **names: product(*x, **names).astype(dtype))
+    head = arcface.ShardedArcFace(4, 10, rank=0, world_size=1)
+    assert head(paddle.randn([3, 4]), paddle.to_tensor([1, 2, 3])).dtype == paddle.float32
 
 
 def test_a_loss_on_the_cpu_is_kept_as_a_number():

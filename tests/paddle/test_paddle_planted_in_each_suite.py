@@ -25,15 +25,22 @@ MARKERS: dict[str, dict[str, object]] = {
     "transformer": {"batch_size_per_device": 128, "unit": "tokens"},
     "tsm": {"batch_size_per_device": 4},
 }
+#: Tuned cases train as rightly; the faults are those of the same steps.
+TUNED = {
+    f"{suite}_tuned": MARKERS[suite] | {"options": {"tuned": True}}
+    for suite in ("arcface", "deeplabv3p", "resnet50", "tsm")
+}
 
 
 @pytest.fixture(scope="module")
 def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     folder, here = tmp_path_factory.mktemp("planted"), Path(__file__).parent
-    return train_suites_of("paddle", MARKERS, faults_asked_for(request), here, folder)
+    return train_suites_of("paddle", MARKERS | TUNED, faults_asked_for(request), here, folder)
 
 
-@pytest.mark.parametrize(("suite", "faults"), gate_and_nightly(MARKERS))
+@pytest.mark.parametrize(
+    ("suite", "faults"), [*gate_and_nightly(MARKERS), *((suite, ()) for suite in TUNED)]
+)
 def test_a_suite_trains_and_its_faults_are_found(
     trained: Trained, suite: str, faults: tuple[str, ...]
 ):
