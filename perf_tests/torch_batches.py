@@ -35,10 +35,9 @@ def optimizer_options(job: TorchJob) -> dict[str, Any]:
 
 def replica_options(job: TorchJob) -> dict[str, Any]:
     """Return what a tuned case gives to ``job.data_parallel``."""
-    # Not static_graph=True, though the graphs are static: it spares the search for unused
-    # parameters, which is off here as it is, and has the first step reduce after its backward pass.
-    # Losses and no_sync are the same with it, but torch.compile does not work with it in general
-    # (PyTorch's issues 93672 and 109261).
+    # Not static_graph=True, though the graphs are static and no_sync samples the same with it: it
+    # spares the search for unused parameters, which is off here as it is, it lets the first step
+    # reduce after its backward pass only, and PyTorch's issue 93672 warns of torch.compile with it.
     return {"gradient_as_bucket_view": True} if is_tuned(job) else {}
 
 
