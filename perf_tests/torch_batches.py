@@ -37,7 +37,7 @@ def replica_options(job: TorchJob) -> dict[str, Any]:
     """Return what a tuned case gives to ``job.data_parallel``."""
     # Not static_graph=True, though the graphs are static and no_sync samples the same with it: it
     # spares the search for unused parameters, which is off here as it is, it lets the first step
-    # reduce after its backward pass only, and PyTorch's issue 93672 warns of torch.compile with it.
+    # reduce after its backward pass only; PyTorch's issue 93672 warns of it under torch.compile.
     return {"gradient_as_bucket_view": True} if is_tuned(job) else {}
 
 
