@@ -21,7 +21,7 @@ HALF = {"amp": "float16", "bf16": "bfloat16"}
 def is_tuned(job: PaddleJob) -> bool:
     """Return whether the case has the option ``tuned``: trained as one would now, not as then.
 
-    Then the optimizer is one kernel for many parameters, images are channels last where cuDNN
+    Then the optimizer is one call for a group of parameters, images are channels last where cuDNN
     computes so, and, where they are synthetic, in the type that is computed in.
     """
     # Nothing is asked of DataParallel: it looks for no unused parameters as it is, and has no
@@ -32,8 +32,9 @@ def is_tuned(job: PaddleJob) -> bool:
 def optimizer_options(job: PaddleJob) -> dict[str, Any]:
     """Return what a tuned case gives to ``Momentum``.
 
-    It spares launches, not AMP's wait for the GPU: Paddle's scaler asks in each step whether
-    something overflowed, whatever the optimizer is.
+    It spares a call from Python for each parameter. Paddle 3.3 still launches a kernel for each,
+    since Momentum gives each a rate and a decay of its own; nor is AMP's wait for the GPU spared:
+    Paddle's scaler asks in each step whether something overflowed, whatever the optimizer is.
     """
     return {"use_multi_tensor": True} if is_tuned(job) else {}
 

@@ -186,7 +186,7 @@ def _rates(checked: Checked) -> Iterator[str]:
     few = checked.too_few_sessions
     yield (
         f"{checked.baselines} measured {'baseline' if checked.baselines == 1 else 'baselines'}: "
-        f"{judged} judged, {few} with fewer than 3 sessions of one level"
+        f"{judged} judged, {few} not: fewer than 3 sessions of one level"
     )
     if not checked.cases:
         yield "store more sessions with --update-baselines, also under --dlperf-mode=observe"

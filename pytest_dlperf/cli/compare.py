@@ -76,9 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--link", action="append", default=[], metavar="PATH", help="untracked, linked into it"
     )
     parser.add_argument("--workdir", type=Path, default=Path(".dlperf"), metavar="DIR")
-    parser.add_argument(
-        "--strict", action="store_true", help="fail also where no verdict was reached"
-    )
+    parser.add_argument("--strict", action="store_true", help="fail also what was not judged")
     parser.add_argument("--json", action="store_true", help="JSON alone on standard output")
     parser.add_argument("command", nargs="*", metavar="-- COMMAND", help="a training's own words")
     parser.set_defaults(run=_compare)

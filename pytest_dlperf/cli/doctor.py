@@ -131,7 +131,7 @@ _ENOUGH_SHARED_BYTES: Final = 2**30
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryLimits:
-    """Sizes in bytes; None where the system does not tell."""
+    """Sizes in bytes; None where the system does not say."""
 
     shared_bytes: int | None
     #: The soft limit of locked memory.

@@ -54,9 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--noise", type=Path, metavar="FILE", help="noise.json of the machine class of the runs"
     )
-    parser.add_argument(
-        "--strict", action="store_true", help="fail also where no verdict was reached"
-    )
+    parser.add_argument("--strict", action="store_true", help="fail also what was not judged")
     extract_command.add_reading(parser)
     parser.add_argument("--json", action="store_true", help="JSON alone on standard output")
     parser.set_defaults(run=_judge)

@@ -68,7 +68,7 @@ def against_words(arm: str, share: float) -> list[str]:
 
 
 def is_slower(outcome: Outcome) -> bool | None:
-    """Return the answer of a session with ``against_words``; None where it does not tell."""
+    """Return the answer of a session with ``against_words``; None where it is undecided."""
     verdict = of_speed(outcome.judgement)
     if (outcome.against is not None and outcome.against.unaffected) or verdict in GOOD:
         return False

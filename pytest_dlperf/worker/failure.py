@@ -151,6 +151,12 @@ def check_precision(
         raise WorkerFailure("precision-mismatch", "amp without loss scaling: use job.scaler")
 
 
+def _work_where(in_step: Mapping[str, Sequence[bool]], *, is_on: bool) -> str:
+    """Return the work of a step at which TF32 was on, or off, in words."""
+    found = [(name, seen) for name, seen in in_step.items() if is_on in seen]
+    return " and ".join(name if len(seen) == 1 else f"some of {name}" for name, seen in found)
+
+
 #: Relative error of a product above which it was not done in float32: TF32 has 3e-4.
 _FLOAT32_ERROR: Final = 1e-5
 
@@ -170,9 +176,9 @@ def check_tf32(found: ArithmeticRecord, precision: str, *, on_gpu: bool) -> None
     when, wrong = "after the measured window", ""
     if precision == "fp32" and on:
         wrong = f"TF32 is on for {' and '.join(on)}; leave it off in the workload"
-    elif precision == "fp32" and (on := [name for name, seen in in_step.items() if True in seen]):
+    elif precision == "fp32" and (of := _work_where(in_step, is_on=True)):
         when = "in the iteration that was looked at"
-        wrong = f"TF32 was on for {' and '.join(on)}; leave it off in the step"
+        wrong = f"TF32 was on for {of}; leave it off in the step"
     elif precision == "fp32" and on_gpu and override not in {None, "", "0"}:
         wrong = f"NVIDIA_TF32_OVERRIDE={override} is set; unset it"
     elif precision == "fp32" and error is not None and error > _FLOAT32_ERROR:
@@ -184,11 +190,9 @@ def check_tf32(found: ArithmeticRecord, precision: str, *, on_gpu: bool) -> None
     elif precision == "tf32" and off:
         why = "NVIDIA_TF32_OVERRIDE=0 is set; unset it" if override == "0" else ""
         wrong = why or f"TF32 is off for {' and '.join(off)}; leave it on in the workload"
-    elif precision == "tf32" and (
-        off := [name for name, seen in in_step.items() if False in seen]
-    ):
+    elif precision == "tf32" and (of := _work_where(in_step, is_on=False)):
         when = "in the iteration that was looked at"
-        wrong = f"TF32 was off for {' and '.join(off)}; leave it on in the step"
+        wrong = f"TF32 was off for {of}; leave it on in the step"
     if wrong:
         raise WorkerFailure(
             "precision-mismatch",

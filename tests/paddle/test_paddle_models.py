@@ -83,6 +83,8 @@ def test_a_tuned_case_is_the_same_training(
         return momentum(*arguments, **options)
 
     monkeypatch.setattr(paddle.optimizer, "Momentum", optimizer)
+    # Strong enough to be seen in two steps
+    monkeypatch.setattr(suite, "WEIGHT_DECAY", 0.05)
     # Its masks are drawn in the order of memory
     monkeypatch.setattr(paddle.nn.Dropout, "forward", lambda self, x: x)
     losses, flops, begun, moved = [], [], [], []
@@ -106,7 +108,7 @@ def test_a_tuned_case_is_the_same_training(
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
     assert losses[0][1] < losses[0][0]
     for plain, tuned in zip(*moved, strict=True):
-        assert abs(tuned - plain).max() <= 1e-3 * abs(plain).max() + 1e-6
+        assert abs(tuned - plain).max() <= 5e-3 * abs(plain).max() + 1e-6
 
 
 def weights_of(model: paddle.nn.Layer) -> list[Any]:

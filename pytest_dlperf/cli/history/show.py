@@ -52,10 +52,7 @@ def _nothing_to_bisect(change: Change, outcome: Outcome) -> str:
     good, bad = change.last_before.commit, change.first_after.commit
     software = "; ".join(change.software)
     if not good or not bad:
-        return (
-            "the outcomes on both sides of the change have no commit: they were measured "
-            "outside of git"
-        )
+        return "an outcome next to the change has no commit, since it was measured outside of git"
     if good == bad:
         cause = f"the software changed ({software})" if software else "look at the machine"
         return (

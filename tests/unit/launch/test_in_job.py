@@ -68,3 +68,24 @@ def test_a_cancel_ends_the_command(beat: Heartbeat, tmp_path: Path):
         assert process.wait(timeout=60) == 143
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)
+
+
+def test_a_cancel_while_the_command_starts_ends_it(monkeypatch: pytest.MonkeyPatch):
+    started: list[subprocess.Popen[bytes]] = []
+    popen = subprocess.Popen
+
+    def cancelled(command: list[str]) -> subprocess.Popen[bytes]:
+        started.append(popen(command))
+        os.kill(os.getpid(), signal.SIGTERM)
+        return started[0]
+
+    monkeypatch.setattr(in_job.subprocess, "Popen", cancelled)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        with pytest.raises(SystemExit) as left:
+            in_job._started(["sleep", "1000"])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert left.value.code == 143
+    assert started[0].returncode == -signal.SIGTERM

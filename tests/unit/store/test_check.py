@@ -83,7 +83,7 @@ def test_a_session_planted_slow_is_named(store, capsys):
     assert "(commit c3, node n1) is" in shown
     assert "lower than that of the others" in shown
     assert "gate mode would have raised 1 false alarm in 6 sessions" in shown
-    assert "3 measured baselines: 2 judged, 1 with fewer than 3 sessions" in shown
+    assert "3 measured baselines: 2 judged, 1 not: fewer than 3 sessions" in shown
 
 
 def test_a_rate_above_alpha_for_certain_exits_with_1(store, capsys):

@@ -76,12 +76,12 @@ def test_a_precision_that_is_what_it_says(precision: str, found: ArithmeticRecor
         (
             "fp32",
             facts(matmul=False, cudnn=False, in_step={"matmul": [False], "cudnn": [False, True]}),
-            "in the iteration that was looked at TF32 was on for cudnn; leave it off in the step",
+            "looked at TF32 was on for some of cudnn; leave it off in the step",
         ),
         (
             "tf32",
             facts(matmul=True, cudnn=True, in_step={"matmul": [False, True]}),
-            "in the iteration that was looked at TF32 was off for matmul; leave it on in the step",
+            "looked at TF32 was off for some of matmul; leave it on in the step",
         ),
         ("tf32", OFF, "TF32 is off for matmul and cudnn; leave it on"),
         ("tf32", facts(matmul=True, cudnn=False), "TF32 is off for cudnn;"),

@@ -177,7 +177,7 @@ class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any her
         super().__exit__(*error)
 
     def tf32_seen(self) -> dict[str, list[bool]]:
-        """Return what the flags for TF32 said at float32 work: of matmul, and of cudnn."""
+        """Return what the flags for TF32 said at matrix products and convolutions in float32."""
         seen: dict[str, list[bool]] = {}
         for part, is_on in sorted(self._tf32):
             seen.setdefault(part, []).append(is_on)
@@ -208,8 +208,9 @@ class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any her
             if name.startswith("float8"):
                 name = "float8"  # e4m3 and e5m2, of weights and of gradients, are one arithmetic
             if name == "float32":
-                part = "cudnn" if "conv" in str(packet) else "matmul"
-                self._tf32.add((part, tf32()[part]))
+                of_convolution = "conv" in str(packet)
+                part = "cudnn" if of_convolution else "matmul"
+                self._tf32.add((part, _may_use_tf32(of_convolution=of_convolution)))
             self.flops[name] += count
             if not self._optimizers and torch._C._current_graph_task_id() == -1:
                 self.forward[name] += count
@@ -289,6 +290,15 @@ def tf32() -> dict[str, bool]:
         "matmul": matmul.fp32_precision == "tf32",
         "cudnn": any(part.fp32_precision == "tf32" for part in parts),
     }
+
+
+def _may_use_tf32(*, of_convolution: bool) -> bool:
+    """Return whether a convolution, or else a matrix product, may use TF32 now."""
+    backends = torch.backends
+    of_op = backends.cudnn if of_convolution else backends.cuda.matmul
+    if not hasattr(backends.cuda.matmul, "fp32_precision"):
+        return bool(of_op.allow_tf32)
+    return bool((of_op.conv if of_convolution else of_op).fp32_precision == "tf32")
 
 
 def product_error(device: torch.device) -> float:
