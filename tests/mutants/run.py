@@ -54,7 +54,8 @@ def main() -> int:
             found = _verdict(mutant, copy, pythons[mutant.env])
             survived += found != "caught"
             print(
-                f"{found:<10} {mutant.env:<7} {time.monotonic() - begin_s:4.0f} s  {mutant.name}"
+                f"{found:<10} {mutant.env:<7} {time.monotonic() - begin_s:4.0f} s  {mutant.name}",
+                flush=True,
             )
     in_tox = sum(mutant.env == "newest" for mutant in chosen)
     print(f"{len(chosen) - survived} of {len(chosen)} caught; {in_tox} of them are tox's to catch")
