@@ -11,6 +11,7 @@ from pathlib import Path
 from pytest_dlperf.cli import check
 from pytest_dlperf.cli.declared_cases import declared_cases, without_case
 from pytest_dlperf.cli.stdout import say, say_json
+from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Rule
@@ -73,7 +74,7 @@ def _store(arguments: argparse.Namespace, *, may_be_missing: bool = False) -> Ba
 def _list(arguments: argparse.Namespace) -> int:
     rows = commands.list_rows(_store(arguments))
     if arguments.json:
-        say_json({"format": 1, "baselines": rows})
+        say_json({"format": 1, "baselines": encode(rows)})
     else:
         say(commands.render_list(rows))
     return 0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.baseline import Baseline, Source
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import DlperfError, UsageError
 from pytest_dlperf.core.outcome import Outcome
@@ -18,6 +19,7 @@ from pytest_dlperf.store.baseline.store import BaselineStore
 from pytest_dlperf.store.baseline.update import Change
 
 __all__ = [
+    "BaselineRow",
     "Change",
     "accept",
     "changes_to_json",
@@ -43,34 +45,59 @@ _HEADINGS: Final = (
 _RIGHT_ALIGNED: Final = frozenset({"throughput", "accuracy", "time to train"})
 
 
-def list_rows(store: BaselineStore) -> list[dict[str, Any]]:
-    """Return every stored baseline as a row in plain JSON types; what is unknown is None.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BaselineRow:
+    """What ``dlperf baselines list`` shows of one baseline; what is unknown is None."""
 
-    ``throughput`` is global, in ``unit`` per second: the median of the last session.
-    """
+    case_id: str
+    suite: str
+    machine_class: str
+    #: Global, in ``unit`` per second: the median of the last session.
+    throughput: float
+    unit: str
+    speedup: float | None
+    #: Of the last session.
+    runs: int
+    #: Of the level.
+    sessions: int
+    levels_replaced: int
+    #: When the last session was measured.
+    time: str | None
+    source: Source
+    accuracy_percent: float | None
+    time_to_train_s: float | None
+
+
+def list_rows(store: BaselineStore) -> list[BaselineRow]:
+    """Return every stored baseline as a row."""
     return [_row(entry.baseline) for entry in store.all()]
 
 
-def _row(baseline: Baseline) -> dict[str, Any]:
+def _row(baseline: Baseline) -> BaselineRow:
     session = baseline.level[-1]
-    return {
-        "case_id": baseline.case_id,
-        "suite": baseline.suite,
-        "machine_class": baseline.machine_class,
-        "throughput": describe.level(baseline),
-        "unit": baseline.unit,
-        "speedup": session.speedup,
-        "runs": len(session.runs),
-        "sessions": len(baseline.level),
-        "levels_replaced": len(baseline.history),
-        "time": session.time or None,
-        "source": encode(baseline.source),
-        "accuracy_percent": baseline.facts.get("accuracy_percent"),
-        "time_to_train_s": baseline.facts.get("time_to_train_s"),
-    }
+    return BaselineRow(
+        case_id=baseline.case_id,
+        suite=baseline.suite,
+        machine_class=baseline.machine_class,
+        throughput=describe.level(baseline),
+        unit=baseline.unit,
+        speedup=session.speedup,
+        runs=len(session.runs),
+        sessions=len(baseline.level),
+        levels_replaced=len(baseline.history),
+        time=session.time or None,
+        source=baseline.source,
+        accuracy_percent=_number(baseline.facts, "accuracy_percent"),
+        time_to_train_s=_number(baseline.facts, "time_to_train_s"),
+    )
 
 
-def render_list(rows: Sequence[dict[str, Any]]) -> str:
+def _number(facts: Mapping[str, str | float], name: str) -> float | None:
+    value = facts.get(name)
+    return None if isinstance(value, str) else value
+
+
+def render_list(rows: Sequence[BaselineRow]) -> str:
     """Return ``rows`` as a table."""
     if not rows:
         return "no baselines are stored"
@@ -79,21 +106,21 @@ def render_list(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(_line(row, widths) for row in cells)
 
 
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    published = row["source"]["kind"] == PUBLISHED
+def _cells(row: BaselineRow) -> tuple[str, ...]:
+    published = row.source.kind == PUBLISHED
     form = describe.exact if published else describe.figure
-    runs = describe.counted(row["runs"], "run")
-    accuracy, seconds = row["accuracy_percent"], row["time_to_train_s"]
+    runs = describe.counted(row.runs, "run")
+    accuracy, seconds = row.accuracy_percent, row.time_to_train_s
     return (
-        row["case_id"],
-        row["machine_class"],
-        f"{form(row['throughput'])} {row['unit']}/s",
-        runs if row["sessions"] == 1 else f"{runs}, {row['sessions']} sessions",
+        row.case_id,
+        row.machine_class,
+        f"{form(row.throughput)} {row.unit}/s",
+        runs if row.sessions == 1 else f"{runs}, {row.sessions} sessions",
         describe.ABSENT if accuracy is None else f"{_two_decimals(accuracy)} %",
         describe.ABSENT if seconds is None else f"{describe.exact(seconds)} s",
-        f"published: {row['source']['document']}; {row['source']['table']}"
+        f"published: {row.source.document}; {row.source.table}"
         if published
-        else f"measured {row['time'][:10]}",
+        else f"measured {(row.time or '')[:10]}",
     )
 
 

@@ -114,7 +114,7 @@ def test_what_observe_mode_sets_aside_pushes_no_other_session_out(store):
     observe(store, outcome(35.2, verdict=Verdict.PASSED, second=25))
     assert [one.runs for one in stored(store).level][-2:] == [(35.09,), (35.2,)]
     assert len(stored(store).level) == 10
-    assert commands.list_rows(store)[0]["throughput"] == 35.2
+    assert commands.list_rows(store)[0].throughput == 35.2
 
 
 def test_what_was_set_aside_can_be_accepted_as_a_level(store):
