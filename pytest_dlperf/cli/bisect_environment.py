@@ -160,7 +160,7 @@ def bisect(arguments: argparse.Namespace) -> int:
     try:
         found = search(groups, search_of.is_slower)
     except _EndedError as error:
-        _tell(str(error))
+        _print_to_stderr(str(error))
         return 1
     finally:
         search_of.remove_environments()
@@ -182,11 +182,11 @@ def _groups(before: Side, now: Side) -> list[Group]:
     names = changed(before.packages, now.packages)
     stay = [name for name in names if not _can_move(name, before, now)]
     if stay:
-        _tell(f"differ, and stay as they are in --a: {', '.join(stay)}")
+        _print_to_stderr(f"differ, and stay as they are in --a: {', '.join(stay)}")
     groups = groups_of([n for n in names if n not in stay], before.packages, now.packages)
     if not groups:
         raise UsageError("--a and --b have the same packages; there is nothing to search")
-    _tell(f"{len(groups)} groups of packages differ: {_words(groups, before, now)}")
+    _print_to_stderr(f"{len(groups)} groups of packages differ: {_words(groups, before, now)}")
     return groups
 
 
@@ -220,7 +220,7 @@ class _Search:
         known = self._answers()
         for answer in known:
             if answer["packages"] == names:
-                _tell(f"{', '.join(names)}: known: {_slower(answer['slower'])}")
+                _print_to_stderr(f"{', '.join(names)}: known: {_slower(answer['slower'])}")
                 return bool(answer["slower"])
         if self.budget is not None and not self.budget.allows(self.longest_s):
             raise _EndedError(
@@ -231,7 +231,9 @@ class _Search:
         self.longest_s = max(self.longest_s, time.monotonic() - began_s)
         self._keep([*known, answer])
         self.compared += 1
-        _tell(f"comparison {self.compared}: {', '.join(names)}: {_slower(answer['slower'])}")
+        _print_to_stderr(
+            f"comparison {self.compared}: {', '.join(names)}: {_slower(answer['slower'])}"
+        )
         return bool(answer["slower"])
 
     def _compare(self, names: Sequence[str]) -> bool:
@@ -307,5 +309,5 @@ def _slower(answer: bool) -> str:
     return "slower" if answer else "not slower"
 
 
-def _tell(words: str) -> None:
+def _print_to_stderr(words: str) -> None:
     sys.stderr.write(f"dlperf {NAME}: {words}\n")

@@ -108,12 +108,12 @@ class _SelfTest:
         try:
             self._steps()
         except _EndedEarly as ended:
-            _tell(f"dlperf self-test: {ended}", f"results so far: {self._path(self._folder)}")
+            _print_now(f"dlperf self-test: {ended}", f"results so far: {self._path(self._folder)}")
             return ended.code
         found = [tries.asked() for tries in self._asked.values()]
-        _tell(_rule("dlperf self-test"), *lines(found, self._share))
-        _tell(*(f"page: {self._path(page)}" for page in pages(found)))
-        _tell(f"results: {self._path(self._folder)}")
+        _print_now(_rule("dlperf self-test"), *lines(found, self._share))
+        _print_now(*(f"page: {self._path(page)}" for page in pages(found)))
+        _print_now(f"results: {self._path(self._folder)}")
         return exit_code(found, self._settings.fail_on)
 
     def _steps(self) -> None:
@@ -188,10 +188,12 @@ class _SelfTest:
         measured = [o.measurement for o in last if o is not None and o.measurement is not None]
         if not any(run.disturbed for found in measured for run in found.runs):
             return
-        _tell("", f"dlperf self-test: waits up to {WAIT_S} s for other programs to end their work")
+        _print_now(
+            "", f"dlperf self-test: waits up to {WAIT_S} s for other programs to end their work"
+        )
         waited_s = wait_for_idle_cpus(WAIT_S, is_over=lambda: self._sessions.interrupted)
         if waited_s >= WAIT_S:
-            _tell("dlperf self-test: they still use the CPUs; it goes on all the same")
+            _print_now("dlperf self-test: they still use the CPUs; it goes on all the same")
 
     def _store_again(self, step: _Step, number: int) -> None:
         """Store again what noise, or a machine that changed, left open in the try before.
@@ -242,7 +244,7 @@ class _SelfTest:
     def _session(self, name: str, title: str, ours: Sequence[str]) -> tuple[Outcome, ...]:
         """Run one session, and return its outcomes; raise ``_EndedEarly`` if it has none."""
         self._end_if_interrupted()
-        _tell("", f"dlperf self-test {title}")
+        _print_now("", f"dlperf self-test {title}")
         option = self._config.option
         words = [*options.common(self._folder, name, _get(self._config), option.markexpr), *ours]
         if self._config.pluginmanager.has_plugin("cacheprovider"):
@@ -349,7 +351,7 @@ def _remove(folder: Path) -> None:
     except FileNotFoundError:
         pass  # nothing came to be stored
     except OSError as error:
-        _tell(f"dlperf self-test: {folder} could not be removed: {error.strerror}")
+        _print_now(f"dlperf self-test: {folder} could not be removed: {error.strerror}")
 
 
 def _cases(count: int) -> str:
@@ -361,7 +363,7 @@ def _rule(title: str) -> str:
     return f" {title} ".center(width, "=")
 
 
-def _tell(*lines: str) -> None:
+def _print_now(*lines: str) -> None:
     for line in lines:
         sys.stdout.write(f"{shown(line)}\n")
     sys.stdout.flush()

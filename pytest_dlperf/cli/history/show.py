@@ -212,7 +212,7 @@ def _list(arguments: argparse.Namespace) -> int:
     address = address_in(arguments)
     with reading(address) as connection:
         found = HistoryFound(history=address.shown, cases=stored_cases(connection))
-    return _tell(arguments, found, render_cases(found))
+    return _print_found(arguments, found, render_cases(found))
 
 
 def _series(arguments: argparse.Namespace) -> int:
@@ -224,7 +224,7 @@ def _series(arguments: argparse.Namespace) -> int:
     text = render_series(found, last=last)
     if not is_marked:
         text += f"\n{NOT_MARKED}"
-    return _tell(arguments, found, text)
+    return _print_found(arguments, found, text)
 
 
 def _show(arguments: argparse.Namespace) -> int:
@@ -240,7 +240,7 @@ def _show(arguments: argparse.Namespace) -> int:
             for outcome in _newest_explained(connection, series, last)
         )
     found = HistoryFound(history=found.history, explained=explained)
-    return _tell(arguments, found, render_explained(found, arguments.case))
+    return _print_found(arguments, found, render_explained(found, arguments.case))
 
 
 def _newest_explained(connection: sa.Connection, series: Series, last: int) -> list[Outcome]:
@@ -279,7 +279,7 @@ def _changes(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.report.history_text import render_changes
 
     found = replace(found_in(arguments, with_changes=True), series=())
-    return _tell(arguments, found, render_changes(found))
+    return _print_found(arguments, found, render_changes(found))
 
 
 def _bisect(arguments: argparse.Namespace) -> int:
@@ -301,7 +301,7 @@ def _bisect(arguments: argparse.Namespace) -> int:
     place = place_of(outcome.node_id, Path.cwd())
     bisection = bisection_of(change, outcome, node_id=place.node_id, folder=place.folder)
     found = HistoryFound(history=found.history, bisection=bisection)
-    return _tell(arguments, found, render_bisection(found))
+    return _print_found(arguments, found, render_bisection(found))
 
 
 def found_in(arguments: argparse.Namespace, *, with_changes: bool) -> HistoryFound:
@@ -326,7 +326,7 @@ def _left_out(series: Sequence[Series]) -> dict[str, int]:
     return Counter(point.left_out for one in series for point in one.points if point.left_out)
 
 
-def _tell(arguments: argparse.Namespace, found: HistoryFound, text: str) -> int:
+def _print_found(arguments: argparse.Namespace, found: HistoryFound, text: str) -> int:
     from pytest_dlperf.report.schemas import FORMAT
 
     if arguments.json:
