@@ -156,7 +156,7 @@ def test_a_speed_up_is_bisected_from_the_fast_side(here: Address, capsys: Any):
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"commit": ""}, "the outcomes on both sides of the change have no commit"),
+        ({"commit": ""}, "an outcome next to the change has no commit"),
         ({"commit": "c" * 40}, "commit cccccccccccc has both levels"),
         ({"node_id": ""}, "the history does not record which test measured the case"),
     ],
