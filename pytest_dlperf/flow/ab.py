@@ -28,8 +28,7 @@ from pytest_dlperf.flow.lock_step import (
     cannot_take_turns,
     launch_in_turns,
 )
-from pytest_dlperf.flow.looks import Look, until_decided
-from pytest_dlperf.flow.measured import Measured
+from pytest_dlperf.flow.looks import Look, Measured, until_decided
 from pytest_dlperf.flow.runner import Runner, stays_disturbed
 from pytest_dlperf.judge.interleaved import judge_interleaved
 

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.outcome import Against, Explanation
 from pytest_dlperf.core.verdict import Judgement, Rule
-from pytest_dlperf.flow.measured import Measured
+from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.judge.refusals import cut_short
 from pytest_dlperf.judge.screen import has_looked, more_runs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """The measurement of a case and the verdict on it."""
+
+    measurement: Measurement | None
+    judgement: Judgement
+    #: What the ranks of the first run reported.
+    facts: RunFacts = field(default_factory=RunFacts)
+    #: The other arm, with what it measured; None without an A/B.
+    against: Against | None = None
+    #: Installed packages of the other arm; none without an A/B.
+    packages_before: Mapping[str, str] = field(default_factory=dict)
+    #: Why it got slower; None where nothing was profiled.
+    explanation: Explanation | None = None
+    #: Whether this node ran its part of a case that another node judges.
+    share_done: bool = False
 
 
 class Look(NamedTuple):

@@ -29,8 +29,7 @@ from pytest_dlperf.flow.explain import (
     explained,
     is_wanted,
 )
-from pytest_dlperf.flow.looks import Look, until_decided
-from pytest_dlperf.flow.measured import Measured
+from pytest_dlperf.flow.looks import Look, Measured, until_decided
 from pytest_dlperf.flow.runner import Runner, stays_disturbed
 from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.expected import with_known

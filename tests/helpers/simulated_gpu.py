@@ -5,16 +5,22 @@ Time passes only where somebody says so, so that what the harness reads can be a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from pytest_dlperf.core.wire import PROGRESS
 from pytest_dlperf.worker.frameworks import on_cpu
 from pytest_dlperf.worker.frameworks.base import EventTimer, Timer
 from pytest_dlperf.worker.records import MetricBook
+
+#: A step of five kernels that the host launches in a twentieth of the device's time.
+STEP_S = 0.010
 
 
 class SimulatedGpu:
@@ -151,3 +157,24 @@ def cuda_of(gpu: SimulatedGpu) -> SimpleNamespace:
         get_device_name=lambda device: "NVIDIA H100 80GB HBM3",
         current_device=lambda: 0,
     )
+
+
+def step_of(gpu: SimulatedGpu, loss: Any = None) -> Any:
+    def step() -> Any:
+        for _ in range(5):
+            gpu.kernel(STEP_S / 5, launch_s=1e-4)
+        return SimpleNamespace(value=1.0) if loss is None else loss()
+
+    return step
+
+
+def records(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in (folder / "rank00000.jsonl").read_text().splitlines():
+        values = json.loads(line)
+        found.setdefault(values["record"], []).append(values)
+    return found
+
+
+def finished(folder: Path) -> int:
+    return int(PROGRESS.unpack((folder / "rank00000.progress").read_bytes())[0])

@@ -11,8 +11,7 @@ import pytest
 from pytest_dlperf.cases.marker import expand
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
-from pytest_dlperf.flow.looks import Look, until_decided
-from pytest_dlperf.flow.measured import Measured
+from pytest_dlperf.flow.looks import Look, Measured, until_decided
 
 PASSED, REGRESSED, OPEN = Verdict.PASSED, Verdict.REGRESSED, Verdict.INCONCLUSIVE
 #: It is looked at after 3, 5 and 9 runs.

@@ -14,7 +14,7 @@ from pytest_dlperf.core.errors import BaselineError, CaseError, NotRunError
 from pytest_dlperf.core.measurement import Environment
 from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.flow import pipeline
-from pytest_dlperf.flow.measured import Measured
+from pytest_dlperf.flow.looks import Measured
 from pytest_dlperf.flow.pipeline import Mode, measured_by
 
 MEASUREMENT: Any = object()
