@@ -66,7 +66,7 @@ def launch_in_turns(
     order = random.Random(f"{case.id} {session} {number}")
     sides = order.sample(list(runners), len(runners))
     first = runners[sides[0]]
-    window = TurnsPlan(
+    turns_plan = TurnsPlan(
         ranks=case.ranks, iterations=case.protocol.iterations - case.protocol.warmup
     )
     runs: dict[str, Run] = {}
@@ -88,7 +88,7 @@ def launch_in_turns(
                     watch.tick(folder)
                     runners[side].bench.watcher.tick(case, folder)
 
-        ended = execute_in_turns(plans, window, order, lease=first.lease, on_tick=tick)
+        ended = execute_in_turns(plans, turns_plan, order, lease=first.lease, on_tick=tick)
         took_s = max(run.elapsed_s for run in ended.runs) / len(sides)
         shared = (replace(run, elapsed_s=took_s) for run in ended.runs)
         runs.update(zip(sides, shared, strict=True))

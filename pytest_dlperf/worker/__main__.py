@@ -90,7 +90,7 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     if framework.job.feed.used:
         framework.barrier()  # the readers of all ranks share the host
         framework.job.feed.read_alone()
-    window = RunProtocol(
+    protocol = RunProtocol(
         iterations=arguments.iterations,
         warmup=arguments.warmup,
         warmup_s=arguments.warmup_s,
@@ -99,7 +99,7 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
         inject=arguments.inject,
     )
     turns = InTurns(arguments.folder, arguments.rank) if arguments.turns else Turns()
-    trained = run_loop(framework, step, window, records, progress, turns)
+    trained = run_loop(framework, step, protocol, records, progress, turns)
     model = framework.model()
     records.write(model=model)
     records.write(memory=framework.peak_memory())

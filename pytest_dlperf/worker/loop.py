@@ -186,10 +186,10 @@ class Trained(NamedTuple):
     steps_ahead: int
 
 
-def job_work(job: Job, window: RunProtocol) -> float:
+def job_work(job: Job, protocol: RunProtocol) -> float:
     """Return the work of this rank in the iteration that ended; raise where nobody said it."""
     if job.iteration_work is None:
-        unit, batch = window.uncounted_unit, window.batch_size_per_device
+        unit, batch = protocol.uncounted_unit, protocol.batch_size_per_device
         raise WorkerFailure(
             "work-unknown",
             f"the case counts {unit}, and nothing says how many {unit} a rank trains in one "
@@ -203,12 +203,12 @@ def job_work(job: Job, window: RunProtocol) -> float:
 def run_loop(
     framework: Framework,
     step: Callable[[], Any],
-    window: RunProtocol,
+    protocol: RunProtocol,
     records: RecordWriter,
     progress: ProgressCounter,
     turns: Turns,
 ) -> Trained:
-    """Train ``window.iterations`` iterations, write their spans, and return their losses and laps.
+    """Train all iterations of ``protocol``, write their spans; return their losses and laps.
 
     No synchronisation is added between the measured iterations of a turn: on a GPU the laps are
     events, read after the last of them. Raises ``WorkerFailure`` if a step returns no number.
@@ -216,8 +216,8 @@ def run_loop(
     keep, waited = framework.keep_loss, framework.job.feed.take_wait
     done = _Done([], [], [])
     turns.await_warm_up()
-    warm = _warm_up(framework, step, done, window, records, progress)
-    delay = framework.delay(window.inject, _typical_s(warm)) if window.inject else None
+    warm = _warm_up(framework, step, done, protocol, records, progress)
+    delay = framework.delay(protocol.inject, _typical_s(warm)) if protocol.inject else None
     framework.reset_peak_memory()
     framework.job.book.start_window()
     timer = framework.timer()
@@ -225,10 +225,10 @@ def run_loop(
     ahead = 0
 
     def finished(laps: int) -> None:
-        progress.update(window.warmup + laps)
+        progress.update(protocol.warmup + laps)
 
     compiled = compiling.sample()
-    for turn in turns.of(range(window.warmup, window.iterations), typical_s=_typical_s(warm)):
+    for turn in turns.of(range(protocol.warmup, protocol.iterations), typical_s=_typical_s(warm)):
         framework.synchronise()
         framework.barrier()
         before = host.sample()
@@ -242,14 +242,14 @@ def run_loop(
                 delay(time.perf_counter() - started_s)
             timer.lap()
             done.waits_s.append(waited())
-            done.works.append(job_work(framework.job, window))
+            done.works.append(job_work(framework.job, protocol))
             # What the device did: the host may have queued all steps long before.
             laps = timer.done()
             finished(laps)
-            ahead += window.warmup + laps < index
+            ahead += protocol.warmup + laps < index
         timer.finish(finished)
         framework.synchronise()
-        parts.append(host.window(before, host.sample(), inject=window.inject))
+        parts.append(host.window(before, host.sample(), inject=protocol.inject))
     measured = timer.read()
     _write_spans(records, [*warm, *measured], done)
     window_record = host.together(parts)
@@ -274,7 +274,7 @@ def _warm_up(
     framework: Framework,
     step: Callable[[], Any],
     done: _Done,
-    window: RunProtocol,
+    protocol: RunProtocol,
     records: RecordWriter,
     progress: ProgressCounter,
 ) -> list[tuple[float, float]]:
@@ -288,16 +288,16 @@ def _warm_up(
     progress.update(0)
     timer.start()
     end_s = math.inf
-    for index in range(window.warmup):
-        if index == window.warmup - 1 and window.warmup_s:
+    for index in range(protocol.warmup):
+        if index == protocol.warmup - 1 and protocol.warmup_s:
             timer.finish(progress.update)
-            _warm_up_until(end_s, framework, step, lambda: progress.update(window.warmup - 1))
+            _warm_up_until(end_s, framework, step, lambda: progress.update(protocol.warmup - 1))
             timer.start()
         with watches.get(index, contextlib.nullcontext)():
             done.losses.append(framework.keep_loss(step()))
         timer.lap()
         done.waits_s.append(framework.job.feed.take_wait())
-        done.works.append(job_work(framework.job, window))
+        done.works.append(job_work(framework.job, protocol))
         progress.update(timer.done())
         if index == 0:
             timer.finish(progress.update)
@@ -307,7 +307,7 @@ def _warm_up(
             # After the first step, so that the time to it is the workload's own; the
             # warm-up that follows restores caches and memory before anything is measured.
             write_canary(framework, records, when="before")
-            end_s = time.perf_counter() + window.warmup_s
+            end_s = time.perf_counter() + protocol.warmup_s
             timer.start()
     timer.finish(progress.update)
     framework.synchronise()

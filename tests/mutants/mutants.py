@@ -45,8 +45,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "injected time is not spent",
-        "if window.inject else None",
-        "if window.inject < 0 else None",
+        "if protocol.inject else None",
+        "if protocol.inject < 0 else None",
         "tests/torch -k injection",
         "torch",
     ),

@@ -63,7 +63,7 @@ class InTurns(NamedTuple):
 
 def execute_in_turns(
     plans: Sequence[LaunchPlan],
-    window: TurnsPlan,
+    turns_plan: TurnsPlan,
     order: random.Random,
     *,
     lease: int | None = None,
@@ -77,7 +77,7 @@ def execute_in_turns(
     """
     with contextlib.ExitStack() as stack:
         folders = [Path(plan.records) for plan in plans]
-        referee = stack.enter_context(contextlib.closing(Referee(folders, window, order)))
+        referee = stack.enter_context(contextlib.closing(Referee(folders, turns_plan, order)))
         launches = [
             stack.enter_context(contextlib.closing(_Launch(plan, lease))) for plan in plans
         ]

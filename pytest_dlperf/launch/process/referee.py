@@ -35,11 +35,11 @@ class TurnsPlan(NamedTuple):
     iterations: int
 
 
-def iterations_of_a_turn(window: TurnsPlan, step_s: float) -> int:
+def iterations_of_a_turn(turns_plan: TurnsPlan, step_s: float) -> int:
     """Return the iterations of a turn, for steps of ``step_s``: about half a second."""
-    by_time = round(_TURN_S / step_s) if step_s > 0 else window.iterations
-    by_count = math.ceil(window.iterations / _FEWEST_TURNS)
-    return max(1, min(window.iterations, max(_FEWEST_ITERATIONS, min(by_time, by_count))))
+    by_time = round(_TURN_S / step_s) if step_s > 0 else turns_plan.iterations
+    by_count = math.ceil(turns_plan.iterations / _FEWEST_TURNS)
+    return max(1, min(turns_plan.iterations, max(_FEWEST_ITERATIONS, min(by_time, by_count))))
 
 
 class NoTurnsError(DlperfError):
@@ -72,9 +72,11 @@ class Referee:
     the records, and ``close`` removes them. Raises ``NoTurnsError`` where that cannot be done.
     """
 
-    def __init__(self, folders: Sequence[Path], window: TurnsPlan, order: random.Random) -> None:
-        self._sides = [_Side(folder, window.iterations) for folder in folders]
-        self._window = window
+    def __init__(
+        self, folders: Sequence[Path], turns_plan: TurnsPlan, order: random.Random
+    ) -> None:
+        self._sides = [_Side(folder, turns_plan.iterations) for folder in folders]
+        self._turns_plan = turns_plan
         self._random = order
         self._length = 0
         #: Launches whose turns are next, the next one last.
@@ -105,7 +107,7 @@ class Referee:
                 path.unlink(missing_ok=True)
 
     def _paths(self, side: _Side) -> list[Path]:
-        names = [rank_file(rank, "turn") for rank in range(self._window.ranks)]
+        names = [rank_file(rank, "turn") for rank in range(self._turns_plan.ranks)]
         return [side.folder / name for name in (*names, TURN_REPORTS)]
 
     def wait(self, timeout_s: float) -> None:
@@ -117,7 +119,7 @@ class Referee:
                 *lines, side.text = side.text.split(b"\n")
                 for line in lines:
                     _take(side, line.decode().split())
-        is_built = all(len(side.built) == self._window.ranks for side in self._sides)
+        is_built = all(len(side.built) == self._turns_plan.ranks for side in self._sides)
         if is_built and not any(side.in_turn for side in self._sides):
             self._give()
 
@@ -130,13 +132,13 @@ class Referee:
                 self.release(0)
             return
         side = self._sides[self._next.pop()]
-        side.in_turn = set(range(self._window.ranks))
+        side.in_turn = set(range(self._turns_plan.ranks))
         if not side.ready_s:
             _write(side, 0)  # its warm-up
             return
         if not self._length:
             step_s = max(max(one.ready_s.values()) for one in self._sides)
-            self._length = iterations_of_a_turn(self._window, step_s)
+            self._length = iterations_of_a_turn(self._turns_plan, step_s)
         side.left -= min(side.left, self._length)
         _write(side, self._length)
 
@@ -155,7 +157,7 @@ class Referee:
     def awaited(self) -> int:
         """Return the launch that the other one waits for."""
         for index, side in enumerate(self._sides):
-            if side.in_turn or len(side.built) < self._window.ranks:
+            if side.in_turn or len(side.built) < self._turns_plan.ranks:
                 return index
         return next((i for i, side in enumerate(self._sides) if side.is_released), 0)
 
