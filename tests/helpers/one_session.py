@@ -75,7 +75,7 @@ class Ended:
     def assert_error(self, message: str) -> None:
         """Assert that it failed by an error that says ``message``, and left nothing."""
         assert (self.verdict, self.ended) == ("error", "failed"), self.reason
-        assert message in self.reason
+        assert message in self.reason, f"{message!r} is not in:\n{self.reason}"
         self.assert_nothing_left()
 
     def assert_nothing_left(self) -> None:
