@@ -21,6 +21,14 @@ jax = partial(
     workload=f"{__package__}.jax_train:build",
     unit="tokens",
 )
+paddle = partial(
+    expand,
+    suite="llama",
+    framework="paddle",
+    workload=f"{__package__}.paddle_train:build",
+    unit="tokens",
+    parallel="ddp",
+)
 jax_tiny = partial(jax, size="tiny", batch_size_per_device=4)
 
 CASES = (
@@ -103,4 +111,12 @@ CASES = (
     *jax_tiny(precision=["fp32", "bf16"], layout=["1n1c", "1n2c"], parallel="ddp"),
     *jax_tiny(layout="1n2c", parallel=["fsdp2", "tp2"], devices_per_process=2, speedup=None),
     *jax_tiny(layout=["1n1g", "1n2g"], parallel="ddp"),
+    *paddle(
+        precision=["fp32", "bf16"],
+        batch_size_per_device=8,
+        layout=["1n1g", "1n8g"],
+        options={"model": ["350m"], "recompute": [False, True]},
+    ),
+    *paddle(size="tiny", batch_size_per_device=4, layout=["1n1c", "1n2c", "1n1g", "1n2g"]),
+    *paddle(size="tiny", batch_size_per_device=4, layout="1n2c", options={"recompute": [True]}),
 )

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from pytest_dlperf.cases.possible import (
     check_version,
@@ -34,6 +34,58 @@ from pytest_dlperf.measure.devices import detect
 from pytest_dlperf.measure.nvml import open_nvml
 
 
+class Classes(TypedDict):
+    """The machine classes of cases on either device."""
+
+    cpu: str
+    gpu: str | None
+
+
+class Cores(TypedDict):
+    """Cores of this host, and those that this process may use."""
+
+    host: int
+    visible: int
+
+
+class LockedMemory(TypedDict):
+    """The limit of locked memory; ``bytes`` is None where there is none."""
+
+    bytes: int | None
+    unlimited: bool
+
+
+class Examined(TypedDict):
+    """What is here, as ``--json`` prints it; ``problems`` is empty if nothing is wrong."""
+
+    format: int
+    machine_class: Classes
+    cores: Cores
+    gpus: list[str]
+    visible_gpus: int
+    shared_memory_bytes: int | None
+    locked_memory: LockedMemory
+    #: Versions, None of what is not installed.
+    frameworks: dict[str, str | None]
+    #: Paths, None of what is not found.
+    programs: dict[str, str | None]
+    runtime_folder: str
+    lease_holder: str | None
+    missing: list[str]
+    problems: list[str]
+
+
+class OnHosts(TypedDict):
+    """What each of ``--hosts`` has, a ``TargetReport`` and its clock, and what is wrong there."""
+
+    hosts: dict[str, dict[str, Any]]
+    hosts_problems: list[str]
+
+
+class Report(Examined, OnHosts):
+    """What ``--json`` prints with ``--hosts``."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("--json", action="store_true", help="JSON alone on standard output")
@@ -44,19 +96,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    facts = examine()
+    here, on_hosts = examine(), None
     if arguments.hosts:
-        facts |= examine_hosts(arguments.hosts, ssh=arguments.ssh, python=arguments.python)
-        facts["problems"] += facts["hosts_problems"]
+        on_hosts = examine_hosts(arguments.hosts, ssh=arguments.ssh, python=arguments.python)
+        here["problems"] += on_hosts["hosts_problems"]
     if arguments.json:
-        say_json(facts)
+        say_json(here if on_hosts is None else Report(**here, **on_hosts))
     else:
-        say(render(facts))
-    return 1 if facts["problems"] else 0
+        say(render(here, on_hosts))
+    return 1 if here["problems"] else 0
 
 
-def examine_hosts(text: str, *, ssh: str | None, python: str) -> dict[str, Any]:
-    """Return what each host has, and what is wrong with them, in plain JSON types.
+def examine_hosts(text: str, *, ssh: str | None, python: str) -> OnHosts:
+    """Return what each host has, and what is wrong with them.
 
     Raises ``UsageError`` for what names no hosts.
     """
@@ -106,10 +158,9 @@ def _disagreements(hosts: tuple[Host, ...], found: dict[str, Asked]) -> list[str
     return [one for one in words if one]
 
 
-def render_hosts(found: dict[str, Any]) -> list[str]:
-    """Return the lines of what ``examine_hosts`` found of each host."""
+def _lines_of_hosts(found: OnHosts) -> list[str]:
     lines = []
-    for name, host in found.get("hosts", {}).items():
+    for name, host in found["hosts"].items():
         frameworks = ", ".join(f"{k} {v}" for k, v in host["installed"]["frameworks"].items())
         devices = host["devices"]
         lines.append(
@@ -195,8 +246,8 @@ _PROGRAMS = {
 }
 
 
-def examine() -> dict[str, Any]:
-    """Return what is here, in plain JSON types; ``problems`` is empty if nothing is wrong."""
+def examine() -> Examined:
+    """Return what is here."""
     devices = detect()
     problems = []
     if devices.gpu_problem:
@@ -256,8 +307,8 @@ def _unwatched(gpus: int) -> list[str]:
     return [f"GPUs are not watched while ranks run (other processes, clocks, throttling): {found}"]
 
 
-def render(found: dict[str, Any]) -> str:
-    """Return the text of ``examine``'s findings."""
+def render(found: Examined, on_hosts: OnHosts | None = None) -> str:
+    """Return the text of what was found here, and on hosts that were asked for."""
     cores, classes = found["cores"], found["machine_class"]
     gpus = ", ".join(found["gpus"]) or "none"
     lines = [
@@ -274,7 +325,7 @@ def render(found: dict[str, Any]) -> str:
         lines.append(f"program         {name}: {path or f'none (needed for {_PROGRAMS[name]})'}")
     lines.append(f"locks           in {found['runtime_folder']}")
     lines.append(f"host lease      {found['lease_holder'] or 'free'}")
-    lines += render_hosts(found)
+    lines += [] if on_hosts is None else _lines_of_hosts(on_hosts)
     lines += [f"missing         {line}" for line in found["missing"]]
     lines += [f"PROBLEM         {line}" for line in found["problems"]]
     return "\n".join(lines)
@@ -284,5 +335,5 @@ def _size(size_bytes: int | None) -> str:
     return "unknown" if size_bytes is None else size_text(size_bytes)
 
 
-def _locked(limit: dict[str, Any]) -> str:
+def _locked(limit: LockedMemory) -> str:
     return "unlimited" if limit["unlimited"] else f"at most {_size(limit['bytes'])} (memlock)"

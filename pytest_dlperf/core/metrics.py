@@ -7,7 +7,7 @@ program's own metrics, by ``mark.metric`` and ``job.metric``, are gated by the s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,6 +32,8 @@ class Metric:
     tolerance: float | None = None
     #: Whether it is a count, of which one more fails, and one run is enough.
     is_count: bool = False
+    #: Whether its runs must compile all that they run: caches of compiled code are each run's own.
+    compiles: bool = False
     #: Where it is known.
     needs: str = "a run with records of its ranks"
 
@@ -55,6 +57,7 @@ METRICS: Final[Mapping[str, Metric]] = {
         words="compile time",
         value=_extra("compile_seconds"),
         unit="s",
+        compiles=True,
         needs="torch.compile or JAX",
     ),
     "energy": Metric(
@@ -100,6 +103,7 @@ METRICS: Final[Mapping[str, Metric]] = {
         words="time to the first step",
         value=lambda run, _window: run.time_to_first_step_s,
         unit="s",
+        compiles=True,
         needs="a run with records of its ranks, and in pairs --dlperf-pairs=alternating",
     ),
 }
@@ -108,6 +112,11 @@ METRICS: Final[Mapping[str, Metric]] = {
 def words_of(name: str) -> str:
     """Return what people read for a metric: a user's own has its name."""
     return METRICS[name].words if name in METRICS else name
+
+
+def measures_compiling(gates: Iterable[Gate]) -> bool:
+    """Return whether a metric among ``gates`` has the time of compiling in it."""
+    return any(gate.name in METRICS and METRICS[gate.name].compiles for gate in gates)
 
 
 def gate_of(gate: Gate) -> Gate:

@@ -16,6 +16,7 @@ from typing import Final
 from pytest_dlperf.core.arm import ReadyArm, Reported
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError, UsageError
+from pytest_dlperf.core.metrics import measures_compiling
 from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.core.run import LaunchPlan
 from pytest_dlperf.core.wire import MARK_VARIABLE, MODULES_VARIABLE, TREES_VARIABLE, MarkSettings
@@ -161,13 +162,15 @@ class SharedFolder:
 def _compile_caches(case: Case, workdir: Path) -> dict[str, str]:
     """Return cache folders of torch.compile that only the runs of this case and session share.
 
-    Code compiled by another version, another arm or on another day must not be found there. A
-    variable that the user has set is not changed.
+    Code compiled by another version, another arm or on another day must not be found there. Where
+    the case is gated on the time of compiling, each run has its own: else the first compiles and
+    the others load. A variable that the user has set is not changed.
     """
     if case.framework != "torch":
         return {}
     caches = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
-    folder = workdir.parent / "compile-caches"
+    shared_by = workdir if measures_compiling(case.metrics) else workdir.parent
+    folder = shared_by / "compile-caches"
     return {n: str(folder / sub) for n, sub in caches.items() if n not in os.environ}
 
 

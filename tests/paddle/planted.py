@@ -12,6 +12,7 @@ from perf_tests.arcface import paddle_train as arcface_train
 from perf_tests.bert import paddle_train as bert_train
 from perf_tests.deeplabv3p import paddle_train as deeplabv3p_train
 from perf_tests.hrnet import paddle_train as hrnet_train
+from perf_tests.llama import paddle_train as llama_train
 from perf_tests.resnet50 import paddle_train as resnet50_train
 from perf_tests.transformer import paddle_train as transformer_train
 from perf_tests.tsm import paddle_train as tsm_train
@@ -44,6 +45,7 @@ def suite(train, optimizer):
 
 deeplabv3p = suite(deeplabv3p_train, "Momentum")
 hrnet = suite(hrnet_train, "Momentum")
+llama = suite(llama_train, "AdamW")
 resnet50 = suite(resnet50_train, "Momentum")
 transformer = suite(transformer_train, "Adam")
 tsm = suite(tsm_train, "Momentum")

@@ -21,6 +21,7 @@ MARKERS: dict[str, dict[str, object]] = {
     "deeplabv3p": {"batch_size_per_device": 8},
     # Of two images, shuffled labels are the right ones half of the time.
     "hrnet": {"batch_size_per_device": 8},
+    "llama": {"batch_size_per_device": 4, "unit": "tokens"},
     "resnet50": {"batch_size_per_device": 32},
     "transformer": {"batch_size_per_device": 128, "unit": "tokens"},
     "tsm": {"batch_size_per_device": 4},

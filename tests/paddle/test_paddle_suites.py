@@ -16,7 +16,7 @@ from tests.helpers.suites import train_suites
 pytestmark = pytest.mark.paddle
 #: Without a reader of real data.
 UNREAD = ("bert", "transformer")
-SUITES = ("arcface", *UNREAD, "deeplabv3p", "resnet50", "tsm")
+SUITES = ("arcface", *UNREAD, "deeplabv3p", "llama", "resnet50", "tsm")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pytest_dlperf.core.run import NODES, LaunchPlan, Run
 from pytest_dlperf.launch.process import supervisor as supervisor_program
@@ -22,6 +22,7 @@ from pytest_dlperf.launch.process.supervisor import (
     GRACE_S,
     RUN_VARIABLE,
     UNKILLABLE_S,
+    Report,
     end_left_over,
 )
 from pytest_dlperf.launch.remote.over_hosts import (
@@ -221,7 +222,7 @@ def _await_end(supervisor: subprocess.Popen[bytes], workdir: Path) -> KeyboardIn
     return interrupt
 
 
-def _report(supervisor: subprocess.Popen[bytes], workdir: Path) -> dict[str, Any]:
+def _report(supervisor: subprocess.Popen[bytes], workdir: Path) -> Report:
     path = workdir / "supervisor.json"
     if not path.exists() and supervisor.returncode > 1:
         why = os.strerror(supervisor.returncode)
@@ -231,7 +232,7 @@ def _report(supervisor: subprocess.Popen[bytes], workdir: Path) -> dict[str, Any
             "end": "supervisor-died",
             "message": f"exit status {supervisor.returncode}; see {workdir / 'supervisor.log'}",
         }
-    report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    report: Report = json.loads(path.read_text(encoding="utf-8"))
     if report.get("unkilled"):
         pids = ", ".join(map(str, report["unkilled"]))
         report["message"] = f"SIGKILL did not end pid {pids}"

@@ -24,7 +24,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict
+from typing import TYPE_CHECKING, Final, Protocol, TypedDict
 
 if __package__ or TYPE_CHECKING:
     from pytest_dlperf.launch.process.run_logs import CappedLog, RankLogs, absorb_logs
@@ -40,6 +40,31 @@ GRACE_S: Final = 4.0
 #: After SIGKILL: a process that still exists waits for a driver or a disk, perhaps forever.
 UNKILLABLE_S: Final = 15.0
 _SIZES_EVERY_S: Final = 1.0
+
+
+class _End(TypedDict):
+    end: str
+
+
+class Report(_End, total=False):
+    """``supervisor.json``: how a launch ended.
+
+    ``end`` is ``exited``, ``timeout``, ``asked-to-end``, ``pytest-gone``, ``logs-too-long`` or
+    ``not-started``; ``message`` says more of the last two.
+    """
+
+    message: str
+    #: Of the launcher; None where it was ended.
+    exit_code: int | None
+    #: Pids that lived when the launch ended, or was to end.
+    alive: list[int]
+    #: How many of them SIGKILL had to end, and those that it did not end.
+    killed: int
+    unkilled: list[int]
+    #: Processes of this host that the kernel has killed for memory meanwhile.
+    oom_kills: int
+    #: Why the log is cut short.
+    log_error: str
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -80,9 +105,7 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def _launch(
-    arguments: argparse.Namespace, rank_logs: RankLogs, asked_to_end: list[int]
-) -> dict[str, Any]:
+def _launch(arguments: argparse.Namespace, rank_logs: RankLogs, asked_to_end: list[int]) -> Report:
     command = arguments.command[1:]
     reading, writing = os.pipe()
     with CappedLog(arguments.workdir / "output.log", reading) as log:
@@ -104,9 +127,14 @@ def _launch(
         # Unknown where the launcher has to be ended.
         report["exit_code"] = launcher.returncode
         report["alive"] = descendants(os.getpid())
-        report |= end_descendants(gently=report["end"] != "exited", log=log)
+        ended = end_descendants(gently=report["end"] != "exited", log=log)
+        report["killed"] = ended["killed"]
+        if "unkilled" in ended:
+            report["unkilled"] = ended["unkilled"]
         log.drain()
-    return report | ({"log_error": log.error} if log.error else {})
+    if log.error:
+        report["log_error"] = log.error
+    return report
 
 
 def _wait_for_end(
@@ -115,7 +143,7 @@ def _wait_for_end(
     asked_to_end: list[int],
     log: CappedLog,
     rank_logs: RankLogs,
-) -> dict[str, Any]:
+) -> Report:
     pytest_pipe = sys.stdin.fileno()
     sizes_at_s = time.monotonic()
     while True:

@@ -9,6 +9,7 @@ from pytest_dlperf.cases.marker import expand
 from pytest_dlperf.core.arm import ReadyArm, Reported, Tree
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import UnknownNameError, UsageError
+from pytest_dlperf.core.metric import Gate
 from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.core.wire import MARK_VARIABLE, MarkSettings
 from pytest_dlperf.launch.base import Target, collective_timeout_s
@@ -119,6 +120,22 @@ def test_compile_caches_are_those_of_the_arm_unless_the_user_set_them(
     assert all("TRITON_CACHE_DIR" not in plan.env for plan in plans)
     paddle = make_plan(case("1n8g", framework="paddle"), TARGET, Path("/runs/a/run1"))
     assert "TORCHINDUCTOR_CACHE_DIR" not in paddle.env
+
+
+@pytest.mark.parametrize("metric", ["compile_seconds", "time_to_first_step"])
+def test_every_run_compiles_where_the_time_of_compiling_is_gated(
+    monkeypatch: pytest.MonkeyPatch, metric: str
+):
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    gated = replace(case("1n1c"), metrics=(Gate(name=metric),))
+    folders = {
+        make_plan(gated, TARGET, Path(f"/runs/a/run{n}")).env["TORCHINDUCTOR_CACHE_DIR"]
+        for n in (1, 2)
+    }
+    assert folders == {f"/runs/a/run{n}/compile-caches/inductor" for n in (1, 2)}
+    other = replace(case("1n1c"), metrics=(Gate(name="graph_breaks"), Gate(name="own")))
+    plan = make_plan(other, TARGET, Path("/runs/a/run1"))
+    assert plan.env["TORCHINDUCTOR_CACHE_DIR"] == "/runs/a/compile-caches/inductor"
 
 
 def test_paddle_ranks_start_under_its_launcher():
