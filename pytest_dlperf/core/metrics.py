@@ -7,6 +7,7 @@ program's own metrics, by ``mark.metric`` and ``job.metric``, are gated by the s
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -48,6 +49,29 @@ def _p95(run: RunSummary, window: tuple[int, int]) -> float | None:
     return steps[math.ceil(0.95 * len(steps)) - 1] if steps else None
 
 
+#: Blocks into which a window is divided, of as many iterations each.
+_BLOCKS: Final = 10
+
+
+def _fastest_block(run: RunSummary, window: tuple[int, int]) -> float | None:
+    """Return the mean seconds of an iteration of the slowest rank, in its fastest block."""
+    steps = run.step_seconds[slice(*window)]
+    count = len(steps) // _BLOCKS
+    if not count:
+        return None
+    blocks = (steps[count * block : count * (block + 1)] for block in range(_BLOCKS))
+    return min(statistics.fmean(block) for block in blocks)
+
+
+def _cpu_per_unit(run: RunSummary, _window: tuple[int, int]) -> float | None:
+    """Return CPU seconds of all ranks over the work of all; None where a rank knows none."""
+    spent = [rank.cpu_seconds for rank in run.ranks]
+    if not spent or any(cpu is None for cpu in spent):
+        return None
+    work = run.throughput * max(rank.seconds for rank in run.ranks)
+    return sum(cpu for cpu in spent if cpu is not None) / work
+
+
 def _tera(value: float | None) -> float | None:
     return None if value is None else value / 1e12
 
@@ -60,12 +84,24 @@ METRICS: Final[Mapping[str, Metric]] = {
         compiles=True,
         needs="torch.compile or JAX",
     ),
+    "cpu_per_unit": Metric(
+        words="CPU time for a unit of work",
+        value=_cpu_per_unit,
+        unit="s",
+        needs="ranks that record their CPU time",
+    ),
     "energy": Metric(
         words="energy for a unit of work",
         value=_extra("joules_per_unit"),
         unit="J",
         needs="nvidia-ml-py, a whole GPU, a window of two seconds or more, and in pairs "
         "--dlperf-pairs=alternating",
+    ),
+    "fastest_block": Metric(
+        words="iteration in the fastest tenth of the window",
+        value=_fastest_block,
+        unit="s",
+        needs=f"a window of {_BLOCKS} iterations or more",
     ),
     "graph_breaks": Metric(
         words="graph breaks", value=_extra("graph_breaks"), is_count=True, needs="torch.compile"

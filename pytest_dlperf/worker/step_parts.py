@@ -41,11 +41,18 @@ MODULE: Final = "dlperf.module:"
 #: Begins the name of the event around the wait for a batch.
 DATA_EVENT: Final = "enumerate(DataLoader)"
 #: Begins the names of collectives, and is within those of the kernels of NCCL and RCCL.
-_COLLECTIVES: Final = ("c10d::", "gloo:", "nccl:", "mpi:", "record_param_comms")
+_COLLECTIVES: Final = (
+    "c10d::", "_c10d_functional::", "c10d_functional::", "gloo:", "nccl:", "mpi:",
+    "record_param_comms",
+)  # fmt: skip
 _COMPILED: Final = ("Torch-Compiled Region", "CompiledFunction", "## Call CompiledFxGraph")
 #: Begins the name of the event around an optimizer's step, and that around a node of the backward.
 OPTIMIZER: Final = "Optimizer."
 BACKWARD: Final = "autograd::engine::evaluate_function"
+#: A break between two operators of the backward that is shorter is the host's own work, even
+#: while a collective goes on. With 24 collectives in a backward of 24 layers, on two CPU
+#: processes, such breaks took 10 to 120 us, and waits mostly 0.3 to 7 ms.
+_SHORT_BREAK_US: Final = 200.0
 #: Ends the path of what is in the backward.
 OF_BACKWARD: Final = " (backward)"
 _HOST_WAITS: Final = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero")
@@ -148,6 +155,8 @@ def windows_of(
         spans[AFTER_WAITS] = _after_waits(events)
     order = _ON_GPU if on_gpu else _ON_CPU
     merged = {part: union(spans.get(part, ())) for part in order}
+    if not on_gpu:
+        merged[COMMUNICATION] = subtract(merged[COMMUNICATION], _short_breaks(events, merged))
     found = []
     for (begin_us, end_us), steps in windows:
         free: list[Interval] = [(begin_us, end_us)]
@@ -161,6 +170,22 @@ def windows_of(
         # Their sum, so that no rounding is between the whole and its parts
         found.append(ProfiledWindow(steps=steps, seconds=sum(parts.values()), parts=parts))
     return found
+
+
+def _short_breaks(
+    events: Sequence[TraceEvent], merged: Mapping[str, Sequence[Interval]]
+) -> list[Interval]:
+    """Return what the host spends between operators of the backward, without waiting.
+
+    That is autograd's own work, and starting collectives. A break that is long is a wait.
+    """
+    nodes = [event for event in events if event.name.startswith(BACKWARD)]
+    # Of one node and the next; what is between them is as short.
+    backward = union((event.begin_us, event.end_us + _SHORT_BREAK_US) for event in nodes)
+    backward = [(begin, end - _SHORT_BREAK_US) for begin, end in backward]
+    operators = union(span for part in (DATA, WAITS, COMPUTE) for span in merged[part])
+    breaks = subtract(backward, operators)
+    return [(begin, end) for begin, end in breaks if end - begin < _SHORT_BREAK_US]
 
 
 def _after_waits(events: Sequence[TraceEvent]) -> list[Interval]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from pytest_dlperf.core.codec import decode, encode
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.metric import Figure, gates_of
+from pytest_dlperf.core.metrics import METRICS
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.measure.summary import summarise
 from tests.helpers.record_files import case, rank_records, write
@@ -39,6 +41,28 @@ def test_a_built_in_name_is_refused(tmp_path: Path) -> None:
     ranks = [of_rank(rank, "peak_memory", 1.0) for rank in range(2)]
     with pytest.raises(CaseError, match="metric peak_memory is a built-in name"):
         summarise(case(), write(tmp_path, ranks))
+
+
+def test_cpu_time_is_that_of_all_ranks_for_each_unit_of_work(tmp_path: Path) -> None:
+    run = write(tmp_path, [rank_records(rank) for rank in range(2)])
+    found, _ = summarise(case(metrics={"cpu_per_unit": "5%"}), run)
+    work = found.throughput * max(rank.seconds for rank in found.ranks)
+    spent = sum(rank.cpu_seconds or 0.0 for rank in found.ranks)
+    assert spent > 0
+    assert found.metrics == {"cpu_per_unit": Figure(value=pytest.approx(spent / work), unit="s")}
+    unknown = replace(found, ranks=(found.ranks[0], replace(found.ranks[1], cpu_seconds=None)))
+    assert METRICS["cpu_per_unit"].value(unknown, (0, 1)) is None
+
+
+def test_the_fastest_block_is_a_tenth_of_the_window(tmp_path: Path) -> None:
+    run = write(tmp_path, [rank_records(rank) for rank in range(2)])
+    found, _ = summarise(case(), run)
+    # Two iterations a block; one fast iteration of a slow block does not count by itself.
+    steps = (9.0, 9.0, *(1.0, 5.0) * 5, *(2.0, 2.0), *(4.0, 4.0) * 4, 0.1)
+    seen = replace(found, step_seconds=steps)
+    value = METRICS["fastest_block"].value
+    assert value(seen, (2, 22)) == 2.0
+    assert value(seen, (2, 11)) is None
 
 
 def test_built_in_metrics_are_those_that_the_case_gates(tmp_path: Path) -> None:

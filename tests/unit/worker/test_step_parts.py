@@ -50,6 +50,28 @@ def test_the_parts_of_a_step_on_a_cpu_are_disjoint():
     }
 
 
+def test_short_breaks_of_the_backward_are_no_waits_for_a_collective():
+    node = "autograd::engine::evaluate_function: AddmmBackward0"
+    whole = [((0.0, 10_000.0), 1)]
+    events = [
+        event(node, 0, 1000),
+        event("aten::mm", 0, 900),
+        event("c10d::allreduce_", 920, 950),
+        event("gloo:all_reduce", 930, 9000, thread=2, is_async=True),
+        event(node, 1100, 2500),  # 200 us after the operator before it
+        event("aten::mm", 1099, 1500),
+        event("aten::mm", 1900, 2500),  # a wait of 400 us within a node
+        event("Optimizer.step#SGD.step", 9000, 10_000),
+    ]
+    [window] = windows_of(events, whole)
+    found = {part: round(seconds * 1e6) for part, seconds in window["parts"].items()}
+    assert found == {
+        "compute": 900 + 401 + 600,
+        "exposed communication": 400 + 6500,
+        "Python and launches": 199 + 1000,
+    }
+
+
 def test_on_a_gpu_the_host_counts_only_while_the_device_is_idle():
     found = parts_ms(
         event("sm80_gemm", 100, 400, on_device=True),
@@ -77,6 +99,7 @@ def test_on_a_gpu_the_host_counts_only_while_the_device_is_idle():
         ("mylib::fused", step_parts.COMPUTE),
         ("Torch-Compiled Region: 0/0", step_parts.COMPUTE),
         ("c10d::allreduce_", step_parts.COMMUNICATION),
+        ("_c10d_functional::wait_tensor", step_parts.COMMUNICATION),
         ("Optimizer.step#SGD.step", ""),
         ("autograd::engine::evaluate_function: MmBackward0", ""),
         ("a user's own words", ""),
