@@ -14,7 +14,7 @@ class GraphCounts(TypedDict, total=False):
     #: ``XLA``; left out by Dynamo.
     compiler: str
     graphs: int
-    #: Places at which a function could not be one graph.
+    #: Places at which a function could not be one graph, and functions that were left to Python.
     graph_breaks: int
     #: Compilations of a function that was compiled before; XLA's since the first step.
     recompiles: int

@@ -69,10 +69,13 @@ def graphs() -> GraphCounts:
         return GraphCounts(compiler="XLA", recompiles=recompiles)
     dynamo: Any = sys.modules.get("torch._dynamo.utils")
     counters = getattr(dynamo, "counters", None) or {}
-    stats = counters.get("stats", {})
+    stats, frames = counters.get("stats", {}), counters.get("frames", {})
+    # A break within a loop breaks no graph: Dynamo leaves the whole function to Python, and counts
+    # a frame that it did not convert.
+    left_to_python = max(0, int(frames.get("total", 0)) - int(frames.get("ok", 0)))
     found = GraphCounts(
         graphs=int(stats.get("unique_graphs", 0)),
-        graph_breaks=sum(counters.get("graph_break", {}).values()),
+        graph_breaks=sum(counters.get("graph_break", {}).values()) + left_to_python,
         operators=int(stats.get("calls_captured", 0)),
         cudagraph_skips=int(counters.get("inductor", {}).get("cudagraph_skips", 0)),
     )

@@ -47,6 +47,29 @@ def test_the_installed_pytorch_has_the_counters_that_are_read():
     }  # fmt: skip
 
 
+#: A function that breaks within a loop, which Dynamo leaves to Python.
+LOOP = """
+import torch
+from pytest_dlperf.worker import compiling
+
+@torch.compile(backend="eager")
+def looped(x):
+    for _ in range(2):
+        torch._dynamo.graph_break()
+        x = torch.relu(x)
+    return x
+
+looped(torch.ones(2))
+made = compiling.graphs()
+print(made["graphs"], made["graph_breaks"])
+"""
+
+
+def test_a_function_that_is_left_to_python_is_a_graph_break():
+    done = subprocess.run([sys.executable, "-c", LOOP], capture_output=True, text=True, check=True)
+    assert done.stdout == "0 1\n"
+
+
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> OneSession:
     """Trainings whose shapes never change, change in the window, and in the watched iteration."""

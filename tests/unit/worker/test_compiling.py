@@ -34,7 +34,8 @@ def test_counters_of_dynamo(monkeypatch: pytest.MonkeyPatch, name: str):
 def test_what_dynamo_made(monkeypatch: pytest.MonkeyPatch):
     counters = defaultdict(Counter)
     counters["stats"].update(unique_graphs=2, calls_captured=5)
-    counters["graph_break"].update({"print": 2, "backward": 1})
+    counters["graph_break"].update({"print": 2})
+    counters["frames"].update(total=3, ok=2)
     counters["inductor"].update(cudagraph_skips=2)
     metrics = [SimpleNamespace(graph_op_count=count) for count in (4, None, 1)]
     dynamo = SimpleNamespace(counters=counters, get_compilation_metrics=lambda: metrics)
@@ -42,12 +43,12 @@ def test_what_dynamo_made(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "torch._dynamo.utils", dynamo)  # type: ignore[arg-type]
     # A function that must be one graph is not among the frames.
     monkeypatch.setitem(sys.modules, "torch._dynamo.convert_frame", convert)  # type: ignore[arg-type]
-    assert sample() == (0, 0.0, 4)
+    assert sample() == (3, 0.0, 4)
     assert graphs() == {
         "graphs": 2, "graph_breaks": 3, "recompiles": 2, "operators": 5,
         "operators_by_graph": [4, 1], "cudagraph_skips": 2,
     }  # fmt: skip
-    record = compile_record(CompileSample(0, 0.0, 3), sample(), graphs())
+    record = compile_record(CompileSample(2, 0.0, 3), sample(), graphs())
     assert (record["frames"], record["frames_in_window"], record["graphs"]) == (4, 1, 2)
 
 
