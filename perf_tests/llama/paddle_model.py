@@ -20,7 +20,7 @@ def dense(inputs: int, outputs: int) -> nn.Linear:
 
 
 class RMSNorm(nn.Layer):  # type: ignore[misc]  # paddle is Any here
-    """RMSNorm over the last axis, computed in float32; written out, as Paddle 2.6 has none."""
+    """RMSNorm over the last axis, computed in float32; written out, so that any Paddle 3 has it."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Attention(nn.Layer):  # type: ignore[misc]
             for part in (self.queries, self.keys, self.values)
         )
         q, k = rotated(q, cosine, sine), rotated(k, cosine, sine)
-        k, v = (part.repeat_interleave(self.shared, axis=2) for part in (k, v))
+        k, v = (shared_heads(part, self.shared) for part in (k, v))
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, training=self.training)
         return self.out(mixed.flatten(2))
 
@@ -109,8 +109,26 @@ class Llama(nn.Layer):  # type: ignore[misc]
         x = self.embedding(tokens)
         cosine, sine = angles_of(self.size, tokens.shape[1])
         for block in self.blocks:
-            x = recompute(block, x, cosine, sine) if self.recompute else block(x, cosine, sine)
+            x = recomputed(block, x, cosine, sine) if self.recompute else block(x, cosine, sine)
         return self.head(self.norm(x))
+
+
+def recomputed(block: Block, *given: paddle.Tensor) -> paddle.Tensor:
+    """Return the output of ``block``, which computes its activations again in the backward.
+
+    Not in Paddle's default way, a backward within the backward: in it a parameter is ready twice
+    for DataParallel, which raises. Nothing here draws random numbers, so no state is kept.
+    """
+    return recompute(block, *given, use_reentrant=False, preserve_rng_state=False)
+
+
+def shared_heads(x: paddle.Tensor, count: int) -> paddle.Tensor:
+    """Return each head of ``x`` ``count`` times, one after the other.
+
+    Paddle's ``repeat_interleave`` has no float16 on GPUs.
+    """
+    batch, tokens, heads, channels = x.shape
+    return x.unsqueeze(3).expand([batch, tokens, heads, count, channels]).flatten(2, 3)
 
 
 def angles_of(size: Size, tokens: int) -> tuple[paddle.Tensor, paddle.Tensor]:

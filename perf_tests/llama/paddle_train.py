@@ -45,6 +45,11 @@ def build(job: PaddleJob) -> Callable[[], paddle.Tensor]:
     Options: ``model`` (350m), ``sequence`` (tokens, where not the model's own), ``recompute``
     (activations, in backward).
     """
+    if int(paddle.__version__.partition(".")[0]) < 3:
+        raise ValueError(
+            f"this suite needs Paddle 3, and this is {paddle.__version__}, whose causal attention "
+            "runs on GPUs alone, in half precision; install paddlepaddle>=3"
+        )
     if job.parallel.data not in {"", "ddp"} or job.parallel.split > 1:
         raise ValueError("in Paddle this suite is parallel by ddp")
     size = SIZES["tiny" if job.size == "tiny" else str(job.options["model"])]

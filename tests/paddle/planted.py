@@ -45,7 +45,7 @@ def suite(train, optimizer):
 
 deeplabv3p = suite(deeplabv3p_train, "Momentum")
 hrnet = suite(hrnet_train, "Momentum")
-llama = suite(llama_train, "AdamW")
+llama = llama_recomputed = suite(llama_train, "AdamW")
 resnet50 = suite(resnet50_train, "Momentum")
 transformer = suite(transformer_train, "Adam")
 tsm = suite(tsm_train, "Momentum")
