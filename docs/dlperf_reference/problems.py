@@ -52,6 +52,7 @@ MEANINGS: Final = {
     "launch-retried": "the infrastructure failed a launch, which was repeated",
     "loss-not-falling": "the loss did not fall over a run",
     "loss-not-finite": "a loss is NaN or infinite",
+    "metric-unknown": "a built-in metric is gated that no run has, so nothing is compared",
     "named-twice": "a file was named more than once; it counts once",
     "one-node": "a log names the devices of a node and no number of nodes; one was taken",
     "precision-mismatch": "the work was done in another precision than the declared one",

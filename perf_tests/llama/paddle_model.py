@@ -20,7 +20,7 @@ def dense(inputs: int, outputs: int) -> nn.Linear:
 
 
 class RMSNorm(nn.Layer):  # type: ignore[misc]  # paddle is Any here
-    """RMSNorm over the last axis, computed in float32; written out, so that any Paddle 3 has it."""
+    """RMSNorm over the last axis, in float32; written out, so that any Paddle 3 has it."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

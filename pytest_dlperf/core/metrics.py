@@ -6,9 +6,10 @@ program's own metrics, by ``mark.metric`` and ``job.metric``, are gated by the s
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -49,27 +50,25 @@ def _p95(run: RunSummary, window: tuple[int, int]) -> float | None:
     return steps[math.ceil(0.95 * len(steps)) - 1] if steps else None
 
 
-#: Blocks into which a window is divided, of as many iterations each.
+#: Blocks into which a window is divided, of as many iterations each, give or take one.
 _BLOCKS: Final = 10
 
 
 def _fastest_block(run: RunSummary, window: tuple[int, int]) -> float | None:
     """Return the mean seconds of an iteration of the slowest rank, in its fastest block."""
     steps = run.step_seconds[slice(*window)]
-    count = len(steps) // _BLOCKS
-    if not count:
+    if len(steps) < _BLOCKS:
         return None
-    blocks = (steps[count * block : count * (block + 1)] for block in range(_BLOCKS))
-    return min(statistics.fmean(block) for block in blocks)
+    ends = [len(steps) * block // _BLOCKS for block in range(_BLOCKS + 1)]
+    return min(statistics.fmean(steps[begin:end]) for begin, end in itertools.pairwise(ends))
 
 
 def _cpu_per_unit(run: RunSummary, _window: tuple[int, int]) -> float | None:
-    """Return CPU seconds of all ranks over the work of all; None where a rank knows none."""
-    spent = [rank.cpu_seconds for rank in run.ranks]
-    if not spent or any(cpu is None for cpu in spent):
+    """Return CPU seconds of the ranks, with processes they started, over the work of all."""
+    spent_s = run.extras.get("cpu_seconds_of_ranks")
+    if spent_s is None:
         return None
-    work = run.throughput * max(rank.seconds for rank in run.ranks)
-    return sum(cpu for cpu in spent if cpu is not None) / work
+    return spent_s / (run.throughput * max(rank.seconds for rank in run.ranks))
 
 
 def _tera(value: float | None) -> float | None:
@@ -153,6 +152,12 @@ def words_of(name: str) -> str:
 def measures_compiling(gates: Iterable[Gate]) -> bool:
     """Return whether a metric among ``gates`` has the time of compiling in it."""
     return any(gate.name in METRICS and METRICS[gate.name].compiles for gate in gates)
+
+
+def missing(gates: Iterable[Gate], found: Collection[str]) -> dict[str, str]:
+    """Return the built-in metrics among ``gates`` that a run has not, and what each needs."""
+    names = (gate.name for gate in gates if gate.name in METRICS)
+    return {name: METRICS[name].needs for name in names if name not in found}
 
 
 def gate_of(gate: Gate) -> Gate:

@@ -144,7 +144,10 @@ def _of_steps(
         agrees=agrees,
         parts=tuple(changes),
         operators=operators,
-        sentence=change_words(changes, operators, difference) + waits_words(rank, tables["ranks"])
+        sentence=change_words(
+            changes, operators, difference, has_spread=min(len(earlier), len(after)) > 1
+        )
+        + waits_words(rank, tables["ranks"])
         if agrees
         else contradiction_words(operators, difference, spread * whole_before),
         **tables,

@@ -20,11 +20,23 @@ _CLAUSES: Final = 3
 
 
 def change_words(
-    parts: Sequence[PartChange], operators: Sequence[OperatorChange], difference_ms: float
+    parts: Sequence[PartChange],
+    operators: Sequence[OperatorChange],
+    difference_ms: float,
+    *,
+    has_spread: bool = True,
 ) -> str:
-    """Return which parts made a step longer or shorter, and by which operators."""
+    """Return which parts made a step longer or shorter, and by which operators.
+
+    ``has_spread``: both sides have two profiles, so that it is known how much equal ones differ.
+    """
     named = [part for part in parts if part.named and part.difference_ms]
     way = "more" if difference_ms > 0 else "less"
+    if not named and not has_spread:
+        return (
+            f"of {_ms(abs(difference_ms))} ms {way} a step, no part is named: a side has one "
+            "profile, so how much equal ones differ is not known"
+        )
     if not named:
         return (
             f"of {_ms(abs(difference_ms))} ms {way} a step, no part differs by more than equal "

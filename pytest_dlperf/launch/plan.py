@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_dlperf.core.arm import ReadyArm, Reported
-from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.case import NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import CaseError, UsageError
 from pytest_dlperf.core.metrics import measures_compiling
 from pytest_dlperf.core.place import NodePart
@@ -166,10 +166,12 @@ def _compile_caches(case: Case, workdir: Path) -> dict[str, str]:
     the case is gated on the time of compiling, each run has its own: else the first compiles and
     the others load. A variable that the user has set is not changed.
     """
-    if case.framework != "torch":
+    gates_compiling = measures_compiling(case.metrics)
+    # A program that names no framework may compile all the same
+    if case.framework != "torch" and not (case.framework == NO_FRAMEWORK and gates_compiling):
         return {}
     caches = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
-    shared_by = workdir if measures_compiling(case.metrics) else workdir.parent
+    shared_by = workdir if gates_compiling else workdir.parent
     folder = shared_by / "compile-caches"
     return {n: str(folder / sub) for n, sub in caches.items() if n not in os.environ}
 

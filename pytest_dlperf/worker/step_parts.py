@@ -42,17 +42,20 @@ MODULE: Final = "dlperf.module:"
 DATA_EVENT: Final = "enumerate(DataLoader)"
 #: Begins the names of collectives, and is within those of the kernels of NCCL and RCCL.
 _COLLECTIVES: Final = (
-    "c10d::", "_c10d_functional::", "c10d_functional::", "gloo:", "nccl:", "mpi:",
-    "record_param_comms",
+    "c10d::", "_c10d_functional::", "_c10d_functional_autograd::", "c10d_functional::",
+    "_dtensor::", "gloo:", "nccl:", "mpi:", "record_param_comms",
 )  # fmt: skip
+#: Ends the names of operators in which the host waits for a collective, also within another
+#: operator, where a tensor that is still being reduced is used.
+_COLLECTIVE_WAITS: Final = "::wait_tensor"
 _COMPILED: Final = ("Torch-Compiled Region", "CompiledFunction", "## Call CompiledFxGraph")
 #: Begins the name of the event around an optimizer's step, and that around a node of the backward.
 OPTIMIZER: Final = "Optimizer."
 BACKWARD: Final = "autograd::engine::evaluate_function"
-#: A break between two operators of the backward that is shorter is the host's own work, even
-#: while a collective goes on. With 24 collectives in a backward of 24 layers, on two CPU
-#: processes, such breaks took 10 to 120 us, and waits mostly 0.3 to 7 ms.
-_SHORT_BREAK_US: Final = 200.0
+#: So much of a break between two operators of the backward is the host's own work, even while a
+#: collective goes on; the rest is a wait. With 24 collectives in a backward of 24 layers, on two
+#: CPU processes, such breaks took 10 to 120 us, and waits, after the backward, 0.3 to 7 ms.
+_OWN_BREAK_US: Final = 100.0
 #: Ends the path of what is in the backward.
 OF_BACKWARD: Final = " (backward)"
 _HOST_WAITS: Final = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero")
@@ -156,7 +159,14 @@ def windows_of(
     order = _ON_GPU if on_gpu else _ON_CPU
     merged = {part: union(spans.get(part, ())) for part in order}
     if not on_gpu:
-        merged[COMMUNICATION] = subtract(merged[COMMUNICATION], _short_breaks(events, merged))
+        waits = union(
+            (event.begin_us, event.end_us)
+            for event in events
+            if event.name.endswith(_COLLECTIVE_WAITS)
+        )
+        merged[COMPUTE] = subtract(merged[COMPUTE], waits)
+        own = subtract(_own_breaks(events, merged), waits)
+        merged[COMMUNICATION] = subtract(merged[COMMUNICATION], own)
     found = []
     for (begin_us, end_us), steps in windows:
         free: list[Interval] = [(begin_us, end_us)]
@@ -172,20 +182,20 @@ def windows_of(
     return found
 
 
-def _short_breaks(
+def _own_breaks(
     events: Sequence[TraceEvent], merged: Mapping[str, Sequence[Interval]]
 ) -> list[Interval]:
-    """Return what the host spends between operators of the backward, without waiting.
+    """Return what the host itself spends between operators of the backward.
 
-    That is autograd's own work, and starting collectives. A break that is long is a wait.
+    That is autograd's own work, and starting collectives: the begin of each break.
     """
     nodes = [event for event in events if event.name.startswith(BACKWARD)]
     # Of one node and the next; what is between them is as short.
-    backward = union((event.begin_us, event.end_us + _SHORT_BREAK_US) for event in nodes)
-    backward = [(begin, end - _SHORT_BREAK_US) for begin, end in backward]
+    backward = union((event.begin_us, event.end_us + _OWN_BREAK_US) for event in nodes)
+    backward = [(begin, end - _OWN_BREAK_US) for begin, end in backward]
     operators = union(span for part in (DATA, WAITS, COMPUTE) for span in merged[part])
     breaks = subtract(backward, operators)
-    return [(begin, end) for begin, end in breaks if end - begin < _SHORT_BREAK_US]
+    return [(begin, min(end, begin + _OWN_BREAK_US)) for begin, end in breaks]
 
 
 def _after_waits(events: Sequence[TraceEvent]) -> list[Interval]:

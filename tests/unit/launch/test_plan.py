@@ -133,6 +133,9 @@ def test_every_run_compiles_where_the_time_of_compiling_is_gated(
         for n in (1, 2)
     }
     assert folders == {f"/runs/a/run{n}/compile-caches/inductor" for n in (1, 2)}
+    program = replace(gated, workload="", command=("train",), framework="none")
+    plan = make_plan(program, TARGET, Path("/runs/a/run1"))
+    assert plan.env["TORCHINDUCTOR_CACHE_DIR"] == "/runs/a/run1/compile-caches/inductor"
     other = replace(case("1n1c"), metrics=(Gate(name="graph_breaks"), Gate(name="own")))
     plan = make_plan(other, TARGET, Path("/runs/a/run1"))
     assert plan.env["TORCHINDUCTOR_CACHE_DIR"] == "/runs/a/compile-caches/inductor"

@@ -46,11 +46,12 @@ def test_a_built_in_name_is_refused(tmp_path: Path) -> None:
 def test_cpu_time_is_that_of_all_ranks_for_each_unit_of_work(tmp_path: Path) -> None:
     run = write(tmp_path, [rank_records(rank) for rank in range(2)])
     found, _ = summarise(case(metrics={"cpu_per_unit": "5%"}), run)
-    work = found.throughput * max(rank.seconds for rank in found.ranks)
-    spent = sum(rank.cpu_seconds or 0.0 for rank in found.ranks)
-    assert spent > 0
-    assert found.metrics == {"cpu_per_unit": Figure(value=pytest.approx(spent / work), unit="s")}
-    unknown = replace(found, ranks=(found.ranks[0], replace(found.ranks[1], cpu_seconds=None)))
+    seconds = max(rank.seconds for rank in found.ranks)
+    # Data workers are in it: the records say so of the window, not of single iterations.
+    assert found.extras["cpu_seconds_of_ranks"] == 2 * 9 * 0.1
+    per_unit = 2 * 9 * 0.1 / (found.throughput * seconds)
+    assert found.metrics == {"cpu_per_unit": Figure(value=pytest.approx(per_unit), unit="s")}
+    unknown = replace(found, extras={})
     assert METRICS["cpu_per_unit"].value(unknown, (0, 1)) is None
 
 
@@ -62,6 +63,7 @@ def test_the_fastest_block_is_a_tenth_of_the_window(tmp_path: Path) -> None:
     seen = replace(found, step_seconds=steps)
     value = METRICS["fastest_block"].value
     assert value(seen, (2, 22)) == 2.0
+    assert value(seen, (2, 23)) == pytest.approx(2.0)  # the last block has three
     assert value(seen, (2, 11)) is None
 
 
@@ -74,6 +76,12 @@ def test_built_in_metrics_are_those_that_the_case_gates(tmp_path: Path) -> None:
         "step_p95": Figure(value=0.1, unit="s"),
         "time_to_first_step": Figure(value=2.5, unit="s"),
     }
+    [problem] = summarise(asked, run)[0].problems
+    assert problem.code == "metric-unknown"
+    assert problem.message == (
+        "metric graph_breaks is gated, and this run has none, so nothing is compared: it needs "
+        "torch.compile"
+    )
     assert asked.metrics == gates_of(
         {"step_p95": 0.05, "time_to_first_step": None, "graph_breaks": "count"}
     )

@@ -50,7 +50,7 @@ def test_the_parts_of_a_step_on_a_cpu_are_disjoint():
     }
 
 
-def test_short_breaks_of_the_backward_are_no_waits_for_a_collective():
+def test_the_host_itself_takes_the_begin_of_each_break_of_the_backward():
     node = "autograd::engine::evaluate_function: AddmmBackward0"
     whole = [((0.0, 10_000.0), 1)]
     events = [
@@ -58,17 +58,33 @@ def test_short_breaks_of_the_backward_are_no_waits_for_a_collective():
         event("aten::mm", 0, 900),
         event("c10d::allreduce_", 920, 950),
         event("gloo:all_reduce", 930, 9000, thread=2, is_async=True),
-        event(node, 1100, 2500),  # 200 us after the operator before it
-        event("aten::mm", 1099, 1500),
-        event("aten::mm", 1900, 2500),  # a wait of 400 us within a node
+        event(node, 1050, 2500),
+        event("aten::mm", 980, 1500),  # 80 us after the one before it
+        event("aten::mm", 1900, 2500),  # a wait within a node
         event("Optimizer.step#SGD.step", 9000, 10_000),
     ]
     [window] = windows_of(events, whole)
     found = {part: round(seconds * 1e6) for part, seconds in window["parts"].items()}
     assert found == {
-        "compute": 900 + 401 + 600,
-        "exposed communication": 400 + 6500,
-        "Python and launches": 199 + 1000,
+        "compute": 900 + 520 + 600,
+        "exposed communication": 300 + 6500,
+        "Python and launches": 80 + 100 + 1000,
+    }
+
+
+def test_a_wait_for_a_collective_within_an_operator_is_no_computation():
+    found = parts_ms(
+        event("aten::add", 100, 500),
+        event("_c10d_functional::wait_tensor", 150, 400),
+        event("gloo:all_reduce", 0, 400, thread=2, is_async=True),
+        event("autograd::engine::evaluate_function: AddBackward0", 600, 900),
+        event("_c10d_functional::wait_tensor", 650, 750),  # of the backward, and short
+        event("gloo:all_reduce", 640, 750, thread=2, is_async=True),
+    )
+    assert found == {
+        "compute": 0.15,
+        "exposed communication": 0.45,
+        "Python and launches": 0.4,
     }
 
 
