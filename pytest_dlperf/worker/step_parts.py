@@ -54,8 +54,9 @@ OPTIMIZER: Final = "Optimizer."
 BACKWARD: Final = "autograd::engine::evaluate_function"
 #: So much of a break between two operators of the backward is the host's own work, even while a
 #: collective goes on; the rest is a wait. With 24 collectives in a backward of 24 layers, on two
-#: CPU processes, such breaks took 10 to 120 us, and waits, after the backward, 0.3 to 7 ms.
-_OWN_BREAK_US: Final = 100.0
+#: CPU processes, such breaks took 10 to 120 us, and some 300 to 750, in which the thread had
+#: lost its core; waits, after the backward, took 0.3 to 7 ms.
+_OWN_BREAK_US: Final = 200.0
 #: Ends the path of what is in the backward.
 OF_BACKWARD: Final = " (backward)"
 _HOST_WAITS: Final = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero")

@@ -67,8 +67,8 @@ def test_the_host_itself_takes_the_begin_of_each_break_of_the_backward():
     found = {part: round(seconds * 1e6) for part, seconds in window["parts"].items()}
     assert found == {
         "compute": 900 + 520 + 600,
-        "exposed communication": 300 + 6500,
-        "Python and launches": 80 + 100 + 1000,
+        "exposed communication": 200 + 6500,
+        "Python and launches": 80 + 200 + 1000,
     }
 
 
