@@ -21,6 +21,7 @@ jax = partial(
     workload=f"{__package__}.jax_train:build",
     unit="tokens",
 )
+jax_tiny = partial(jax, size="tiny", batch_size_per_device=4)
 paddle = partial(
     expand,
     suite="llama",
@@ -29,7 +30,6 @@ paddle = partial(
     unit="tokens",
     parallel="ddp",
 )
-jax_tiny = partial(jax, size="tiny", batch_size_per_device=4)
 
 CASES = (
     *torch(

@@ -34,7 +34,7 @@ class Metric:
     tolerance: float | None = None
     #: Whether it is a count, of which one more fails, and one run is enough.
     is_count: bool = False
-    #: Whether its runs must compile all that they run: caches of compiled code are each run's own.
+    #: Whether it has the time of compiling in it, so that each run needs empty compile caches.
     compiles: bool = False
     #: Where it is known.
     needs: str = "a run with records of its ranks"
@@ -155,7 +155,7 @@ def measures_compiling(gates: Iterable[Gate]) -> bool:
 
 
 def missing(gates: Iterable[Gate], found: Collection[str]) -> dict[str, str]:
-    """Return the built-in metrics among ``gates`` that a run has not, and what each needs."""
+    """Return the built-in metrics among ``gates`` that ``found`` lacks, and what each needs."""
     names = (gate.name for gate in gates if gate.name in METRICS)
     return {name: METRICS[name].needs for name in names if name not in found}
 

@@ -98,7 +98,7 @@ def summarise(case: Case, run: Run) -> MeasuredRun:
         extras={
             **steal,
             **gpu_figures,
-            **_cpu_of_ranks(records),
+            "cpu_seconds_of_ranks": sum(r.by_kind["window"]["own_cpu_seconds"] for r in records),
             **compile_extras(records),
             **_reserved(records),
             **_reading(records),
@@ -111,7 +111,7 @@ def summarise(case: Case, run: Run) -> MeasuredRun:
         scaling=scaling_of(records),
     )  # fmt: skip
     asked = built_in(case.metrics, summary, case.protocol.window)
-    unknown = (
+    unknown = tuple(
         Problem(
             code="metric-unknown",
             message=f"metric {name} is gated, and this run has none, so nothing is compared: it "
@@ -119,11 +119,8 @@ def summarise(case: Case, run: Run) -> MeasuredRun:
         )
         for name, needs in missing(case.metrics, asked).items()
     )
-    summary = replace(
-        summary,
-        metrics={**summary.metrics, **asked},
-        problems=(*summary.problems, *unknown),
-    )
+    metrics = {**summary.metrics, **asked}
+    summary = replace(summary, metrics=metrics, problems=summary.problems + unknown)
     return MeasuredRun(summary, _facts(case, records, window))
 
 
@@ -285,16 +282,6 @@ def _check_whole(case: Case, run: Run, records: Sequence[RankRecords]) -> None:
                 f"{case.id}: rank {rank.rank} wrote {len(_window(case, rank.spans))} spans for "
                 f"the {end - first} measured iterations; see {run.plan.workdir}"
             )
-
-
-def _cpu_of_ranks(records: Sequence[RankRecords]) -> dict[str, float]:
-    """Return CPU seconds of all ranks and of living processes they started, over the window.
-
-    Nothing where a rank does not know them.
-    """
-    spent_s = [r.by_kind["window"]["own_cpu_seconds"] for r in records if "window" in r.by_kind]
-    known = len(spent_s) == len(records) and all(one is not None for one in spent_s)
-    return {"cpu_seconds_of_ranks": sum(spent_s)} if known else {}
 
 
 def _rank_summary(case: Case, records: RankRecords) -> RankSummary:

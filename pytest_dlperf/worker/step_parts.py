@@ -45,17 +45,17 @@ _COLLECTIVES: Final = (
     "c10d::", "_c10d_functional::", "_c10d_functional_autograd::", "c10d_functional::",
     "_dtensor::", "gloo:", "nccl:", "mpi:", "record_param_comms",
 )  # fmt: skip
-#: Ends the names of operators in which the host waits for a collective, also within another
-#: operator, where a tensor that is still being reduced is used.
+#: Ends the names of operators in which the host waits for a collective. They are called within
+#: another operator where that one uses a tensor whose collective still runs.
 _COLLECTIVE_WAITS: Final = "::wait_tensor"
 _COMPILED: Final = ("Torch-Compiled Region", "CompiledFunction", "## Call CompiledFxGraph")
 #: Begins the name of the event around an optimizer's step, and that around a node of the backward.
 OPTIMIZER: Final = "Optimizer."
 BACKWARD: Final = "autograd::engine::evaluate_function"
-#: So much of a break between two operators of the backward is the host's own work, even while a
-#: collective goes on; the rest is a wait. With 24 collectives in a backward of 24 layers, on two
-#: CPU processes, such breaks took 10 to 120 us, and some 300 to 750, in which the thread had
-#: lost its core; waits, after the backward, took 0.3 to 7 ms.
+#: The host's own work at the begin of a break between two operators of the backward, while a
+#: collective runs; what is left of the break is a wait. Measured with 24 collectives in a backward
+#: of 24 layers on two CPU processes: most breaks took 10 to 120 us, some 300 to 750, when the
+#: thread had lost its core; the waits, after the backward, took 0.3 to 7 ms.
 _OWN_BREAK_US: Final = 200.0
 #: Ends the path of what is in the backward.
 OF_BACKWARD: Final = " (backward)"
@@ -160,14 +160,7 @@ def windows_of(
     order = _ON_GPU if on_gpu else _ON_CPU
     merged = {part: union(spans.get(part, ())) for part in order}
     if not on_gpu:
-        waits = union(
-            (event.begin_us, event.end_us)
-            for event in events
-            if event.name.endswith(_COLLECTIVE_WAITS)
-        )
-        merged[COMPUTE] = subtract(merged[COMPUTE], waits)
-        own = subtract(_own_breaks(events, merged), waits)
-        merged[COMMUNICATION] = subtract(merged[COMMUNICATION], own)
+        _separate_waits(events, merged)
     found = []
     for (begin_us, end_us), steps in windows:
         free: list[Interval] = [(begin_us, end_us)]
@@ -183,18 +176,24 @@ def windows_of(
     return found
 
 
-def _own_breaks(
-    events: Sequence[TraceEvent], merged: Mapping[str, Sequence[Interval]]
-) -> list[Interval]:
-    """Return what the host itself spends between operators of the backward.
+def _separate_waits(events: Sequence[TraceEvent], merged: dict[str, list[Interval]]) -> None:
+    """Take waits for collectives out of computation, and the host's own work out of the waits."""
+    waits = union((e.begin_us, e.end_us) for e in events if e.name.endswith(_COLLECTIVE_WAITS))
+    merged[COMPUTE] = subtract(merged[COMPUTE], waits)
+    operators = union(span for part in (DATA, WAITS, COMPUTE) for span in merged[part])
+    own = subtract(_own_breaks(events, operators), waits)
+    merged[COMMUNICATION] = subtract(merged[COMMUNICATION], own)
 
-    That is autograd's own work, and starting collectives: the begin of each break.
+
+def _own_breaks(events: Sequence[TraceEvent], operators: Sequence[Interval]) -> list[Interval]:
+    """Return the host's own work between ``operators`` of the backward: the begin of each break.
+
+    That is autograd's work, and starting collectives.
     """
     nodes = [event for event in events if event.name.startswith(BACKWARD)]
-    # Of one node and the next; what is between them is as short.
+    # A short break between two nodes is part of the backward
     backward = union((event.begin_us, event.end_us + _OWN_BREAK_US) for event in nodes)
     backward = [(begin, end - _OWN_BREAK_US) for begin, end in backward]
-    operators = union(span for part in (DATA, WAITS, COMPUTE) for span in merged[part])
     breaks = subtract(backward, operators)
     return [(begin, min(end, begin + _OWN_BREAK_US)) for begin, end in breaks]
 

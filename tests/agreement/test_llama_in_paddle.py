@@ -26,8 +26,7 @@ def test_five_steps_of_both_have_the_same_losses_and_end_at_the_same_weights(rec
     for seed, part in enumerate([ours.embedding, *ours.blocks, ours.norm, ours.head]):
         initialize(part, seed)
     copy_weights(ours, theirs)
-    begun = as_in_paddle(ours)
-    begun = {name: weight.copy() for name, weight in begun.items()}
+    begun = {name: weight.copy() for name, weight in as_in_paddle(ours).items()}
     text = np.random.default_rng(1).integers(SIZE.vocabulary, size=(4, SIZE.sequence + 1))
     tokens, after = text[:, :-1].copy(), text[:, 1:].copy()
     rate = SIZE.learning_rate

@@ -31,19 +31,19 @@ TUNED = {
     f"{suite}_tuned": MARKERS[suite] | {"options": {"tuned": True}}
     for suite in ("arcface", "deeplabv3p", "resnet50", "tsm")
 }
-#: Under DataParallel, which is sensitive to how activations are computed again.
+#: DataParallel raises where activations are computed again in Paddle's default way.
 RECOMPUTED = {"llama_recomputed": MARKERS["llama"] | {"options": {"recompute": True}}}
-ALIKE = TUNED | RECOMPUTED
+VARIANTS = TUNED | RECOMPUTED
 
 
 @pytest.fixture(scope="module")
 def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     folder, here = tmp_path_factory.mktemp("planted"), Path(__file__).parent
-    return train_suites_of("paddle", MARKERS | ALIKE, faults_asked_for(request), here, folder)
+    return train_suites_of("paddle", MARKERS | VARIANTS, faults_asked_for(request), here, folder)
 
 
 @pytest.mark.parametrize(
-    ("suite", "faults"), [*gate_and_nightly(MARKERS), *((suite, ()) for suite in ALIKE)]
+    ("suite", "faults"), [*gate_and_nightly(MARKERS), *((suite, ()) for suite in VARIANTS)]
 )
 def test_a_suite_trains_and_its_faults_are_found(
     trained: Trained, suite: str, faults: tuple[str, ...]

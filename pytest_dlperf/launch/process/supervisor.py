@@ -50,7 +50,8 @@ class Report(_End, total=False):
     """``supervisor.json``: how a launch ended.
 
     ``end`` is ``exited``, ``timeout``, ``asked-to-end``, ``pytest-gone``, ``logs-too-long`` or
-    ``not-started``; ``message`` says more of the last two.
+    ``not-started``; ``message`` gives the reason for the last two. ``execute.py`` has two more,
+    for a supervisor that wrote none.
     """
 
     message: str
