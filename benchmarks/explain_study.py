@@ -5,7 +5,8 @@ A try is four launches of two ranks on CPUs, before, now, now, before, as ``--dl
 makes them: the ranks are the worker's own, forked from a process that has imported PyTorch, and
 their profiles go through the same attribution. A stopwatch in the training times the planted work
 in the very steps that were profiled. Each try is a line of a file, which a later start goes on
-with. ``host-wait`` is simulated: time on a GPU that is not there.
+with. ``--gpu`` makes tries of one rank on a GPU, where the steps of the window say what was
+planted.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
@@ -36,7 +37,7 @@ from pytest_dlperf.judge.attribution_sentences import stated_ms  # noqa: E402
 from pytest_dlperf.judge.operator_changes import Profile  # noqa: E402
 from pytest_dlperf.measure.records import RankRecords, read_records  # noqa: E402
 
-#: The part that each kind makes longer.
+#: The part that each kind makes longer, of two ranks on CPUs.
 PART: Final = {
     "matrix-product": "compute",
     "sleep": "Python and launches",
@@ -46,24 +47,47 @@ PART: Final = {
     "graph-break": "compute",
     "growing-allocation": "compute",
 }
+#: And of one rank on a GPU.
+PART_ON_GPU: Final = {
+    "matrix-product": "compute",
+    "sleep": "Python and launches",
+    "slow-data": "waiting for data",
+    "host-wait": "host waits",
+    "pageable-copy": "exposed copies",
+    "no-grad-dropped": "compute",
+    "growing-allocation": "compute",
+}
 NOTHING: Final = "nothing"
 #: The kind whose allocations are recorded, of further steps.
 _HAS_MEMORY: Final = "growing-allocation"
 _MEMORY_STEPS: Final = 3
 _ITERATIONS: Final = 20
 _WARMUP: Final = 5
-_RANKS: Final = 2
 _TIMEOUT_S: Final = 40.0
 _MOST_HUNG: Final = 3
 #: Of the milliseconds that the stopwatch read.
 _WITHIN: Final = 0.20
 
 
+class Place(NamedTuple):
+    """Where a try is made."""
+
+    device: Literal["cpu", "gpu"]
+    ranks: int
+    workload: str
+    batch: int
+    parts: Mapping[str, str]
+
+
+ON_CPUS: Final = Place("cpu", 2, "explained.planted:build", 128, PART)
+ON_GPU: Final = Place("gpu", 1, "explained.planted_on_gpu:build", 1024, PART_ON_GPU)
+
+
 class Launch(NamedTuple):
     """One launch: its profile, what its stopwatch read, and the speed of its window."""
 
     profile: Profile
-    #: By rank: seconds in the planted places, a step.
+    #: By rank: seconds in the planted places, a step; of the whole step on a GPU.
     planted_s: dict[int, float]
     iterations_per_s: float
 
@@ -73,11 +97,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tries", type=int, default=10)
     parser.add_argument("--unchanged", type=int, default=20, help="tries without a cause")
-    parser.add_argument("--kinds", default=",".join([*PART, NOTHING]))
+    parser.add_argument("--gpu", action="store_true", help="one rank on a GPU")
+    parser.add_argument("--kinds", help="causes with commas between them; all if not given")
     parser.add_argument("--file", type=Path, default=ROOT / ".dlperf/explained.jsonl.gz")
     parser.add_argument("--results", type=Path, help="what is said of each try, as lines")
     parser.add_argument("--table", action="store_true", help="print the table of what is there")
     arguments = parser.parse_args()
+    place = ON_GPU if arguments.gpu else ON_CPUS
+    arguments.kinds = arguments.kinds or ",".join([*place.parts, NOTHING])
     file: Path = arguments.file
     file.parent.mkdir(parents=True, exist_ok=True)
     found = read(file)
@@ -85,7 +112,7 @@ def main() -> int:
         _import_once()
         while left := _left(arguments, found):
             kind = random.choice(left)
-            line = tried(kind)
+            line = tried(kind, place)
             found.append(line)
             with gzip.open(file, "at", encoding="utf-8") as lines:
                 lines.write(json.dumps(line) + "\n")
@@ -128,7 +155,7 @@ def _left(arguments: argparse.Namespace, found: Sequence[dict[str, Any]]) -> lis
     return [kind for kind, count in wanted.items() for _ in range(count)]
 
 
-def tried(kind: str) -> dict[str, Any]:
+def tried(kind: str, place: Place) -> dict[str, Any]:
     """Return what one try showed: the explanation's rows, and what the stopwatch read."""
     begin_s = time.monotonic()
     hung = 0
@@ -137,7 +164,7 @@ def tried(kind: str) -> dict[str, Any]:
         planted = kind if side == "now" else NOTHING
         while True:
             try:
-                arms[side].append(launched(planted, watched=kind))
+                arms[side].append(launched(planted, place, watched=kind))
                 break
             except TimeoutError as error:
                 print(error, file=sys.stderr, flush=True)
@@ -146,6 +173,7 @@ def tried(kind: str) -> dict[str, Any]:
                     raise
     return {
         "kind": kind,
+        "device": place.device,
         "seconds": round(time.monotonic() - begin_s, 1),
         "load": round(os.getloadavg()[0], 1),
         "launched_again": hung,
@@ -181,6 +209,7 @@ def judged(line: dict[str, Any]) -> dict[str, Any]:
     ]
     return {
         **{name: line[name] for name in ("kind", "seconds", "load", "launched_again")},
+        "device": line.get("device", "cpu"),
         "planted_ms": planted_ms[1] - planted_ms[0],
         "before_ms": explanation.before_ms,
         "after_ms": explanation.after_ms,
@@ -200,18 +229,18 @@ def judged(line: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def launched(planted: str, *, watched: str) -> Launch:
-    """Train once with two ranks, and profile; raise ``RuntimeError`` if a rank fails."""
+def launched(planted: str, place: Place, *, watched: str) -> Launch:
+    """Train once, and profile; raise ``RuntimeError`` if a rank fails."""
     with tempfile.TemporaryDirectory(prefix="explain-study-") as folder:
         arguments = RankArguments(
             framework="torch",
-            workload="explained.planted:build",
+            workload=place.workload,
             precision="fp32",
-            device="cpu",
+            device=place.device,
             size="tiny",
             loss="finite",
-            batch_size_per_device=128,
-            world_size=_RANKS,
+            batch_size_per_device=place.batch,
+            world_size=place.ranks,
             iterations=_ITERATIONS,
             warmup=_WARMUP,
             threads_per_rank=1,
@@ -219,17 +248,17 @@ def launched(planted: str, *, watched: str) -> Launch:
             seed=1,
             records=f"{folder}/records",
             place_from=("RANK", "LOCAL_RANK", "WORLD_SIZE"),
-            work=128,
+            work=place.batch,
             profile=True,
         )
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
         children = {}
-        for rank in range(_RANKS):
+        for rank in range(place.ranks):
             environment = {
                 "RANK": str(rank),
                 "LOCAL_RANK": str(rank),
-                "WORLD_SIZE": str(_RANKS),
+                "WORLD_SIZE": str(place.ranks),
                 "MASTER_ADDR": "127.0.0.1",
                 "MASTER_PORT": str(port),
                 "PLANTED": planted,
@@ -239,14 +268,16 @@ def launched(planted: str, *, watched: str) -> Launch:
             children[_forked(arguments, environment, Path(folder))] = rank
         _wait_for(children, Path(folder))
         records = read_records(Path(arguments.records))
-        has_memory = watched == _HAS_MEMORY
+        speed = _speed(records)
+        later_steps = _MEMORY_STEPS if watched == _HAS_MEMORY else 0
         return Launch(
             profile={one.rank: one.by_kind["profile"] for one in records},
-            planted_s={
-                rank: _planted_s(Path(folder), rank, _MEMORY_STEPS if has_memory else 0)
-                for rank in range(_RANKS)
+            planted_s={0: 1 / speed}
+            if place is ON_GPU
+            else {
+                rank: _planted_s(Path(folder), rank, later_steps) for rank in range(place.ranks)
             },
-            iterations_per_s=_speed(records),
+            iterations_per_s=speed,
         )
 
 
@@ -332,9 +363,15 @@ def _speed(records: Sequence[RankRecords]) -> float:
     return (_ITERATIONS - _WARMUP) / max(seconds)
 
 
+def part_of(line: dict[str, Any]) -> str:
+    """Return the part that the kind of a try makes longer."""
+    place = ON_GPU if line.get("device") == "gpu" else ON_CPUS
+    return place.parts[line["kind"]]
+
+
 def is_hit(line: dict[str, Any]) -> bool:
     """Return whether the part of a try's kind is named, with the stopwatch's milliseconds."""
-    found_ms, named = line["parts"].get(PART[line["kind"]], (0.0, False))
+    found_ms, named = line["parts"].get(part_of(line), (0.0, False))
     planted_ms = line["planted_ms"]
     return bool(named) and abs(found_ms - planted_ms) <= _WITHIN * abs(planted_ms)
 
@@ -348,10 +385,10 @@ def words(line: dict[str, Any]) -> str:
     """Return a try in one line."""
     if line["kind"] == NOTHING:
         return f"{NOTHING}: {'nothing named' if names_nothing(line) else line['sentence']}"
-    found_ms, named = line["parts"].get(PART[line["kind"]], (0.0, False))
+    found_ms, named = line["parts"].get(part_of(line), (0.0, False))
     return (
         f"{line['kind']}: {'hit' if is_hit(line) else 'MISS'} stopwatch "
-        f"{line['planted_ms']:.1f} ms, {PART[line['kind']]} {found_ms:.1f}"
+        f"{line['planted_ms']:.1f} ms, {part_of(line)} {found_ms:.1f}"
         f"{'' if named else ' not named'} | {line['sentence']} ({line['seconds']} s)"
     )
 
@@ -362,9 +399,10 @@ def table(found: Sequence[dict[str, Any]]) -> str:
         "| planted | tries | part named | within 20 % | both | agrees | stopwatch ms | part ms |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for kind in [one for one in PART if any(line["kind"] == one for line in found)]:
-        lines = [line for line in found if line["kind"] == kind]
-        cells = [line["parts"].get(PART[kind], (0.0, False)) for line in lines]
+    for kind in dict.fromkeys([*PART, *PART_ON_GPU]):
+        if not (lines := [line for line in found if line["kind"] == kind]):
+            continue
+        cells = [line["parts"].get(part_of(line), (0.0, False)) for line in lines]
         within = sum(
             abs(ms - line["planted_ms"]) <= _WITHIN * abs(line["planted_ms"])
             for line, (ms, _) in zip(lines, cells, strict=True)

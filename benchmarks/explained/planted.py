@@ -25,16 +25,17 @@ _WIDTH = 384
 _SLEEP_S = 0.025
 
 
-def _stack(layers: int, width: int) -> torch.nn.Sequential:
+def stack(layers: int, width: int) -> torch.nn.Sequential:
+    """Return ``layers`` linear layers of one width, with a Tanh after each."""
     linears = [torch.nn.Linear(width, width) for _ in range(layers)]
     return torch.nn.Sequential(*(part for one in linears for part in (one, torch.nn.Tanh())))
 
 
 class Samples(Dataset):  # type: ignore[misc]  # torch is Any here
-    """Random samples; slow ones take a millisecond or so each."""
+    """Random samples; a batch of slow ones takes ``slow_s`` longer."""
 
-    def __init__(self, batch: int, *, slow: bool) -> None:
-        self._wait_s = _SLEEP_S / batch if slow else 0.0
+    def __init__(self, batch: int, *, slow_s: float) -> None:
+        self._wait_s = slow_s / batch
         self._samples = torch.randn(batch * 1000, 4)
 
     def __len__(self) -> int:
@@ -72,14 +73,15 @@ def build(job: Any) -> Callable[[], torch.Tensor]:
     options = {"bucket_cap_mb": 0.001} if planted == "small-bucket" else {}
     # Many small layers, so that a bucket can be small
     layers, width = (24, _WIDTH // 2) if watched == "small-bucket" else (6, _WIDTH)
-    model = job.data_parallel(_stack(layers, width), **options)
+    model = job.data_parallel(stack(layers, width), **options)
     # Each rank has its own: its evaluation is the student's target
-    teacher = _stack(6, width)
+    teacher = stack(6, width)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     x = torch.randn(job.batch_size_per_device, width, generator=job.generator())
     square = torch.randn(_WIDTH, _WIDTH)
     image = torch.randn(2000, _WIDTH)
-    batches = iter(_endless(job.batch_size_per_device, slow=planted == "slow-data"))
+    slow_s = _SLEEP_S if planted == "slow-data" else 0.0
+    batches = iter(endless(job.batch_size_per_device, slow_s=slow_s))
     # Compiling takes most of a launch, and is left out where nothing is timed of it
     chain = _whole
     if watched == "graph-break":
@@ -116,15 +118,17 @@ def build(job: Any) -> Callable[[], torch.Tensor]:
 
 
 def evaluated(
-    teacher: torch.nn.Module, x: torch.Tensor, stopwatch: Stopwatch, *, drops_no_grad: bool
+    teacher: torch.nn.Module, x: torch.Tensor, stopwatch: Stopwatch | None, *, drops_no_grad: bool
 ) -> torch.Tensor:
-    """Return what ``teacher`` says of ``x``; its backward, if it has one, is timed."""
+    """Return what ``teacher`` says of ``x``; ``stopwatch`` times its backward, if it has one."""
     if not drops_no_grad:
         with torch.no_grad():
             return teacher(x)
     begun_s = []
     target = teacher(x)
     teacher.zero_grad(set_to_none=True)
+    if stopwatch is None:
+        return target
     target.grad_fn.register_prehook(lambda _: begun_s.append(time.perf_counter()))
 
     def end(_parameter: torch.Tensor) -> None:
@@ -158,9 +162,10 @@ def _time_averaging(
     optimizer.register_step_pre_hook(end)
 
 
-def _endless(batch: int, *, slow: bool) -> Iterator[torch.Tensor]:
+def endless(batch: int, *, slow_s: float) -> Iterator[torch.Tensor]:
+    """Yield batches, each of which takes ``slow_s`` longer than a fast one."""
     while True:
-        yield from DataLoader(Samples(batch, slow=slow), batch_size=batch)
+        yield from DataLoader(Samples(batch, slow_s=slow_s), batch_size=batch)
 
 
 _ROUNDS = 24
