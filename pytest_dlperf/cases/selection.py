@@ -116,7 +116,11 @@ def fits(layout: Layout, machine: Machine) -> str:
     if machine.gpu_problem:
         return f"{layout} needs a GPU, and the one here is unusable: {machine.gpu_problem}"
     if layout.devices_per_node > machine.gpus:
-        return f"{layout} needs {layout.devices_per_node} GPUs, this machine has {machine.gpus}"
+        there = f"this machine has {machine.gpus}"
+        if machine.gpus < machine.gpus_per_node:
+            there = f"CUDA_VISIBLE_DEVICES shows {machine.gpus} of this machine's "
+            there += str(machine.gpus_per_node)
+        return f"{layout} needs {layout.devices_per_node} GPUs, {there}"
     return ""
 
 

@@ -21,6 +21,7 @@ from pytest_dlperf.core.outcome import (
     StackTime,
 )
 from pytest_dlperf.core.verdict import Comparison, Verdict
+from pytest_dlperf.core.wire_profile import ProfiledWindow, ProfileRecord
 from pytest_dlperf.judge import profile_tables
 from pytest_dlperf.judge.attribution_sentences import (
     change_words,
@@ -94,10 +95,9 @@ def _of_steps(
     before: Sequence[Profile], now: Sequence[Profile], judged: Comparison, rank: int
 ) -> Explanation:
     """Return what the profiles show of the steps of ``rank``, with all tables."""
-    before = [profile for profile in before if rank in profile]
-    waits = _part_after_waits(before, now, rank)
-    after = [_parts(profile, rank, waits) for profile in now]
-    earlier = [_parts(profile, rank, waits) for profile in before]
+    before, now = _with_idle_time([one for one in before if rank in one], now, rank)
+    after = [_parts(profile, rank) for profile in now]
+    earlier = [_parts(profile, rank) for profile in before]
     parts = sorted({part for one in (*after, *earlier) for part in one})
     whole_after = _mean_of(after, lambda one: sum(one.values()))
     if not earlier:
@@ -127,7 +127,7 @@ def _of_steps(
             after,
             limits,
             by_calls.get(part),
-            has_times=is_shown and _is_apart(part, before, now, rank, waits),
+            has_times=is_shown and _is_apart(part, before, now, rank),
         )
         for part in parts
     ]
@@ -166,17 +166,49 @@ def critical_rank(profiles: Sequence[Profile]) -> int:
     )
 
 
-def _part_after_waits(before: Sequence[Profile], now: Sequence[Profile], rank: int) -> str:
-    """Return the part that a GPU's idle time after a wait of the host belongs to.
+def _with_idle_time(
+    before: Sequence[Profile], now: Sequence[Profile], rank: int
+) -> tuple[list[Profile], list[Profile]]:
+    """Return the profiles with a GPU's idle time after waits as time of the waits, or of Python.
 
     The host's program is exposed then. If it waits more often than before, the waits are why; with
-    equally many, what became longer is the program.
+    equally many, what became longer is the program. What of the program was exposed before,
+    without a wait, is no cost of them.
     """
     old, new = (
         statistics.fmean(_waits(profile, rank) for profile in profiles) if profiles else 0.0
         for profiles in (before, now)
     )
-    return WAITS if new > old + _MORE_WAITS and before else _PYTHON
+    exposed_s = None
+    if before and new > old + _MORE_WAITS:
+        windows = [window for profile in before for window in profile[rank]["windows"]]
+        steps = sum(window["steps"] for window in windows)
+        exposed_s = sum(window["parts"].get(_PYTHON, 0.0) for window in windows) / steps
+
+    def settled(profiles: Sequence[Profile]) -> list[Profile]:
+        return [{**one, rank: _settled(one[rank], exposed_s)} for one in profiles]
+
+    return settled(before), settled(now)
+
+
+def _settled(record: ProfileRecord, exposed_s: float | None) -> ProfileRecord:
+    """Return a record in which idle time after waits is of another part.
+
+    That is Python, and beyond ``exposed_s`` of Python a step, where given, host waits.
+    """
+    windows: list[ProfiledWindow] = []
+    for window in record["windows"]:
+        parts = dict(window["parts"])
+        idle_s, python_s = parts.pop(_AFTER_WAITS, 0.0), parts.get(_PYTHON, 0.0)
+        of_python_s = idle_s
+        if exposed_s is not None:
+            of_python_s = min(idle_s, max(0.0, exposed_s * window["steps"] - python_s))
+        if of_python_s:
+            parts[_PYTHON] = python_s + of_python_s
+        if idle_s > of_python_s:
+            parts[WAITS] = parts.get(WAITS, 0.0) + idle_s - of_python_s
+        windows.append({**window, "parts": parts})
+    return {**record, "windows": windows}
 
 
 def _waits(profile: Profile, rank: int) -> float:
@@ -184,15 +216,14 @@ def _waits(profile: Profile, rank: int) -> float:
     return sum(one["calls"] for one in profile[rank]["operators"] if one["part"] == WAITS)
 
 
-def _parts(profile: Profile, rank: int, after_waits: str = _PYTHON) -> dict[str, float]:
+def _parts(profile: Profile, rank: int) -> dict[str, float]:
     """Return the milliseconds of each part in one step of ``rank``."""
     windows = profile[rank]["windows"]
     steps = sum(window["steps"] for window in windows)
     found: dict[str, float] = {}
     for window in windows:
         for name, seconds in window["parts"].items():
-            part = after_waits if name == _AFTER_WAITS else name
-            found[part] = found.get(part, 0.0) + seconds * 1000 / steps
+            found[name] = found.get(name, 0.0) + seconds * 1000 / steps
     return found
 
 
@@ -330,21 +361,14 @@ def _change(
 _OF_PAIRS: Final = 0.95
 
 
-def _is_apart(
-    part: str, before: Sequence[Profile], now: Sequence[Profile], rank: int, after_waits: str
-) -> bool:
+def _is_apart(part: str, before: Sequence[Profile], now: Sequence[Profile], rank: int) -> bool:
     """Return whether nearly every window of one arm has more of the part than those of the other.
 
     A difference of means can be that of one launch, or of one step.
     """
     olds, news = (
         [
-            sum(
-                seconds
-                for name, seconds in window["parts"].items()
-                if part == (after_waits if name == _AFTER_WAITS else name)
-            )
-            / window["steps"]
+            window["parts"].get(part, 0.0) / window["steps"]
             for profile in side
             for window in profile[rank]["windows"]
         ]

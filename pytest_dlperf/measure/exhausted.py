@@ -1,4 +1,4 @@
-"""Failures for which the host or a device is too small: memory, and the disk."""
+"""Failures of a device, and those for which it or the host is too small: memory, the disk."""
 
 from __future__ import annotations
 
@@ -68,6 +68,37 @@ def _for_the_host(batch: int) -> str:
     return (
         f"lower batch_size_per_device ({batch}), the workers that load data, or the ranks on one "
         "host, or raise the limit of the container or job"
+    )
+
+
+#: What CUDA says of every error, and how a kernel says which of its assertions failed.
+_CUDA_ERROR: Final = re.compile(r"CUDA error: [^\n]*|HIP error: [^\n]*")
+_ASSERTION: Final = re.compile(r"(?m)^(\S.*): block: \[.*(Assertion `.*` failed)")
+_HEAD_BYTES: Final = 2**18
+
+
+def on_device(message: str, log: Path) -> str:
+    """Return a sentence on an error of CUDA in a kernel; empty for another failure.
+
+    The host meets it later, where it next asks the device for something: a traceback says that
+    place. What a kernel asserted is in the log, once for each of its threads.
+    """
+    found = _CUDA_ERROR.search(message)
+    if found is None:
+        return ""
+    error = message[: found.end()].strip()
+    if "assert" not in error:
+        return error
+    try:
+        with log.open("rb") as file:
+            head = file.read(_HEAD_BYTES).decode("utf-8", errors="replace")
+    except OSError:
+        return error
+    where = _ASSERTION.search(head)
+    words = f" ({where[2]} in {where[1]})" if where else ""
+    return (
+        f"{error}{words}; the traceback is of where the host saw it: CUDA_LAUNCH_BLOCKING=1 in "
+        "the environment shows which line started the kernel"
     )
 
 

@@ -19,6 +19,7 @@ from pytest_dlperf.measure.exhausted import (
     full_disk,
     is_for_memory,
     killed_for_memory,
+    on_device,
     out_of_memory,
 )
 from pytest_dlperf.measure.records import Progress, RankRecords, read_progress
@@ -317,7 +318,7 @@ def cause_of(case: Case, run: Run, records: Sequence[RankRecords]) -> str:
         return words
     culprits = _culprits(records) or (() if silent_ranks(case, records) else failures)
     if culprits:
-        return _failed(case, culprits[0], records)
+        return _failed(case, run, culprits[0], records)
     stopped = where_stopped(case, run, records)
     if nodes:
         return f"{nodes}; {stopped}"
@@ -361,11 +362,12 @@ def _who(case: Case) -> str:
     return "the program" if case.command else "the launcher"
 
 
-def _failed(case: Case, failure: _Failure, records: Sequence[RankRecords]) -> str:
+def _failed(case: Case, run: Run, failure: _Failure, records: Sequence[RankRecords]) -> str:
     frameworks = {r.rank: r.by_kind.get("framework", {}) for r in records}
     device: str | None = frameworks[failure.rank].get("device")
     message = failure.record["message"]
-    return f"rank {failure.rank}: {out_of_memory(case, message, device or '') or message}"
+    words = out_of_memory(case, message, device or "") or on_device(message, Path(run.log))
+    return f"rank {failure.rank}: {words or message}"
 
 
 class _Failure(NamedTuple):

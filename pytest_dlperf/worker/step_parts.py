@@ -18,7 +18,7 @@ COMMUNICATION: Final = "exposed communication"
 COPIES: Final = "exposed copies"
 DATA: Final = "waiting for data"
 WAITS: Final = "host waits"
-#: The GPU has nothing to do since the host waited for it, and until the next kernel begins.
+#: The GPU has nothing to do since the host waited for it, and until work is queued on it again.
 AFTER_WAITS: Final = "after host waits"
 ALLOCATOR: Final = "allocator"
 #: Tracing and compiling functions, which a step of a training that is under way should not need.
@@ -57,6 +57,11 @@ BACKWARD: Final = "autograd::engine::evaluate_function"
 #: of 24 layers on two CPU processes: most breaks took 10 to 120 us, some 300 to 750, when the
 #: thread had lost its core; the waits, after the backward, took 0.3 to 7 ms.
 _OWN_BREAK_US: Final = 200.0
+#: Between kernels that are queued a GPU is idle for about 1 us; where each waits for its launch,
+#: for the rest of the 4 us and more that the host needs for one. And so long is a stretch without
+#: longer breaks, for which the host must have been ahead of the GPU.
+_QUEUED_GAP_US: Final = 2.0
+_QUEUED_US: Final = 50.0
 #: Ends the path of what is in the backward.
 OF_BACKWARD: Final = " (backward)"
 _HOST_WAITS: Final = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero")
@@ -199,15 +204,45 @@ def _own_breaks(events: Sequence[TraceEvent], operators: Sequence[Interval]) -> 
 
 
 def _after_waits(events: Sequence[TraceEvent]) -> list[Interval]:
-    """Return from the end of each wait of the host to the begin of the next work on the GPU."""
-    begins = sorted(event.begin_us for event in events if event.on_device)
+    """Return from the end of each wait of the host to where work is queued on the GPU again.
+
+    A kernel that the host started before it went on with its program queues nothing.
+    """
+    on_device = sorted((one.begin_us, one.end_us) for one in events if one.on_device)
+    stretches = _queued(on_device)
+    begins_us = [begin_us for begin_us, _ in on_device]
+    queued_us = [begin_us for begin_us, _ in stretches]
     found = []
     for event in events:
-        if not event.on_device and part_of(event) == WAITS:
-            following = bisect.bisect_left(begins, event.end_us)
-            if following < len(begins):
-                found.append((event.end_us, begins[following]))
+        if event.on_device or part_of(event) != WAITS:
+            continue
+        now_us = event.end_us
+        following = bisect.bisect_left(begins_us, now_us)
+        if following == len(begins_us):
+            continue
+        stretch = bisect.bisect_left(queued_us, now_us)
+        if stretch and stretches[stretch - 1][1] > now_us:
+            until_us = begins_us[following]  # another stream had work all the time
+        else:
+            until_us = queued_us[stretch] if stretch < len(queued_us) else begins_us[-1]
+        found.append((now_us, until_us))
     return found
+
+
+def _queued(on_device: Sequence[Interval]) -> list[Interval]:
+    """Return the stretches in which work is queued, of the sorted work of a GPU."""
+    stretches: list[tuple[float, float, int]] = []
+    for begin_us, end_us in on_device:
+        if stretches and begin_us <= stretches[-1][1] + _QUEUED_GAP_US:
+            first_us, last_us, count = stretches[-1]
+            stretches[-1] = (first_us, max(last_us, end_us), count + 1)
+        else:
+            stretches.append((begin_us, end_us, 1))
+    return [
+        (first_us, last_us)
+        for first_us, last_us, count in stretches
+        if count > 1 and last_us - first_us >= _QUEUED_US
+    ]
 
 
 def launches_of(

@@ -68,7 +68,11 @@ def test_a_node_started_by_hand_runs_the_layouts_that_it_belongs_to():
 
 def test_a_node_part_needs_the_devices_of_a_node():
     small = replace(NODE, gpus=4, node_rank=0)
-    assert fits(layout_of(16, "gpu", NODE), small) == "2n8g needs 8 GPUs, this machine has 4"
+    assert fits(layout_of(16, "gpu", NODE), small) == (
+        "2n8g needs 8 GPUs, CUDA_VISIBLE_DEVICES shows 4 of this machine's 8"
+    )
+    whole = replace(small, gpus_per_node=4)
+    assert fits(layout_of(16, "gpu", NODE), whole) == "2n8g needs 8 GPUs, this machine has 4"
 
 
 def test_counts_replace_the_layout_axis():

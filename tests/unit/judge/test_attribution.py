@@ -359,3 +359,27 @@ def test_what_a_stored_profile_left_out_was_not_added():
     found = attribute(stored, [launch(1.0, more=(1, 8.0))] * 2, judged)
     assert [one.operator for one in found.operators] == ["aten::more"]
     assert found.operators[0].is_added
+
+
+def _waiting(python_ms: float, idle_ms: float, waits: float) -> Profile:
+    parts = {"compute": 50.0, "after host waits": idle_ms, "Python and launches": python_ms}
+    return {0: record(parts, {("", "aten::item", "host waits"): (waits, 0.0)})}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "part"),
+    [
+        # The waits are new, and so is the idle time
+        ((0.1, 0.0, 0.0), (0.1, 25.0, 1.0), "host waits"),
+        # A program that the waits exposed before as well became slower
+        ((0.1, 5.0, 1.0), (0.1, 30.0, 1.0), "Python and launches"),
+        # The host was behind its GPU already: what was exposed then is no cost of the new waits
+        ((20.0, 0.0, 0.0), (0.1, 44.9, 1.0), "host waits"),
+    ],
+)
+def test_idle_time_after_waits_is_of_what_is_new(
+    before: tuple[float, float, float], now: tuple[float, float, float], part: str
+):
+    found = attribute([_waiting(*before)] * 2, [_waiting(*now)] * 2, SLOWER)
+    assert found.sentence == f"of 25 ms more a step: {part} +25"
+    assert sum(one.difference_ms or 0.0 for one in found.parts) == pytest.approx(25)

@@ -196,6 +196,29 @@ def test_memory_of_a_device(tmp_path: Path, message: str):
     assert "lower batch_size_per_device (4)" in said(ended)
 
 
+def test_what_a_kernel_asserted(tmp_path: Path):
+    # Of PyTorch 2.11 on an H100
+    message = (
+        "AcceleratorError: CUDA error: device-side assert triggered\nSearch for `cudaErrorAssert' "
+        "in https://docs.nvidia.com for more information.\nCompile with `TORCH_USE_CUDA_DSA`."
+    )
+    ended = run(tmp_path, [4, 4])
+    thread = (
+        "/pytorch/aten/src/ATen/native/cuda/IndexKernel.cu:111: operator(): block: [0,0,0], "
+        'thread: [{},0,0] Assertion `index < sizes[i] && "index out of bounds"` failed.\n'
+    )
+    Path(ended.log).write_text(thread.format(0) + thread.format(1) + "later\n" * 9, "utf-8")
+    with (tmp_path / "rank00001.jsonl").open("a", encoding="utf-8") as file:
+        record = {"rank": 1, "record": "failure", "code": "exception", "message": message,
+                  "traceback": message, "time": 1.0}  # fmt: skip
+        file.write(f"{json.dumps(record)}\n")
+    assert (
+        "rank 1: AcceleratorError: CUDA error: device-side assert triggered (Assertion `index < "
+        'sizes[i] && "index out of bounds"` failed in /pytorch/aten/src/ATen/native/cuda/'
+        "IndexKernel.cu:111: operator()); the traceback is of where the host saw it"
+    ) in said(ended)
+
+
 def test_a_disk_that_was_full(tmp_path: Path):
     text = said(run(tmp_path, [4, 4], log_error="No space left on device"))
     assert f"the disk is full (No space left on device): {tmp_path}, " in text

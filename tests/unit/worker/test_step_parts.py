@@ -108,6 +108,40 @@ def test_on_a_gpu_the_host_counts_only_while_the_device_is_idle():
     }
 
 
+def test_idle_time_after_a_wait_lasts_until_work_is_queued_again():
+    # As seen on an H100: the worker keeps the loss by a kernel right after `.item()`, and then the
+    # program of the next step goes on without any work on the GPU
+    found = parts_ms(
+        event("sm90_gemm", 0, 100, on_device=True),
+        event("sm90_gemm", 101, 200, on_device=True),
+        event("cudaStreamSynchronize", 50, 210),
+        event("vectorized_elementwise_kernel", 220, 222, on_device=True),  # of the loss
+        event("vectorized_elementwise_kernel", 320, 322, on_device=True),
+        event(
+            "vectorized_elementwise_kernel", 323, 325, on_device=True
+        ),  # two, but nothing queued
+        event("sm90_gemm", 700, 780, on_device=True),
+        event("sm90_gemm", 781, 900, on_device=True),
+        event("sm90_gemm", 950, 1000, on_device=True),
+    )
+    assert found == {
+        "compute": 0.454,
+        "host waits": 0.011,  # 1 us of it between the first two kernels
+        "after host waits": 0.484,
+        "Python and launches": 0.051,
+    }
+
+
+def test_while_another_stream_works_a_wait_leaves_nothing_idle():
+    found = parts_ms(
+        event("sm90_gemm", 0, 500, on_device=True),
+        event("sm90_gemm", 501, 900, on_device=True),
+        event("cudaStreamSynchronize", 100, 400),
+        event("sm90_gemm", 950, 1000, on_device=True),
+    )
+    assert found == {"compute": 0.949, "after host waits": 0.001, "Python and launches": 0.05}
+
+
 @pytest.mark.parametrize(
     ("name", "part"),
     [
