@@ -120,7 +120,7 @@ class WindowRecord(_AnyWindow, total=False):
 
     #: Its end; marks leave it out.
     time: float
-    #: Iterations at whose end the device was still busy with the one before.
+    #: Iterations at whose end the host was ahead of its device.
     steps_ahead: int
     #: Whether a step returned its loss as a number, or in the host's memory.
     host_losses: bool

@@ -165,8 +165,49 @@ def test_a_hang_of_the_device_shows_the_iteration_that_it_was_in(
 
 def test_steps_that_run_ahead_are_counted(tmp_path: Path, gpu: SimulatedGpu):
     [window] = trained(tmp_path, SimulatedFramework(gpu), step_of(gpu))["window"]
-    assert window["steps_ahead"] == 19  # the first has none before it
+    assert window["steps_ahead"] == 20
     assert window["host_losses"] is False
+
+
+def test_where_a_step_has_more_launches_than_are_queued_the_host_is_ahead_all_the_same(
+    tmp_path: Path, gpu: SimulatedGpu
+):
+    """As in the suites on an H100: a launch waits while 1024 others are queued."""
+    ends_s: list[float] = []
+
+    def launch(seconds: float) -> None:
+        if len(ends_s) >= 1024:
+            gpu.wait_until(ends_s[-1024])
+        gpu.kernel(seconds, launch_s=5e-6)
+        ends_s.append(gpu.free_s)
+
+    def step() -> Any:
+        for _ in range(2000):
+            launch(2e-5)
+        return SimpleNamespace(value=1.0)
+
+    [window] = trained(tmp_path, SimulatedFramework(gpu), step)["window"]
+    assert window["steps_ahead"] == 20
+
+
+def test_a_wait_before_the_weights_are_updated_is_not_ahead(tmp_path: Path, gpu: SimulatedGpu):
+    """As a loss scaler waits: a twentieth of the step is queued when the host ends it."""
+
+    def step() -> Any:
+        for seconds in (0.0095, 0.0005):
+            gpu.kernel(seconds)
+            if seconds == 0.0095:
+                gpu.synchronize()
+        return SimpleNamespace(value=1.0)
+
+    [window] = trained(tmp_path, SimulatedFramework(gpu), step)["window"]
+    assert window["steps_ahead"] == 0
+
+
+def test_turns_begin_their_own_laps():
+    # Two turns of two laps; between them the device is idle for 5 s
+    begun = {0: 10.0, 2: 20.0}
+    assert loop.steps_ahead([1.0] * 4, begun, [10.1, 11.95, 20.5, 22.0]) == 2
 
 
 def test_a_step_that_waits_for_its_loss_never_runs_ahead(tmp_path: Path, gpu: SimulatedGpu):
