@@ -62,3 +62,16 @@ def test_ones_on_a_cpu(factors: list[Any]):
     found = measure_canary(torch.device("cpu"), "bf16", on_gpu=False)
     assert set(found) == {"matmul_gflop_per_s", "copy_gb_per_s", "all_reduce_gb_per_s"}
     assert all(left.dtype is torch.float32 and (left == 1).all() for left, _ in factors)
+
+
+def test_a_rank_alone_in_its_group_has_no_links(factors: list[Any], tmp_path: Any):
+    """As of FSDP2 on one GPU."""
+    from pytest_dlperf.worker.frameworks.torch.framework import measure_canary
+
+    dist = torch.distributed
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        found = measure_canary(torch.device("cpu"), "fp32", on_gpu=False)
+    finally:
+        dist.destroy_process_group()
+    assert found["all_reduce_gb_per_s"] is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.worker.frameworks import profiling
 from pytest_dlperf.worker.frameworks.torch import profile as torch_profile
 from pytest_dlperf.worker.frameworks.torch.profile import events_of_history, profile
+from pytest_dlperf.worker.step_parts import operators_of
 from tests.helpers.profiled_steps import Framework, calls_of, profile_alike_everywhere
 
 
@@ -145,3 +147,34 @@ def test_allocations_that_cannot_be_recorded_are_a_note(
     assert steps == 24, "the other ranks do these steps"
     assert "no allocations were recorded" in found["note"]
     assert found["windows"]
+
+
+def _recorded(name: str, begin: float, end: float, **fields: object) -> SimpleNamespace:
+    """Return an event as ``torch.profiler`` has it; all are said to be of thread 1."""
+    device = torch.autograd.DeviceType.CUDA if fields.pop("on_gpu", False) else None
+    return SimpleNamespace(
+        name=name, device_type=device or torch.autograd.DeviceType.CPU, thread=1, sequence_nr=-1,
+        time_range=SimpleNamespace(start=begin, end=end), is_async=False, kernels=[], **fields,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("says_so", [True, False], ids=["now", "older"])
+def test_what_follows_an_optimizer_is_not_within_its_copy_on_the_gpu(says_so: bool):
+    # As PyTorch 2.11 recorded it on an H100: the copy begins while the host is in the optimizer
+    def annotation(begin: float, end: float, **fields: object) -> SimpleNamespace:
+        said = {"is_user_annotation": True} if says_so else {}
+        return _recorded("Optimizer.step#SGD.step", begin, end, **said, **fields)
+
+    events = torch_profile.events_of(
+        [
+            annotation(0, 100),
+            annotation(50, 900, on_gpu=True),
+            _recorded("aten::item", 200, 300),
+            _recorded("sgd_kernel", 60, 700, on_gpu=True),
+        ]
+    )
+    assert [one.name for one in events if one.on_device] == ["sgd_kernel"]
+    [item] = [
+        one for one in operators_of(events, [((0.0, 1000.0), 1)]) if one["name"] == "aten::item"
+    ]
+    assert item["path"] == ""

@@ -175,3 +175,33 @@ def test_what_a_tensor_does_with_those_that_it_wraps_is_counted():
     with FlopsByDtype() as counted:
         torch.mm(left, right)
     assert counted.flops == {"float8": 2 * 16 * 32 * 48}
+
+
+@pytest.mark.parametrize(
+    ("convolution", "is_groupwise"),
+    [
+        (torch.nn.Conv2d(8, 16, 3, stride=2, padding=1), False),
+        (torch.nn.Conv1d(8, 16, 3, dilation=2), False),
+        (torch.nn.ConvTranspose2d(8, 4, 3, stride=2), False),
+        (torch.nn.Conv2d(8, 8, 3, padding=2, dilation=2, groups=8), True),
+        (torch.nn.Conv2d(8, 16, 3, groups=4), True),
+        (torch.nn.ConvTranspose2d(8, 16, 3, stride=2, groups=4), True),
+    ],
+)
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_convolution_goes_backward_by_twice_its_forward(
+    convolution: torch.nn.Module, is_groupwise: bool, is_first: bool
+):
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from pytest_dlperf.worker.frameworks.torch.watch import FlopsByDtype
+
+    inputs = torch.randn(3, 8, *[12] * (convolution.weight.dim() - 2), requires_grad=not is_first)
+    with FlopsByDtype() as counted:
+        convolution(inputs).sum().backward()
+    forward = counted.forward["float32"]
+    assert counted.flops["float32"] == forward * (2 if is_first else 3)
+    with FlopCounterMode(display=False) as theirs:
+        convolution(inputs).sum().backward()
+    if not is_groupwise:
+        assert theirs.get_total_flops() == counted.flops["float32"]

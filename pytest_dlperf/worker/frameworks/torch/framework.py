@@ -60,7 +60,7 @@ def measure_canary(
             matmul=lambda: torch.mm(left, right, out=product),
             copy=lambda: target.copy_(source),
             all_reduce=(lambda: dist.all_reduce(message))
-            if links and dist.is_initialized()
+            if links and dist.is_initialized() and dist.get_world_size() > 1
             else None,
             wait=lambda _: torch.cuda.synchronize(device) if device.type == "cuda" else None,
         )

@@ -17,7 +17,7 @@ from pytest_dlperf.worker import compiling
 from pytest_dlperf.worker.frameworks import profiling
 from pytest_dlperf.worker.frameworks.base import Framework
 from pytest_dlperf.worker.peak_memory import MemoryEvent, live_at_peak
-from pytest_dlperf.worker.step_parts import MODULE, TraceEvent
+from pytest_dlperf.worker.step_parts import MODULE, OPTIMIZER, TraceEvent
 
 
 def profile(
@@ -53,7 +53,7 @@ class TorchProfiler:
     def stop(self) -> list[TraceEvent]:
         """End the recording, and return its events."""
         self._profile.stop()
-        return [_event(event) for event in self._profile.events()]
+        return events_of(self._profile.events())
 
     def write_trace(self, file: Path) -> None:
         """Write the last recording."""
@@ -65,17 +65,35 @@ class TorchProfiler:
         return _on_gpu_at_peak(run) if self._on_gpu else _on_cpu_at_peak(run)
 
 
+#: Begins the names of annotations: the worker's own, and those of optimizers.
+_ANNOTATIONS: Final = ("dlperf.", OPTIMIZER)
+
+
+def events_of(recorded: Iterable[Any]) -> list[TraceEvent]:
+    """Return the events that ``torch.profiler`` recorded, without a GPU's copies of annotations.
+
+    Such a copy lasts as long as the kernels of the annotated part, and has the number of a thread
+    of the host: what the host does meanwhile would be within it.
+    """
+    return [_event(one) for one in recorded if not (_is_on_device(one) and _is_annotation(one))]
+
+
+def _is_on_device(event: Any) -> bool:
+    return bool(event.device_type != torch.autograd.DeviceType.CPU)
+
+
+def _is_annotation(event: Any) -> bool:
+    # Older versions of PyTorch do not say it
+    return getattr(event, "is_user_annotation", False) or event.name.startswith(_ANNOTATIONS)
+
+
 def _event(event: Any) -> TraceEvent:
-    on_device = event.device_type != torch.autograd.DeviceType.CPU
-    name = event.name
-    if on_device and getattr(event, "is_user_annotation", False):
-        on_device, name = False, "annotation"  # its copy on the device's time line
     return TraceEvent(
-        name=name,
+        name=event.name,
         begin_us=float(event.time_range.start),
         end_us=float(event.time_range.end),
         thread=event.thread,
-        on_device=on_device,
+        on_device=_is_on_device(event),
         is_async=bool(event.is_async),
         sequence=event.sequence_nr,
         device_us=float(getattr(event, "self_device_time_total", 0.0)),

@@ -146,11 +146,27 @@ _ATTENTION_ON_CPUS: Final = {
 }
 
 
+def _of_convolution_backward(
+    grad_output: torch.Tensor, inputs: torch.Tensor, weight: torch.Tensor, *rest: Any, **_: Any
+) -> int:
+    """Return the operations of a convolution's backward: those of its forward, once or twice.
+
+    PyTorch 2.13's own formula counts those of the weights' gradient in all groups for each group:
+    64 times too many in a depthwise convolution of 64 channels.
+    """
+    transposed, output_mask = rest[4], rest[7]
+    places = (inputs if transposed else grad_output).shape[2:].numel()
+    gradients = sum(map(bool, output_mask[:2]))
+    found: int = 2 * gradients * inputs.shape[0] * places * weight.numel()
+    return found
+
+
 class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any here
     """While open, counts floating-point operations of matrix products and convolutions.
 
-    By the dtype of their first tensor; formulas are those of ``torch.utils.flop_counter``. Of a
-    tensor that wraps others the operations on those are counted: of a DTensor on its shard.
+    By the dtype of their first tensor; formulas are those of ``torch.utils.flop_counter``, but
+    of a convolution's backward. Of a tensor that wraps others the operations on those are counted:
+    of a DTensor on its shard.
     """
 
     def __init__(self) -> None:
@@ -202,6 +218,8 @@ class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any her
         packet = func._overloadpacket
         # PyTorch has no formula for attention on CPUs, whose arguments begin as on GPUs.
         formula = flop_registry.get(_ATTENTION_ON_CPUS.get(str(packet), packet))
+        if packet is torch.ops.aten.convolution_backward:
+            formula = _of_convolution_backward
         if formula is not None:
             dtype = next(a.dtype for a in args if isinstance(a, torch.Tensor))
             name, count = str(dtype).removeprefix("torch."), formula(*args, **kwargs, out_val=out)
