@@ -48,10 +48,10 @@ def test_it_goes_with_its_baseline(store: BaselineStore):
         "",
         "[]",
         "{}",
-        '{"format": 2, "profiles": []}',
-        json.dumps({"format": 1, "profiles": [{"windows": []}]}),
-        '{"format": 1, "profiles": [{"windows": [{"steps": 1, "parts": {"c": NaN}}]}]}',
-        '{"format": 1, "profiles": [{"windows": [{"steps": 1, "parts": {"c": "1"}}]}]}',
+        '{"format": 1, "profiles": []}',
+        json.dumps({"format": 2, "profiles": [{"windows": []}]}),
+        '{"format": 2, "profiles": [{"windows": [{"steps": 1, "parts": {"c": NaN}}]}]}',
+        '{"format": 2, "profiles": [{"windows": [{"steps": 1, "parts": {"c": "1"}}]}]}',
     ],
 )
 def test_a_file_that_is_none_is_an_error_that_names_it(store: BaselineStore, text: str):
