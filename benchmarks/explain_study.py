@@ -58,6 +58,8 @@ PART_ON_GPU: Final = {
     "growing-allocation": "compute",
 }
 NOTHING: Final = "nothing"
+#: Nothing is planted in the training of a kind that is another one.
+_NOTHING_OF: Final = f"{NOTHING}-of-"
 #: The kind whose allocations are recorded, of further steps.
 _HAS_MEMORY: Final = "growing-allocation"
 _MEMORY_STEPS: Final = 3
@@ -110,7 +112,7 @@ def main() -> int:
     arguments.kinds = arguments.kinds or ",".join([*place.parts, NOTHING])
     file: Path = arguments.file
     file.parent.mkdir(parents=True, exist_ok=True)
-    found = read(file)
+    found = [one for one in read(file) if one.get("device", "cpu") == place.device]
     if not arguments.table:
         _import_once()
         while left := _left(arguments, found):
@@ -149,7 +151,7 @@ def read(file: Path) -> list[dict[str, Any]]:
 def _left(arguments: argparse.Namespace, found: Sequence[dict[str, Any]]) -> list[str]:
     """Return the kinds that want more tries, each as often as it wants."""
     wanted = {
-        kind: arguments.unchanged if kind == NOTHING else arguments.tries
+        kind: arguments.unchanged if is_unchanged(kind) else arguments.tries
         for kind in arguments.kinds.split(",")
     }
     for line in found:
@@ -163,11 +165,12 @@ def tried(kind: str, place: Place) -> dict[str, Any]:
     begin_s = time.monotonic()
     hung = 0
     arms: dict[str, list[Launch]] = {"before": [], "now": []}
+    watched = kind.removeprefix(_NOTHING_OF)
     for side in ("before", "now", "now", "before"):
-        planted = kind if side == "now" else NOTHING
+        planted = kind if side == "now" and not is_unchanged(kind) else NOTHING
         while True:
             try:
-                arms[side].append(launched(planted, place, watched=kind))
+                arms[side].append(launched(planted, place, watched=watched))
                 break
             except TimeoutError as error:
                 print(error, file=sys.stderr, flush=True)
@@ -367,6 +370,11 @@ def _speed(records: Sequence[RankRecords]) -> float:
     return (_ITERATIONS - _WARMUP) / max(seconds)
 
 
+def is_unchanged(kind: str) -> bool:
+    """Return whether nothing is planted in tries of a kind."""
+    return kind == NOTHING or kind.startswith(_NOTHING_OF)
+
+
 def part_of(line: dict[str, Any]) -> str:
     """Return the part that the kind of a try makes longer."""
     place = ON_GPU if line.get("device") == "gpu" else ON_CPUS
@@ -387,8 +395,8 @@ def names_nothing(line: dict[str, Any]) -> bool:
 
 def words(line: dict[str, Any]) -> str:
     """Return a try in one line."""
-    if line["kind"] == NOTHING:
-        return f"{NOTHING}: {'nothing named' if names_nothing(line) else line['sentence']}"
+    if is_unchanged(line["kind"]):
+        return f"{line['kind']}: {'nothing named' if names_nothing(line) else line['sentence']}"
     found_ms, named = line["parts"].get(part_of(line), (0.0, False))
     return (
         f"{line['kind']}: {'hit' if is_hit(line) else 'MISS'} stopwatch "
@@ -417,7 +425,7 @@ def table(found: Sequence[dict[str, Any]]) -> str:
             f"{statistics.median(line['planted_ms'] for line in lines):.1f} | "
             f"{statistics.median(ms for ms, _ in cells):.1f} |"
         )
-    unchanged = [line for line in found if line["kind"] == NOTHING]
+    unchanged = [line for line in found if is_unchanged(line["kind"])]
     named = sum(not names_nothing(line) for line in unchanged)
     rows.append(f"\nunchanged: a row was named in {named} of {len(unchanged)} tries")
     return "\n".join(rows)

@@ -120,7 +120,7 @@ class WindowRecord(_AnyWindow, total=False):
 
     #: Its end; marks leave it out.
     time: float
-    #: Iterations at whose end the host was ahead of its device.
+    #: Iterations at whose end a tenth of them was still to be done by the device.
     steps_ahead: int
     #: Whether a step returned its loss as a number, or in the host's memory.
     host_losses: bool
@@ -140,6 +140,9 @@ class WaitsRecord(TypedDict, total=False):
 
     #: Why it could not be measured; then nothing else is in the record.
     problem: str
+    #: Whether the framework saw waits in the midst of a step; absent where none of it is queued
+    #: at its end.
+    within: bool
     #: The median measured step, and one whose kernels were queued before the GPU was free.
     step_seconds: float
     queued_seconds: float

@@ -196,7 +196,8 @@ def host_waits(steps: tuple[int, int], records: Sequence[RankRecords]) -> list[P
         ahead = window.get("steps_ahead")
         if framework.get("timing") != _EVENTS or ahead is None:
             continue
-        if not runs_ahead_seldom(ahead, end - first):
+        within = rank.by_kind.get("waits", {}).get("within", False)
+        if not within and not runs_ahead_seldom(ahead, end - first):
             continue
         cause = (
             "step() returns its loss as a number or in the host's memory, for which the host "
@@ -205,10 +206,14 @@ def host_waits(steps: tuple[int, int], records: Sequence[RankRecords]) -> list[P
             else "a step that reads a number from the GPU waits for it (.item(), a loss scaler "
             "whose optimizer is not fused), or the host needs as long as the GPU for a step"
         )
-        message = (
-            f"rank {rank.rank} ran ahead of its GPU in {ahead} of {end - first} steps, so that "
-            f"the GPU waits for the host in each of the others{wait_cost_words(rank)}: {cause}"
+        what = (
+            f"rank {rank.rank} waits for its GPU in the midst of each step, which then waits for "
+            "the host"
+            if within
+            else f"rank {rank.rank} ran ahead of its GPU in {ahead} of {end - first} steps, so "
+            "that the GPU waits for the host in each of the others"
         )
+        message = f"{what}{wait_cost_words(rank)}: {cause}"
         return [Problem(code="host-waits", message=message)]
     return []
 

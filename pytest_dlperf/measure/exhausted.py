@@ -71,35 +71,46 @@ def _for_the_host(batch: int) -> str:
     )
 
 
-#: What CUDA says of every error, and how a kernel says which of its assertions failed.
-_CUDA_ERROR: Final = re.compile(r"CUDA error: [^\n]*|HIP error: [^\n]*")
-_ASSERTION: Final = re.compile(r"(?m)^(\S.*): block: \[.*(Assertion `.*` failed)")
+#: The line with an error of CUDA. Those of a kernel come where the host next asks for something.
+_CUDA_ERROR: Final = re.compile(r"[^\n]*CUDA error: [^\n]*")
+_OF_A_KERNEL: Final = re.compile(
+    r"CUDA error: (?:device-side assert|an illegal|misaligned|unspecified launch|invalid program)"
+)
+#: How a kernel of PyTorch says which of its assertions failed, once for each thread.
+_ASSERTION: Final = re.compile(
+    r"(\S+:\d+: [^\n]{,300}?): block: \[[^\n]*?(Assertion `.*?` failed)"
+)
 _HEAD_BYTES: Final = 2**18
 
 
 def on_device(message: str, log: Path) -> str:
-    """Return a sentence on an error of CUDA in a kernel; empty for another failure.
+    """Return a sentence on an error of CUDA; empty for another failure.
 
-    The host meets it later, where it next asks the device for something: a traceback says that
-    place. What a kernel asserted is in the log, once for each of its threads.
+    Only the line that says it: the others are the same of every error. What a kernel asserted is
+    looked for at the begin of the log and at its end.
     """
     found = _CUDA_ERROR.search(message)
     if found is None:
         return ""
-    error = message[: found.end()].strip()
-    if "assert" not in error:
+    error = found[0].strip()
+    if not _OF_A_KERNEL.search(error):
         return error
-    try:
-        with log.open("rb") as file:
-            head = file.read(_HEAD_BYTES).decode("utf-8", errors="replace")
-    except OSError:
-        return error
-    where = _ASSERTION.search(head)
+    where = _ASSERTION.search(_ends_of(log)) if "assert" in error else None
     words = f" ({where[2]} in {where[1]})" if where else ""
     return (
         f"{error}{words}; the traceback is of where the host saw it: CUDA_LAUNCH_BLOCKING=1 in "
         "the environment shows which line started the kernel"
     )
+
+
+def _ends_of(log: Path) -> str:
+    try:
+        with log.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+            file.seek(max(len(head), file.seek(0, os.SEEK_END) - _HEAD_BYTES))
+            return (head + file.read()).decode("utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def _first(message: str) -> str:

@@ -33,9 +33,9 @@ from pytest_dlperf.worker.loop import (
     run_loop,
     write_canary,
     write_scaling,
-    write_wait_cost,
 )
 from pytest_dlperf.worker.records import ProgressCounter, RecordWriter
+from pytest_dlperf.worker.run_ahead import write_wait_cost
 from pytest_dlperf.worker.settings import settings_record
 from pytest_dlperf.worker.turns import InTurns, Turns
 
@@ -110,7 +110,7 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     if arguments.scaling:
         write_scaling(framework, step, records, arguments.folder, arguments.device)
     if arguments.device == "gpu":
-        write_wait_cost(framework, step, records, trained)
+        write_wait_cost(framework, step, records, trained.laps_s, trained.ahead)
     if arguments.profile:
         records.write(profile=framework.profile(step, arguments.folder))
     framework.job.feed.close()

@@ -17,14 +17,13 @@ from pytest_dlperf.core.wire_records import (
     LossRecord,
     MomentRecord,
     SpanRecord,
-    WaitsRecord,
-    runs_ahead_seldom,
 )
 from pytest_dlperf.worker import compiling, host
 from pytest_dlperf.worker.failure import WorkerFailure
-from pytest_dlperf.worker.frameworks.base import EventTimer, Framework
+from pytest_dlperf.worker.frameworks.base import Framework
 from pytest_dlperf.worker.job import Job
 from pytest_dlperf.worker.records import ProgressCounter, RecordWriter
+from pytest_dlperf.worker.run_ahead import StepsAhead, steps_ahead
 from pytest_dlperf.worker.turns import Turns
 
 # Scaling is sampled after the window, and after the checksum: its steps spoil the parameters.
@@ -108,51 +107,6 @@ def _seconds(framework: Framework, reduce: Callable[[], None], launches: int) ->
     return (time.perf_counter() - begin_s) / launches
 
 
-#: Steps by which the cost of a host that waits is measured.
-_QUEUED_STEPS: Final = 5
-
-
-def write_wait_cost(
-    framework: Framework, step: Callable[[], Any], records: RecordWriter, trained: Trained
-) -> None:
-    """Write the record ``waits`` of a host that did not run ahead of its GPU; else nothing.
-
-    It is measured by a few more steps, before each of which the device is kept busy for longer
-    than the host needs to queue them: what a step queues before it first waits is then done
-    without a gap. What comes after that wait has its gaps still, so the cost is a lower bound.
-    Steps of other ranks go on together, so all ranks do it where one of them waits.
-    """
-    if not isinstance(framework.timer(), EventTimer):
-        return  # its laps wait, by themselves
-    waits = float(runs_ahead_seldom(trained.steps_ahead, len(trained.laps_s)))
-    if framework.job.world_size > 1:
-        waits = framework.mean_over_ranks(waits)
-    if not waits:
-        return
-    lap_s = statistics.median(trained.laps_s)
-    try:
-        busy = framework.delay(1.5, lap_s)
-        times_s = [_queued_s(framework, step, lambda: busy(lap_s)) for _ in range(_QUEUED_STEPS)]
-    except Exception as error:  # noqa: BLE001  # the workload's own: it was asked for no more steps
-        records.write(waits=WaitsRecord(problem=f"{type(error).__name__}: {error}"))
-        return
-    records.write(waits=WaitsRecord(step_seconds=lap_s, queued_seconds=statistics.median(times_s)))
-
-
-def _queued_s(
-    framework: Framework, step: Callable[[], Any], keep_busy: Callable[[], None]
-) -> float:
-    framework.synchronise()
-    timer = framework.timer()
-    keep_busy()
-    timer.start()
-    framework.keep_loss(step())
-    timer.lap()
-    framework.job.feed.take_wait()
-    [(seconds, _)] = timer.read()
-    return seconds
-
-
 class RunProtocol(NamedTuple):
     """The protocol of one run, as the worker needs it."""
 
@@ -182,29 +136,7 @@ class Trained(NamedTuple):
     losses: list[float]
     #: Of the measured window.
     laps_s: list[float]
-    #: Measured iterations at whose end the host was ahead of the device.
-    steps_ahead: int
-
-
-#: The host is ahead where it ends a step so much of the step's time before the device does. Not
-#: a whole step: CUDA queues about a thousand launches, which is less than a step of many models
-#: (seen on an H100). After the wait of a loss scaler less is left: the update of the weights.
-_QUEUED_SHARE: Final = 0.1
-
-
-def steps_ahead(
-    laps_s: Sequence[float], begun: Mapping[int, float], ended: Sequence[float]
-) -> int:
-    """Return in how many of the laps the host was ahead of the device at the end.
-
-    ``begun`` has the host's clock where the device, being idle, began the lap of that number, and
-    ``ended`` where the host ended each of them.
-    """
-    found, device_s = 0, 0.0
-    for index, (lap_s, host_s) in enumerate(zip(laps_s, ended, strict=True)):
-        device_s = begun.get(index, device_s) + lap_s
-        found += device_s - host_s > _QUEUED_SHARE * lap_s
-    return found
+    ahead: StepsAhead
 
 
 def job_work(job: Job, protocol: RunProtocol) -> float:
@@ -277,7 +209,8 @@ def run_loop(
     window_record = host.together(parts)
     window_record["time"] = time.time()
     laps_s = [seconds for seconds, _ in measured]
-    ahead = window_record["steps_ahead"] = steps_ahead(laps_s, begun, ended)
+    ahead = steps_ahead(laps_s, begun, ended)
+    window_record["steps_ahead"] = ahead.a_little
     window_record["host_losses"] = any(isinstance(loss, float) for loss in done.losses)
     records.write(window=window_record)
     if (found := turns.record()) is not None:

@@ -161,7 +161,9 @@ def windows_of(
         if part and not (on_gpu and not event.on_device and part in {COMPUTE, COMMUNICATION}):
             spans.setdefault(part, []).append((event.begin_us, event.end_us))
     if on_gpu:
-        spans[AFTER_WAITS] = _after_waits(events)
+        # Before the first window the worker itself waits for the GPU
+        first_us = min((begin_us for (begin_us, _), _ in windows), default=0.0)
+        spans[AFTER_WAITS] = _after_waits([one for one in events if one.end_us >= first_us])
     order = _ON_GPU if on_gpu else _ON_CPU
     merged = {part: union(spans.get(part, ())) for part in order}
     if not on_gpu:

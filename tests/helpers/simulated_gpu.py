@@ -132,6 +132,11 @@ class SimulatedFramework:
     def mean_over_ranks(self, value: float) -> float:
         return value
 
+    def waits_within(self, step: Callable[[], Any]) -> bool:
+        waited = len(self.gpu.waits_s)
+        step()
+        return any(seconds > 0 for seconds in self.gpu.waits_s[waited:])
+
     def delay(self, share: float, typical_s: float) -> Callable[[float], None]:
         return lambda _step_s: self.gpu.kernel(share * typical_s)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
+from types import SimpleNamespace
 
 import pytest
 
@@ -205,3 +207,24 @@ def test_a_convolution_goes_backward_by_twice_its_forward(
         convolution(inputs).sum().backward()
     if not is_groupwise:
         assert theirs.get_total_flops() == counted.flops["float32"]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_whether_pytorch_sees_the_host_wait_within_a_step(
+    waits: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """With a stand-in for the mode of ``torch.cuda``, which a build without CUDA cannot set."""
+    from pytest_dlperf.worker.frameworks.torch.framework import Torch
+
+    modes: list[object] = []
+    monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", modes.append)
+
+    def step() -> torch.Tensor:
+        if waits:
+            warnings.warn("called a synchronizing CUDA operation (Triggered in ...)", stacklevel=1)
+        return torch.ones(())
+
+    framework = SimpleNamespace(keep_loss=lambda loss: loss)
+    assert Torch.waits_within(framework, step) is waits
+    assert modes == ["warn", 0]

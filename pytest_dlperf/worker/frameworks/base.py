@@ -229,6 +229,10 @@ class Framework(Protocol):
         """
         ...
 
+    def waits_within(self, step: Callable[[], Any]) -> bool | None:
+        """Do a step; return whether the host waits for its device within it, None: not known."""
+        ...
+
     def close(self) -> None:
         """Leave the job."""
         ...

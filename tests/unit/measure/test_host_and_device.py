@@ -54,9 +54,9 @@ def test_a_step_that_returns_a_number_is_said(tmp_path: Path):
     assert "step() returns its loss as a number" in words
 
 
-def waiting(folder: Path, **waits: Any) -> Any:
+def waiting(folder: Path, *, ahead: int = 0, **waits: Any) -> Any:
     records = changed(rank_records(0, world_size=1), "framework", timing="device events")
-    records = changed(records, "window", steps_ahead=0, host_losses=False)
+    records = changed(records, "window", steps_ahead=ahead, host_losses=False)
     run = write(folder, [[*records[:-1], {"record": "waits", **waits}, records[-1]]])
     return summarise(CASE, run)[0]
 
@@ -70,6 +70,13 @@ def test_what_the_waits_cost_is_said(tmp_path: Path):
         in words
     )
     assert found.extras["host_wait_share"] == pytest.approx(0.12)
+
+
+def test_waits_within_steps_that_are_ahead_at_their_end_are_said(tmp_path: Path):
+    """As a scaler's, before a long update of the weights."""
+    found = waiting(tmp_path, ahead=10, within=True, step_seconds=0.1, queued_seconds=0.09)
+    [words] = [p.message for p in found.problems if p.code == "host-waits"]
+    assert words.startswith("rank 0 waits for its GPU in the midst of each step")
 
 
 def test_an_unknown_cost_is_said(tmp_path: Path):

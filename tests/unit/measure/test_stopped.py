@@ -196,27 +196,57 @@ def test_memory_of_a_device(tmp_path: Path, message: str):
     assert "lower batch_size_per_device (4)" in said(ended)
 
 
-def test_what_a_kernel_asserted(tmp_path: Path):
+_THREAD = (
+    "/pytorch/aten/src/ATen/native/cuda/IndexKernel.cu:111: operator(): block: [0,0,0], "
+    'thread: [{},0,0] Assertion `index < sizes[i] && "index out of bounds"` failed.\n'
+)
+
+
+def failed_with(folder: Path, message: str, log: str) -> str:
+    """Return what is said of a rank that failed with ``message``, beside ``log``."""
+    ended = run(folder, [4, 4])
+    Path(ended.log).write_text(log, "utf-8")
+    with (folder / "rank00001.jsonl").open("a", encoding="utf-8") as file:
+        record = {"rank": 1, "record": "failure", "code": "exception", "message": message,
+                  "traceback": message, "time": 1.0}  # fmt: skip
+        file.write(f"{json.dumps(record)}\n")
+    return said(ended)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        _THREAD.format(0) + _THREAD.format(1) + "later\n" * 9,
+        f"\x1b[32mEpoch 1:  10%|# \r\x1b[0mEpoch 1: 20%| {_THREAD.format(0)}",
+        "printed\n" * 100_000 + _THREAD.format(0),
+    ],
+)
+def test_what_a_kernel_asserted(tmp_path: Path, log: str):
     # Of PyTorch 2.11 on an H100
     message = (
         "AcceleratorError: CUDA error: device-side assert triggered\nSearch for `cudaErrorAssert' "
         "in https://docs.nvidia.com for more information.\nCompile with `TORCH_USE_CUDA_DSA`."
     )
-    ended = run(tmp_path, [4, 4])
-    thread = (
-        "/pytorch/aten/src/ATen/native/cuda/IndexKernel.cu:111: operator(): block: [0,0,0], "
-        'thread: [{},0,0] Assertion `index < sizes[i] && "index out of bounds"` failed.\n'
-    )
-    Path(ended.log).write_text(thread.format(0) + thread.format(1) + "later\n" * 9, "utf-8")
-    with (tmp_path / "rank00001.jsonl").open("a", encoding="utf-8") as file:
-        record = {"rank": 1, "record": "failure", "code": "exception", "message": message,
-                  "traceback": message, "time": 1.0}  # fmt: skip
-        file.write(f"{json.dumps(record)}\n")
     assert (
         "rank 1: AcceleratorError: CUDA error: device-side assert triggered (Assertion `index < "
         'sizes[i] && "index out of bounds"` failed in /pytorch/aten/src/ATen/native/cuda/'
         "IndexKernel.cu:111: operator()); the traceback is of where the host saw it"
-    ) in said(ended)
+    ) in failed_with(tmp_path, message, log)
+
+
+@pytest.mark.parametrize(
+    ("message", "is_of_a_kernel"),
+    [
+        ("RuntimeError: the step failed:\nCUDA error: an illegal memory access\nmore", True),
+        ("RuntimeError: CUDA error: no kernel image is available\nassert_async", False),
+    ],
+)
+def test_other_errors_of_cuda(tmp_path: Path, message: str, is_of_a_kernel: bool):
+    text = failed_with(tmp_path, message, _THREAD.format(0))
+    sentence = text.partition("Log: ")[0]
+    assert "CUDA error: " in sentence
+    assert "Assertion" not in sentence
+    assert ("CUDA_LAUNCH_BLOCKING=1" in sentence) is is_of_a_kernel
 
 
 def test_a_disk_that_was_full(tmp_path: Path):

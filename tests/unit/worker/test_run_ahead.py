@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from pytest_dlperf.worker import host, loop
+from pytest_dlperf.worker import host, run_ahead
 from pytest_dlperf.worker.loop import RunProtocol, run_loop
 from pytest_dlperf.worker.records import ProgressCounter, RecordWriter
 from pytest_dlperf.worker.turns import Turns
@@ -169,25 +170,67 @@ def test_steps_that_run_ahead_are_counted(tmp_path: Path, gpu: SimulatedGpu):
     assert window["host_losses"] is False
 
 
-def test_where_a_step_has_more_launches_than_are_queued_the_host_is_ahead_all_the_same(
-    tmp_path: Path, gpu: SimulatedGpu
-):
-    """As in the suites on an H100: a launch waits while 1024 others are queued."""
+def many_launches(gpu: SimulatedGpu) -> Callable[[], Any]:
+    """Return a step of 2000 launches, which waits while 1024 others are queued, as CUDA does."""
     ends_s: list[float] = []
-
-    def launch(seconds: float) -> None:
-        if len(ends_s) >= 1024:
-            gpu.wait_until(ends_s[-1024])
-        gpu.kernel(seconds, launch_s=5e-6)
-        ends_s.append(gpu.free_s)
 
     def step() -> Any:
         for _ in range(2000):
-            launch(2e-5)
+            if len(ends_s) >= 1024:
+                # No wait that a framework would see
+                gpu.now_s = max(gpu.now_s, ends_s[-1024])
+            gpu.kernel(2e-5, launch_s=5e-6)
+            ends_s.append(gpu.free_s)
         return SimpleNamespace(value=1.0)
 
-    [window] = trained(tmp_path, SimulatedFramework(gpu), step)["window"]
+    return step
+
+
+def test_where_a_step_has_more_launches_than_are_queued_the_host_is_ahead_all_the_same(
+    tmp_path: Path, gpu: SimulatedGpu
+):
+    """As in the suites on an H100."""
+    (tmp_path / "a").mkdir()
+    [window] = trained(tmp_path / "a", SimulatedFramework(gpu), many_launches(gpu))["window"]
     assert window["steps_ahead"] == 20
+    (tmp_path / "b").mkdir()
+    assert waits(tmp_path / "b", SimulatedFramework(gpu), many_launches(gpu)) is None
+
+
+def test_a_wait_in_the_midst_of_a_step_is_seen_where_much_is_queued_after_it(
+    tmp_path: Path, gpu: SimulatedGpu
+):
+    def step() -> Any:
+        gpu.kernel(0.003)
+        gpu.synchronize()
+        gpu.host(0.004)
+        gpu.kernel(0.007)
+        return SimpleNamespace(value=1.0)
+
+    found = waits(tmp_path, SimulatedFramework(gpu), step)
+    assert found is not None
+    assert found["within"] is True
+    assert records(tmp_path)["window"][0]["steps_ahead"] == 20
+
+
+def test_a_framework_that_cannot_say_whether_a_step_waits(tmp_path: Path, gpu: SimulatedGpu):
+    framework = SimulatedFramework(gpu)
+    framework.waits_within = lambda step: None  # type: ignore[method-assign]
+    assert waits(tmp_path, framework, many_launches(gpu)) is None
+
+
+def test_a_workload_that_does_no_more_steps_where_waits_are_looked_for(
+    tmp_path: Path, gpu: SimulatedGpu
+):
+    framework, step = SimulatedFramework(gpu), many_launches(gpu)
+
+    def waits_within(_step: object) -> bool:
+        raise StopIteration("the data are over")
+
+    framework.waits_within = waits_within  # type: ignore[method-assign]
+    assert waits(tmp_path, framework, step) == {
+        "rank": 0, "record": "waits", "problem": "StopIteration: the data are over"
+    }  # fmt: skip
 
 
 def test_a_wait_before_the_weights_are_updated_is_not_ahead(tmp_path: Path, gpu: SimulatedGpu):
@@ -207,7 +250,8 @@ def test_a_wait_before_the_weights_are_updated_is_not_ahead(tmp_path: Path, gpu:
 def test_turns_begin_their_own_laps():
     # Two turns of two laps; between them the device is idle for 5 s
     begun = {0: 10.0, 2: 20.0}
-    assert loop.steps_ahead([1.0] * 4, begun, [10.1, 11.95, 20.5, 22.0]) == 2
+    found = run_ahead.steps_ahead([1.0] * 4, begun, [10.1, 10.5, 20.5, 22.0])
+    assert found == (3, 1)
 
 
 def test_a_step_that_waits_for_its_loss_never_runs_ahead(tmp_path: Path, gpu: SimulatedGpu):
@@ -224,7 +268,7 @@ def waits(folder: Path, framework: SimulatedFramework, step: Any) -> dict[str, A
     writer = RecordWriter(folder, 0)
     try:
         trained = run_loop(framework, step, WINDOW, writer, ProgressCounter(folder, 0), Turns())  # type: ignore[arg-type]
-        loop.write_wait_cost(framework, step, writer, trained)  # type: ignore[arg-type]
+        run_ahead.write_wait_cost(framework, step, writer, trained.laps_s, trained.ahead)  # type: ignore[arg-type]
     finally:
         writer.close()
     return records(folder).get("waits", [None])[0]

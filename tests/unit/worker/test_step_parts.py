@@ -132,6 +132,38 @@ def test_idle_time_after_a_wait_lasts_until_work_is_queued_again():
     }
 
 
+def idle_us(*events: TraceEvent) -> float:
+    return round(1000 * parts_ms(*events).get("after host waits", 0.0), 3)
+
+
+def test_a_host_that_never_queues_anything_is_exposed_until_its_last_kernel():
+    kernels = [event("tiny", at, at + 5, on_device=True) for at in range(100, 900, 10)]
+    assert idle_us(event("cudaStreamSynchronize", 50, 100), *kernels) == 79 * 5
+
+
+def test_what_the_worker_waits_for_before_the_window_opens_no_idle_time():
+    kernels = [event("tiny", at, at + 5, on_device=True) for at in range(100, 900, 10)]
+    assert idle_us(event("cudaDeviceSynchronize", -50, -1), *kernels) == 0
+
+
+def test_kernels_of_two_streams_are_one_stretch_of_queued_work():
+    wait = event("cudaStreamSynchronize", 50, 100)
+    long, short = event("gemm", 200, 290, on_device=True), event("add", 210, 215, on_device=True)
+    later = event("gemm", 291, 300, on_device=True)
+    # The short one ends first; what is queued ends with the long one
+    assert idle_us(wait, long, short, later, event("x", 400, 410, on_device=True)) == 100
+
+
+def test_a_short_stretch_of_two_kernels_queues_nothing():
+    wait = event("cudaStreamSynchronize", 0, 10)
+    two = [event("gemm", at, at + 24, on_device=True) for at in (100, 125)]
+    assert idle_us(wait, *two, event("x", 400, 410, on_device=True)) == 90 + 1 + 251
+    longer = [event("gemm", at, at + 26, on_device=True) for at in (100, 127)]
+    assert idle_us(wait, *longer, event("x", 400, 410, on_device=True)) == 90
+    one = event("gemm", 100, 300, on_device=True)
+    assert idle_us(wait, one, event("x", 400, 410, on_device=True)) == 90 + 100
+
+
 def test_while_another_stream_works_a_wait_leaves_nothing_idle():
     found = parts_ms(
         event("sm90_gemm", 0, 500, on_device=True),

@@ -246,6 +246,10 @@ class Jax:
         peaks = [(one.memory_stats() or {}).get("peak_bytes_in_use", 0) for one in self._local]
         return {"bytes": max(peaks), "kind": "gpu-allocated"}
 
+    def waits_within(self, step: Callable[[], Any]) -> bool | None:
+        """Return None: the framework does not say it."""
+        return None
+
     def delay(self, share: float, typical_s: float) -> Callable[[float], None]:
         """Spin on the CPU after the devices are done: JAX has no kernel that waits."""
 

@@ -268,6 +268,10 @@ class Paddle:
             }
         return {"bytes": on_cpu.peak_resident_set_bytes(), "kind": "resident-set"}
 
+    def waits_within(self, step: Callable[[], Any]) -> bool | None:
+        """Return None: the framework does not say it."""
+        return None
+
     def delay(self, share: float, typical_s: float) -> Callable[[float], None]:
         """Keep the device that trains busy: products on the GPU, or spinning on the CPU."""
         if self._on_gpu:

@@ -246,6 +246,10 @@ class Tensorflow:
         peak = tf.config.experimental.get_memory_info("GPU:0")["peak"]
         return {"bytes": peak, "kind": "gpu-allocated"}
 
+    def waits_within(self, step: Callable[[], Any]) -> bool | None:
+        """Return None: the framework does not say it."""
+        return None
+
     def delay(self, share: float, typical_s: float) -> Callable[[float], None]:
         """Spin on the CPU, after the GPU is done: TensorFlow has no kernel that waits."""
         if self._gpu is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -243,6 +244,22 @@ class Torch:
                 "kind": "gpu-allocated",
             }
         return {"bytes": on_cpu.peak_resident_set_bytes(), "kind": "resident-set"}
+
+    def waits_within(self, step: Callable[[], Any]) -> bool | None:
+        """Do a step, and return whether PyTorch saw the host wait for its GPU.
+
+        It sees ``.item()``, ``nonzero``, copies to the host and ``Stream.synchronize``; not
+        ``torch.cuda.synchronize`` and events (``torch.cuda.set_sync_debug_mode``).
+        """
+        before = torch.cuda.get_sync_debug_mode()
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            torch.cuda.set_sync_debug_mode("warn")
+            try:
+                self.keep_loss(step())
+            finally:
+                torch.cuda.set_sync_debug_mode(before)
+        return any("called a synchronizing CUDA operation" in str(one.message) for one in said)
 
     def delay(self, share: float, typical_s: float) -> Callable[[float], None]:
         """Spin on the device that trains: a GPU kernel of calibrated length, or the CPU."""

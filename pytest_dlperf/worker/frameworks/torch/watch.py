@@ -151,8 +151,8 @@ def _of_convolution_backward(
 ) -> int:
     """Return the operations of a convolution's backward: those of its forward, once or twice.
 
-    PyTorch 2.13's own formula counts those of the weights' gradient in all groups for each group:
-    64 times too many in a depthwise convolution of 64 channels.
+    PyTorch 2.13's own formula counts those of the weights' gradient once for each group: 64 times
+    too many in a depthwise convolution of 64 channels.
     """
     transposed, output_mask = rest[4], rest[7]
     places = (inputs if transposed else grad_output).shape[2:].numel()
