@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +61,17 @@ class Stopwatch:
         self.seconds += time.perf_counter() - begin_s
 
 
+def cause(kinds: Sequence[str]) -> tuple[str, str]:
+    """Return what is planted, and the cause whose places are timed; ValueError: none of them."""
+    planted = os.environ.get("PLANTED", "nothing")
+    if planted not in kinds:
+        raise ValueError(f"PLANTED={planted}: none of {', '.join(kinds)}")
+    return planted, os.environ.get("WATCHED", planted)
+
+
 def build(job: Any) -> Callable[[], torch.Tensor]:
     """Return the step; the cause is planted as ``PLANTED`` says."""
-    planted = os.environ.get("PLANTED", "nothing")
-    watched = os.environ.get("WATCHED", planted)
-    if planted not in KINDS:
-        raise ValueError(f"PLANTED={planted}: none of {', '.join(KINDS)}")
+    planted, watched = cause(KINDS)
     file = Path(f"{os.environ['STOPWATCH']}.{job.rank}").open("w", encoding="utf-8")  # noqa: SIM115
     stopwatch = Stopwatch()
     nowhere = contextlib.nullcontext

@@ -6,14 +6,13 @@ the steps of the window are says it, which are as steady on a GPU as the profile
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from explained.planted import endless, evaluated, stack
+from explained.planted import cause, endless, evaluated, stack
 
 #: The kinds of causes; ``nothing`` is the training itself.
 KINDS = (
@@ -27,10 +26,7 @@ _HOST_WORK_S = 0.006
 
 def build(job: Any) -> Callable[[], torch.Tensor]:
     """Return the step; it takes 13.5 ms of an H100. On a CPU it is a tiny one, for a try."""
-    planted = os.environ.get("PLANTED", "nothing")
-    watched = os.environ.get("WATCHED", planted)
-    if planted not in KINDS:
-        raise ValueError(f"PLANTED={planted}: none of {', '.join(KINDS)}")
+    planted, watched = cause(KINDS)
     on_gpu = job.device.type == "cuda"
     width, batch = (4096, job.batch_size_per_device) if on_gpu else (64, 16)
     device = {"device": job.device}

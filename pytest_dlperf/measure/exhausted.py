@@ -1,4 +1,4 @@
-"""Failures of a device, and those for which it or the host is too small: memory, the disk."""
+"""Failures of a device's kernels, and for lack of memory or disk."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _for_the_host(batch: int) -> str:
     )
 
 
-#: The line with an error of CUDA. Those of a kernel come where the host next asks for something.
+#: The line with an error of CUDA. That of a kernel is raised where the host next uses the device.
 _CUDA_ERROR: Final = re.compile(r"[^\n]*CUDA error: [^\n]*")
 _OF_A_KERNEL: Final = re.compile(
     r"CUDA error: (?:device-side assert|an illegal|misaligned|unspecified launch|invalid program)"
@@ -86,8 +86,8 @@ _HEAD_BYTES: Final = 2**18
 def on_device(message: str, log: Path) -> str:
     """Return a sentence on an error of CUDA; empty for another failure.
 
-    Only the line that says it: the others are the same of every error. What a kernel asserted is
-    looked for at the begin of the log and at its end.
+    It has the line with the error alone: CUDA's other lines are the same for every error. What a
+    kernel asserted is in the log, of which the begin and the end are read.
     """
     found = _CUDA_ERROR.search(message)
     if found is None:
@@ -98,8 +98,8 @@ def on_device(message: str, log: Path) -> str:
     where = _ASSERTION.search(_ends_of(log)) if "assert" in error else None
     words = f" ({where[2]} in {where[1]})" if where else ""
     return (
-        f"{error}{words}; the traceback is of where the host saw it: CUDA_LAUNCH_BLOCKING=1 in "
-        "the environment shows which line started the kernel"
+        f"{error}{words}; the traceback shows where the host saw the error, and with "
+        "CUDA_LAUNCH_BLOCKING=1 in the environment the line that started the kernel"
     )
 
 

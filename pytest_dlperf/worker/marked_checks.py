@@ -36,12 +36,12 @@ class MarkedChecks:
 
     def watch(self) -> None:
         """Begin to count the operations of a step, unless it is compiled."""
-        from pytest_dlperf.worker.frameworks.torch import watch
+        from pytest_dlperf.worker.frameworks.torch import flops, watch
 
         if watch.compiles():
             self.unwatched = "its step is compiled, and operations are not seen there"
             return
-        self._counting = watch.FlopsByDtype()
+        self._counting = flops.FlopsByDtype()
         self._counting.__enter__()
 
     def watched(self, precision: str) -> None:

@@ -57,9 +57,9 @@ BACKWARD: Final = "autograd::engine::evaluate_function"
 #: of 24 layers on two CPU processes: most breaks took 10 to 120 us, some 300 to 750, when the
 #: thread had lost its core; the waits, after the backward, took 0.3 to 7 ms.
 _OWN_BREAK_US: Final = 200.0
-#: Between kernels that are queued a GPU is idle for about 1 us; where each waits for its launch,
-#: for the rest of the 4 us and more that the host needs for one. And so long is a stretch without
-#: longer breaks, for which the host must have been ahead of the GPU.
+#: The longest break between kernels that are queued: about 1 us on an H100, where a launch takes
+#: the host 4 us and more. And the least duration of kernels without a longer break between them
+#: that shows that the host was ahead.
 _QUEUED_GAP_US: Final = 2.0
 _QUEUED_US: Final = 50.0
 #: Ends the path of what is in the backward.

@@ -12,8 +12,8 @@ import torch
 
 from perf_tests.arcface.torch_train import share_overflow
 from pytest_dlperf.worker.failure import check_precision
+from pytest_dlperf.worker.frameworks.torch.flops import FlopsByDtype
 from pytest_dlperf.worker.frameworks.torch.job import TorchJob
-from pytest_dlperf.worker.frameworks.torch.watch import FlopsByDtype
 
 pytestmark = pytest.mark.torch
 #: Of the first loss. bfloat16 has 8 bits of precision; recorded for 16 seeds: 2.1 % at most.

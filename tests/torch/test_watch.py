@@ -171,7 +171,7 @@ class InFloat8(torch.Tensor):
 
 
 def test_what_a_tensor_does_with_those_that_it_wraps_is_counted():
-    from pytest_dlperf.worker.frameworks.torch.watch import FlopsByDtype
+    from pytest_dlperf.worker.frameworks.torch.flops import FlopsByDtype
 
     left, right = InFloat8(torch.ones(16, 32)), InFloat8(torch.ones(32, 48))
     with FlopsByDtype() as counted:
@@ -196,7 +196,7 @@ def test_a_convolution_goes_backward_by_twice_its_forward(
 ):
     from torch.utils.flop_counter import FlopCounterMode
 
-    from pytest_dlperf.worker.frameworks.torch.watch import FlopsByDtype
+    from pytest_dlperf.worker.frameworks.torch.flops import FlopsByDtype
 
     inputs = torch.randn(3, 8, *[12] * (convolution.weight.dim() - 2), requires_grad=not is_first)
     with FlopsByDtype() as counted:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import explain_study
+from explained import said
 
 
 def test_the_stopwatch_is_read_in_the_steps_whose_profile_is_kept(tmp_path: Path):
@@ -24,7 +25,7 @@ def test_the_stopwatch_is_read_in_the_steps_whose_profile_is_kept(tmp_path: Path
 
 
 def line(kind: str, part_ms: float, *, named: bool, operators: int = 0) -> dict[str, Any]:
-    part = explain_study.PART.get(kind, "compute")
+    part = said.PART.get(kind, "compute")
     return {"kind": kind, "parts": {part: (part_ms, named)}, "planted_ms": 10.0,
             "operators": [["", "aten::mm", part, 1.0, 1]] * operators}  # fmt: skip
 
@@ -33,13 +34,13 @@ def line(kind: str, part_ms: float, *, named: bool, operators: int = 0) -> dict[
     ("part_ms", "named", "hit"), [(8.1, True, True), (12.1, True, False), (10.0, False, False)]
 )
 def test_a_hit_is_named_and_within_a_fifth(part_ms: float, named: bool, hit: bool):
-    assert explain_study.is_hit(line("sleep", part_ms, named=named)) is hit
+    assert said.is_hit(line("sleep", part_ms, named=named)) is hit
 
 
 def test_of_an_unchanged_try_neither_a_part_nor_an_operator_is_named():
-    assert explain_study.names_nothing(line("nothing", 3.0, named=False))
-    assert not explain_study.names_nothing(line("nothing", 3.0, named=True))
-    assert not explain_study.names_nothing(line("nothing", 3.0, named=False, operators=1))
+    assert said.names_nothing(line("nothing", 3.0, named=False))
+    assert not said.names_nothing(line("nothing", 3.0, named=True))
+    assert not said.names_nothing(line("nothing", 3.0, named=False, operators=1))
 
 
 def test_another_start_makes_the_tries_that_are_left(tmp_path: Path):

@@ -230,7 +230,7 @@ def test_what_a_kernel_asserted(tmp_path: Path, log: str):
     assert (
         "rank 1: AcceleratorError: CUDA error: device-side assert triggered (Assertion `index < "
         'sizes[i] && "index out of bounds"` failed in /pytorch/aten/src/ATen/native/cuda/'
-        "IndexKernel.cu:111: operator()); the traceback is of where the host saw it"
+        "IndexKernel.cu:111: operator()); the traceback shows where the host saw the error"
     ) in failed_with(tmp_path, message, log)
 
 
