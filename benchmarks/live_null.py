@@ -76,13 +76,17 @@ def measure(kinds: list[Kind], arguments: argparse.Namespace, folder: Path, line
     """Run sessions of random kinds until the time is over; append their outcomes to ``lines``."""
     end_s = time.monotonic() + arguments.hours * 3600
     session = ("perf_tests", "-q", "-k", arguments.cases, f"--cpus={arguments.cpus}")
-    for way, count in (("stored-1", 1), ("stored-5", 5)):
-        if any(kind.way == way for kind in kinds):
-            store(folder / way, count, session)
+    if any(kind.way == "stored-5" for kind in kinds):
+        store(folder / "stored-5", 5, session)
     draw = random.Random()
     deck: list[Kind] = []
     while time.monotonic() < end_s:
-        deck = deck or draw.sample(kinds, len(kinds))
+        if not deck:
+            deck = draw.sample(kinds, len(kinds))
+            if any(kind.way == "stored-1" for kind in kinds):
+                # Anew for each deck: all that is judged by one session shares its error
+                (folder / "stored-1.done").unlink(missing_ok=True)
+                store(folder / "stored-1", 1, session)
         kind = deck.pop()
         options = [*session, *WAYS[kind.way]]
         if not WAYS[kind.way]:
@@ -134,7 +138,9 @@ def facts(kind: Kind, outcome: dict[str, Any]) -> dict[str, Any]:
         "verdict": judgement["verdict"],
         "change": judgement["change"],
         "interval": judgement["interval"],
+        "machine_change": judgement["machine_change"],
         "runs": rates(outcome["measurement"]),
+        "speeds": speeds(outcome["measurement"]),
         "before": rates(against.get("measurement")),
     }
 
@@ -153,6 +159,12 @@ def rates(measurement: dict[str, Any] | None) -> list[list[float]]:
         known = [one["throughput"], one["estimates"].get("median_step", 0.0), canary, *medians]
         found.append([float(f"{value:.5g}") for value in known])
     return found
+
+
+def speeds(measurement: dict[str, Any] | None) -> list[float]:
+    """Return the machine's speed in each run; nothing where it was not sampled."""
+    runs = measurement["runs"] if measurement else ()
+    return [float(f"{one:.5g}") for run in runs for one in run["machine_speed"].values()]
 
 
 def table(found: list[dict[str, Any]]) -> str:

@@ -52,6 +52,8 @@ MEANINGS: Final = {
     "launch-retried": "the infrastructure failed a launch, which was repeated",
     "loss-not-falling": "the loss did not fall over a run",
     "loss-not-finite": "a loss is NaN or infinite",
+    "machine-drifted": "the machine became slower or faster within the window, and the steps with "
+    "it",
     "metric-unknown": "a built-in metric is gated that no run has, so nothing is compared",
     "named-twice": "a file was named more than once; it counts once",
     "one-node": "a log names the devices of a node and no number of nodes; one was taken",

@@ -49,6 +49,8 @@ class Session:
     canary: Mapping[str, float] = field(default_factory=dict)
     #: The same by node; empty where it is unknown.
     canary_by_node: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    #: ``RunSummary.machine_speed``, one value a run; empty where a run lacks it.
+    machine_speed: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     #: None where it is unknown, as in old files.
     scaling: StoredScaling | None = None
     node: str = ""

@@ -294,6 +294,9 @@ class RunSummary:
     metrics: Mapping[str, Figure] = field(default_factory=dict)
     #: The canary of each node, the slowest of its ranks.
     canary_by_node: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    #: Repetitions a second of fixed work that was done between blocks of the window, the slowest
+    #: rank's, by the name of the work; empty where none was done.
+    machine_speed: Mapping[str, float] = field(default_factory=dict)
     #: None for one rank, and where nothing was sampled after the window.
     scaling: Scaling | None = None
 

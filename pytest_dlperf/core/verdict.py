@@ -39,6 +39,18 @@ class Prior:
     quiet_run_sd: float = 0.0
     #: Whether it was learnt from enough stored sessions of this machine class.
     learnt: bool = False
+    #: The same of rates that the machine's speed was taken out of; None where not known.
+    without_machine: Prior | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WithoutMachine:
+    """The noise of rates that the machine's speed was taken out of."""
+
+    run_sd: float
+    run_df: float
+    session_sd: float
+    session_df: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,10 +67,14 @@ class LearntNoise:
     #: The same for the median iteration of runs; None where too few stored runs have it.
     median_run_sd: float | None = None
     median_run_df: float | None = None
+    #: None where too few stored sessions know the speed of their machine.
+    without_machine: WithoutMachine | None = None
 
     @property
     def prior(self) -> Prior:
         """Return it as the prior of another case of that world size."""
+        learnt = self.cases >= _CASES and self.sessions - self.cases >= _SESSIONS
+        other = self.without_machine
         return Prior(
             run_sd=self.run_sd,
             session_sd=self.session_sd,
@@ -66,7 +82,16 @@ class LearntNoise:
             session_df=self.session_df,
             median_run_sd=self.median_run_sd,
             median_run_df=self.median_run_df or self.run_df,
-            learnt=self.cases >= _CASES and self.sessions - self.cases >= _SESSIONS,
+            learnt=learnt,
+            without_machine=None
+            if other is None
+            else Prior(
+                run_sd=other.run_sd,
+                session_sd=other.session_sd,
+                run_df=other.run_df,
+                session_df=other.session_df,
+                learnt=learnt,
+            ),
         )
 
 
@@ -166,6 +191,10 @@ class Comparison:
     runs_needed: int | None = None
     #: Whether the change was seen and not judged: it is shown, and counts nowhere.
     refused: bool = False
+    #: The machine's speed, now / before - 1, where it was taken out of ``now`` and ``before``;
+    #: and the change of the rates as they were measured.
+    machine_change: float | None = None
+    measured_change: float | None = None
 
     @property
     def is_judged(self) -> bool:

@@ -11,11 +11,12 @@ from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.core.id_words import CaseId
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.verdict import LearntNoise, MachineNoise, Prior, Rule
+from pytest_dlperf.core.verdict import LearntNoise, MachineNoise, Prior, Rule, WithoutMachine
 from pytest_dlperf.judge.later import later_session
+from pytest_dlperf.judge.machine_speed import without_machine
 from pytest_dlperf.judge.stats.family import family_size
 from pytest_dlperf.judge.stats.learn import learn
-from pytest_dlperf.judge.stats.priors import PAIRS, THROUGHPUT
+from pytest_dlperf.judge.stats.priors import PAIRS, THROUGHPUT, WITHOUT_MACHINE
 from pytest_dlperf.store.baseline import noise_file
 from pytest_dlperf.store.baseline.store import BaselineStore
 from pytest_dlperf.store.baseline.update import KEPT_SESSIONS
@@ -88,10 +89,30 @@ def _of_cases(baselines: Sequence[Baseline]) -> LearntNoise | None:
 def of_levels(levels: Sequence[Sequence[Session]], device: DeviceKind) -> LearntNoise | None:
     """Return the noise learnt from the sessions of each level; None if they are too few."""
     found = learn(levels, THROUGHPUT[device])
+    if found is None:
+        return None
     by_median = learn([list(_by_median(sessions)) for sessions in levels], PAIRS[device])
-    if found is None or by_median is None:
+    if by_median is not None:
+        found = replace(found, median_run_sd=by_median.run_sd, median_run_df=by_median.run_df)
+    other = learn([list(_without_machine(sessions)) for sessions in levels], WITHOUT_MACHINE)
+    if other is None:
         return found
-    return replace(found, median_run_sd=by_median.run_sd, median_run_df=by_median.run_df)
+    return replace(
+        found,
+        without_machine=WithoutMachine(
+            run_sd=other.run_sd,
+            run_df=other.run_df,
+            session_sd=other.session_sd,
+            session_df=other.session_df,
+        ),
+    )
+
+
+def _without_machine(sessions: Sequence[Session]) -> Iterator[Session]:
+    """Yield each session with its rates over its machine's speed, where that is known."""
+    for session in sessions:
+        if rates := without_machine(session):
+            yield replace(session, runs=rates)
 
 
 def _by_median(sessions: Sequence[Session]) -> Iterator[Session]:

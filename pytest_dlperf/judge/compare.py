@@ -27,12 +27,17 @@ def compare(metric: MetricValues, tolerance: float, rule: Rule, spent: Spending)
     needed = None
     if compared.verdict is Verdict.INCONCLUSIVE:
         needed = stored_runs_needed(metric, found, margin(tolerance, sign), rule, spent)
+    measured = None
+    if (rates := metric.as_measured) is not None:
+        measured = rates.now.amount / rates.before - 1
     return replace(
         compared,
         now=metric.now.amount,
         before=metric.before,
         provisional=len(metric.stored) == 1,
         runs_needed=needed,
+        machine_change=metric.machine_change,
+        measured_change=measured,
     )
 
 

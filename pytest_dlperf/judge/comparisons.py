@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.verdict import Comparison, Rule
 from pytest_dlperf.judge import gates, metrics
 from pytest_dlperf.judge.compare import compare, learnt_tolerance
-from pytest_dlperf.judge.metrics import MetricValues, session_value
-from pytest_dlperf.judge.screen import Spending, spending
+from pytest_dlperf.judge.metrics import MetricValues
+from pytest_dlperf.judge.screen import Spending, looked
 from pytest_dlperf.judge.stats import family
 from pytest_dlperf.judge.stats.contrast import Contrast
 from pytest_dlperf.judge.stats.stored import contrast
@@ -39,7 +39,7 @@ def compare_all(case: Case, measurement: Measurement, baseline: Baseline, rule: 
     """Return the comparison of every metric of a case with the sessions of its baseline."""
     stored = baseline.sessions
     rates = metrics.throughput(case, measurement, stored, rule)
-    spent = spending(case.protocol, len(measurement.runs), rates.prior)
+    spent = looked(case, measurement, rule)
     given = given_tolerance(case, baseline, rule)
     if given is None:
         # Noise alone makes a learnt tolerance: it excuses nothing that is certain.
@@ -54,9 +54,11 @@ def compare_all(case: Case, measurement: Measurement, baseline: Baseline, rule: 
         )
         if other is not None
     }
-    drifted = _against_anchor(rates, baseline, given, other_rule, spent)
-    if drifted is not None:
-        others["anchor"] = drifted
+    if (anchor := _anchor(baseline)) is not None:
+        against = metrics.throughput(case, measurement, (anchor,), rule)
+        others["anchor"] = _against_anchor(
+            replace(against, floor=rates.floor), given, other_rule, spent
+        )
     return Compared(
         throughput=compare(rates, tolerance, family.of_throughput(rule), spent),
         others=others,
@@ -82,10 +84,18 @@ def capped(metric: MetricValues, rule: Rule, spent: Spending) -> float:
     return min(learnt_tolerance(metric, rule, spent), rule.tolerance_max)
 
 
+def _anchor(baseline: Baseline) -> Session | None:
+    """Return the anchor; None while nothing else is stored."""
+    anchor = baseline.anchor
+    if anchor is None or (len(baseline.sessions) == 1 and baseline.sessions[0] == anchor):
+        return None
+    return anchor
+
+
 def _against_anchor(
-    metric: MetricValues, baseline: Baseline, given: float | None, rule: Rule, spent: Spending
-) -> Comparison | None:
-    """Return the throughput against the anchor; None while nothing else is stored.
+    against: MetricValues, given: float | None, rule: Rule, spent: Spending
+) -> Comparison:
+    """Return the throughput against the anchor, the one stored session of ``against``.
 
     The anchor is a fixed level. Each session that passes is appended, so the level of the stored
     sessions follows many small steps down, each within the tolerance; against the anchor they add
@@ -94,9 +104,5 @@ def _against_anchor(
     grow with the drift that it has to limit. So it is one stored session, however many there are
     since, and keeps ``Contrast.far`` beyond the tolerance until the noise of the class is known.
     """
-    anchor = baseline.anchor
-    if anchor is None or (len(baseline.sessions) == 1 and baseline.sessions[0] == anchor):
-        return None
-    against = replace(metric, stored=(session_value(anchor.runs, node=anchor.node),))
     tolerance = learnt_tolerance(against, rule, spent) if given is None else given
     return compare(against, tolerance, replace(rule, min_effect=tolerance), spent)

@@ -13,7 +13,7 @@ from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.verdict import LaterSession, Prior, Remedy, Rule
 from pytest_dlperf.judge import metrics
 from pytest_dlperf.judge.compare import seen_by
-from pytest_dlperf.judge.screen import spending
+from pytest_dlperf.judge.screen import Spending, spending
 from pytest_dlperf.judge.stats import family, priors
 from pytest_dlperf.judge.stats.contrast import SessionValue, median_cost, squares, undisturbed
 from pytest_dlperf.judge.stats.paired import PairedDifferences, contrast_of, likely_variance
@@ -40,9 +40,15 @@ def later_session(
     stored = [session for session in baseline.level if session.runs]
     if not stored:
         return None
-    values = metrics.comparable(stored[-1].node, [metrics.stored_throughput(s) for s in stored])
-    prior, protocol = priors.of_throughput(case, rule), case.protocol
-    sees = _seen(values, prior, rule, protocol)
+    known, protocol = priors.of_throughput(case, rule), case.protocol
+    all_values, prior = metrics.stored_throughputs(stored, rule, known)
+    values = metrics.comparable(stored[-1].node, all_values)
+
+    def seen_with(protocol: Protocol, more: int = 0) -> float:
+        spent = spending(protocol, protocol.runs, known)
+        return _seen(values, prior, rule, protocol, spent, more)
+
+    sees = seen_with(protocol)
     given = (rule.tolerance, case.tolerance, baseline.tolerance)
     wanted = next((g for g in given if g is not None), min(_WANTED, rule.tolerance_max))
     found = LaterSession(
@@ -59,13 +65,13 @@ def later_session(
         _remedy(
             "sessions",
             range(1, kept_sessions - len(stored) + 1),
-            lambda count: _seen(values, prior, rule, protocol, more=count),
+            lambda count: seen_with(protocol, count),
             found,
         ),
         _remedy(
             "runs",
             [protocol.runs * times for times in _MORE_RUNS],
-            lambda count: _seen(values, prior, rule, _fixed(protocol, count)),
+            lambda count: seen_with(_fixed(protocol, count)),
             found,
         ),
         _remedy("pairs", pairs, lambda count: _seen_in_pairs(case, stored, rule, count), found),
@@ -78,11 +84,15 @@ def _fixed(protocol: Protocol, runs: int) -> Protocol:
 
 
 def _seen(
-    values: Sequence[SessionValue], prior: Prior, rule: Rule, protocol: Protocol, *, more: int = 0
+    values: Sequence[SessionValue],
+    prior: Prior,
+    rule: Rule,
+    protocol: Protocol,
+    spent: Spending,
+    more: int,
 ) -> float:
     share = median_cost(protocol.runs) / protocol.runs
     expected = expected_contrast(share, values, prior, more=more)
-    spent = spending(protocol, protocol.runs, prior)
     return seen_by(expected, family.of_throughput(rule), spent)
 
 

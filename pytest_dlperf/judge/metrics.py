@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pytest_dlperf.core.baseline import Session
@@ -13,6 +13,7 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.verdict import Prior, Rule
+from pytest_dlperf.judge.machine_speed import AtStoredSpeed, at_stored_speed
 from pytest_dlperf.judge.stats import priors
 from pytest_dlperf.judge.stats.contrast import SessionValue, median_cost
 
@@ -36,6 +37,9 @@ class MetricValues:
     #: Where set, a certain change for the worse beyond it fails at any tolerance, and one below it
     #: never fails.
     floor: float | None = None
+    #: The machine's speed, now / before - 1, where it was taken out; and the rates with it.
+    machine_change: float | None = None
+    as_measured: MetricValues | None = None
 
     @property
     def new_node(self) -> str:
@@ -99,14 +103,44 @@ def comparable(node: str, values: Sequence[SessionValue]) -> tuple[SessionValue,
 def throughput(
     case: Case, measurement: Measurement, stored: Sequence[Session], rule: Rule
 ) -> MetricValues:
-    """Return the throughput, now and stored."""
+    """Return the throughput, now and stored; without the machine's speed where that is known."""
     node = _node(measurement)
-    return MetricValues(
+    as_measured = MetricValues(
         now=session_value(measurement.throughputs, node=node),
         stored=comparable(node, [stored_throughput(session) for session in stored]),
         prior=priors.of_throughput(case, rule),
         planned=median_cost(case.protocol.runs) / case.protocol.runs,
     )
+    found = at_stored_speed(measurement.runs, stored)
+    if found is None:
+        return as_measured
+    values = _at_stored_speed(found, stored)
+    return replace(
+        as_measured,
+        now=session_value(found.now, node=node),
+        stored=comparable(node, values),
+        prior=priors.without_machine(rule),
+        machine_change=found.change,
+        as_measured=as_measured,
+    )
+
+
+def stored_throughputs(
+    stored: Sequence[Session], rule: Rule, known: Prior
+) -> tuple[list[SessionValue], Prior]:
+    """Return the values of stored sessions, and their prior, as ``throughput`` compares them.
+
+    ``known`` is the prior of rates as they were measured.
+    """
+    found = at_stored_speed((), stored)
+    if found is None:
+        return [stored_throughput(session) for session in stored], known
+    return _at_stored_speed(found, stored), priors.without_machine(rule)
+
+
+def _at_stored_speed(found: AtStoredSpeed, stored: Sequence[Session]) -> list[SessionValue]:
+    pairs = zip(found.stored, stored, strict=True)
+    return [session_value(rates, node=session.node) for rates, session in pairs]
 
 
 def _over_same(measurement: Measurement, stored: Sequence[Session]) -> list[Session]:

@@ -23,7 +23,8 @@ from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.judge import metrics
 from pytest_dlperf.judge.canary import Shift
 from pytest_dlperf.judge.compare import is_certainly_slower
-from pytest_dlperf.judge.screen import Spending, spending
+from pytest_dlperf.judge.metrics import MetricValues
+from pytest_dlperf.judge.screen import Spending, looked
 from pytest_dlperf.judge.stats import family
 from pytest_dlperf.judge.stats.contrast import Contrast, Spread, margin, run_variance
 from pytest_dlperf.judge.stats.stored import contrast
@@ -93,6 +94,14 @@ def all_certified(
     )
 
 
+def is_slower_as_measured(metric: MetricValues, rule: Rule, spent: Spending) -> bool:
+    """Whether rates are certainly slower that are not, once the machine's speed is taken out."""
+    if metric.as_measured is None:
+        return False
+    found = _cautious(metric.as_measured)
+    return is_certainly_slower(found, family.of_throughput(rule), spent)
+
+
 def _sides(
     measurement: Measurement, baseline: Baseline, halves: Sequence[_Choice]
 ) -> list[tuple[Measurement, Baseline]] | None:
@@ -117,13 +126,22 @@ def _contrasts(
 ) -> Iterator[tuple[Contrast, Spending]]:
     stored = [session for session in before.level if session.runs]
     metric = metrics.throughput(case, now, stored, rule)
-    spent = spending(case.protocol, len(now.runs), metric.prior)
-    # Runs that vary show a machine whose sessions do: nothing else bounds what one of them is off.
-    runs, _ = run_variance([*metric.stored, metric.now], metric.prior)
-    prior = replace(metric.prior, session_sd=max(metric.prior.session_sd, math.sqrt(runs)))
-    found = contrast([metric.now], metric.stored, prior)
-    for one in _read(found, shifts):
+    spent = looked(case, now, rule)
+    for one in _read(_cautious(metric), shifts):
         yield one, spent
+
+
+def _cautious(metric: MetricValues) -> Contrast:
+    """Return the contrast of sessions that vary as much as runs at least.
+
+    Runs that vary show a machine whose sessions do: nothing else bounds what one session is off,
+    but the machine's own speed where that was taken out.
+    """
+    prior = metric.prior
+    if metric.as_measured is None:
+        runs, _ = run_variance([*metric.stored, metric.now], prior)
+        prior = replace(prior, session_sd=max(prior.session_sd, math.sqrt(runs)))
+    return contrast([metric.now], metric.stored, prior)
 
 
 def _read(found: Contrast, shifts: Sequence[Shift]) -> Iterator[Contrast]:

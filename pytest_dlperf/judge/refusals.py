@@ -91,6 +91,17 @@ def machine_moved(shift: canary.Shift) -> str:
     )
 
 
+def slower_as_measured(found: Comparison) -> str:
+    """Return the sentence of a case that only the machine's speed makes good."""
+    return (
+        f"as measured the case is {sentences.change(found.measured_change or 0.0)}, for certain, "
+        "and it is within the tolerance only once the machine's speed is taken out "
+        f"({sentences.change(found.machine_change or 0.0)} by fixed work between the steps): the "
+        f"framework does that work too, so that a change of it would look like the machine's; "
+        f"{sentences.SIDE_BY_SIDE}, {sentences.AGAIN}"
+    )
+
+
 def canary_shifts(
     case: Case, measurement: Measurement, stored: Sequence[Session]
 ) -> list[canary.Shift]:

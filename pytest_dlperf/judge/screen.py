@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.verdict import GOOD, Judgement, Prior, Rule, Verdict
 from pytest_dlperf.judge.stats import priors
@@ -59,6 +60,11 @@ def spending(protocol: Protocol, measured: int, prior: Prior) -> Spending:
     return Spending(certify=1 / len(counts), alarm=alarm)
 
 
+def looked(case: Case, measurement: Measurement, rule: Rule) -> Spending:
+    """Return the error rates of the look at all runs that ``measurement`` has."""
+    return spending(case.protocol, len(measurement.runs), priors.of_throughput(case, rule))
+
+
 def more_runs(case: Case, judgement: Judgement | None, measured: int, rule: Rule) -> int:
     """Return how many further runs to launch now, 0 when the case is done.
 
@@ -75,9 +81,17 @@ def more_runs(case: Case, judgement: Judgement | None, measured: int, rule: Rule
         return 0
     if verdict is Verdict.REGRESSED and measured >= counts[min(1, len(counts) - 1)]:
         return 0
-    if verdict in {Verdict.REGRESSED, Verdict.INCONCLUSIVE}:
+    if verdict in {Verdict.REGRESSED, Verdict.INCONCLUSIVE} or _may_be_slower(judgement):
         return next((count - measured for count in counts if count > measured), 0)
     return max(0, protocol.runs - measured)
+
+
+def _may_be_slower(judgement: Judgement | None) -> bool:
+    """Whether a case is too noisy to certify, and looks slower: more runs may show that it is."""
+    if judgement is None or judgement.verdict is not Verdict.UNSTEADY:
+        return False
+    interval = judgement.throughput.interval
+    return interval is not None and interval[1] < 0
 
 
 def has_looked(case: Case, measured: int, rule: Rule) -> bool:

@@ -54,7 +54,17 @@ def how_much(found: Comparison, unit: str, against: str, by: str = "") -> str:
     """
     words = f"{change(found.change or 0.0)} than {against}"
     words = words.replace("unchanged than", "unchanged from")
-    return f"{words} ({_rates(found, f'{unit}/s')}{by}; {_interval(found)})"
+    return f"{words} ({_rates(found, f'{unit}/s')}{by}; {_interval(found)}{_as_measured(found)})"
+
+
+def _as_measured(found: Comparison) -> str:
+    """Return the words about a machine whose speed was taken out; empty where it was not."""
+    if found.machine_change is None:
+        return ""
+    return (
+        f"; the machine was {change(found.machine_change)} by fixed work between the steps, which "
+        f"is taken out: as measured {signed(found.measured_change or 0.0)}"
+    )
 
 
 def what_it_takes(found: Comparison, runs: Sequence[RunSummary], protocol: Protocol) -> str:

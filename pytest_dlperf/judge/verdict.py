@@ -16,8 +16,13 @@ from pytest_dlperf.judge import canary, convergence, gates, metrics, refusals, s
 from pytest_dlperf.judge.canary import Shift
 from pytest_dlperf.judge.compare import compare, is_certainly_slower
 from pytest_dlperf.judge.comparisons import Compared, capped, compare_all, given_tolerance
-from pytest_dlperf.judge.readings import Doubt, all_certified, all_slower
-from pytest_dlperf.judge.screen import spending
+from pytest_dlperf.judge.readings import (
+    Doubt,
+    all_certified,
+    all_slower,
+    is_slower_as_measured,
+)
+from pytest_dlperf.judge.screen import looked
 from pytest_dlperf.judge.stats import family
 from pytest_dlperf.judge.stats.contrast import margin
 
@@ -81,7 +86,7 @@ def _seen(
     if not stored or not same_unit(measurement.unit, baseline.unit):
         return None
     metric = metrics.throughput(case, measurement, stored, rule)
-    spent = spending(case.protocol, len(measurement.runs), metric.prior)
+    spent = looked(case, measurement, rule)
     return compare(metric, rule.tolerance_min, family.of_throughput(rule), spent)
 
 
@@ -110,6 +115,13 @@ def _judge_against(
             if name in may_fail and one.verdict is Verdict.REGRESSED
         }
         failed = _with_facts(refused, facts, shifts[0] if links else None, slower_why)
+        return gates.with_certain(failed, case, measurement, compared.gated)
+    if compared.throughput.verdict in GOOD and is_slower_as_measured(
+        compared.rates, rule, compared.spent
+    ):
+        reason = refusals.slower_as_measured(compared.throughput)
+        known = compared.throughput.as_refused(Verdict.INCOMPARABLE)
+        failed = _not_judged(Verdict.INCOMPARABLE, reason, measurement, known)
         return gates.with_certain(failed, case, measurement, compared.gated)
     throughput = replace(compared.throughput, verdict=agreed or compared.throughput.verdict)
     reason = sentences.throughput(
@@ -226,6 +238,8 @@ def _machine(
 
     The sentence names the first: the largest that may be all of it, else the largest.
     """
+    if compared.rates.machine_change is not None:
+        return [], False
     change, tolerance = compared.evidence.shift, margin(compared.throughput.tolerance or 0.0)
     shifts = refusals.canary_shifts(case, measurement, stored)
     if shifts:
@@ -270,11 +284,7 @@ def with_facts(
 
     That is a peak memory that grew, and gated metrics that no other process moves.
     """
-    spent = spending(
-        case.protocol,
-        len(measurement.runs),
-        metrics.throughput(case, measurement, stored, rule).prior,
-    )
+    spent = looked(case, measurement, rule)
     facts = {}
     if (memory := metrics.peak_memory(case, measurement, stored)) is not None:
         other_rule = family.of_other(rule, len(case.metrics))

@@ -34,6 +34,7 @@ from pytest_dlperf.worker.loop import (
     write_canary,
     write_scaling,
 )
+from pytest_dlperf.worker.machine_speed import SpeedSampled
 from pytest_dlperf.worker.records import ProgressCounter, RecordWriter
 from pytest_dlperf.worker.run_ahead import write_wait_cost
 from pytest_dlperf.worker.settings import settings_record
@@ -98,8 +99,7 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
         uncounted_unit=arguments.uncounted_unit,
         inject=arguments.inject,
     )
-    turns = InTurns(arguments.folder, arguments.rank) if arguments.turns else Turns()
-    trained = run_loop(framework, step, protocol, records, progress, turns)
+    trained = run_loop(framework, step, protocol, records, progress, _turns(arguments, framework))
     model = framework.model()
     records.write(model=model)
     records.write(memory=framework.peak_memory())
@@ -123,6 +123,18 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
         records.write(imports=found)
     records.write(end=MomentRecord(time=time.time()))
     framework.close()
+
+
+def _turns(arguments: Arguments, framework: Framework) -> Turns:
+    """Return how the measured window is divided.
+
+    Readers of data would read ahead while the machine's speed is sampled, so it is not.
+    """
+    if arguments.turns:
+        return InTurns(arguments.folder, arguments.rank)
+    if arguments.device == "cpu" and not framework.job.feed.used:
+        return SpeedSampled(framework)
+    return Turns()
 
 
 def _check_trained(

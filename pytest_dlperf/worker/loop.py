@@ -213,8 +213,7 @@ def run_loop(
     window_record["steps_ahead"] = ahead.a_little
     window_record["host_losses"] = any(isinstance(loss, float) for loss in done.losses)
     records.write(window=window_record)
-    if (found := turns.record()) is not None:
-        records.write(turns=found)
+    turns.write(records)
     records.write(
         compile=compiling.compile_record(compiled, compiling.sample(), compiling.graphs())
     )

@@ -15,6 +15,7 @@ from pytest_dlperf.core.wire import TURN_REPORTS, rank_file
 from pytest_dlperf.core.wire_records import TurnsRecord
 from pytest_dlperf.worker import host
 from pytest_dlperf.worker.failure import WorkerFailure
+from pytest_dlperf.worker.records import RecordWriter
 
 
 class Turns:
@@ -27,9 +28,8 @@ class Turns:
         """Yield the iterations of each turn, when it begins; a step takes ``typical_s`` or so."""
         yield window
 
-    def record(self) -> TurnsRecord | None:
-        """Return the record of the turns; None for a window in one piece."""
-        return None
+    def write(self, records: RecordWriter) -> None:
+        """Write the record of the turns; a window in one piece has none."""
 
 
 class InTurns(Turns):
@@ -72,12 +72,14 @@ class InTurns(Turns):
         self._report(words)
         self._await()
 
-    def record(self) -> TurnsRecord:
-        """Return the first iteration of each turn, and what this rank used while it waited."""
-        return TurnsRecord(
-            first_steps=self._first_steps,
-            waited_seconds=self._waited_s,
-            waited_cpu_seconds=self._waited_cpu_s,
+    def write(self, records: RecordWriter) -> None:
+        """Write the first iteration of each turn, and what this rank used while it waited."""
+        records.write(
+            turns=TurnsRecord(
+                first_steps=self._first_steps,
+                waited_seconds=self._waited_s,
+                waited_cpu_seconds=self._waited_cpu_s,
+            )
         )
 
     def _report(self, words: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -99,7 +99,8 @@ def _session(session: Session, where: str, *, published: bool) -> Iterator[str]:
     yield from _positive(session.canary.items(), f"{where}.canary")
     for node, canary in session.canary_by_node.items():
         yield from _positive(canary.items(), f"{where}.canary_by_node.{node}")
-    yield from _estimates(session, where)
+    yield from _by_run(session.estimates, session, f"{where}.estimates")
+    yield from _by_run(session.machine_speed, session, f"{where}.machine_speed")
     for name, found in session.metrics.items():
         if len(found.runs) != len(session.runs):
             field = f"{where}.metrics.{name}.runs"
@@ -125,11 +126,11 @@ def _scaling(session: Session, where: str) -> Iterator[str]:
     )
 
 
-def _estimates(session: Session, where: str) -> Iterator[str]:
-    for name, rates in session.estimates.items():
+def _by_run(found: Mapping[str, tuple[float, ...]], session: Session, where: str) -> Iterator[str]:
+    for name, rates in found.items():
         if len(rates) != len(session.runs):
-            yield f"{where}.estimates.{name}: {len(rates)} values for {len(session.runs)} runs"
-        yield from _positive(enumerate(rates), f"{where}.estimates.{name}")
+            yield f"{where}.{name}: {len(rates)} values for {len(session.runs)} runs"
+        yield from _positive(enumerate(rates), f"{where}.{name}")
 
 
 def _shape(session: Session, where: str, *, published: bool) -> Iterator[str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from pytest_dlperf.core.wire_model import ArithmeticRecord, Checksum, ModelRecord
 from pytest_dlperf.core.wire_profile import ProfileRecord
@@ -132,6 +132,22 @@ def tf32_overrides() -> dict[str, str]:
     return {name: os.environ[name] for name in _OVERRIDES if name in os.environ}
 
 
+class FixedStep(NamedTuple):
+    """A training step of two convolutions, by which the machine's speed is sampled."""
+
+    #: What does it, with version and commit: an edited framework is another work.
+    name: str
+    #: Takes a few milliseconds, waits until it is done, and changes nothing that a training reads.
+    run: Callable[[], Any]
+
+
+#: Samples, channels before and after, and the sides of the images and of the filters.
+FIXED_BATCH: Final = 4
+FIXED_CHANNELS: Final = (16, 32, 32)
+FIXED_IMAGE: Final = 32
+FIXED_FILTER: Final = 3
+
+
 class Framework(Protocol):
     """One framework in one rank; ``worker/__main__.py`` makes it, which joins the job."""
 
@@ -189,6 +205,10 @@ class Framework(Protocol):
 
     def canary(self) -> CanaryRates:
         """Return the rates of fixed work on this rank's device."""
+        ...
+
+    def fixed_step(self) -> FixedStep:
+        """Return a small training step on this rank's CPUs, the same in each run of a version."""
         ...
 
     def mean_over_ranks(self, value: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -24,7 +25,16 @@ from pytest_dlperf.worker import xla_compiles
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import canary, on_cpu
-from pytest_dlperf.worker.frameworks.base import Timer, no_loss, tf32_overrides
+from pytest_dlperf.worker.frameworks.base import (
+    FIXED_BATCH,
+    FIXED_CHANNELS,
+    FIXED_FILTER,
+    FIXED_IMAGE,
+    FixedStep,
+    Timer,
+    no_loss,
+    tf32_overrides,
+)
 from pytest_dlperf.worker.frameworks.jax import cuda_version, devices, watch
 from pytest_dlperf.worker.frameworks.jax.job import JaxJob
 
@@ -57,6 +67,38 @@ def measure_canary(reduction: devices.Reduction, precision: str, *, on_gpu: bool
         wait=jax.block_until_ready,
     )
     return canary.measure(launches, work, on_gpu=on_gpu)
+
+
+def fixed_step() -> FixedStep:
+    """Return a training step of two convolutions in float32, each normalised over its batch."""
+    keys = iter(jax.random.split(jax.random.key(1), len(FIXED_CHANNELS)))
+    device = jax.local_devices()[0]
+
+    def made(*shape: int) -> Any:
+        return jax.device_put(jax.random.normal(next(keys), shape), device)
+
+    images = made(FIXED_BATCH, FIXED_IMAGE, FIXED_IMAGE, FIXED_CHANNELS[0])
+    filters = [
+        made(FIXED_FILTER, FIXED_FILTER, before, after)
+        for before, after in itertools.pairwise(FIXED_CHANNELS)
+    ]
+
+    def loss(filters: list[Any]) -> Any:
+        found = images
+        for one in filters:
+            found = jax.lax.conv_general_dilated(
+                found, one, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+            )
+            found = jax.nn.relu(jax.nn.standardize(found, axis=(0, 1, 2)))
+        return jnp.square(found).mean()
+
+    gradients = jax.jit(jax.grad(loss))
+
+    def run() -> None:
+        with xla_compiles.paused():
+            jax.block_until_ready(gradients(filters))
+
+    return FixedStep(f"jax {jax.__version__}, jaxlib {jax.lib.__version__}", run)
 
 
 def product_error() -> float:
@@ -197,16 +239,23 @@ class Jax:
         with xla_compiles.paused():
             return measure_canary(self._reduction, self.job.precision, on_gpu=self._on_gpu)
 
+    def fixed_step(self) -> FixedStep:
+        """Return a small training step on this process's CPUs."""
+        with xla_compiles.paused():
+            return fixed_step()
+
     def mean_over_ranks(self, value: float) -> float:
         """Return the mean of ``value``, the same number on every rank."""
         return self._reduction.mean(value)
 
     def all_reduce_of(self, size_bytes: int) -> Callable[[], None]:
         """Return a function that reduces a float32 message over the devices, and waits for it."""
-        launch = self._reduction.launch_of(size_bytes // 4)
+        with xla_compiles.paused():
+            launch = self._reduction.launch_of(size_bytes // 4)
 
         def reduce() -> None:
-            jax.block_until_ready(launch())
+            with xla_compiles.paused():
+                jax.block_until_ready(launch())
 
         return reduce
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import paddle
 import paddle.distributed as dist
+from paddle.nn import functional
 
 from pytest_dlperf.core.wire_model import ArithmeticRecord, Checksum, ModelRecord
 from pytest_dlperf.core.wire_profile import ProfileRecord
@@ -24,7 +26,12 @@ from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import canary, on_cpu
 from pytest_dlperf.worker.frameworks.base import (
+    FIXED_BATCH,
+    FIXED_CHANNELS,
+    FIXED_FILTER,
+    FIXED_IMAGE,
     EventTimer,
+    FixedStep,
     Timer,
     checksum_of,
     no_loss,
@@ -107,6 +114,36 @@ def measure_canary(precision: str, *, on_gpu: bool) -> CanaryRates:
             wait=lambda _: paddle.device.synchronize() if on_gpu else None,
         )
         return canary.measure(launches, work, on_gpu=on_gpu)
+
+
+def fixed_step() -> FixedStep:
+    """Return a training step of two convolutions in float32, each with a batch normalisation."""
+    random = np.random.default_rng(1)
+
+    def made(*shape: int) -> Any:
+        return paddle.to_tensor(random.standard_normal(shape, "float32"))
+
+    images = made(FIXED_BATCH, FIXED_CHANNELS[0], FIXED_IMAGE, FIXED_IMAGE)
+    filters = [
+        made(after, before, FIXED_FILTER, FIXED_FILTER)
+        for before, after in itertools.pairwise(FIXED_CHANNELS)
+    ]
+    for one in filters:
+        one.stop_gradient = False
+    means = [paddle.zeros([channels]) for channels in FIXED_CHANNELS[1:]]
+    variances = [paddle.ones([channels]) for channels in FIXED_CHANNELS[1:]]
+
+    def run() -> None:
+        with paddle.enable_grad(), paddle.amp.auto_cast(enable=False):
+            found = images
+            for one, mean, variance in zip(filters, means, variances, strict=True):
+                found = functional.conv2d(found, one, padding="SAME")
+                found = functional.relu(
+                    functional.batch_norm(found, mean, variance, training=True)
+                )
+            paddle.grad(found.square().mean(), filters)
+
+    return FixedStep(f"paddle {paddle.__version__} {paddle.version.commit}", run)
 
 
 def product_error() -> float:
@@ -232,6 +269,10 @@ class Paddle:
     def canary(self) -> CanaryRates:
         """Return the canary's rates."""
         return measure_canary(self.job.precision, on_gpu=self._on_gpu)
+
+    def fixed_step(self) -> FixedStep:
+        """Return a small training step on this rank's CPUs."""
+        return fixed_step()
 
     def mean_over_ranks(self, value: float) -> float:
         """Return the mean of ``value``, the same number on every rank."""

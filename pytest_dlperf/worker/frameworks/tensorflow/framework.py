@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -21,6 +22,11 @@ from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import canary, on_cpu
 from pytest_dlperf.worker.frameworks.base import (
+    FIXED_BATCH,
+    FIXED_CHANNELS,
+    FIXED_FILTER,
+    FIXED_IMAGE,
+    FixedStep,
     Timer,
     checksum_of,
     gpu_of,
@@ -56,6 +62,33 @@ def measure_canary(ranks: Ranks, precision: str, *, on_gpu: bool) -> CanaryRates
         wait=_wait,
     )
     return canary.measure(launches, work, on_gpu=on_gpu)
+
+
+def fixed_step() -> FixedStep:
+    """Return a training step of two convolutions in float32, each with a batch normalisation."""
+    random = tf.random.Generator.from_seed(1)
+    images = random.normal([FIXED_BATCH, FIXED_IMAGE, FIXED_IMAGE, FIXED_CHANNELS[0]])
+    filters = [
+        random.normal([FIXED_FILTER, FIXED_FILTER, before, after])
+        for before, after in itertools.pairwise(FIXED_CHANNELS)
+    ]
+
+    def gradients() -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(filters)
+            found = images
+            for one in filters:
+                found = tf.nn.conv2d(found, one, strides=1, padding="SAME")
+                mean, variance = tf.nn.moments(found, [0, 1, 2])
+                found = tf.nn.relu(
+                    tf.nn.batch_normalization(found, mean, variance, None, None, 1e-5)
+                )
+            loss = tf.reduce_mean(tf.square(found))
+        return tape.gradient(loss, filters)[-1]
+
+    name = f"tensorflow {tf.__version__} {tf.version.GIT_VERSION}"
+    traced = tf.function(gradients)
+    return FixedStep(name, lambda: _wait(traced()))
 
 
 def all_reduce_of(ranks: Ranks, size_bytes: int, *, on_gpu: bool) -> Callable[[], None]:
@@ -214,6 +247,10 @@ class Tensorflow:
     def canary(self) -> CanaryRates:
         """Return the canary's rates."""
         return measure_canary(self._ranks, self.job.precision, on_gpu=self._gpu is not None)
+
+    def fixed_step(self) -> FixedStep:
+        """Return a small training step on this rank's CPUs."""
+        return fixed_step()
 
     def mean_over_ranks(self, value: float) -> float:
         """Return the mean of ``value``, the same number on every rank."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import os
 import warnings
 from collections.abc import Callable
@@ -25,7 +26,12 @@ from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import canary, on_cpu
 from pytest_dlperf.worker.frameworks.base import (
+    FIXED_BATCH,
+    FIXED_CHANNELS,
+    FIXED_FILTER,
+    FIXED_IMAGE,
     EventTimer,
+    FixedStep,
     Timer,
     gpu_of,
     no_loss,
@@ -66,6 +72,30 @@ def measure_canary(
             wait=lambda _: torch.cuda.synchronize(device) if device.type == "cuda" else None,
         )
         return canary.measure(launches, work, on_gpu=on_gpu)
+
+
+def fixed_step() -> FixedStep:
+    """Return a training step of two convolutions in float32, each with a batch normalisation."""
+    generator = torch.Generator().manual_seed(1)
+
+    def made(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=generator)
+
+    images = made(FIXED_BATCH, FIXED_CHANNELS[0], FIXED_IMAGE, FIXED_IMAGE)
+    filters = [
+        made(after, before, FIXED_FILTER, FIXED_FILTER).requires_grad_()
+        for before, after in itertools.pairwise(FIXED_CHANNELS)
+    ]
+
+    def run() -> None:
+        with torch.enable_grad(), torch.autocast("cpu", enabled=False):
+            found = images
+            for one in filters:
+                found = torch.conv2d(found, one, padding=FIXED_FILTER // 2)
+                found = torch.relu(torch.batch_norm(found, *[None] * 4, True, 0.1, 1e-5, False))
+            torch.autograd.grad(found.square().mean(), filters)
+
+    return FixedStep(f"torch {torch.__version__} {torch.version.git_version}", run)
 
 
 class Torch:
@@ -208,6 +238,10 @@ class Torch:
     def canary(self) -> CanaryRates:
         """Return the canary's rates."""
         return measure_canary(self._device, self.job.precision, on_gpu=self._device.type == "cuda")
+
+    def fixed_step(self) -> FixedStep:
+        """Return a small training step on this rank's CPUs."""
+        return fixed_step()
 
     def mean_over_ranks(self, value: float) -> float:
         """Return the mean of ``value``, the same number on every rank."""

@@ -1,0 +1,74 @@
+"""Reads the machine's speed that ranks sampled within their window, and steps at its mean."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from pytest_dlperf.core.layout import DeviceKind
+from pytest_dlperf.core.run import Problem
+from pytest_dlperf.core.wire_records import MachineSpeedRecord
+from pytest_dlperf.measure.checks import drift
+from pytest_dlperf.measure.records import RankRecords
+
+
+def machine_speed(records: Sequence[RankRecords]) -> dict[str, float]:
+    """Return the repetitions a second on the slowest rank, by the name of the fixed work.
+
+    Nothing where a rank did none of it, or another one.
+    """
+    sampled = _sampled(records)
+    return {one["work"]: _speed(one) for one in [min(sampled, key=_speed)]} if sampled else {}
+
+
+def drift_beyond_machine(
+    records: Sequence[RankRecords],
+    measured: Sequence[float],
+    first: int,
+    throughput: float,
+    unit: str,
+    device: DeviceKind,
+) -> list[Problem]:
+    """Return the problem of steps that drift, or a note where the machine's speed did.
+
+    ``measured`` are the window's steps in seconds, the first is iteration ``first``.
+    """
+    found = drift(measured, first, throughput, unit, device)
+    sampled = _sampled(records)
+    if not found or not sampled:
+        return found
+    steady = _at_mean_speed(measured, first, min(sampled, key=_speed))
+    if drift(steady, first, throughput, unit, device):
+        return found
+    message = (
+        f"{found[0].message}; fixed work between the steps did the same, and at one speed of the "
+        "machine they are alike"
+    )
+    return [Problem(code="machine-drifted", message=message)]
+
+
+def _sampled(records: Sequence[RankRecords]) -> list[MachineSpeedRecord]:
+    """Return the record of each rank; none where the ranks did not all do the same work."""
+    found = [r.by_kind["machine_speed"] for r in records if "machine_speed" in r.by_kind]
+    is_one = len({one["work"] for one in found}) == 1
+    return found if is_one and len(found) == len(records) else []
+
+
+def _speed(found: MachineSpeedRecord) -> float:
+    return found["repetitions"] * len(found["seconds"]) / sum(found["seconds"])
+
+
+def _at_mean_speed(
+    measured: Sequence[float], first: int, found: MachineSpeedRecord
+) -> list[float]:
+    """Return the steps as they would be, had the machine always had its mean speed.
+
+    The speed of a block is that of the samples at its ends.
+    """
+    seconds, begins = found["seconds"], found["first_steps"]
+    mean_s = sum(seconds) / len(seconds)
+    steady: list[float] = []
+    ends = [*begins[1:], first + len(measured)]
+    for begin, end, pair in zip(begins, ends, itertools.pairwise(seconds), strict=True):
+        steady += [one * 2 * mean_s / sum(pair) for one in measured[begin - first : end - first]]
+    return steady

@@ -1,0 +1,137 @@
+"""Samples the machine's speed within the measured window of a training on CPUs.
+
+The window goes in blocks of iterations, and before, between and after them each rank does a
+little fixed work: a training step of two convolutions, and an all-reduce where there are several
+ranks. What slows the training (other guests of the host, clocks, the place of threads on cores)
+slows this work as well, so that the judge can take it out. It belongs to no iteration.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+from pytest_dlperf.core.wire_records import MachineSpeedRecord
+from pytest_dlperf.worker.frameworks.base import Framework
+from pytest_dlperf.worker.records import RecordWriter
+from pytest_dlperf.worker.turns import Turns
+
+#: Share of the window that all samples may take.
+_SHARE: Final = 0.10
+#: Length of a block that is aimed at, and the fewest iterations and blocks.
+_BLOCK_S: Final = 0.5
+_FEWEST_ITERATIONS: Final = 3
+_FEWEST_BLOCKS: Final = 8
+#: Repetitions of a sample at least: the first finds the caches full of the training.
+_FEWEST_REPETITIONS: Final = 2
+#: With fewer samples than this, nothing is sampled.
+_FEWEST_SAMPLES: Final = 3
+#: Repetitions before the window: the first ones set the work up, the others are timed.
+_SET_UP: Final = 3
+_TIMED: Final = 5
+#: Bytes of the all-reduce.
+_REDUCED: Final = 2**18
+
+
+class Blocks(NamedTuple):
+    """How a window is divided."""
+
+    #: Iterations of a block.
+    iterations: int
+    #: Repetitions of the fixed work in a sample.
+    repetitions: int
+
+
+def blocks_of(iterations: int, step_s: float, work_s: float) -> Blocks | None:
+    """Return how a window is divided; None where the samples would take too much of it.
+
+    ``step_s`` and ``work_s`` are the seconds of an iteration and of the fixed work.
+    """
+    budget = _SHARE * iterations * step_s / work_s
+    by_time = math.ceil(iterations * step_s / _BLOCK_S)
+    count = min(max(_FEWEST_BLOCKS, by_time), iterations // _FEWEST_ITERATIONS)
+    count = min(count, int(budget / _FEWEST_REPETITIONS) - 1)
+    if count + 1 < _FEWEST_SAMPLES:
+        return None
+    each = math.ceil(iterations / count)
+    samples = math.ceil(iterations / each) + 1
+    return Blocks(each, int(budget / samples))
+
+
+class SpeedSampled(Turns):
+    """The measured window in blocks, with a sample of the machine's speed at each end of them.
+
+    All ranks sample at once. A window that is too short for it is one block without samples.
+    """
+
+    def __init__(self, framework: Framework) -> None:
+        self._framework = framework
+        self._seconds: list[float] = []
+        self._first_steps: list[int] = []
+        self._repetitions = 0
+        self._name = ""
+
+    def of(self, window: range, *, typical_s: float) -> Iterator[range]:
+        """Yield the iterations of each block, after a sample; the last is followed by one."""
+        work = self._work()
+        blocks = blocks_of(
+            len(window), self._mean(typical_s), self._mean(self._typical_work_s(work))
+        )
+        if blocks is None:
+            yield window
+            return
+        self._repetitions = blocks.repetitions
+        for first in range(window.start, window.stop, blocks.iterations):
+            self._sample(work)
+            self._first_steps.append(first)
+            yield range(first, min(window.stop, first + blocks.iterations))
+        self._sample(work)
+
+    def write(self, records: RecordWriter) -> None:
+        """Write the record ``machine_speed``; nothing where nothing was sampled."""
+        if self._seconds:
+            records.write(
+                machine_speed=MachineSpeedRecord(
+                    work=self._name,
+                    repetitions=self._repetitions,
+                    seconds=self._seconds,
+                    first_steps=self._first_steps,
+                )
+            )
+
+    def _work(self) -> Callable[[], Any]:
+        self._name, step = self._framework.fixed_step()
+        if self._framework.job.world_size == 1:
+            return step
+        reduce = self._framework.all_reduce_of(_REDUCED)
+
+        def step_and_reduce() -> None:
+            step()
+            reduce()
+
+        return step_and_reduce
+
+    def _typical_work_s(self, work: Callable[[], Any]) -> float:
+        for _ in range(_SET_UP):
+            work()
+        return statistics.median(_seconds(work, 1) for _ in range(_TIMED))
+
+    def _sample(self, work: Callable[[], Any]) -> None:
+        self._framework.barrier()
+        self._seconds.append(_seconds(work, self._repetitions))
+
+    def _mean(self, value: float) -> float:
+        """Return the mean over the ranks, which have to choose alike."""
+        if self._framework.job.world_size == 1:
+            return value
+        return self._framework.mean_over_ranks(value)
+
+
+def _seconds(work: Callable[[], Any], repetitions: int) -> float:
+    begin_s = time.perf_counter()
+    for _ in range(repetitions):
+        work()
+    return time.perf_counter() - begin_s
