@@ -1,0 +1,127 @@
+"""The window goes in blocks, and the machine's speed is sampled at their ends."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pytest_dlperf.worker import machine_speed
+from pytest_dlperf.worker.frameworks.base import FixedStep
+from pytest_dlperf.worker.machine_speed import SpeedSampled, blocks_of
+from pytest_dlperf.worker.records import RecordWriter
+
+WORK_S = 0.004
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    monkeypatch.setattr(machine_speed, "time", found)
+    return found
+
+
+class Ranks:
+    """A framework whose fixed work takes ``work_s``; other ranks have ``others_typical_s``."""
+
+    def __init__(self, clock: Clock, *, world_size: int = 1, work_s: float = WORK_S) -> None:
+        self.clock, self.work_s = clock, work_s
+        self.job = SimpleNamespace(world_size=world_size)
+        self.calls: list[str] = []
+
+    def fixed_step(self) -> FixedStep:
+        return FixedStep("toy 1.0", self._work)
+
+    def _work(self) -> None:
+        self.calls.append("work")
+        self.clock.now_s += self.work_s
+
+    def all_reduce_of(self, size_bytes: int) -> Any:
+        assert size_bytes > 0
+
+        def reduce() -> None:
+            self.calls.append("all-reduce")
+            self.clock.now_s += self.work_s
+
+        return reduce
+
+    def barrier(self) -> None:
+        self.calls.append("barrier")
+
+    def mean_over_ranks(self, value: float) -> float:
+        self.calls.append("mean")
+        return 2 * value
+
+
+def trained(
+    ranks: Ranks, folder: Path, *, step_s: float, window: range = range(50, 150)
+) -> tuple[list[range], dict[str, Any]]:
+    """Train the blocks of a window; return them, and the record."""
+    turns, found = SpeedSampled(ranks), []  # type: ignore[arg-type]
+    for block in turns.of(window, typical_s=step_s):
+        found.append(block)
+        ranks.calls.append("train")
+        ranks.clock.now_s += step_s * len(block)
+    writer = RecordWriter(folder, 0)
+    turns.write(writer)
+    writer.close()
+    lines = (folder / "rank00000.jsonl").read_text("utf-8").splitlines()
+    return found, json.loads(lines[0]) if lines else {}
+
+
+@pytest.mark.parametrize("iterations", [20, 100, 130, 1000])
+@pytest.mark.parametrize("step_s", [0.001, 0.006, 0.1, 2.0])
+@pytest.mark.parametrize("work_s", [0.001, 0.004, 0.02])
+def test_samples_take_a_tenth_of_the_window_at_most(iterations: int, step_s: float, work_s: float):
+    blocks = blocks_of(iterations, step_s, work_s)
+    if blocks is None:
+        # Three samples of two repetitions would take more
+        assert 6 * work_s > 0.1 * iterations * step_s
+        return
+    count = math.ceil(iterations / blocks.iterations)
+    assert blocks.repetitions >= 2
+    assert count >= 2
+    spent_s = (count + 1) * blocks.repetitions * work_s
+    assert spent_s <= 0.1 * iterations * step_s * (1 + 1e-9)
+    if iterations * step_s >= 8 * 0.5:
+        assert blocks.iterations * step_s <= max(0.5 + step_s, 4 * step_s)
+
+
+def test_each_block_is_between_two_samples(tmp_path: Path, clock: Clock):
+    ranks = Ranks(clock)
+    blocks, record = trained(ranks, tmp_path, step_s=0.006)
+    assert [i for block in blocks for i in block] == list(range(50, 150))
+    assert record["first_steps"] == [block.start for block in blocks]
+    assert len(record["seconds"]) == len(blocks) + 1
+    each = record["repetitions"]
+    assert record["seconds"] == pytest.approx([each * WORK_S] * len(record["seconds"]))
+    assert record["work"] == "toy 1.0"
+    sample = ["barrier", *["work"] * each]
+    begin = ranks.calls.index("barrier")
+    assert ranks.calls[begin:] == [*sample, *["train", *sample] * len(blocks)]
+
+
+def test_ranks_choose_alike_and_reduce_in_each_repetition(tmp_path: Path, clock: Clock):
+    ranks = Ranks(clock, world_size=2)
+    _, record = trained(ranks, tmp_path, step_s=0.01)
+    assert ranks.calls.count("mean") == 2
+    assert ranks.calls.count("all-reduce") == ranks.calls.count("work")
+    assert record["seconds"][0] == pytest.approx(record["repetitions"] * 2 * WORK_S)
+
+
+def test_a_window_that_is_too_short_is_one_block_without_samples(tmp_path: Path, clock: Clock):
+    blocks, record = trained(Ranks(clock), tmp_path, step_s=0.0002)
+    assert blocks == [range(50, 150)]
+    assert not record
