@@ -192,8 +192,9 @@ class Comparison:
     #: Whether the change was seen and not judged: it is shown, and counts nowhere.
     refused: bool = False
     #: The machine's speed, now / before - 1, where it was taken out of ``now`` and ``before``;
-    #: and the change of the rates as they were measured.
+    #: how many times as much the log of a rate follows it; and the change of rates as measured.
     machine_change: float | None = None
+    machine_slope: float | None = None
     measured_change: float | None = None
 
     @property

@@ -13,7 +13,7 @@ from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import LearntNoise, MachineNoise, Prior, Rule, WithoutMachine
 from pytest_dlperf.judge.later import later_session
-from pytest_dlperf.judge.machine_speed import without_machine
+from pytest_dlperf.judge.machine_speed import at_stored_speed
 from pytest_dlperf.judge.stats.family import family_size
 from pytest_dlperf.judge.stats.learn import learn
 from pytest_dlperf.judge.stats.priors import PAIRS, THROUGHPUT, WITHOUT_MACHINE
@@ -109,10 +109,11 @@ def of_levels(levels: Sequence[Sequence[Session]], device: DeviceKind) -> Learnt
 
 
 def _without_machine(sessions: Sequence[Session]) -> Iterator[Session]:
-    """Yield each session with its rates over its machine's speed, where that is known."""
-    for session in sessions:
-        if rates := without_machine(session):
-            yield replace(session, runs=rates)
+    """Yield each session with the machine's speed taken out of its rates, where that gains."""
+    known = [session for session in sessions if session.machine_speed]
+    found = at_stored_speed((), known, WITHOUT_MACHINE) if known else None
+    for session, rates in zip(known, found.stored if found else (), strict=False):
+        yield replace(session, runs=rates)
 
 
 def _by_median(sessions: Sequence[Session]) -> Iterator[Session]:

@@ -11,7 +11,7 @@ from pytest_dlperf.judge.screen import Spending
 from pytest_dlperf.judge.stats.contrast import Contrast, Spread, change_of, margin, share_of
 from pytest_dlperf.judge.stats.family import alarm_alpha
 from pytest_dlperf.judge.stats.runs_needed import stored_runs_needed
-from pytest_dlperf.judge.stats.stored import contrast, expected_spread
+from pytest_dlperf.judge.stats.stored import expected_spread
 
 #: The probability left out at either end of the interval that is shown; it has 90 % at any alpha.
 _TAIL: Final = 0.05
@@ -21,23 +21,26 @@ _POWER: Final = 1.645
 
 def compare(metric: MetricValues, tolerance: float, rule: Rule, spent: Spending) -> Comparison:
     """Judge one metric by its values, now and stored."""
-    found = contrast([metric.now], metric.stored, metric.prior)
+    found = metric.contrast()
     sign = metric.sign
     compared = comparison_of(found, tolerance, rule, spent, sign=sign, floor=metric.floor)
     needed = None
     if compared.verdict is Verdict.INCONCLUSIVE:
         needed = stored_runs_needed(metric, found, margin(tolerance, sign), rule, spent)
-    measured = None
-    if (rates := metric.as_measured) is not None:
-        measured = rates.now.amount / rates.before - 1
+    if metric.machine is not None and metric.as_measured is not None:
+        rates = metric.as_measured
+        compared = replace(
+            compared,
+            machine_change=metric.machine.change,
+            machine_slope=metric.machine.slope,
+            measured_change=rates.now.amount / rates.before - 1,
+        )
     return replace(
         compared,
         now=metric.now.amount,
         before=metric.before,
         provisional=len(metric.stored) == 1,
         runs_needed=needed,
-        machine_change=metric.machine_change,
-        measured_change=measured,
     )
 
 

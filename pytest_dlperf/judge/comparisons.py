@@ -14,7 +14,6 @@ from pytest_dlperf.judge.metrics import MetricValues
 from pytest_dlperf.judge.screen import Spending, looked
 from pytest_dlperf.judge.stats import family
 from pytest_dlperf.judge.stats.contrast import Contrast
-from pytest_dlperf.judge.stats.stored import contrast
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +63,7 @@ def compare_all(case: Case, measurement: Measurement, baseline: Baseline, rule: 
         others=others,
         gated=gates.compared(case, measurement, stored, rule, spent),
         rates=rates,
-        evidence=contrast([rates.now], rates.stored, rates.prior),
+        evidence=rates.contrast(),
         spent=spent,
         tolerance=tolerance,
         is_learnt=given is None,

@@ -15,7 +15,8 @@ from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.verdict import Prior, Rule
 from pytest_dlperf.judge.machine_speed import AtStoredSpeed, at_stored_speed
 from pytest_dlperf.judge.stats import priors
-from pytest_dlperf.judge.stats.contrast import SessionValue, median_cost
+from pytest_dlperf.judge.stats.contrast import Contrast, SessionValue, median_cost
+from pytest_dlperf.judge.stats.stored import contrast
 
 #: Growth of the peak memory below this never fails a case.
 MEMORY_FLOOR: Final = 0.02
@@ -37,9 +38,14 @@ class MetricValues:
     #: Where set, a certain change for the worse beyond it fails at any tolerance, and one below it
     #: never fails.
     floor: float | None = None
-    #: The machine's speed, now / before - 1, where it was taken out; and the rates with it.
-    machine_change: float | None = None
+    #: The machine's speed, where it was taken out; and the rates with it.
+    machine: AtStoredSpeed | None = None
     as_measured: MetricValues | None = None
+
+    def contrast(self, prior: Prior | None = None) -> Contrast:
+        """Return the contrast of both sides, by another ``prior`` where one is given."""
+        found = contrast([self.now], self.stored, prior or self.prior)
+        return found if self.machine is None else found.wider(self.machine.noise)
 
     @property
     def new_node(self) -> str:
@@ -111,7 +117,8 @@ def throughput(
         prior=priors.of_throughput(case, rule),
         planned=median_cost(case.protocol.runs) / case.protocol.runs,
     )
-    found = at_stored_speed(measurement.runs, stored)
+    prior = priors.without_machine(rule)
+    found = at_stored_speed(measurement.runs, stored, prior)
     if found is None:
         return as_measured
     values = _at_stored_speed(found, stored)
@@ -119,8 +126,8 @@ def throughput(
         as_measured,
         now=session_value(found.now, node=node),
         stored=comparable(node, values),
-        prior=priors.without_machine(rule),
-        machine_change=found.change,
+        prior=prior,
+        machine=found,
         as_measured=as_measured,
     )
 
@@ -132,10 +139,11 @@ def stored_throughputs(
 
     ``known`` is the prior of rates as they were measured.
     """
-    found = at_stored_speed((), stored)
+    prior = priors.without_machine(rule)
+    found = at_stored_speed((), stored, prior)
     if found is None:
         return [stored_throughput(session) for session in stored], known
-    return _at_stored_speed(found, stored), priors.without_machine(rule)
+    return _at_stored_speed(found, stored), prior
 
 
 def _at_stored_speed(found: AtStoredSpeed, stored: Sequence[Session]) -> list[SessionValue]:

@@ -7,7 +7,6 @@ A case that all of them certify within a tolerance that was given is ``passed``.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 import statistics
@@ -26,8 +25,7 @@ from pytest_dlperf.judge.compare import is_certainly_slower
 from pytest_dlperf.judge.metrics import MetricValues
 from pytest_dlperf.judge.screen import Spending, looked
 from pytest_dlperf.judge.stats import family
-from pytest_dlperf.judge.stats.contrast import Contrast, Spread, margin, run_variance
-from pytest_dlperf.judge.stats.stored import contrast
+from pytest_dlperf.judge.stats.contrast import Contrast, margin, run_variance
 
 #: The rate estimators beside work over time, as runs and sessions name them.
 ESTIMATORS: Final = ("mean_of_rates", "median_step")
@@ -141,7 +139,7 @@ def _cautious(metric: MetricValues) -> Contrast:
     if metric.as_measured is None:
         runs, _ = run_variance([*metric.stored, metric.now], prior)
         prior = replace(prior, session_sd=max(prior.session_sd, math.sqrt(runs)))
-    return contrast([metric.now], metric.stored, prior)
+    return metric.contrast(prior)
 
 
 def _read(found: Contrast, shifts: Sequence[Shift]) -> Iterator[Contrast]:
@@ -151,25 +149,8 @@ def _read(found: Contrast, shifts: Sequence[Shift]) -> Iterator[Contrast]:
     """
     yield found
     for shift, slope in itertools.product(shifts, _SLOPES):
-        wider = functools.partial(_wider, noise=slope * shift.noise, df=shift.df)
-        both = wider(Spread(se=found.se, df=found.df))
-        yield replace(
-            found,
-            shift=found.shift - slope * shift.size,
-            se=both.se,
-            df=both.df,
-            own_alarm=found.own_alarm and wider(found.own_alarm),
-            own_certificate=found.own_certificate and wider(found.own_certificate),
-        )
-
-
-def _wider(spread: Spread, noise: float, df: float) -> Spread:
-    """Return the spread with ``noise`` added; the degrees of freedom by Satterthwaite (1946)."""
-    if not noise:
-        return spread
-    own, other = spread.se**2, noise**2
-    parts = own**2 / spread.df + other**2 / df
-    return Spread(se=math.sqrt(own + other), df=(own + other) ** 2 / parts)
+        wider = found.wider(slope * shift.noise, shift.df)
+        yield replace(wider, shift=found.shift - slope * shift.size)
 
 
 def by_estimator(

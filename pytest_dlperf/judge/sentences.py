@@ -63,7 +63,8 @@ def _as_measured(found: Comparison) -> str:
         return ""
     return (
         f"; the machine was {change(found.machine_change)} by fixed work between the steps, which "
-        f"is taken out: as measured {signed(found.measured_change or 0.0)}"
+        f"this training follows {found.machine_slope:.1f} times and is taken out: as measured "
+        f"{signed(found.measured_change or 0.0)}"
     )
 
 

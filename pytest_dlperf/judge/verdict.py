@@ -238,7 +238,7 @@ def _machine(
 
     The sentence names the first: the largest that may be all of it, else the largest.
     """
-    if compared.rates.machine_change is not None:
+    if compared.rates.machine is not None:
         return [], False
     change, tolerance = compared.evidence.shift, margin(compared.throughput.tolerance or 0.0)
     shifts = refusals.canary_shifts(case, measurement, stored)

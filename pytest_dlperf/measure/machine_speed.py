@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Final
 
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.wire_records import MachineSpeedRecord
 from pytest_dlperf.measure.checks import drift
 from pytest_dlperf.measure.records import RankRecords
+
+#: How many times as much a training may follow the machine's speed.
+_SLOPES: Final = (1.0, 1.5, 2.0)
 
 
 def machine_speed(records: Sequence[RankRecords]) -> dict[str, float]:
@@ -37,8 +41,11 @@ def drift_beyond_machine(
     sampled = _sampled(records)
     if not found or not sampled:
         return found
-    steady = _at_mean_speed(measured, first, min(sampled, key=_speed))
-    if drift(steady, first, throughput, unit, device):
+    slowest = min(sampled, key=_speed)
+    if all(
+        drift(_at_mean_speed(measured, first, slowest, slope), first, throughput, unit, device)
+        for slope in _SLOPES
+    ):
         return found
     message = (
         f"{found[0].message}; fixed work between the steps did the same, and at one speed of the "
@@ -59,7 +66,7 @@ def _speed(found: MachineSpeedRecord) -> float:
 
 
 def _at_mean_speed(
-    measured: Sequence[float], first: int, found: MachineSpeedRecord
+    measured: Sequence[float], first: int, found: MachineSpeedRecord, slope: float
 ) -> list[float]:
     """Return the steps as they would be, had the machine always had its mean speed.
 
@@ -70,5 +77,6 @@ def _at_mean_speed(
     steady: list[float] = []
     ends = [*begins[1:], first + len(measured)]
     for begin, end, pair in zip(begins, ends, itertools.pairwise(seconds), strict=True):
-        steady += [one * 2 * mean_s / sum(pair) for one in measured[begin - first : end - first]]
+        slower = (sum(pair) / 2 / mean_s) ** slope
+        steady += [one / slower for one in measured[begin - first : end - first]]
     return steady

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from pytest_dlperf.flow.learn_noise import of_levels
 from pytest_dlperf.judge import judge
 from pytest_dlperf.judge.later import later_session
 from pytest_dlperf.judge.machine_speed import at_stored_speed
+from pytest_dlperf.judge.stats.priors import WITHOUT_MACHINE
 from tests.helpers.judge_builders import baseline, case, measurement, session
 
 SUBJECT = case("1n1c")
@@ -58,20 +60,44 @@ def judged(now: Measurement, before: Baseline | None = None, rule: Rule = RULE) 
 
 
 def test_rates_are_as_they_would_be_at_the_stored_speed():
-    found = at_stored_speed(measured(90, machine=0.8).runs, [stored(100)])
+    found = at_stored_speed(measured(90, machine=0.8).runs, [stored(100)], WITHOUT_MACHINE)
     assert found is not None
     assert found.change == pytest.approx(-0.2)
-    # Over the geometric mean of the stored speeds, whose runs differ among themselves
+    assert found.slope == pytest.approx(1.0, abs=0.1)
     ratio = [now / before for now, before in zip(found.now, found.stored[0], strict=True)]
-    assert ratio == pytest.approx([0.9] * 5)
-    assert found.now[0] / found.now[1] == pytest.approx(OWN[0] / OWN[1])
+    assert ratio == pytest.approx([0.9 * 0.8 ** (1 - found.slope)] * 5)
+    assert 0.0 < found.noise < 0.5 * math.log(1.25)
+
+
+@pytest.mark.parametrize("slope", [0.7, 1.0, 1.5, 2.0])
+def test_the_slope_is_learnt_and_no_further_off_than_its_noise(slope: float):
+    """Of 500 sessions of five runs against five stored ones, on a machine 20 % slower."""
+    rng = np.random.default_rng(3)
+    off = []
+    for _ in range(500):
+        machine = rng.normal(0, 0.06, 10) - [*[0.0] * 5, *[math.log(1.25)] * 5]
+        logs = slope * machine + rng.normal(0, 0.04, 10)
+        values = [float(one) for one in 100 * np.exp(logs)]
+        some = [float(one) for one in 200 * np.exp(machine)]
+        one = replace(session(values[:5]), machine_speed={WORK: tuple(some[:5])})
+        now = with_speeds(measurement(values[5:]), some[5:])
+        found = at_stored_speed(now.runs, [one], WITHOUT_MACHINE)
+        if found is not None:
+            shift = np.log(found.now).mean() - np.log(found.stored[0]).mean()
+            off.append(shift / math.hypot(found.noise, 0.04 * math.sqrt(2 / 5)))
+    assert len(off) > (300 if slope < 1 else 450)
+    print(slope, len(off), np.mean(off), np.std(off), np.mean(np.abs(off) > 2.5))
+    # The expected slope draws towards 1.5, by half of its own standard deviation at most
+    assert abs(np.mean(off)) < 0.8
+    assert np.mean(np.abs(off) > 2.5) < 0.05
 
 
 def test_an_unchanged_case_on_a_slower_machine_passes_and_says_so():
     found = judged(measured(100, machine=0.8))
     assert found.verdict is Verdict.PASSED, found.reason
-    assert found.throughput.change == pytest.approx(0.0, abs=1e-9)
+    assert found.throughput.change == pytest.approx(0.0, abs=0.01)
     assert found.throughput.machine_change == pytest.approx(-0.2)
+    assert found.throughput.machine_slope == pytest.approx(1.0, abs=0.1)
     assert found.throughput.measured_change == pytest.approx(-0.2)
     assert "the machine was 20.0 % slower by fixed work between the steps" in found.reason
     assert "as measured -20.0 %" in found.reason
@@ -80,7 +106,7 @@ def test_an_unchanged_case_on_a_slower_machine_passes_and_says_so():
 def test_a_slower_case_is_found_on_a_faster_machine():
     found = judged(measured(80, machine=1.25))
     assert found.verdict is Verdict.REGRESSED, found.reason
-    assert found.throughput.change == pytest.approx(-0.2)
+    assert found.throughput.change == pytest.approx(-0.2, abs=0.01)
     assert found.throughput.measured_change == pytest.approx(0.0, abs=1e-9)
 
 
@@ -121,13 +147,14 @@ def test_speeds_that_rates_do_not_follow_are_left_out():
 def test_what_sessions_differ_by_counts_for_the_choice():
     """The speed explains the runs of each session, and not why sessions differ."""
     apart = [stored(100, 1.0), stored(150, 1.0), stored(70, 1.0)]
-    assert at_stored_speed((), apart) is None
-    assert at_stored_speed((), [stored(100, 1.0), stored(100, 1.5)]) is not None
+    assert at_stored_speed((), apart, WITHOUT_MACHINE) is None
+    alike = [stored(100, 1.0), stored(100, 1.5)]
+    assert at_stored_speed((), alike, WITHOUT_MACHINE) is not None
 
 
 def test_too_few_runs_show_nothing():
     few = replace(stored(), runs=(100.0,), machine_speed={WORK: (200.0,)})
-    assert at_stored_speed(measured(100).runs[:3], [few]) is None
+    assert at_stored_speed(measured(100).runs[:3], [few], WITHOUT_MACHINE) is None
 
 
 def test_what_is_certainly_slower_as_measured_is_not_passed():
@@ -140,11 +167,12 @@ def test_what_is_certainly_slower_as_measured_is_not_passed():
         return values, [2 * level * s for s in steady]
 
     before, speed_before = side(100)
-    now, speed_now = side(70)
+    now, speed_now = side(80)
     stored_side = replace(session(before), machine_speed={WORK: tuple(speed_before)})
-    found = judged(with_speeds(measurement(now), speed_now), baseline(stored_side))
+    rule = replace(RULE, tolerance=0.25)
+    found = judged(with_speeds(measurement(now), speed_now), baseline(stored_side), rule)
     assert found.verdict is Verdict.INCOMPARABLE, found.reason
-    assert "as measured the case is 30.0 % slower, for certain" in found.reason
+    assert "as measured the case is 20.0 % slower, for certain" in found.reason
     assert "--dlperf-against" in found.reason
     assert not found.throughput.is_judged
 
@@ -153,7 +181,7 @@ def test_the_anchor_is_compared_at_the_machines_speed_too():
     first, later = stored(100), stored(100, machine=0.8)
     before = baseline(later, later, anchor=first)
     found = judged(measured(100, machine=0.8), before)
-    assert found.metrics["anchor"].change == pytest.approx(0.0, abs=1e-9)
+    assert found.metrics["anchor"].change == pytest.approx(0.0, abs=0.01)
     assert found.metrics["anchor"].machine_change == pytest.approx(-0.2)
 
 
@@ -183,17 +211,17 @@ def test_what_a_later_session_detects_is_without_the_machine():
     assert known.sees < unknown.sees
 
 
-#: Standard deviations of what the live recordings on a two-core virtual machine show.
-LIVE = {"machine": 0.11, "session": 0.10, "own": 0.055, "speed": 0.02}
+#: Standard deviations of the live recordings on a two-core virtual machine, and how many times as
+#: much rates follow the speed of the fixed work.
+LIVE = {"machine": 0.065, "session": 0.06, "own": 0.05, "slope": 1.7}
 
 
 def drawn(
     rng: np.random.Generator, sds: Mapping[str, float], *, slower: float = 0.0, runs: int = 5
 ) -> tuple[list[float], list[float]]:
     machine = rng.normal(0, sds["session"]) + rng.normal(0, sds["machine"], runs)
-    own = rng.normal(0, sds["own"], runs)
-    speed = 200 * np.exp(machine + rng.normal(0, sds["speed"], runs))
-    return list(100 * (1 - slower) * np.exp(machine + own)), list(speed)
+    logs = sds["slope"] * machine + rng.normal(0, sds["own"], runs)
+    return list(100 * (1 - slower) * np.exp(logs)), list(200 * np.exp(machine))
 
 
 def share_regressed(slower: float, count: int, sds: Mapping[str, float] = LIVE) -> float:
@@ -216,7 +244,6 @@ def test_one_stored_session_finds_what_is_planted_and_raises_no_alarm():
     assert share_regressed(1 - 1 / 1.4, 200) >= 0.97
 
 
-def test_a_machine_that_only_sessions_share_raises_no_alarm_either():
-    """The speed does not follow what sessions differ by."""
-    unseen = {"machine": 0.05, "session": 0.0, "own": 0.06, "speed": 0.02}
-    assert share_regressed(0.0, 400, unseen) <= 0.02
+@pytest.mark.parametrize("slope", [0.0, 0.6, 2.4])
+def test_a_training_that_follows_the_machine_otherwise_raises_no_alarm(slope: float):
+    assert share_regressed(0.0, 300, {**LIVE, "slope": slope}) <= 0.03
