@@ -234,10 +234,15 @@ class Outcome:
 
     @property
     def judged_throughput(self) -> float | None:
-        """The rate to show next to the baseline; for pairs the one that their change is of."""
-        now = self.judgement.throughput.now
-        if self.against is not None and now is not None:
-            return now
+        """The rate to show next to the baseline: the one that the change is of.
+
+        Of pairs it is computed, and where the machine's speed was taken out it is without that.
+        """
+        found = self.judgement.throughput
+        if found.now is not None and (
+            self.against is not None or found.machine_change is not None
+        ):
+            return found.now
         return None if self.measurement is None else self.measurement.throughput
 
 

@@ -225,6 +225,10 @@ class Run:
     log_error: str = ""
 
 
+#: Code of the note on a run that drifted as the fixed work between its steps did.
+MACHINE_DRIFTED: Final = "machine-drifted"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Problem:
     """Something that is wrong with a measurement: a stable code, and a sentence."""

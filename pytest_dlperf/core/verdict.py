@@ -44,16 +44,6 @@ class Prior:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WithoutMachine:
-    """The noise of rates that the machine's speed was taken out of."""
-
-    run_sd: float
-    run_df: float
-    session_sd: float
-    session_df: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class LearntNoise:
     """The noise of the cases of one world size, and from how much data it was learnt."""
 
@@ -67,13 +57,13 @@ class LearntNoise:
     #: The same for the median iteration of runs; None where too few stored runs have it.
     median_run_sd: float | None = None
     median_run_df: float | None = None
-    #: None where too few stored sessions know the speed of their machine.
-    without_machine: WithoutMachine | None = None
+    #: The noise of rates that the machine's speed was taken out of; None where too few stored
+    #: sessions know it.
+    without_machine: LearntNoise | None = None
 
     @property
     def prior(self) -> Prior:
         """Return it as the prior of another case of that world size."""
-        learnt = self.cases >= _CASES and self.sessions - self.cases >= _SESSIONS
         other = self.without_machine
         return Prior(
             run_sd=self.run_sd,
@@ -82,16 +72,8 @@ class LearntNoise:
             session_df=self.session_df,
             median_run_sd=self.median_run_sd,
             median_run_df=self.median_run_df or self.run_df,
-            learnt=learnt,
-            without_machine=None
-            if other is None
-            else Prior(
-                run_sd=other.run_sd,
-                session_sd=other.session_sd,
-                run_df=other.run_df,
-                session_df=other.session_df,
-                learnt=learnt,
-            ),
+            learnt=self.cases >= _CASES and self.sessions - self.cases >= _SESSIONS,
+            without_machine=None if other is None else other.prior,
         )
 
 

@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pytest_dlperf.core.baseline import Baseline, Session
+from pytest_dlperf.core.baseline import Baseline, Session, level_of
 from pytest_dlperf.core.id_words import CaseId
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.verdict import LearntNoise, MachineNoise, Prior, Rule, WithoutMachine
+from pytest_dlperf.core.verdict import LearntNoise, MachineNoise, Prior, Rule
 from pytest_dlperf.judge.later import later_session
 from pytest_dlperf.judge.machine_speed import at_stored_speed
 from pytest_dlperf.judge.stats.family import family_size
@@ -95,22 +95,12 @@ def of_levels(levels: Sequence[Sequence[Session]], device: DeviceKind) -> Learnt
     if by_median is not None:
         found = replace(found, median_run_sd=by_median.run_sd, median_run_df=by_median.run_df)
     other = learn([list(_without_machine(sessions)) for sessions in levels], WITHOUT_MACHINE)
-    if other is None:
-        return found
-    return replace(
-        found,
-        without_machine=WithoutMachine(
-            run_sd=other.run_sd,
-            run_df=other.run_df,
-            session_sd=other.session_sd,
-            session_df=other.session_df,
-        ),
-    )
+    return replace(found, without_machine=other)
 
 
 def _without_machine(sessions: Sequence[Session]) -> Iterator[Session]:
     """Yield each session with the machine's speed taken out of its rates, where that gains."""
-    known = [session for session in sessions if session.machine_speed]
+    known = [session for session in level_of(sessions) if session.machine_speed]
     found = at_stored_speed((), known, WITHOUT_MACHINE) if known else None
     for session, rates in zip(known, found.stored if found else (), strict=False):
         yield replace(session, runs=rates)

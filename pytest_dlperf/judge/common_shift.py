@@ -23,7 +23,8 @@ def with_common_shift(
 
     ``fixed`` are the gated metrics that a slower machine does not move.
 
-    Its runs had their own canary: where that moved, the case is incomparable already. A certified
+    Its runs had their own canary: where that moved, the case is incomparable already, unless the
+    machine's speed was taken out of its rate: then what is left is its own. A certified
     case shows that the machine is well, and is returned as it is. The cases before it stay
     ``regressed``, so that the session still fails.
     """
@@ -31,6 +32,8 @@ def with_common_shift(
     if shift is None or judged.verdict in GOOD or judged.verdict not in JUDGED:
         return judged
     found = judged.throughput
+    if found.machine_change is not None:
+        return judged  # without the machine's speed already
     worse = {n for n, one in judged.metrics.items() if one.verdict is Verdict.REGRESSED}
     if found.verdict in GOOD or worse & {"peak_memory", *fixed}:
         return judged  # a slower machine does not explain what regressed

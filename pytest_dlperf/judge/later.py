@@ -41,8 +41,7 @@ def later_session(
     if not stored:
         return None
     known, protocol = priors.of_throughput(case, rule), case.protocol
-    all_values, prior = metrics.stored_throughputs(stored, rule, known)
-    values = metrics.comparable(stored[-1].node, all_values)
+    values, prior = metrics.stored_throughputs(stored, rule, known)
 
     def seen_with(protocol: Protocol, more: int = 0) -> float:
         spent = spending(protocol, protocol.runs, known)

@@ -41,8 +41,9 @@ class AtStoredSpeed:
     #: The machine's speed, now / before - 1, and how much of it in logs a rate follows.
     change: float
     slope: float
-    #: Standard error that the slope adds to the log of now over before.
+    #: Standard error that the slope adds to the log of now over before; degrees of freedom.
     noise: float
+    df: float
 
 
 class _Group(NamedTuple):
@@ -69,13 +70,18 @@ def at_stored_speed(
     side_now = [run.throughput for run in runs], [run.machine_speed[work] for run in runs]
     if not all(math.isfinite(s) and s > 0 for _, some in (*sides, side_now) for s in some):
         return None
-    # What sessions differ by counts as well. Now and stored are apart: the code may have changed.
-    before, now = _logs(sides), _logs([side_now])
-    fit = _fit([before, now], prior)
+    # What sessions of a node differ by counts as well. Now is apart: the code may have changed.
+    nodes = sorted({one.node for one in stored})
+    groups = [
+        _logs([side for one, side in zip(stored, sides, strict=True) if one.node == node])
+        for node in nodes
+    ]
+    now = _logs([side_now])
+    fit = _fit([*groups, now], prior)
     if fit is None:
         return None
-    slope, slope_sd = fit
-    mean = statistics.fmean(before.speeds)
+    slope, slope_sd, df = fit
+    mean = statistics.fmean(_logs(sides).speeds)
     change = statistics.fmean(now.speeds) - mean if runs else 0.0
     return AtStoredSpeed(
         now=_without(side_now, slope, mean),
@@ -83,6 +89,7 @@ def at_stored_speed(
         change=math.expm1(change),
         slope=slope,
         noise=slope_sd * abs(change),
+        df=df,
     )
 
 
@@ -91,8 +98,10 @@ def _logs(sides: Sequence[tuple[Sequence[float], Sequence[float]]]) -> _Group:
     return _Group(rates, [math.log(speed) for _, side in sides for speed in side])
 
 
-def _fit(groups: Sequence[_Group], prior: Prior) -> tuple[float, float] | None:
-    """Return the slope within groups, and its standard deviation; None where it gains nothing.
+def _fit(groups: Sequence[_Group], prior: Prior) -> tuple[float, float, float] | None:
+    """Return the slope within groups, its standard deviation, and the degrees of freedom of that.
+
+    None where taking the speed out gains nothing.
 
     The mean of the expected slope and of the least squares, weighted by their precision.
     """
@@ -115,7 +124,7 @@ def _fit(groups: Sequence[_Group], prior: Prior) -> tuple[float, float] | None:
         slope = (together / variance + _SLOPE * _SLOPE_SD**-2) / precision
     if left_by(slope) / (df - 1) >= _LEFT * left_by(0.0) / df:
         return None
-    return slope, precision**-0.5
+    return slope, precision**-0.5, prior.run_df + df
 
 
 def _centred(values: Sequence[float]) -> list[float]:

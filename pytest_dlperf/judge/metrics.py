@@ -45,7 +45,7 @@ class MetricValues:
     def contrast(self, prior: Prior | None = None) -> Contrast:
         """Return the contrast of both sides, by another ``prior`` where one is given."""
         found = contrast([self.now], self.stored, prior or self.prior)
-        return found if self.machine is None else found.wider(self.machine.noise)
+        return found if self.machine is None else found.wider(self.machine.noise, self.machine.df)
 
     @property
     def new_node(self) -> str:
@@ -100,6 +100,12 @@ def stored_throughput(session: Session) -> SessionValue:
     return session_value(session.runs, node=session.node)
 
 
+def _comparable_sessions(node: str, stored: Sequence[Session]) -> list[Session]:
+    """Return the sessions of ``node`` if there are enough of them, otherwise all."""
+    same = [one for one in stored if one.node == node]
+    return same if node and len(same) >= ENOUGH_ON_NODE else list(stored)
+
+
 def comparable(node: str, values: Sequence[SessionValue]) -> tuple[SessionValue, ...]:
     """Return the values of ``node`` if there are enough of them, otherwise all."""
     same = tuple(one for one in values if one.node == node)
@@ -111,9 +117,10 @@ def throughput(
 ) -> MetricValues:
     """Return the throughput, now and stored; without the machine's speed where that is known."""
     node = _node(measurement)
+    stored = _comparable_sessions(node, stored)
     as_measured = MetricValues(
         now=session_value(measurement.throughputs, node=node),
-        stored=comparable(node, [stored_throughput(session) for session in stored]),
+        stored=tuple(stored_throughput(session) for session in stored),
         prior=priors.of_throughput(case, rule),
         planned=median_cost(case.protocol.runs) / case.protocol.runs,
     )
@@ -121,11 +128,11 @@ def throughput(
     found = at_stored_speed(measurement.runs, stored, prior)
     if found is None:
         return as_measured
-    values = _at_stored_speed(found, stored)
+    values = tuple(_at_stored_speed(found, stored))
     return replace(
         as_measured,
         now=session_value(found.now, node=node),
-        stored=comparable(node, values),
+        stored=values,
         prior=prior,
         machine=found,
         as_measured=as_measured,
@@ -137,8 +144,10 @@ def stored_throughputs(
 ) -> tuple[list[SessionValue], Prior]:
     """Return the values of stored sessions, and their prior, as ``throughput`` compares them.
 
-    ``known`` is the prior of rates as they were measured.
+    Those of the last one's node, where there are enough. ``known`` is the prior of rates as they
+    were measured.
     """
+    stored = _comparable_sessions(stored[-1].node, stored)
     prior = priors.without_machine(rule)
     found = at_stored_speed((), stored, prior)
     if found is None:

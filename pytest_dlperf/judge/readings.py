@@ -63,8 +63,7 @@ def all_slower(
     sides = _sides(measurement, baseline, [min] if doubt.drifts else [])
     return sides is not None and all(
         is_certainly_slower(found, family.of_throughput(rule), spent)
-        for now, before in sides
-        for found, spent in _contrasts(case, now, before, rule, doubt.shifts)
+        for found, spent in _contrasts(case, sides, rule, doubt.shifts)
     )
 
 
@@ -87,8 +86,7 @@ def all_certified(
     bound, alpha = -margin(tolerance), family.of_throughput(rule).alpha
     return sides is not None and all(
         found.certified(alpha * spent.certify) > bound
-        for now, before in sides
-        for found, spent in _contrasts(case, now, before, rule, doubt.shifts)
+        for found, spent in _contrasts(case, sides, rule, doubt.shifts)
     )
 
 
@@ -120,13 +118,24 @@ def _sides(
 
 
 def _contrasts(
-    case: Case, now: Measurement, before: Baseline, rule: Rule, shifts: Sequence[Shift]
+    case: Case,
+    sides: Sequence[tuple[Measurement, Baseline]],
+    rule: Rule,
+    shifts: Sequence[Shift],
 ) -> Iterator[tuple[Contrast, Spending]]:
-    stored = [session for session in before.level if session.runs]
-    metric = metrics.throughput(case, now, stored, rule)
-    spent = looked(case, now, rule)
-    for one in _read(_cautious(metric), shifts):
-        yield one, spent
+    """Yield every reading of the sides that are rates of one kind with the first of them.
+
+    As measured, or with the machine's speed taken out.
+    """
+    is_taken_out: bool | None = None
+    for now, before in sides:
+        stored = [session for session in before.level if session.runs]
+        metric = metrics.throughput(case, now, stored, rule)
+        if is_taken_out is None:
+            is_taken_out = metric.machine is not None
+        if is_taken_out is (metric.machine is not None):
+            for one in _read(_cautious(metric), shifts):
+                yield one, looked(case, now, rule)
 
 
 def _cautious(metric: MetricValues) -> Contrast:

@@ -11,7 +11,7 @@ from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.measurement import CUT_SHORT, Measurement
 from pytest_dlperf.core.quantity import same_unit
-from pytest_dlperf.core.run import Problem
+from pytest_dlperf.core.run import MACHINE_DRIFTED, Problem, RunSummary
 from pytest_dlperf.core.verdict import Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import canary, sentences
 from pytest_dlperf.judge.metrics import speedup_value
@@ -64,6 +64,23 @@ def unsteady(case: Case, measurement: Measurement, rule: Rule) -> str:
     return message and f"{message}; look at the records of the runs, and measure again"
 
 
+def without_drift_of_machine(measurement: Measurement) -> Measurement:
+    """Return the measurement without its drift, unless that is the case's own in most runs.
+
+    For rates that the machine's speed is taken out of, or that are stored with it.
+    """
+    drifting = [run for run in measurement.runs if _has(run, "drift")]
+    own = [run for run in drifting if not _has(run, MACHINE_DRIFTED)]
+    if len(own) == len(drifting) or 2 * len(own) > len(measurement.runs):
+        return measurement
+    problems = tuple(one for one in measurement.problems if one.code != "drift")
+    return replace(measurement, problems=problems)
+
+
+def _has(run: RunSummary, code: str) -> bool:
+    return any(problem.code == code for problem in run.problems)
+
+
 def doubt(
     case: Case, measurement: Measurement, rule: Rule, shifts: Sequence[canary.Shift]
 ) -> Doubt:
@@ -99,6 +116,15 @@ def slower_as_measured(found: Comparison) -> str:
         f"({sentences.change(found.machine_change or 0.0)} by fixed work between the steps): the "
         f"framework does that work too, so that a change of it would look like the machine's; "
         f"{sentences.SIDE_BY_SIDE}, {sentences.AGAIN}"
+    )
+
+
+def speeds_not_judged(shift: canary.Shift) -> str:
+    """Return the words about gated speeds on a machine that moved, as the canary shows."""
+    change = sentences.change(math.expm1(shift.size))
+    return (
+        f"; gated metrics that are speeds are not judged, as the machine is {change} (canary "
+        f"{shift.name})"
     )
 
 

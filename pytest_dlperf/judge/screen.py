@@ -70,7 +70,8 @@ def more_runs(case: Case, judgement: Judgement | None, measured: int, rule: Rule
 
     ``judgement`` is that of the runs so far, None where there is nothing to judge against.
     A case that is certified, or in error, is done at any look. A slow one is done only after
-    fresh runs have confirmed it. A case that cannot be compared gets just the protocol's runs.
+    fresh runs have confirmed it, and one that is too noisy to certify and looks slower goes on to
+    the last look. A case that cannot be compared gets just the protocol's runs.
     """
     protocol = case.protocol
     counts = looks(protocol, priors.of_throughput(case, rule))
@@ -90,8 +91,9 @@ def _may_be_slower(judgement: Judgement | None) -> bool:
     """Whether a case is too noisy to certify, and looks slower: more runs may show that it is."""
     if judgement is None or judgement.verdict is not Verdict.UNSTEADY:
         return False
-    interval = judgement.throughput.interval
-    return interval is not None and interval[1] < 0
+    found = judgement.throughput
+    # Only where noise alone is why it is unsteady, the tolerance that it needs is known
+    return found.tolerance is not None and found.interval is not None and found.interval[1] < 0
 
 
 def has_looked(case: Case, measured: int, rule: Rule) -> bool:

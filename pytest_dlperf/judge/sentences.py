@@ -144,7 +144,7 @@ def drifted(found: Comparison) -> str:
     """Return the sentence of a case that left its anchor by small steps."""
     return (
         f"{change(found.change or 0.0)} than the anchor ({_rates(found, '')}; "
-        f"{_interval(found)}), certainly beyond the tolerance of "
+        f"{_interval(found)}{_as_measured(found)}), certainly beyond the tolerance of "
         f"{percent(found.tolerance or 0.0)}, by small steps that passed one by one; find what "
         "changed since, or accept this level with dlperf baselines accept --anchor"
     )

@@ -47,6 +47,8 @@ def judge(
         if baseline is None or not stored or unchecked or differs:
             return refused
         return with_facts(refused, case, measurement, stored, rule)
+    if not stored or metrics.throughput(case, measurement, stored, rule).machine is not None:
+        measurement = refusals.without_drift_of_machine(measurement)
     unsteady = refusals.unsteady(case, measurement, rule)
     if baseline is None or not stored:
         if unsteady:
@@ -100,14 +102,25 @@ def _judge_against(
         measurement.runs, [session.scaling for session in stored], case.layout.device
     )
     shifts, moved = _machine(case, measurement, stored, compared)
-    doubt = refusals.doubt(case, measurement, rule, shifts if moved else [])
+    taken_out = compared.rates.machine is not None
+    if taken_out and shifts:
+        # What the machine's speed was not taken out of is as doubtful as ever
+        compared = _of_machine_moved(case, measurement, compared)
+        others = compared.others
+    doubt = refusals.doubt(case, measurement, rule, shifts if moved and not taken_out else [])
     if _others_forbid_pass(case, measurement, compared):
         doubt = replace(doubt, forbids_pass=True)
     refused = _refused(measurement, compared, doubt, unsteady, rule)
     agreed = refused and _agreed(case, measurement, baseline, rule, doubt, compared.throughput)
+    if compared.throughput.verdict in GOOD and is_slower_as_measured(
+        compared.rates, rule, compared.spent
+    ):
+        reason, agreed = refusals.slower_as_measured(compared.throughput), None
+        known = compared.throughput.as_refused(Verdict.INCOMPARABLE)
+        refused = _not_judged(Verdict.INCOMPARABLE, reason, measurement, known)
     if refused is not None and agreed is None:
         links = moved and refusals.only_links_slower(case, measurement, stored)
-        in_doubt = doubt.shift is not None or bool(unsteady)
+        in_doubt = doubt.shift is not None or bool(unsteady) or taken_out
         may_fail = _comparable_still(compared.throughput, links=bool(links), in_doubt=in_doubt)
         facts = {
             name: one
@@ -116,14 +129,7 @@ def _judge_against(
         }
         failed = _with_facts(refused, facts, shifts[0] if links else None, slower_why)
         return gates.with_certain(failed, case, measurement, compared.gated)
-    if compared.throughput.verdict in GOOD and is_slower_as_measured(
-        compared.rates, rule, compared.spent
-    ):
-        reason = refusals.slower_as_measured(compared.throughput)
-        known = compared.throughput.as_refused(Verdict.INCOMPARABLE)
-        failed = _not_judged(Verdict.INCOMPARABLE, reason, measurement, known)
-        return gates.with_certain(failed, case, measurement, compared.gated)
-    throughput = replace(compared.throughput, verdict=agreed or compared.throughput.verdict)
+    throughput = replace(compared.throughput, verdict=agreed or _verdict(compared.throughput))
     reason = sentences.throughput(
         throughput,
         rule,
@@ -146,7 +152,35 @@ def _judge_against(
     )
     parent = metrics.parent(case, measurement, stored, rule)
     judged = _with_metrics(judged, parent, slower_why, measurement.reference_words)
+    if taken_out and shifts:
+        if len(compared.gated) < len(case.metrics):
+            judged = replace(judged, reason=judged.reason + refusals.speeds_not_judged(shifts[0]))
+        return gates.with_certain(judged, case, measurement, compared.gated)
     return gates.with_gates(judged, case, measurement, compared.gated)
+
+
+def _verdict(found: Comparison) -> Verdict | None:
+    """Return the verdict on a throughput: nothing is improved that was measured to be slower."""
+    if found.verdict is Verdict.IMPROVED and (found.measured_change or 0.0) < 0:
+        return Verdict.PASSED
+    return found.verdict
+
+
+def _of_machine_moved(case: Case, measurement: Measurement, compared: Compared) -> Compared:
+    """Return what may be judged on a machine that moved and whose speed was taken out.
+
+    Not speeds that it was not taken out of: the speedup, an anchor without it, gated ones.
+    """
+    fixed = gates.apart_from_speed(case, measurement)
+    return replace(
+        compared,
+        others={
+            name: one
+            for name, one in compared.others.items()
+            if name == "peak_memory" or one.machine_change is not None
+        },
+        gated={name: one for name, one in compared.gated.items() if name in fixed},
+    )
 
 
 def _comparable_still(found: Comparison, *, links: bool, in_doubt: bool) -> set[str]:
@@ -238,14 +272,12 @@ def _machine(
 
     The sentence names the first: the largest that may be all of it, else the largest.
     """
-    if compared.rates.machine is not None:
-        return [], False
     change, tolerance = compared.evidence.shift, margin(compared.throughput.tolerance or 0.0)
     shifts = refusals.canary_shifts(case, measurement, stored)
     if shifts:
         shifts.sort(key=lambda one: not one.explains(change, tolerance))
         return shifts, shifts[0].explains(change, tolerance)
-    if compared.throughput.verdict is not Verdict.REGRESSED:
+    if compared.throughput.verdict is not Verdict.REGRESSED or compared.rates.machine is not None:
         return [], False
     # Too noisy to refuse every verdict, but it may be all that an alarm saw.
     shift = canary.slower_perhaps(measurement, stored, case.layout.device)

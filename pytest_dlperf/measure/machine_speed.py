@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pytest_dlperf.core.layout import DeviceKind
-from pytest_dlperf.core.run import Problem
+from pytest_dlperf.core.run import MACHINE_DRIFTED, Problem
 from pytest_dlperf.core.wire_records import MachineSpeedRecord
 from pytest_dlperf.measure.checks import drift
 from pytest_dlperf.measure.records import RankRecords
@@ -33,7 +33,7 @@ def drift_beyond_machine(
     unit: str,
     device: DeviceKind,
 ) -> list[Problem]:
-    """Return the problem of steps that drift, or a note where the machine's speed did.
+    """Return the problem of steps that drift, with a note where the machine's speed did as well.
 
     ``measured`` are the window's steps in seconds, the first is iteration ``first``.
     """
@@ -47,11 +47,8 @@ def drift_beyond_machine(
         for slope in _SLOPES
     ):
         return found
-    message = (
-        f"{found[0].message}; fixed work between the steps did the same, and at one speed of the "
-        "machine they are alike"
-    )
-    return [Problem(code="machine-drifted", message=message)]
+    message = "fixed work between the steps drifted as they did; at one speed they are alike"
+    return [*found, Problem(code=MACHINE_DRIFTED, message=message)]
 
 
 def _sampled(records: Sequence[RankRecords]) -> list[MachineSpeedRecord]:

@@ -128,11 +128,13 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
 def _turns(arguments: Arguments, framework: Framework) -> Turns:
     """Return how the measured window is divided.
 
-    Readers of data would read ahead while the machine's speed is sampled, so it is not.
+    Readers of data would read ahead while the machine's speed is sampled, so it is not; nor where
+    the rank has started processes of its own, as loaders of data do.
     """
     if arguments.turns:
         return InTurns(arguments.folder, arguments.rank)
-    if arguments.device == "cpu" and not framework.job.feed.used:
+    alone = not framework.job.feed.used and not host.has_children()
+    if arguments.device == "cpu" and alone:
         return SpeedSampled(framework)
     return Turns()
 

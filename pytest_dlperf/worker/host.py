@@ -200,10 +200,10 @@ def imported() -> ImportsRecord | None:
                 files[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
         elif not path.is_relative_to(_PACKAGE):
             elsewhere.append((path, _below(path, name)))
-    return ImportsRecord(files=files, copies=_copies(elsewhere), started_processes=_has_children())
+    return ImportsRecord(files=files, copies=_copies(elsewhere), started_processes=has_children())
 
 
-def _has_children() -> bool:
+def has_children() -> bool:
     """Return whether this process started others that may have imported more: data loaders do."""
     # ``multiprocessing`` imports one of these when it starts its first process.
     return any(name in sys.modules for name in _STARTERS)

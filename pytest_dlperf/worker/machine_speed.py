@@ -8,7 +8,9 @@ slows this work as well, so that the judge can take it out. It belongs to no ite
 
 from __future__ import annotations
 
+import hashlib
 import math
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -27,11 +29,18 @@ _FEWEST_ITERATIONS: Final = 3
 _FEWEST_BLOCKS: Final = 8
 #: Repetitions of a sample at least: the first finds the caches full of the training.
 _FEWEST_REPETITIONS: Final = 2
+#: Length of a sample at most: what a step takes may be guessed badly from a short warm-up.
+_LONGEST_S: Final = 0.1
 #: With fewer samples than this, nothing is sampled.
 _FEWEST_SAMPLES: Final = 3
 #: Repetitions before the window: the first ones set the work up, the others are timed.
 _SET_UP: Final = 3
 _TIMED: Final = 5
+#: Prefixes of variables that set threads, kernels or memory: with others it is another work.
+_VARIABLES: Final = (
+    "DNNL_", "GLIBC_TUNABLES", "GOMP_", "KMP_", "LD_PRELOAD", "MALLOC_", "MKL_", "OMP_",
+    "ONEDNN_", "OPENBLAS_", "TF_", "XLA_",
+)  # fmt: skip
 #: Bytes of the all-reduce.
 _REDUCED: Final = 2**18
 
@@ -58,7 +67,8 @@ def blocks_of(iterations: int, step_s: float, work_s: float) -> Blocks | None:
         return None
     each = math.ceil(iterations / count)
     samples = math.ceil(iterations / each) + 1
-    return Blocks(each, int(budget / samples))
+    most = max(_FEWEST_REPETITIONS, int(_LONGEST_S / work_s))
+    return Blocks(each, min(most, int(budget / samples)))
 
 
 class SpeedSampled(Turns):
@@ -104,6 +114,7 @@ class SpeedSampled(Turns):
 
     def _work(self) -> Callable[[], Any]:
         self._name, step = self._framework.fixed_step()
+        self._name += _set_up()
         if self._framework.job.world_size == 1:
             return step
         reduce = self._framework.all_reduce_of(_REDUCED)
@@ -128,6 +139,12 @@ class SpeedSampled(Turns):
         if self._framework.job.world_size == 1:
             return value
         return self._framework.mean_over_ranks(value)
+
+
+def _set_up() -> str:
+    """Return a digest of the variables that change how the work is done."""
+    found = {name: v for name, v in os.environ.items() if name.startswith(_VARIABLES)}
+    return f" {hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()[:8]}"
 
 
 def _seconds(work: Callable[[], Any], repetitions: int) -> float:

@@ -176,9 +176,26 @@ _BREAK = re.compile(r",\n\s*")
 
 def to_bytes(baseline: Baseline) -> bytes:
     """Return the contents of the file of ``baseline``; it is not checked here."""
-    text = json_text({"format": FILE_FORMAT, **encode(baseline)})
+    text = json_text(without_absent({"format": FILE_FORMAT, **encode(baseline)}))
     # A reason from a command line that is not UTF-8 has surrogates: JSON writes them escaped
     return f"{text}\n".encode("utf-8", "backslashreplace")
+
+
+#: Fields that files of version 1 got later: an older installation reads a file without them.
+_LATER: Final[Mapping[str, object]] = {"machine_speed": {}, "without_machine": None}
+
+
+def without_absent(values: Any) -> Any:
+    """Return plain JSON types without the later fields that hold nothing."""
+    if isinstance(values, list):
+        return [without_absent(one) for one in values]
+    if not isinstance(values, dict):
+        return values
+    return {
+        name: without_absent(one)
+        for name, one in values.items()
+        if name not in _LATER or one != _LATER[name]
+    }
 
 
 def json_text(values: dict[str, Any]) -> str:

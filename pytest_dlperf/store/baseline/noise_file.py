@@ -9,7 +9,7 @@ from typing import Final
 
 from pytest_dlperf.core.codec import DecodeError, decode, encode
 from pytest_dlperf.core.errors import BaselineError, UsageError
-from pytest_dlperf.core.verdict import MachineNoise, Prior
+from pytest_dlperf.core.verdict import LearntNoise, MachineNoise, Prior
 from pytest_dlperf.store.baseline import file_format
 from pytest_dlperf.store.baseline.replace_file import locked, replace_file
 
@@ -71,7 +71,8 @@ def write(root: Path, machine_class: str, learn: Callable[[], MachineNoise | Non
         noise = learn()
         if noise is None:
             return
-        text = file_format.json_text({"format": FILE_FORMAT, **encode(noise)})
+        values = file_format.without_absent({"format": FILE_FORMAT, **encode(noise)})
+        text = file_format.json_text(values)
         content = f"{text}\n".encode()
         try:
             is_same = path.read_bytes() == content
@@ -93,10 +94,14 @@ def _decoded(content: bytes, machine_class: str) -> MachineNoise:
             f"{machine_class!r}"
         )
     for world_size, known in noise.world_sizes.items():
-        for name in _ABOVE_ZERO:
-            value = getattr(known, name)
-            if value is not None and not (math.isfinite(value) and value > 0):
-                raise DecodeError(
-                    f"world_sizes[{world_size}].{name}: {value} must be finite and above 0"
-                )
+        _check(known, f"world_sizes[{world_size}]")
+        if known.without_machine is not None:
+            _check(known.without_machine, f"world_sizes[{world_size}].without_machine")
     return noise
+
+
+def _check(known: LearntNoise, where: str) -> None:
+    for name in _ABOVE_ZERO:
+        value = getattr(known, name)
+        if value is not None and not (math.isfinite(value) and value > 0):
+            raise DecodeError(f"{where}.{name}: {value} must be finite and above 0")

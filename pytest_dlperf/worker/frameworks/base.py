@@ -135,7 +135,7 @@ def tf32_overrides() -> dict[str, str]:
 class FixedStep(NamedTuple):
     """A training step of two convolutions, by which the machine's speed is sampled."""
 
-    #: What does it, with version and commit: an edited framework is another work.
+    #: What does it, with version, commit and settings: with others it is another work.
     name: str
     #: Takes a few milliseconds, waits until it is done, and changes nothing that a training reads.
     run: Callable[[], Any]

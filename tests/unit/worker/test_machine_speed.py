@@ -107,10 +107,31 @@ def test_each_block_is_between_two_samples(tmp_path: Path, clock: Clock):
     assert len(record["seconds"]) == len(blocks) + 1
     each = record["repetitions"]
     assert record["seconds"] == pytest.approx([each * WORK_S] * len(record["seconds"]))
-    assert record["work"] == "toy 1.0"
+    assert record["work"].startswith("toy 1.0 ")
     sample = ["barrier", *["work"] * each]
     begin = ranks.calls.index("barrier")
     assert ranks.calls[begin:] == [*sample, *["train", *sample] * len(blocks)]
+
+
+def test_other_variables_are_another_work(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+):
+    names = []
+    for variable in ("OMP_NUM_THREADS", "HOME", None):
+        if variable is not None:
+            monkeypatch.setenv(variable, "7")
+        names.append(trained(Ranks(clock), tmp_path, step_s=0.006)[1]["work"])
+        monkeypatch.undo()
+        monkeypatch.setattr(machine_speed, "time", clock)
+    threads, home, plain = names
+    assert home == plain
+    assert threads != plain
+
+
+def test_a_step_that_was_guessed_badly_makes_no_long_samples(tmp_path: Path, clock: Clock):
+    """The warm-up had its compiling step alone."""
+    _, record = trained(Ranks(clock), tmp_path, step_s=15.0, window=range(2, 12))
+    assert max(record["seconds"]) == pytest.approx(0.1)
 
 
 def test_ranks_choose_alike_and_reduce_in_each_repetition(tmp_path: Path, clock: Clock):

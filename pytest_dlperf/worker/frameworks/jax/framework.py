@@ -69,13 +69,14 @@ def measure_canary(reduction: devices.Reduction, precision: str, *, on_gpu: bool
     return canary.measure(launches, work, on_gpu=on_gpu)
 
 
+@xla_compiles.paused()
 def fixed_step() -> FixedStep:
     """Return a training step of two convolutions in float32, each normalised over its batch."""
     keys = iter(jax.random.split(jax.random.key(1), len(FIXED_CHANNELS)))
     device = jax.local_devices()[0]
 
     def made(*shape: int) -> Any:
-        return jax.device_put(jax.random.normal(next(keys), shape), device)
+        return jax.device_put(jax.random.normal(next(keys), shape, "float32"), device)
 
     images = made(FIXED_BATCH, FIXED_IMAGE, FIXED_IMAGE, FIXED_CHANNELS[0])
     filters = [
@@ -241,8 +242,7 @@ class Jax:
 
     def fixed_step(self) -> FixedStep:
         """Return a small training step on this process's CPUs."""
-        with xla_compiles.paused():
-            return fixed_step()
+        return fixed_step()
 
     def mean_over_ranks(self, value: float) -> float:
         """Return the mean of ``value``, the same number on every rank."""

@@ -130,8 +130,8 @@ def fixed_step() -> FixedStep:
     ]
     for one in filters:
         one.stop_gradient = False
-    means = [paddle.zeros([channels]) for channels in FIXED_CHANNELS[1:]]
-    variances = [paddle.ones([channels]) for channels in FIXED_CHANNELS[1:]]
+    means = [paddle.zeros([channels], "float32") for channels in FIXED_CHANNELS[1:]]
+    variances = [paddle.ones([channels], "float32") for channels in FIXED_CHANNELS[1:]]
 
     def run() -> None:
         with paddle.enable_grad(), paddle.amp.auto_cast(enable=False):

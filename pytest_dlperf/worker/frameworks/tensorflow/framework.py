@@ -67,9 +67,11 @@ def measure_canary(ranks: Ranks, precision: str, *, on_gpu: bool) -> CanaryRates
 def fixed_step() -> FixedStep:
     """Return a training step of two convolutions in float32, each with a batch normalisation."""
     random = tf.random.Generator.from_seed(1)
-    images = random.normal([FIXED_BATCH, FIXED_IMAGE, FIXED_IMAGE, FIXED_CHANNELS[0]])
+    images = random.normal(
+        [FIXED_BATCH, FIXED_IMAGE, FIXED_IMAGE, FIXED_CHANNELS[0]], dtype=tf.float32
+    )
     filters = [
-        random.normal([FIXED_FILTER, FIXED_FILTER, before, after])
+        random.normal([FIXED_FILTER, FIXED_FILTER, before, after], dtype=tf.float32)
         for before, after in itertools.pairwise(FIXED_CHANNELS)
     ]
 
@@ -84,7 +86,7 @@ def fixed_step() -> FixedStep:
                     tf.nn.batch_normalization(found, mean, variance, None, None, 1e-5)
                 )
             loss = tf.reduce_mean(tf.square(found))
-        return tape.gradient(loss, filters)[-1]
+        return tf.add_n([tf.reduce_sum(one) for one in tape.gradient(loss, filters)])
 
     name = f"tensorflow {tf.__version__} {tf.version.GIT_VERSION}"
     traced = tf.function(gradients)

@@ -79,7 +79,7 @@ def fixed_step() -> FixedStep:
     generator = torch.Generator().manual_seed(1)
 
     def made(*shape: int) -> torch.Tensor:
-        return torch.randn(shape, generator=generator)
+        return torch.randn(shape, generator=generator, dtype=torch.float32)
 
     images = made(FIXED_BATCH, FIXED_CHANNELS[0], FIXED_IMAGE, FIXED_IMAGE)
     filters = [
@@ -95,7 +95,15 @@ def fixed_step() -> FixedStep:
                 found = torch.relu(torch.batch_norm(found, *[None] * 4, True, 0.1, 1e-5, False))
             torch.autograd.grad(found.square().mean(), filters)
 
-    return FixedStep(f"torch {torch.__version__} {torch.version.git_version}", run)
+    # Flags that slow it, and the training, are not the machine's doing
+    flags = {
+        "anomaly": torch.is_anomaly_enabled(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "mkldnn": torch.backends.mkldnn.enabled,
+        "threads": torch.get_num_threads(),
+    }
+    words = " ".join(f"{name}={value}" for name, value in flags.items())
+    return FixedStep(f"torch {torch.__version__} {torch.version.git_version} {words}", run)
 
 
 class Torch:
