@@ -123,7 +123,9 @@ class TestTwoRanks:
             records = [
                 json.loads(line)
                 for rank in run["ranks"]
-                for line in (Path(run["folder"]) / f"rank{rank['rank']:05}.jsonl").open()
+                for line in (Path(run["folder"]) / f"rank{rank['rank']:05}.jsonl")
+                .read_text(encoding="utf-8")
+                .splitlines()
             ]
             sampled = [one for one in records if one["record"] == "machine_speed"]
             assert [one["first_steps"] for one in sampled] == [sampled[0]["first_steps"]] * 2
