@@ -36,10 +36,11 @@ _FEWEST_SAMPLES: Final = 3
 #: Repetitions before the window: the first ones set the work up, the others are timed.
 _SET_UP: Final = 3
 _TIMED: Final = 5
-#: Prefixes of variables that set threads, kernels or memory: with others it is another work.
+#: Prefixes of variables that set threads, kernels or memory: with others it is another work. Not
+#: all of TensorFlow's: ``TF_CONFIG`` has the ports of a launch.
 _VARIABLES: Final = (
     "DNNL_", "GLIBC_TUNABLES", "GOMP_", "KMP_", "LD_PRELOAD", "MALLOC_", "MKL_", "OMP_",
-    "ONEDNN_", "OPENBLAS_", "TF_", "XLA_",
+    "ONEDNN_", "OPENBLAS_", "TF_ENABLE_", "TF_XLA_", "XLA_",
 )  # fmt: skip
 #: Bytes of the all-reduce.
 _REDUCED: Final = 2**18
