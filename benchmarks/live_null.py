@@ -172,8 +172,9 @@ def speeds(measurement: dict[str, Any] | None) -> list[float]:
 def table(found: list[dict[str, Any]]) -> str:
     """Return the table of all outcomes: a row for each way and planted share."""
     rows = [
-        "| way | planted | outcomes | regressed | 95 % interval | others | a case | varies by |",
-        "|---|---|---|---|---|---|---|---|",
+        "| way | planted | outcomes | regressed | 95 % interval | others | a case | varies by | "
+        "without the machine's speed |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     kinds = {(one["way"], one["planted"]) for one in found}
     for way, planted in sorted(kinds, key=lambda kind: (kind[0], float(kind[1].rstrip("%")))):
@@ -183,13 +184,17 @@ def table(found: list[dict[str, Any]]) -> str:
         share, low, high = interval(alarms, len(mine))
         others = ", ".join(f"{count} {name}" for name, count in verdicts.most_common())
         took_s = statistics.median(one["elapsed_s"] for one in mine)
-        varies = spread(mine)
+        varies, left = spread(mine), spread_without_machine(mine)
         rows.append(
             f"| {way} | {planted} | {len(mine)} | {100 * share:.0f} % | "
             f"{100 * low:.0f} to {100 * high:.0f} % | {others or 'none'} | {took_s:.0f} s | "
-            f"{'' if varies is None else f'{100 * varies:.1f} %'} |"
+            f"{_percent(varies)} | {_percent(left)} |"
         )
     return "\n".join(rows)
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.1f} %"
 
 
 def spread(outcomes: list[dict[str, Any]]) -> float | None:
@@ -209,6 +214,28 @@ def spread(outcomes: list[dict[str, Any]]) -> float | None:
             squares += statistics.variance(values) * (len(values) - 1)
             freedom += len(values) - 1
     return math.sqrt(squares / freedom) if freedom else None
+
+
+def spread_without_machine(outcomes: list[dict[str, Any]]) -> float | None:
+    """Return the same of rates less their least-squares slope on the machine's speed, by case.
+
+    None where the speed of no outcome is known.
+    """
+    by_case: dict[str, list[tuple[float, float]]] = {}
+    freedom = 0
+    for one in outcomes:
+        if len(one.get("speeds", ())) == len(one["runs"]) > 1:
+            logs = [[math.log(run[1]) for run in one["runs"]], list(map(math.log, one["speeds"]))]
+            centred = [[value - statistics.fmean(side) for value in side] for side in logs]
+            by_case.setdefault(one["case"], []).extend(zip(*centred, strict=True))
+            freedom += len(one["runs"]) - 1
+    squares = 0.0
+    for pairs in by_case.values():
+        speeds = math.fsum(speed**2 for _, speed in pairs)
+        slope = math.fsum(rate * speed for rate, speed in pairs) / speeds if speeds else 0.0
+        squares += math.fsum((rate - slope * speed) ** 2 for rate, speed in pairs)
+    freedom -= len(by_case)
+    return math.sqrt(squares / freedom) if freedom > 0 else None
 
 
 def differences(runs: list[list[float]], before: list[list[float]]) -> list[float]:

@@ -73,13 +73,15 @@ class InTurns(Turns):
         self._await()
 
     def write(self, records: RecordWriter) -> None:
-        """Write the first iteration of each turn, and what this rank used while it waited."""
-        records.write(
-            turns=TurnsRecord(
-                first_steps=self._first_steps,
-                waited_seconds=self._waited_s,
-                waited_cpu_seconds=self._waited_cpu_s,
-            )
+        """Write the record of the turns."""
+        records.write(turns=self.record())
+
+    def record(self) -> TurnsRecord:
+        """Return the first iteration of each turn, and what this rank used while it waited."""
+        return TurnsRecord(
+            first_steps=self._first_steps,
+            waited_seconds=self._waited_s,
+            waited_cpu_seconds=self._waited_cpu_s,
         )
 
     def _report(self, words: str) -> None:

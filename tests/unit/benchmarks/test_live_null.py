@@ -43,3 +43,15 @@ def test_what_varies_is_pooled_within_outcomes():
     for one in (of_pairs, of_runs):
         assert live_null.spread([one, one]) == pytest.approx(math.sqrt(0.02))
     assert live_null.spread([outcome("error")]) is None
+
+
+def test_a_rate_that_follows_the_machine_varies_by_what_is_left():
+    """Twice as much as the speed; and by 1 % beside it, up and down."""
+    speeds, own = [100.0, 120.0, 90.0, 110.0], [1.01, 0.99, 0.99, 1.01]
+    runs = [[0.0, speed**2 * left] for speed, left in zip(speeds, own, strict=True)]
+    one = {"case": "a", "runs": runs, "before": [], "speeds": speeds}
+    left = live_null.spread_without_machine([one, one])
+    assert left is not None
+    assert left == pytest.approx(0.01, abs=0.003)
+    assert live_null.spread([one]) > 0.2
+    assert live_null.spread_without_machine([{**one, "speeds": []}]) is None
