@@ -16,7 +16,14 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.place import NodePart
-from pytest_dlperf.core.run import LaunchPlan, MeasuredRun, Problem, Run, RunSummary
+from pytest_dlperf.core.run import (
+    MACHINE_DRIFTED,
+    LaunchPlan,
+    MeasuredRun,
+    Problem,
+    Run,
+    RunSummary,
+)
 from pytest_dlperf.core.verdict import Judgement
 from pytest_dlperf.flow.log_unit import check_unit
 from pytest_dlperf.judge.screen import samples_scaling
@@ -196,6 +203,7 @@ class Runner:
         drifting = sum(any(p.code == "drift" for p in run.problems) for run in counting)
         if drifting * 2 <= len(counting):
             problems.pop("drift", None)
+            problems.pop(MACHINE_DRIFTED, None)
         parent = case.parent()
         reference = parent.layout if parents and parent and parent.world_size > 1 else None
         of_parent = f"the reference {reference}" if reference else "the one-device parent"
