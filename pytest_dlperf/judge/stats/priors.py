@@ -69,8 +69,8 @@ def of_throughput(case: Case, rule: Rule) -> Prior:
 
 
 #: For throughput without the machine's speed, which runs on CPUs alone sample. Live, of two
-#: trainings on a two-core virtual machine, 5 runs a session: runs vary by 4.7 and 6.1 % (10 and
-#: 13 % as measured), and sessions by no more than their runs explain (docs/verdicts.md).
+#: trainings on a two-core virtual machine, 28 sessions: runs vary by 2.4 to 6.2 % (6 to 12 % as
+#: measured), and what 56 changes were off by leaves 2.5 % for sessions (docs/verdicts.md).
 WITHOUT_MACHINE: Final = Prior(run_sd=0.05, session_sd=0.025)
 
 
