@@ -10,6 +10,7 @@ imported for types alone: a probe has to say which Python is too old.
 from __future__ import annotations
 
 import json
+import math
 import re
 import struct
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,6 +32,12 @@ PROGRESS: Final = struct.Struct("<qd")
 #: rank and its word, ``built``, after its warm-up ``ready`` with the seconds of a step, then
 #: ``done`` after each turn.
 TURN_REPORTS: Final = "turns"
+#: Length of a turn, or of a block between two samples of the machine's speed, that is aimed at.
+_TURN_S: Final = 0.5
+#: So many of them at least, ...
+_FEWEST_TURNS: Final = 8
+#: ... of so many iterations at least: on a GPU the first waits for its kernels to be launched.
+_FEWEST_ITERATIONS: Final = 3
 #: Names of variables whose values are secrets, and what is shown in place of one.
 SECRET_NAME: Final = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|KEY|WEBHOOK|DSN", re.I)
 MASK: Final = "…"
@@ -231,3 +238,10 @@ class MarkSettings(NamedTuple):
         """Return the settings that the value of ``MARK_VARIABLE`` holds."""
         values = json.loads(text)
         return cls(**{**values, "place": tuple(values["place"])})
+
+
+def iterations_of_a_turn(iterations: int, step_s: float) -> int:
+    """Return how many of a window's iterations are a turn, for steps of ``step_s`` seconds."""
+    by_time = round(_TURN_S / step_s) if step_s > 0 else iterations
+    by_count = math.ceil(iterations / _FEWEST_TURNS)
+    return max(1, min(iterations, max(_FEWEST_ITERATIONS, min(by_time, by_count))))

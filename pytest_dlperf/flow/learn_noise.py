@@ -102,8 +102,9 @@ def _without_machine(sessions: Sequence[Session]) -> Iterator[Session]:
     """Yield each session with the machine's speed taken out of its rates, where that gains."""
     known = [session for session in level_of(sessions) if session.machine_speed]
     found = at_stored_speed((), known, WITHOUT_MACHINE) if known else None
-    for session, rates in zip(known, found.stored if found else (), strict=False):
-        yield replace(session, runs=rates)
+    if found is not None:
+        for session, rates in zip(known, found.stored, strict=True):
+            yield replace(session, runs=rates)
 
 
 def _by_median(sessions: Sequence[Session]) -> Iterator[Session]:

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.case import Case
@@ -18,6 +18,7 @@ from pytest_dlperf.judge.stats import priors
 from pytest_dlperf.judge.stats.contrast import Contrast, SessionValue, median_cost
 from pytest_dlperf.judge.stats.stored import contrast
 
+_OfNode = TypeVar("_OfNode", Session, SessionValue)
 #: Growth of the peak memory below this never fails a case.
 MEMORY_FLOOR: Final = 0.02
 #: With this many stored sessions of its node, a session is compared with those alone.
@@ -100,14 +101,8 @@ def stored_throughput(session: Session) -> SessionValue:
     return session_value(session.runs, node=session.node)
 
 
-def _comparable_sessions(node: str, stored: Sequence[Session]) -> list[Session]:
-    """Return the sessions of ``node`` if there are enough of them, otherwise all."""
-    same = [one for one in stored if one.node == node]
-    return same if node and len(same) >= ENOUGH_ON_NODE else list(stored)
-
-
-def comparable(node: str, values: Sequence[SessionValue]) -> tuple[SessionValue, ...]:
-    """Return the values of ``node`` if there are enough of them, otherwise all."""
+def comparable(node: str, values: Sequence[_OfNode]) -> tuple[_OfNode, ...]:
+    """Return the sessions of ``node``, or their values, if there are enough; otherwise all."""
     same = tuple(one for one in values if one.node == node)
     return same if node and len(same) >= ENOUGH_ON_NODE else tuple(values)
 
@@ -117,7 +112,7 @@ def throughput(
 ) -> MetricValues:
     """Return the throughput, now and stored; without the machine's speed where that is known."""
     node = _node(measurement)
-    stored = _comparable_sessions(node, stored)
+    stored = comparable(node, stored)
     as_measured = MetricValues(
         now=session_value(measurement.throughputs, node=node),
         stored=tuple(stored_throughput(session) for session in stored),
@@ -147,7 +142,7 @@ def stored_throughputs(
     Those of the last one's node, where there are enough. ``known`` is the prior of rates as they
     were measured.
     """
-    stored = _comparable_sessions(stored[-1].node, stored)
+    stored = comparable(stored[-1].node, stored)
     prior = priors.without_machine(rule)
     found = at_stored_speed((), stored, prior)
     if found is None:

@@ -62,9 +62,9 @@ def _as_measured(found: Comparison) -> str:
     if found.machine_change is None:
         return ""
     return (
-        f"; the machine was {change(found.machine_change)} by fixed work between the steps, which "
-        f"this training follows {found.machine_slope:.1f} times and is taken out: as measured "
-        f"{signed(found.measured_change or 0.0)}"
+        f"; measured: {signed(found.measured_change or 0.0)}, on a machine that was "
+        f"{change(found.machine_change)} (fixed work between the steps), of which "
+        f"{found.machine_slope:.1f} times as much is taken out"
     )
 
 

@@ -112,15 +112,16 @@ def _judge_against(
         doubt = replace(doubt, forbids_pass=True)
     refused = _refused(measurement, compared, doubt, unsteady, rule)
     agreed = refused and _agreed(case, measurement, baseline, rule, doubt, compared.throughput)
-    if compared.throughput.verdict in GOOD and is_slower_as_measured(
+    is_excused = compared.throughput.verdict in GOOD and is_slower_as_measured(
         compared.rates, rule, compared.spent
-    ):
+    )
+    if is_excused:
         reason, agreed = refusals.slower_as_measured(compared.throughput), None
         known = compared.throughput.as_refused(Verdict.INCOMPARABLE)
         refused = _not_judged(Verdict.INCOMPARABLE, reason, measurement, known)
     if refused is not None and agreed is None:
         links = moved and refusals.only_links_slower(case, measurement, stored)
-        in_doubt = doubt.shift is not None or bool(unsteady) or taken_out
+        in_doubt = doubt.shift is not None or bool(unsteady) or is_excused
         may_fail = _comparable_still(compared.throughput, links=bool(links), in_doubt=in_doubt)
         facts = {
             name: one

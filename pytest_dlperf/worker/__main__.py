@@ -129,14 +129,16 @@ def _turns(arguments: Arguments, framework: Framework) -> Turns:
     """Return how the measured window is divided.
 
     Readers of data would read ahead while the machine's speed is sampled, so it is not; nor where
-    the rank has started processes of its own, as loaders of data do.
+    a rank has started processes of its own, as loaders of data do. Ranks choose alike.
     """
     if arguments.turns:
         return InTurns(arguments.folder, arguments.rank)
-    alone = not framework.job.feed.used and not host.has_children()
-    if arguments.device == "cpu" and alone:
-        return SpeedSampled(framework)
-    return Turns()
+    if arguments.device != "cpu":
+        return Turns()
+    reads_ahead = float(framework.job.feed.used or host.has_children())
+    if arguments.world_size > 1:
+        reads_ahead = framework.mean_over_ranks(reads_ahead)
+    return Turns() if reads_ahead else SpeedSampled(framework)
 
 
 def _check_trained(

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
+from pytest_dlperf.core.wire import iterations_of_a_turn
 from pytest_dlperf.core.wire_records import MachineSpeedRecord
 from pytest_dlperf.worker.frameworks.base import Framework
 from pytest_dlperf.worker.records import RecordWriter
@@ -23,10 +24,6 @@ from pytest_dlperf.worker.turns import Turns
 
 #: Share of the window that all samples may take.
 _SHARE: Final = 0.10
-#: Length of a block that is aimed at, and the fewest iterations and blocks.
-_BLOCK_S: Final = 0.5
-_FEWEST_ITERATIONS: Final = 3
-_FEWEST_BLOCKS: Final = 8
 #: Repetitions of a sample at least: the first finds the caches full of the training.
 _FEWEST_REPETITIONS: Final = 2
 #: Length of a sample at most: what a step takes may be guessed badly from a short warm-up.
@@ -61,8 +58,7 @@ def blocks_of(iterations: int, step_s: float, work_s: float) -> Blocks | None:
     ``step_s`` and ``work_s`` are the seconds of an iteration and of the fixed work.
     """
     budget = _SHARE * iterations * step_s / work_s
-    by_time = math.ceil(iterations * step_s / _BLOCK_S)
-    count = min(max(_FEWEST_BLOCKS, by_time), iterations // _FEWEST_ITERATIONS)
+    count = math.ceil(iterations / iterations_of_a_turn(iterations, step_s))
     count = min(count, int(budget / _FEWEST_REPETITIONS) - 1)
     if count + 1 < _FEWEST_SAMPLES:
         return None

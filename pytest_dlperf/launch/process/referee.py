@@ -7,24 +7,16 @@ https://arxiv.org/abs/2001.05811). ``worker/turns.py`` is the other end of the F
 
 from __future__ import annotations
 
-import math
 import os
 import random
 import select
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from pytest_dlperf.core.errors import DlperfError
-from pytest_dlperf.core.wire import TURN_REPORTS, rank_file
-
-#: Length of a turn that is aimed at.
-_TURN_S: Final = 0.5
-#: So many turns at least, as each pair of turns is a comparison, ...
-_FEWEST_TURNS: Final = 8
-#: ... of so many iterations at least: on a GPU the first waits for its kernels to be launched.
-_FEWEST_ITERATIONS: Final = 3
+from pytest_dlperf.core.wire import TURN_REPORTS, iterations_of_a_turn, rank_file
 
 
 class TurnsPlan(NamedTuple):
@@ -33,13 +25,6 @@ class TurnsPlan(NamedTuple):
     ranks: int
     #: Iterations of the measured window.
     iterations: int
-
-
-def iterations_of_a_turn(turns_plan: TurnsPlan, step_s: float) -> int:
-    """Return the iterations of a turn, for steps of ``step_s``: about half a second."""
-    by_time = round(_TURN_S / step_s) if step_s > 0 else turns_plan.iterations
-    by_count = math.ceil(turns_plan.iterations / _FEWEST_TURNS)
-    return max(1, min(turns_plan.iterations, max(_FEWEST_ITERATIONS, min(by_time, by_count))))
 
 
 class NoTurnsError(DlperfError):
@@ -138,7 +123,7 @@ class Referee:
             return
         if not self._length:
             step_s = max(max(one.ready_s.values()) for one in self._sides)
-            self._length = iterations_of_a_turn(self._turns_plan, step_s)
+            self._length = iterations_of_a_turn(self._turns_plan.iterations, step_s)
         side.left -= min(side.left, self._length)
         _write(side, self._length)
 

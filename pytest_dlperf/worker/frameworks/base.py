@@ -141,11 +141,18 @@ class FixedStep(NamedTuple):
     run: Callable[[], Any]
 
 
-#: Samples, channels before and after, and the sides of the images and of the filters.
-FIXED_BATCH: Final = 4
-FIXED_CHANNELS: Final = (16, 32, 32)
-FIXED_IMAGE: Final = 32
-FIXED_FILTER: Final = 3
+class FixedSizes(NamedTuple):
+    """How much a fixed step trains."""
+
+    batch: int
+    #: Before the first convolution, and after each.
+    channels: tuple[int, ...]
+    #: Sides of the images and of the filters.
+    image: int
+    filter: int
+
+
+FIXED: Final = FixedSizes(batch=4, channels=(16, 32, 32), image=32, filter=3)
 
 
 class Framework(Protocol):

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.core.run import LaunchPlan
+from pytest_dlperf.core.wire import iterations_of_a_turn
 from pytest_dlperf.launch.process.execute import InTurns, execute_in_turns
-from pytest_dlperf.launch.process.referee import TurnsPlan, iterations_of_a_turn
+from pytest_dlperf.launch.process.referee import TurnsPlan
 
 HOME = str(Path(__file__).parents[3])
 WINDOW = TurnsPlan(ranks=2, iterations=20)
@@ -184,4 +185,4 @@ def test_a_killed_pytest_leaves_neither(tmp_path: Path):
     ],
 )
 def test_a_turn_lasts_about_half_a_second(iterations: int, step_s: float, expected: int):
-    assert iterations_of_a_turn(TurnsPlan(ranks=1, iterations=iterations), step_s) == expected
+    assert iterations_of_a_turn(iterations, step_s) == expected

@@ -26,10 +26,7 @@ from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import canary, on_cpu
 from pytest_dlperf.worker.frameworks.base import (
-    FIXED_BATCH,
-    FIXED_CHANNELS,
-    FIXED_FILTER,
-    FIXED_IMAGE,
+    FIXED,
     FixedStep,
     Timer,
     no_loss,
@@ -72,16 +69,16 @@ def measure_canary(reduction: devices.Reduction, precision: str, *, on_gpu: bool
 @xla_compiles.paused()
 def fixed_step() -> FixedStep:
     """Return a training step of two convolutions in float32, each normalised over its batch."""
-    keys = iter(jax.random.split(jax.random.key(1), len(FIXED_CHANNELS)))
+    keys = iter(jax.random.split(jax.random.key(1), len(FIXED.channels)))
     device = jax.local_devices()[0]
 
     def made(*shape: int) -> Any:
         return jax.device_put(jax.random.normal(next(keys), shape, "float32"), device)
 
-    images = made(FIXED_BATCH, FIXED_IMAGE, FIXED_IMAGE, FIXED_CHANNELS[0])
+    images = made(FIXED.batch, FIXED.image, FIXED.image, FIXED.channels[0])
     filters = [
-        made(FIXED_FILTER, FIXED_FILTER, before, after)
-        for before, after in itertools.pairwise(FIXED_CHANNELS)
+        made(FIXED.filter, FIXED.filter, before, after)
+        for before, after in itertools.pairwise(FIXED.channels)
     ]
 
     def loss(filters: list[Any]) -> Any:

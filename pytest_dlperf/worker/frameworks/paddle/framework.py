@@ -26,10 +26,7 @@ from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import canary, on_cpu
 from pytest_dlperf.worker.frameworks.base import (
-    FIXED_BATCH,
-    FIXED_CHANNELS,
-    FIXED_FILTER,
-    FIXED_IMAGE,
+    FIXED,
     EventTimer,
     FixedStep,
     Timer,
@@ -123,15 +120,15 @@ def fixed_step() -> FixedStep:
     def made(*shape: int) -> Any:
         return paddle.to_tensor(random.standard_normal(shape, "float32"))
 
-    images = made(FIXED_BATCH, FIXED_CHANNELS[0], FIXED_IMAGE, FIXED_IMAGE)
+    images = made(FIXED.batch, FIXED.channels[0], FIXED.image, FIXED.image)
     filters = [
-        made(after, before, FIXED_FILTER, FIXED_FILTER)
-        for before, after in itertools.pairwise(FIXED_CHANNELS)
+        made(after, before, FIXED.filter, FIXED.filter)
+        for before, after in itertools.pairwise(FIXED.channels)
     ]
     for one in filters:
         one.stop_gradient = False
-    means = [paddle.zeros([channels], "float32") for channels in FIXED_CHANNELS[1:]]
-    variances = [paddle.ones([channels], "float32") for channels in FIXED_CHANNELS[1:]]
+    means = [paddle.zeros([channels], "float32") for channels in FIXED.channels[1:]]
+    variances = [paddle.ones([channels], "float32") for channels in FIXED.channels[1:]]
 
     def run() -> None:
         with paddle.enable_grad(), paddle.amp.auto_cast(enable=False):

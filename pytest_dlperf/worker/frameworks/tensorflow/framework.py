@@ -22,10 +22,7 @@ from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import canary, on_cpu
 from pytest_dlperf.worker.frameworks.base import (
-    FIXED_BATCH,
-    FIXED_CHANNELS,
-    FIXED_FILTER,
-    FIXED_IMAGE,
+    FIXED,
     FixedStep,
     Timer,
     checksum_of,
@@ -68,11 +65,11 @@ def fixed_step() -> FixedStep:
     """Return a training step of two convolutions in float32, each with a batch normalisation."""
     random = tf.random.Generator.from_seed(1)
     images = random.normal(
-        [FIXED_BATCH, FIXED_IMAGE, FIXED_IMAGE, FIXED_CHANNELS[0]], dtype=tf.float32
+        [FIXED.batch, FIXED.image, FIXED.image, FIXED.channels[0]], dtype=tf.float32
     )
     filters = [
-        random.normal([FIXED_FILTER, FIXED_FILTER, before, after], dtype=tf.float32)
-        for before, after in itertools.pairwise(FIXED_CHANNELS)
+        random.normal([FIXED.filter, FIXED.filter, before, after], dtype=tf.float32)
+        for before, after in itertools.pairwise(FIXED.channels)
     ]
 
     def gradients() -> Any:

@@ -26,10 +26,7 @@ from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import canary, on_cpu
 from pytest_dlperf.worker.frameworks.base import (
-    FIXED_BATCH,
-    FIXED_CHANNELS,
-    FIXED_FILTER,
-    FIXED_IMAGE,
+    FIXED,
     EventTimer,
     FixedStep,
     Timer,
@@ -81,17 +78,17 @@ def fixed_step() -> FixedStep:
     def made(*shape: int) -> torch.Tensor:
         return torch.randn(shape, generator=generator, dtype=torch.float32)
 
-    images = made(FIXED_BATCH, FIXED_CHANNELS[0], FIXED_IMAGE, FIXED_IMAGE)
+    images = made(FIXED.batch, FIXED.channels[0], FIXED.image, FIXED.image)
     filters = [
-        made(after, before, FIXED_FILTER, FIXED_FILTER).requires_grad_()
-        for before, after in itertools.pairwise(FIXED_CHANNELS)
+        made(after, before, FIXED.filter, FIXED.filter).requires_grad_()
+        for before, after in itertools.pairwise(FIXED.channels)
     ]
 
     def run() -> None:
         with torch.enable_grad(), torch.autocast("cpu", enabled=False):
             found = images
             for one in filters:
-                found = torch.conv2d(found, one, padding=FIXED_FILTER // 2)
+                found = torch.conv2d(found, one, padding=FIXED.filter // 2)
                 found = torch.relu(torch.batch_norm(found, *[None] * 4, True, 0.1, 1e-5, False))
             torch.autograd.grad(found.square().mean(), filters)
 
