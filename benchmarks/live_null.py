@@ -4,11 +4,15 @@ By hand, on a clean working tree: ``tox -e bench-live -- --hours=4``. Each sessi
 all kinds: judged against one stored session, against five, by pairs in lock-step, by alternating
 launches; and unchanged, or slowed. Every outcome is a line of a file, which a later start goes on
 with. The table has the share of alarms with its interval, and how much pairs and runs vary.
+
+With ``--neighbour`` another program uses the cores in bursts of 0.2 to 5 s. It is in a PID
+namespace that the sessions cannot see into, as another container is (``unshare``, as root).
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import json
 import math
@@ -20,6 +24,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -33,6 +38,20 @@ WAYS: Final = {
     "stored-1": (),
     "stored-5": (),
 }
+
+
+#: A PID namespace of its own for the command that follows.
+_APART: Final = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+_BURSTS: Final = """
+import random, time
+while True:
+    time.sleep(random.uniform(1, 10))
+    end = time.monotonic() + random.uniform(0.2, 5)
+    while time.monotonic() < end:
+        sum(range(1000))
+"""
+#: How many sessions ``stored-5`` has.
+_STORED: Final = 5
 
 
 class Kind(NamedTuple):
@@ -51,6 +70,8 @@ def main() -> int:
     parser.add_argument("--hours", type=float, default=4.0)
     parser.add_argument("--ways", default=",".join(WAYS), help=f"some of {', '.join(WAYS)}")
     parser.add_argument("--planted", default="0,0,5%,10%,20%,40%", help="each as often as named")
+    parser.add_argument("--max-runs", type=int, default=0, help="of a case; 0 for its protocol's")
+    parser.add_argument("--neighbour", action="store_true", help="another program has bursts")
     parser.add_argument("--folder", type=Path, default=ROOT / ".dlperf/live-null")
     parser.add_argument("--table", action="store_true", help="print the table of what is there")
     arguments = parser.parse_args()
@@ -75,50 +96,88 @@ def main() -> int:
 def measure(kinds: list[Kind], arguments: argparse.Namespace, folder: Path, lines: Path) -> None:
     """Run sessions of random kinds until the time is over; append their outcomes to ``lines``."""
     end_s = time.monotonic() + arguments.hours * 3600
-    session = ("perf_tests", "-q", "-k", arguments.cases, f"--cpus={arguments.cpus}")
-    if any(kind.way == "stored-5" for kind in kinds):
-        store(folder / "stored-5", 5, session)
+    apart = _APART if arguments.neighbour else ()
+    session = [*apart, sys.executable, "-m", "pytest", "perf_tests", "-q", "-k", arguments.cases]
+    session.append(f"--cpus={arguments.cpus}")
+    if arguments.max_runs:
+        session.append(f"--dlperf-max-runs={arguments.max_runs}")
+    five, later = folder / "stored-5", folder / "stored-5.later"
     draw = random.Random()
-    deck: list[Kind] = []
-    while time.monotonic() < end_s:
-        if not deck:
-            deck = draw.sample(kinds, len(kinds))
-            if any(kind.way == "stored-1" for kind in kinds):
-                # Anew for each deck: all that is judged by one session shares its error
-                (folder / "stored-1.done").unlink(missing_ok=True)
-                store(folder / "stored-1", 1, session)
-        kind = deck.pop()
-        options = [*session, *WAYS[kind.way]]
-        if not WAYS[kind.way]:
-            options.append(f"--dlperf-baselines={folder / kind.way}")
-        if kind.planted != "0":
-            options.append(f"--dlperf-inject={kind.planted}")
-        with lines.open("a", encoding="utf-8") as file:
-            for outcome in run(options):
-                line = facts(kind, outcome)
-                file.write(json.dumps(line) + "\n")
-                print(line["way"], line["planted"], line["case"], line["verdict"], flush=True)
+    deck: list[Kind | None] = []
+    with bursts() if arguments.neighbour else contextlib.nullcontext():
+        while time.monotonic() < end_s:
+            if not deck:
+                deck = next_deck(kinds, five, later, draw)
+                if any(kind.way == "stored-1" for kind in kinds):
+                    # Stored again for each deck: what is judged by one session shares its error
+                    shutil.rmtree(folder / "stored-1", ignore_errors=True)
+                    store(folder / "stored-1", session)
+            kind = deck.pop()
+            if kind is None:
+                store(later, session)
+                continue
+            options = [*session, *WAYS[kind.way]]
+            if not WAYS[kind.way]:
+                options.append(f"--dlperf-baselines={folder / kind.way}")
+            if kind.planted != "0":
+                options.append(f"--dlperf-inject={kind.planted}")
+            with lines.open("a", encoding="utf-8") as file:
+                for outcome in run(options):
+                    line = facts(kind, outcome) | {"neighbour": arguments.neighbour}
+                    file.write(json.dumps(line) + "\n")
+                    print(line["way"], line["planted"], line["case"], line["verdict"], flush=True)
 
 
-def store(baselines: Path, count: int, session: tuple[str, ...]) -> None:
-    """Store ``count`` sessions in ``baselines``; none where an earlier start has done so."""
-    done = baselines.with_name(f"{baselines.name}.done")
-    if done.exists():
-        return
-    shutil.rmtree(baselines, ignore_errors=True)
-    baselines.mkdir(parents=True)
-    for _ in range(count):
-        # Runs that vary too much to certify anything need a reason
-        stored = (f"--dlperf-baselines={baselines}", "--update-baselines", "--dlperf-reason=live")
-        run([*session, *stored])
-    done.touch()
+def next_deck(
+    kinds: list[Kind], five: Path, later: Path, draw: random.Random
+) -> list[Kind | None]:
+    """Return the next sessions in random order; None for one that is stored in ``later``.
+
+    So the five that a deck is judged by were stored all through the deck before it: sessions one
+    after the other would show little of how far sessions differ. The first deck has none of these.
+    """
+    if not any(kind.way == "stored-5" for kind in kinds):
+        return draw.sample(kinds, len(kinds))
+    if count_stored(later) >= _STORED:
+        shutil.rmtree(five, ignore_errors=True)
+        later.rename(five)
+    ready = [kind for kind in kinds if kind.way != "stored-5" or count_stored(five) >= _STORED]
+    deck = [*ready, *[None] * (_STORED - count_stored(later))]
+    return draw.sample(deck, len(deck))
 
 
-def run(options: list[str]) -> list[dict[str, Any]]:
+def count_stored(baselines: Path) -> int:
+    """Return how many sessions ``store`` has put into ``baselines``."""
+    counted = baselines / "stored.txt"
+    return int(counted.read_text("utf-8")) if counted.exists() else 0
+
+
+def store(baselines: Path, session: list[str]) -> None:
+    """Store one more session in ``baselines``."""
+    baselines.mkdir(parents=True, exist_ok=True)
+    # Runs that vary too much to certify anything need a reason
+    stored = (f"--dlperf-baselines={baselines}", "--update-baselines", "--dlperf-reason=live")
+    run([*session, *stored])
+    count = count_stored(baselines) + 1
+    (baselines / "stored.txt").write_text(f"{count}\n", encoding="utf-8")
+
+
+@contextlib.contextmanager
+def bursts() -> Iterator[None]:
+    """Let another program, in a PID namespace of its own, use a core for 0.2 to 5 s at a time."""
+    neighbour = subprocess.Popen([*_APART, sys.executable, "-c", _BURSTS])
+    try:
+        yield
+    finally:
+        neighbour.kill()
+        neighbour.wait()
+
+
+def run(session: list[str]) -> list[dict[str, Any]]:
     """Run a session; return its outcomes. Its output is printed if it wrote none."""
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results.json"
-        command = [sys.executable, "-m", "pytest", *options, f"--dlperf-json={results}"]
+        command = [*session, f"--dlperf-json={results}"]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         if not results.exists():
             print(done.stdout + done.stderr, file=sys.stderr)
@@ -172,13 +231,15 @@ def speeds(measurement: dict[str, Any] | None) -> list[float]:
 def table(found: list[dict[str, Any]]) -> str:
     """Return the table of all outcomes: a row for each way and planted share."""
     rows = [
-        "| way | planted | outcomes | regressed | 95 % interval | others | a case | varies by | "
-        "without the machine's speed |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| way | neighbour | planted | outcomes | regressed | 95 % interval | others | a case | "
+        "varies by | without the machine's speed |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    kinds = {(one["way"], one["planted"]) for one in found}
-    for way, planted in sorted(kinds, key=lambda kind: (kind[0], float(kind[1].rstrip("%")))):
-        mine = [one for one in found if (one["way"], one["planted"]) == (way, planted)]
+    of_kind: dict[tuple[str, bool, float], list[dict[str, Any]]] = {}
+    for one in found:
+        planted = float(one["planted"].rstrip("%"))
+        of_kind.setdefault((one["way"], one.get("neighbour", False), planted), []).append(one)
+    for (way, neighbour, planted), mine in sorted(of_kind.items()):
         verdicts = Counter(one["verdict"] for one in mine)
         alarms = verdicts.pop("regressed", 0)
         share, low, high = interval(alarms, len(mine))
@@ -186,9 +247,9 @@ def table(found: list[dict[str, Any]]) -> str:
         took_s = statistics.median(one["elapsed_s"] for one in mine)
         varies, left = spread(mine), spread_without_machine(mine)
         rows.append(
-            f"| {way} | {planted} | {len(mine)} | {100 * share:.0f} % | "
-            f"{100 * low:.0f} to {100 * high:.0f} % | {others or 'none'} | {took_s:.0f} s | "
-            f"{_percent(varies)} | {_percent(left)} |"
+            f"| {way} | {'bursts' if neighbour else ''} | {planted:g} % | {len(mine)} | "
+            f"{100 * share:.0f} % | {100 * low:.0f} to {100 * high:.0f} % | {others or 'none'} | "
+            f"{took_s:.0f} s | {_percent(varies)} | {_percent(left)} |"
         )
     return "\n".join(rows)
 

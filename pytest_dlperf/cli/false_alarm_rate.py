@@ -32,6 +32,7 @@ from pytest_dlperf.judge.stats.leave_one_out import (
     gated_metrics,
     leave_one_out,
     observed_rate,
+    of_level,
     suite_sessions,
     tolerance_of,
 )
@@ -207,8 +208,8 @@ def _case(baseline: Baseline, judged: Sequence[_Judged], of_case: _OfCase) -> Ch
     checked = {}
     for gated in of_case.metrics(baseline):
         found = [(one, one.metrics[gated.name]) for one in judged if gated.name in one.metrics]
-        levels = [level for s in baseline.level if (level := gated.value_of(s)) is not None]
-        if not found or not levels:
+        values = of_level(baseline.level, gated, rule)
+        if not found or values is None:
             continue
         seen = [one.sees for _, one in found if one.sees is not None]
         verdicts = [one.verdict for _, one in found]
@@ -229,10 +230,10 @@ def _case(baseline: Baseline, judged: Sequence[_Judged], of_case: _OfCase) -> Ch
                 if gated.name in alarms_in(one.metrics)
             ),
             sees=statistics.median(seen) if seen else None,
-            tolerance=tolerance_of(levels[-1], levels, gated, rule),
+            tolerance=tolerance_of(values, gated, rule),
             is_tolerance_given=gated.given(rule) is not None,
             tolerance_from=_tolerance_from(gated, of_case),
-            can_be_certified=can_be_certified(levels, gated, rule),
+            can_be_certified=can_be_certified(values, gated, rule),
         )
     return CheckedCase(
         case_id=baseline.case_id,

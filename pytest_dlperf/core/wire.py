@@ -32,8 +32,8 @@ PROGRESS: Final = struct.Struct("<qd")
 #: rank and its word, ``built``, after its warm-up ``ready`` with the seconds of a step, then
 #: ``done`` after each turn.
 TURN_REPORTS: Final = "turns"
-#: Length of a turn, or of a block between two samples of the machine's speed, that is aimed at.
-_TURN_S: Final = 0.5
+#: Seconds of a turn, or of a block between two samples of the machine's speed, that are aimed at.
+TURN_S: Final = 0.5
 #: So many of them at least, ...
 _FEWEST_TURNS: Final = 8
 #: ... of so many iterations at least: on a GPU the first waits for its kernels to be launched.
@@ -240,8 +240,8 @@ class MarkSettings(NamedTuple):
         return cls(**{**values, "place": tuple(values["place"])})
 
 
-def iterations_of_a_turn(iterations: int, step_s: float) -> int:
+def iterations_of_a_turn(iterations: int, step_s: float, turn_s: float = TURN_S) -> int:
     """Return how many of a window's iterations are a turn, for steps of ``step_s`` seconds."""
-    by_time = round(_TURN_S / step_s) if step_s > 0 else iterations
+    by_time = round(turn_s / step_s) if step_s > 0 else iterations
     by_count = math.ceil(iterations / _FEWEST_TURNS)
     return max(1, min(iterations, max(_FEWEST_ITERATIONS, min(by_time, by_count))))

@@ -27,6 +27,8 @@ from pytest_dlperf.flow.lock_step import (
     DoNotFitError,
     cannot_take_turns,
     launch_in_turns,
+    may_be_longer,
+    with_longer_window,
 )
 from pytest_dlperf.flow.looks import Look, Measured, until_decided
 from pytest_dlperf.flow.runner import Runner, stays_disturbed
@@ -116,6 +118,8 @@ class _Pairs:
         if self._alternates and pairs == LOCK_STEP:
             raise CaseError(f"{case.id}: --dlperf-pairs={LOCK_STEP}: {self._alternates}")
         self._rule = runners[NOW].bench.rule_for(case)
+        #: Whether the first pair shows how long the window has to be, and counts only if it was.
+        self._is_trial_wanted = may_be_longer(case)
 
     def compare(self) -> Measured:
         """Launch pairs until they decide."""
@@ -146,6 +150,7 @@ class _Pairs:
             Measured(
                 measurement=now,
                 judgement=judgement,
+                case=self._case,
                 facts=first,
                 against=self._against(before),
                 packages_before=first_before.get("settings", {}).get("packages", {}),
@@ -173,8 +178,10 @@ class _Pairs:
         return self._runners[NOW].has_time(*self._runs.values())
 
     def _launch_pair(self, wanted: int, *, scaling: bool) -> str:
+        """Launch a pair; return why pairs are pointless, or nothing."""
+        is_trial = self._is_trial_wanted and not self._alternates
         try:
-            pair = self._pair(wanted, scaling=scaling)
+            pair = self._pair(wanted, scaling=scaling and not is_trial)
         except DoNotFitError as error:
             if self._runners[NOW].bench.policy.pairs == LOCK_STEP:
                 raise CaseError(f"{self._case.id}: --dlperf-pairs={LOCK_STEP}: {error}") from error
@@ -192,6 +199,8 @@ class _Pairs:
             for side, launched in pair.items():
                 self._runs[side].append(launched)
             return unaffected
+        if is_trial and self._is_trial(pair):
+            return self._launch_pair(wanted, scaling=scaling)
         is_shared = _is_shared(pair[NOW].summary, pair[BEFORE].summary)
         for side, other in ((NOW, BEFORE), (BEFORE, NOW)):
             run, paired = pair[side].summary, pair[other].summary
@@ -201,6 +210,19 @@ class _Pairs:
                 run = replace(run, disturbed=f"the other run of its pair: {paired.disturbed}")
             self._runs[side].append(pair[side]._replace(summary=run))
         return ""
+
+    def _is_trial(self, pair: dict[str, MeasuredRun]) -> bool:
+        """Whether ``pair`` showed that the window has to be longer; it is then."""
+        self._is_trial_wanted = False
+        longer = with_longer_window(self._case, pair) if self._has_time() else None
+        if longer is None or self._alternates:
+            return False
+        window = longer.protocol.iterations - longer.protocol.warmup
+        words = f"windows of {window} iterations, as those of the first pair were short"
+        self._runners[NOW].bench.watcher.notice(self._case, words)
+        self._case = longer
+        self._order.clear()
+        return True
 
     def _pair(self, wanted: int, *, scaling: bool) -> dict[str, MeasuredRun]:
         """Launch both arms: in lock-step, unless launches alternate."""
@@ -279,6 +301,7 @@ class _Pairs:
         return Measured(
             measurement=measurement,
             judgement=Judgement(verdict=Verdict.NOT_RUN, reason=reason, throughput=throughput),
+            case=self._case,
             facts=self._runs[NOW][0].facts,
             against=replace(self._against(None), unaffected=True),
         )

@@ -101,7 +101,7 @@ def of_levels(levels: Sequence[Sequence[Session]], device: DeviceKind) -> Learnt
 def _without_machine(sessions: Sequence[Session]) -> Iterator[Session]:
     """Yield each session with the machine's speed taken out of its rates, where that gains."""
     known = [session for session in level_of(sessions) if session.machine_speed]
-    found = at_stored_speed((), known, WITHOUT_MACHINE) if known else None
+    found = at_stored_speed(None, known, WITHOUT_MACHINE) if known else None
     if found is not None:
         for session, rates in zip(known, found.stored, strict=True):
             yield replace(session, runs=rates)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+import statistics
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,13 +12,17 @@ from typing import Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.layout import DeviceKind
+from pytest_dlperf.core.protocol import PROTOCOLS
 from pytest_dlperf.core.run import MeasuredRun, Run
+from pytest_dlperf.core.wire import TURN_S
 from pytest_dlperf.core.wire_records import TurnsRecord
 from pytest_dlperf.flow.runner import Launched, Runner, launch_again
 from pytest_dlperf.launch.process.execute import execute_in_turns
 from pytest_dlperf.launch.process.referee import NoTurnsError, TurnsPlan
 from pytest_dlperf.measure.exhausted import is_for_room
 from pytest_dlperf.measure.gpu_watch import GpuWatch
+from pytest_dlperf.measure.machine_speed import with_drift_of_both
 from pytest_dlperf.measure.records import read_records
 
 #: Each arm waits while the other one computes.
@@ -24,6 +30,15 @@ _LONGER: Final = 2
 #: CPU seconds a second of waiting above which ranks do work while they wait: loaders that read
 #: ahead would hide that they became slower. Of ranks that wait idle it is about 0.01.
 _READS_AHEAD: Final = 0.25
+#: Seconds of a turn. Between unchanged arms of tiny TSM on a shared two-core virtual machine, 200
+#: iterations differed by 14 to 16 % in turns of 0.5 and 1.5 s, by 3 to 5 % in these and shorter.
+_TURN_S: Final[Mapping[DeviceKind, float]] = {"cpu": 0.15, "gpu": TURN_S}
+#: Seconds of a window on CPUs that are aimed at where nobody gave its iterations. Windows of a
+#: second varied by 5 to 8 % there and those of six by 2 to 3 %, while each pair sets up for six.
+_WINDOW_S: Final = 5.0
+_MOST_ITERATIONS: Final = 1000
+#: A window that would become longer by less is left as it is.
+_WORTH: Final = 1.5
 #: Fewer CPU seconds than this are those of reading the counters, in the shortest windows.
 _OF_COUNTERS_S: Final = 0.1
 
@@ -54,6 +69,31 @@ def cannot_take_turns(case: Case, runner: Runner) -> str:
     return ""
 
 
+def may_be_longer(case: Case) -> bool:
+    """Whether the window of ``case`` may be made longer for pairs in lock-step.
+
+    On CPUs, where neither its marker nor the command line gave the iterations.
+    """
+    protocol = case.protocol
+    known = {one.window for one in PROTOCOLS.values()}
+    is_given = protocol.declared_window is not None or protocol.window not in known
+    return case.layout.device == "cpu" and not is_given
+
+
+def with_longer_window(case: Case, pair: Mapping[str, MeasuredRun]) -> Case | None:
+    """Return ``case`` with a window of some seconds, by the steps of ``pair``.
+
+    None where it has one. Its ``declared_window`` is that of before.
+    """
+    first, end = case.protocol.window
+    steps_s = [statistics.median(one.summary.step_seconds[first:end]) for one in pair.values()]
+    count = min(_MOST_ITERATIONS, math.ceil(_WINDOW_S / max(steps_s)))
+    if count < _WORTH * (end - first):
+        return None
+    longer = replace(case.protocol, iterations=first + count, declared_window=case.protocol.window)
+    return replace(case, protocol=longer)
+
+
 def launch_in_turns(
     case: Case, runners: Mapping[str, Runner], number: int, *, session: str, scaling: bool
 ) -> dict[str, MeasuredRun]:
@@ -67,7 +107,9 @@ def launch_in_turns(
     sides = order.sample(list(runners), len(runners))
     first = runners[sides[0]]
     turns_plan = TurnsPlan(
-        ranks=case.ranks, iterations=case.protocol.iterations - case.protocol.warmup
+        ranks=case.ranks,
+        iterations=case.protocol.iterations - case.protocol.warmup,
+        turn_s=_TURN_S[case.layout.device],
     )
     runs: dict[str, Run] = {}
     failed = sides[0]
@@ -111,7 +153,14 @@ def launch_in_turns(
             found[side] = _read(case, runners[side], launched if side == failed else alone)
         except CaseError as error:
             raise ArmFailedError(error, side) from error
-    return found
+    return {
+        side: mine._replace(
+            summary=with_drift_of_both(
+                mine.summary, other.summary, case.unit or "samples", case.layout.device
+            )
+        )
+        for (side, mine), other in zip(found.items(), reversed(found.values()), strict=True)
+    }
 
 
 def _read(case: Case, runner: Runner, launched: Launched) -> MeasuredRun:

@@ -21,6 +21,8 @@ class Measured:
 
     measurement: Measurement | None
     judgement: Judgement
+    #: The case with the window that was measured; None where that is the one it declares.
+    case: Case | None = None
     #: What the ranks of the first run reported.
     facts: RunFacts = field(default_factory=RunFacts)
     #: The other arm, with what it measured; None without an A/B.

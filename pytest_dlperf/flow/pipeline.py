@@ -71,7 +71,7 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
     except DlperfError as error:  # what was measured is not lost by it
         judgement = replace(judgement, reason=f"{judgement.reason}\n{error}")
     return Outcome(
-        case=case,
+        case=measured.case or case,
         judgement=judgement,
         measurement=measured.measurement,
         against=measured.against,

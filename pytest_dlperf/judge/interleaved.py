@@ -147,9 +147,10 @@ def _message(measured: Sequence[Measurement], codes: Collection[str]) -> str:
 def _unsteady(now: Measurement, before: Measurement) -> str:
     """Return why runs were not in one steady state; empty if they were.
 
-    Arms in lock-step that both drift met the same machine, so their difference counts. One that
-    drifts alone does so by itself.
+    Arms in lock-step that both drift, or one that drifts as the other does in the same turns, met
+    the same machine, so their difference counts. One that drifts alone does so by itself.
     """
+    now, before = map(refusals.without_drift_of_machine, (now, before))
     codes = set(refusals.UNSTEADY)
     both_drift = all(any(p.code == "drift" for p in one.problems) for one in (now, before))
     if both_drift and all(run.turns for run in (*now.runs, *before.runs)):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -46,6 +46,20 @@ class AtStoredSpeed:
     df: float
 
 
+class Side(NamedTuple):
+    """Rates of runs, and the machine's speed in each of them by the name of the fixed work."""
+
+    rates: Sequence[float]
+    speeds: Mapping[str, Sequence[float]]
+
+
+def side_of_runs(runs: Sequence[RunSummary]) -> Side:
+    """Return the rates and speeds of ``runs``, by the works that all of them did."""
+    works = set.intersection(*(set(run.machine_speed) for run in runs)) if runs else set()
+    speeds = {work: [run.machine_speed[work] for run in runs] for work in works}
+    return Side([run.throughput for run in runs], speeds)
+
+
 class _Group(NamedTuple):
     """Log rates and log speeds of runs that may be compared with each other."""
 
@@ -54,20 +68,20 @@ class _Group(NamedTuple):
 
 
 def at_stored_speed(
-    runs: Sequence[RunSummary], stored: Sequence[Session], prior: Prior
+    now: Side | None, stored: Sequence[Session], prior: Prior
 ) -> AtStoredSpeed | None:
-    """Return the rates of both sides with the machine's speed taken out; ``runs`` may be empty.
+    """Return the rates of both sides with the machine's speed taken out; ``now`` may be missing.
 
     ``prior`` is that of such rates. None where a side does not know the speed, or did other work,
     and where rates would not vary less.
     """
-    known = [*(one.machine_speed for one in stored), *(run.machine_speed for run in runs)]
+    known = [one.machine_speed for one in stored] + ([now.speeds] if now else [])
     works = set.intersection(*map(set, known))
     if len(works) != 1:
         return None
     work = works.pop()
     sides = [(one.runs, one.machine_speed[work]) for one in stored]
-    side_now = [run.throughput for run in runs], [run.machine_speed[work] for run in runs]
+    side_now = (now.rates, now.speeds[work]) if now else ((), ())
     if not all(math.isfinite(s) and s > 0 for _, some in (*sides, side_now) for s in some):
         return None
     # What sessions of a node differ by counts as well. Now is apart: the code may have changed.
@@ -76,13 +90,13 @@ def at_stored_speed(
         _logs([side for one, side in zip(stored, sides, strict=True) if one.node == node])
         for node in nodes
     ]
-    now = _logs([side_now])
-    fit = _fit([*groups, now], prior)
+    logs_now = _logs([side_now])
+    fit = _fit([*groups, logs_now], prior)
     if fit is None:
         return None
     slope, slope_sd, df = fit
     mean = statistics.fmean(_logs(sides).speeds)
-    change = statistics.fmean(now.speeds) - mean if runs else 0.0
+    change = statistics.fmean(logs_now.speeds) - mean if now else 0.0
     return AtStoredSpeed(
         now=_without(side_now, slope, mean),
         stored=tuple(_without(side, slope, mean) for side in sides),
@@ -137,3 +151,25 @@ def _without(
     rates, speeds = side
     pairs = zip(rates, speeds, strict=True)
     return tuple(rate * math.exp(slope * (mean - math.log(speed))) for rate, speed in pairs)
+
+
+def not_taken_out(now: Side, stored: Sequence[Session]) -> str:
+    """Return why the speed of ``now`` cannot be compared with that of ``stored``; else nothing.
+
+    Not where it can be, and rates would not vary less. Nothing where now has no speed: GPUs, and
+    what cannot be sampled, never have it.
+    """
+    if not now.speeds:
+        return ""
+    lacking = sum(not one.machine_speed for one in stored)
+    if lacking:
+        return (
+            f"the machine's speed is not taken out, as {lacking} of {len(stored)} stored sessions "
+            "do not have it; they leave the baseline as newer ones are stored"
+        )
+    if not set(now.speeds).intersection(*(one.machine_speed for one in stored)):
+        return (
+            "the machine's speed is not taken out, as stored sessions sampled it by other work "
+            "(another version of the framework, or other flags or variables)"
+        )
+    return ""

@@ -13,7 +13,13 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.verdict import Prior, Rule
-from pytest_dlperf.judge.machine_speed import AtStoredSpeed, at_stored_speed
+from pytest_dlperf.judge.machine_speed import (
+    AtStoredSpeed,
+    Side,
+    at_stored_speed,
+    not_taken_out,
+    side_of_runs,
+)
 from pytest_dlperf.judge.stats import priors
 from pytest_dlperf.judge.stats.contrast import Contrast, SessionValue, median_cost
 from pytest_dlperf.judge.stats.stored import contrast
@@ -120,7 +126,7 @@ def throughput(
         planned=median_cost(case.protocol.runs) / case.protocol.runs,
     )
     prior = priors.without_machine(rule)
-    found = at_stored_speed(measurement.runs, stored, prior)
+    found = at_stored_speed(side_of_runs(measurement.runs), stored, prior)
     if found is None:
         return as_measured
     values = tuple(_at_stored_speed(found, stored))
@@ -134,6 +140,34 @@ def throughput(
     )
 
 
+def machine_unknown(measurement: Measurement, stored: Sequence[Session]) -> str:
+    """Return why the machine's speed is not taken out of the throughput, where it was sampled."""
+    return not_taken_out(side_of_runs(measurement.runs), comparable(_node(measurement), stored))
+
+
+def of_stored(
+    session: Session, stored: Sequence[Session], rule: Rule, known: Prior
+) -> MetricValues:
+    """Return the throughput of a stored session against others, as ``throughput`` has it.
+
+    ``known`` is the prior of rates as they were measured.
+    """
+    stored = comparable(session.node, stored)
+    prior = priors.without_machine(rule)
+    found = at_stored_speed(Side(session.runs, session.machine_speed), stored, prior)
+    if found is None:
+        values, now, prior = (
+            list(map(stored_throughput, stored)),
+            stored_throughput(session),
+            known,
+        )
+    else:
+        values, now = _at_stored_speed(found, stored), session_value(found.now, node=session.node)
+    return MetricValues(
+        now=now, stored=tuple(values), prior=prior, planned=now.share, machine=found
+    )
+
+
 def stored_throughputs(
     stored: Sequence[Session], rule: Rule, known: Prior
 ) -> tuple[list[SessionValue], Prior]:
@@ -144,7 +178,7 @@ def stored_throughputs(
     """
     stored = comparable(stored[-1].node, stored)
     prior = priors.without_machine(rule)
-    found = at_stored_speed((), stored, prior)
+    found = at_stored_speed(None, stored, prior)
     if found is None:
         return [stored_throughput(session) for session in stored], known
     return _at_stored_speed(found, stored), prior

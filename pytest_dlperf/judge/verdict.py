@@ -54,7 +54,10 @@ def judge(
         if unsteady:
             return _not_judged(Verdict.UNSTEADY, unsteady, measurement)
         return _not_judged(Verdict.NO_BASELINE, refusals.NO_BASELINE, measurement)
-    return _judge_against(case, measurement, replace(baseline, sessions=stored), rule, unsteady)
+    level = replace(baseline, sessions=stored)
+    judged = _judge_against(case, measurement, level, rule, unsteady)
+    unknown = "" if judged.verdict in GOOD else metrics.machine_unknown(measurement, stored)
+    return replace(judged, reason=f"{judged.reason}; {unknown}") if unknown else judged
 
 
 def _check(measurement: Measurement, baseline: Baseline | None) -> tuple[Session, ...]:

@@ -1,13 +1,18 @@
-"""Reads the machine's speed that ranks sampled within their window, and steps at its mean."""
+"""Reads the machine's speed that ranks sampled within their window, and steps at its mean.
+
+In lock-step the steps of the other arm show it.
+"""
 
 from __future__ import annotations
 
 import itertools
+import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from pytest_dlperf.core.layout import DeviceKind
-from pytest_dlperf.core.run import MACHINE_DRIFTED, Problem
+from pytest_dlperf.core.run import MACHINE_DRIFTED, Problem, RunSummary
 from pytest_dlperf.core.wire_records import MachineSpeedRecord
 from pytest_dlperf.measure.checks import drift
 from pytest_dlperf.measure.records import RankRecords
@@ -49,6 +54,32 @@ def drift_beyond_machine(
         return found
     message = "fixed work between the steps drifted as they did; at one speed they are alike"
     return [*found, Problem(code=MACHINE_DRIFTED, message=message)]
+
+
+def with_drift_of_both(
+    run: RunSummary, other: RunSummary, unit: str, device: DeviceKind
+) -> RunSummary:
+    """Return ``run`` with a note where ``other``, in turns with it, drifted as it does.
+
+    The other arm's steps in the same turns are then the fixed work. Without turns it is unchanged.
+    """
+    if (
+        not run.turns
+        or run.turns != other.turns
+        or not any(p.code == "drift" for p in run.problems)
+    ):
+        return run
+    first = run.turns[0]
+    typical_s = statistics.median(other.step_seconds[first:])
+    steady: list[float] = []
+    for begin, end in itertools.pairwise((*run.turns, len(run.step_seconds))):
+        slower = statistics.median(other.step_seconds[begin:end]) / typical_s
+        steady += [one / slower for one in run.step_seconds[begin:end]]
+    if drift(steady, first, run.throughput, unit, device):
+        return run
+    message = "the steps of the other arm, in turns with these, drifted as they did"
+    note = Problem(code=MACHINE_DRIFTED, message=message)
+    return replace(run, problems=(*run.problems, note))
 
 
 def _sampled(records: Sequence[RankRecords]) -> list[MachineSpeedRecord]:

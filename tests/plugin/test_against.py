@@ -75,11 +75,26 @@ def test_a_slower_head_is_found_and_its_arms_are_recorded(repository: Suite):
     assert against["order"] == ["both"] * 5
     assert "in 5 pairs of runs in lock-step" in judgement["reason"]
     turns = [run["turns"] for run in (*runs, *others)]
-    # 100 measured iterations in eight turns, half a second being longer.
-    assert turns == [list(range(50, 150, 13))] * 10
+    # The window of a second was made five seconds long, in turns of 0.15 s
+    protocol = outcome["case"]["protocol"]
+    assert protocol["declared_window"] == [50, 150]
+    assert outcome["measurement"]["conditions"]["window"] == [50, protocol["iterations"]]
+    assert protocol["iterations"] == pytest.approx(50 + 5 / 0.012, rel=0.05)
+    length = turns[0][1] - turns[0][0]
+    assert length == pytest.approx(0.15 / 0.012, abs=1)
+    assert turns == [list(range(50, protocol["iterations"], length))] * 10
     values = json.loads((repository.path / "r.json").read_text(encoding="utf-8"))
     schema = Path(pytest_dlperf.report.__file__).with_name("outcomes.schema.json")
     jsonschema.validate(values, json.loads(schema.read_text(encoding="utf-8")))
+
+
+def test_a_window_that_was_given_stays_as_long(repository: Suite):
+    _, outcomes = repository.outcomes(
+        "-k", "1n1c", "--dlperf-against=HEAD", WIDE, "--dlperf-iterations=140"
+    )
+    runs = outcomes[ONE]["measurement"]["runs"]
+    # Eight turns, as 0.15 s are longer than an eighth of the window
+    assert [run["turns"] for run in runs] == [list(range(50, 140, 12))] * len(runs)
 
 
 def test_launches_alternate_where_the_user_asks_for_it(repository: Suite):

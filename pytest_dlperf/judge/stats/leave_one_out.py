@@ -17,11 +17,11 @@ from pytest_dlperf.core.metric import Better, Figure, Gate, StoredFigures
 from pytest_dlperf.core.metrics import gate_of
 from pytest_dlperf.core.verdict import GOOD, Comparison, Prior, Rule, Verdict
 from pytest_dlperf.judge import gates, metrics
-from pytest_dlperf.judge.compare import comparison_of, tolerance_for
+from pytest_dlperf.judge.compare import comparison_of, learnt_tolerance
 from pytest_dlperf.judge.screen import ONE_LOOK
 from pytest_dlperf.judge.stats import family, priors
 from pytest_dlperf.judge.stats.contrast import SessionValue, margin
-from pytest_dlperf.judge.stats.stored import contrast, expected_spread
+from pytest_dlperf.judge.stats.stored import expected_spread
 
 #: The longest time from one case to the next within a session of pytest.
 _LONGEST_CASE: Final = timedelta(hours=2)
@@ -94,6 +94,28 @@ class Gated:
     def given(self, rule: Rule) -> float | None:
         """Return the tolerance that somebody set; None where it is learnt."""
         return rule.tolerance if self.decides else self.tolerance
+
+    def against(
+        self, session: Session, others: Sequence[Session], rule: Rule
+    ) -> metrics.MetricValues | None:
+        """Return the values of ``session`` and of those of ``others`` that it is compared with.
+
+        None where a side has none. Throughput is without the machine's speed, where that is known.
+        """
+        now = self.value_of(session)
+        before = [one for other in others if (one := self.value_of(other)) is not None]
+        if now is None or not before:
+            return None
+        if self.decides:
+            return metrics.of_stored(session, others, rule, self.prior)
+        return metrics.MetricValues(
+            now=now,
+            stored=metrics.comparable(now.node, before),
+            prior=self.prior,
+            planned=now.share,
+            sign=self.sign,
+            floor=self.floor,
+        )
 
     @property
     def decides(self) -> bool:
@@ -170,18 +192,16 @@ def leave_one_out(
         s if s.reference == of else replace(s, speedup=None, parent_runs=()) for s in sessions
     ]
     for gated in all_gated:
-        values = {i: one for i, s in enumerate(sessions) if (one := gated.value_of(s)) is not None}
-        if len(values) < FEWEST:
+        known = [i for i, s in enumerate(sessions) if gated.value_of(s) is not None]
+        if len(known) < FEWEST:
             continue
-        for i, now in values.items():
-            others = [one for j, one in values.items() if j != i]
-            stored = metrics.comparable(now.node, others)
-            is_unsteady = any(one.verdict is Verdict.UNSTEADY for one in found[i].values())
-            found[i][gated.name] = (
-                Comparison(verdict=Verdict.UNSTEADY)
-                if is_unsteady
-                else _compared(now, stored, gated, rule)
-            )
+        for i in known:
+            if any(one.verdict is Verdict.UNSTEADY for one in found[i].values()):
+                found[i][gated.name] = Comparison(verdict=Verdict.UNSTEADY)
+                continue
+            others = [sessions[j] for j in known if j != i]
+            if (values := gated.against(sessions[i], others, rule)) is not None:
+                found[i][gated.name] = _compared(values, gated, rule)
     return tuple(found)
 
 
@@ -191,34 +211,31 @@ def against_level(
     """Return the verdicts on a session that was set aside, against the sessions of its level."""
     found: dict[str, Comparison] = {}
     for gated in all_gated:
-        now = gated.value_of(session)
-        values = [one for other in level if (one := gated.value_of(other)) is not None]
-        if now is None or not values:
+        values = gated.against(session, level, rule)
+        if values is None:
             continue
-        stored = metrics.comparable(now.node, values)
-        compared = _compared(now, stored, gated, rule)
+        compared = _compared(values, gated, rule)
         if not gated.is_count:
-            before = statistics.fmean(one.value for one in stored)
-            change = math.expm1(gated.sign * (now.value - before))
+            before = statistics.fmean(one.value for one in values.stored)
+            change = math.expm1(gated.sign * (values.now.value - before))
             compared = replace(compared, change=change)
         found[gated.name] = compared
     return found
 
 
-def _compared(
-    now: SessionValue, stored: Sequence[SessionValue], gated: Gated, rule: Rule
-) -> Comparison:
+def _compared(values: metrics.MetricValues, gated: Gated, rule: Rule) -> Comparison:
+    now, stored = values.now, values.stored
     if gated.is_count:
         before = [value for one in stored for value in one.samples[0]]
         better: Better = "higher" if gated.sign > 0 else "lower"
         return gates.count(now.samples[0], before, Figure(value=now.amount, better=better))
-    tolerance = tolerance_of(now, stored, gated, rule)
+    tolerance = tolerance_of(values, gated, rule)
     is_noisy = gated.given(rule) is None and tolerance > rule.tolerance_max
     if is_noisy:
         tolerance = rule.tolerance_max
     is_learnt = gated.decides and rule.tolerance is None
     found = comparison_of(
-        contrast([now], stored, gated.prior),
+        values.contrast(),
         tolerance,
         family.of_throughput(rule) if gated.decides else family.of_other(rule, gated.asked),
         ONE_LOOK,
@@ -230,26 +247,41 @@ def _compared(
     return found
 
 
-def tolerance_of(
-    now: SessionValue, stored: Sequence[SessionValue], gated: Gated, rule: Rule
-) -> float:
-    """Return the tolerance of a session like ``now``: the given one, or the learnt one."""
+def tolerance_of(values: metrics.MetricValues, gated: Gated, rule: Rule) -> float:
+    """Return the tolerance of a session like ``values.now``: the given one, or the learnt one."""
     given = gated.given(rule)
-    if given is not None:
-        return given
-    expected = expected_spread(now.share, stored, gated.prior)
-    return tolerance_for(expected, rule, ONE_LOOK, gated.sign)
+    return learnt_tolerance(values, rule, ONE_LOOK) if given is None else given
 
 
-def can_be_certified(values: Sequence[SessionValue], gated: Gated, rule: Rule) -> bool:
-    """Whether a further session like the last one is certified, if it is at its level."""
-    stored = metrics.comparable(values[-1].node, values)
-    tolerance = tolerance_of(values[-1], stored, gated, rule)
+def of_level(level: Sequence[Session], gated: Gated, rule: Rule) -> metrics.MetricValues | None:
+    """Return the values of a level, where ``now`` is a further session like its last one.
+
+    None where no session of it has the metric.
+    """
+    known = [one for session in level if (one := gated.value_of(session)) is not None]
+    if not known:
+        return None
+    if gated.decides:
+        values, prior = metrics.stored_throughputs(level, rule, gated.prior)
+    else:
+        values, prior = list(metrics.comparable(known[-1].node, known)), gated.prior
+    return metrics.MetricValues(
+        now=values[-1],
+        stored=tuple(values),
+        prior=prior,
+        planned=values[-1].share,
+        sign=gated.sign,
+    )
+
+
+def can_be_certified(values: metrics.MetricValues, gated: Gated, rule: Rule) -> bool:
+    """Whether a further session like ``values.now`` is certified, if it is at its level."""
+    tolerance = tolerance_of(values, gated, rule)
     if gated.is_count:
         return True
     if gated.given(rule) is None:
         return tolerance <= rule.tolerance_max
-    expected = expected_spread(values[-1].share, stored, gated.prior)
+    expected = expected_spread(values.planned, values.stored, values.prior)
     return expected.reach(rule.alpha * ONE_LOOK.certify) < margin(tolerance, gated.sign)
 
 

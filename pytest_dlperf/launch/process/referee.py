@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_dlperf.core.errors import DlperfError
-from pytest_dlperf.core.wire import TURN_REPORTS, iterations_of_a_turn, rank_file
+from pytest_dlperf.core.wire import TURN_REPORTS, TURN_S, iterations_of_a_turn, rank_file
 
 
 class TurnsPlan(NamedTuple):
@@ -25,6 +25,8 @@ class TurnsPlan(NamedTuple):
     ranks: int
     #: Iterations of the measured window.
     iterations: int
+    #: Seconds of a turn that are aimed at.
+    turn_s: float = TURN_S
 
 
 class NoTurnsError(DlperfError):
@@ -123,7 +125,8 @@ class Referee:
             return
         if not self._length:
             step_s = max(max(one.ready_s.values()) for one in self._sides)
-            self._length = iterations_of_a_turn(self._turns_plan.iterations, step_s)
+            plan = self._turns_plan
+            self._length = iterations_of_a_turn(plan.iterations, step_s, plan.turn_s)
         side.left -= min(side.left, self._length)
         _write(side, self._length)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +28,7 @@ def test_the_share_of_alarms_has_its_interval():
     found = [outcome("passed")] * 57 + [outcome("regressed")] * 3
     [_, _, row] = live_null.table(found).splitlines()
     # R's binom.test(3, 60) has 1.04 to 13.9 %.
-    assert "| lock-step | 0 | 60 | 5 % | 1 to 14 % | 57 passed | 60 s |" in row
+    assert "| lock-step |  | 0 % | 60 | 5 % | 1 to 14 % | 57 passed | 60 s |" in row
 
 
 def test_pairs_of_turns_are_compared_one_by_one():
@@ -55,3 +57,28 @@ def test_a_rate_that_follows_the_machine_varies_by_what_is_left():
     assert left == pytest.approx(0.01, abs=0.003)
     assert live_null.spread([one]) > 0.2
     assert live_null.spread_without_machine([{**one, "speeds": []}]) is None
+
+
+def test_five_sessions_are_stored_through_a_deck_and_judge_the_next(tmp_path: Path):
+    kinds = [live_null.Kind("stored-5", "0"), live_null.Kind("lock-step", "0")] * 4
+    five, later = tmp_path / "stored-5", tmp_path / "stored-5.later"
+    draw = random.Random(1)
+    deck = live_null.next_deck(kinds, five, later, draw)
+    assert deck.count(None) == 5
+    assert {kind.way for kind in deck if kind} == {"lock-step"}
+    later.mkdir()
+    (later / "stored.txt").write_text("3\n")  # as an earlier start left it
+    assert live_null.next_deck(kinds, five, later, draw).count(None) == 2
+    (later / "stored.txt").write_text("5\n")
+    deck = live_null.next_deck(kinds, five, later, draw)
+    assert live_null.count_stored(five) == 5
+    assert deck.count(None) == 5
+    assert sorted(filter(None, deck)) == sorted(kinds)
+    assert deck != sorted(deck, key=str), "in random order"
+
+
+def test_outcomes_beside_a_neighbour_have_a_row_of_their_own():
+    found = [outcome("passed"), outcome("passed", neighbour=True)]
+    [_, _, alone, beside] = live_null.table(found).splitlines()
+    assert "| lock-step |  |" in alone
+    assert "| lock-step | bursts |" in beside

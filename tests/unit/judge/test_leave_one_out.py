@@ -24,6 +24,7 @@ from pytest_dlperf.judge.stats.leave_one_out import (
     gated_metrics,
     leave_one_out,
     observed_rate,
+    of_level,
     suite_sessions,
 )
 from pytest_dlperf.judge.stats.priors import THROUGHPUT
@@ -171,10 +172,11 @@ def test_where_the_others_scatter_too_much_there_is_no_alarm_but_no_certificate_
     assert set(judged[0]) == {"throughput", "peak_memory"}
     assert not any(map(alarms_in, judged))
     gated = gated_metrics("cpu", rule)[0]
-    levels = [stored_throughput(one) for one in stored]
-    assert not can_be_certified(levels, gated, rule)
-    assert not can_be_certified(levels, gated, Rule(tolerance=0.05))
-    assert can_be_certified(levels, gated, Rule(tolerance=0.9))
+    values = of_level(stored, gated, rule)
+    assert values is not None
+    assert not can_be_certified(values, gated, rule)
+    assert not can_be_certified(values, gated, Rule(tolerance=0.05))
+    assert can_be_certified(values, gated, Rule(tolerance=0.9))
 
 
 def test_sessions_without_variance_are_at_their_level() -> None:

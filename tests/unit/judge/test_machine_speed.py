@@ -18,7 +18,14 @@ from pytest_dlperf.flow.learn_noise import of_levels
 from pytest_dlperf.judge import judge
 from pytest_dlperf.judge.common_shift import with_common_shift
 from pytest_dlperf.judge.later import later_session
-from pytest_dlperf.judge.machine_speed import at_stored_speed
+from pytest_dlperf.judge.machine_speed import at_stored_speed, side_of_runs
+from pytest_dlperf.judge.stats.leave_one_out import (
+    against_level,
+    can_be_certified,
+    gated_metrics,
+    leave_one_out,
+    of_level,
+)
 from pytest_dlperf.judge.stats.priors import WITHOUT_MACHINE
 from tests.helpers.judge_builders import baseline, case, measurement, session
 
@@ -64,7 +71,8 @@ def judged(now: Measurement, before: Baseline | None = None, rule: Rule = RULE) 
 
 
 def test_rates_are_as_they_would_be_at_the_stored_speed():
-    found = at_stored_speed(measured(90, machine=0.8).runs, [stored(100)], WITHOUT_MACHINE)
+    now = side_of_runs(measured(90, machine=0.8).runs)
+    found = at_stored_speed(now, [stored(100)], WITHOUT_MACHINE)
     assert found is not None
     assert found.change == pytest.approx(-0.2)
     assert found.slope == pytest.approx(1.0, abs=0.1)
@@ -85,7 +93,7 @@ def test_the_slope_is_learnt_and_no_further_off_than_its_noise(slope: float):
         some = [float(one) for one in 200 * np.exp(machine)]
         one = replace(session(values[:5]), machine_speed={WORK: tuple(some[:5])})
         now = with_speeds(measurement(values[5:]), some[5:])
-        found = at_stored_speed(now.runs, [one], WITHOUT_MACHINE)
+        found = at_stored_speed(side_of_runs(now.runs), [one], WITHOUT_MACHINE)
         if found is not None:
             shift = np.log(found.now).mean() - np.log(found.stored[0]).mean()
             off.append(shift / math.hypot(found.noise, 0.04 * math.sqrt(2 / 5)))
@@ -150,14 +158,14 @@ def test_speeds_that_rates_do_not_follow_are_left_out():
 def test_what_sessions_differ_by_counts_for_the_choice():
     """The speed explains the runs of each session, and not why sessions differ."""
     apart = [stored(100, 1.0), stored(150, 1.0), stored(70, 1.0)]
-    assert at_stored_speed((), apart, WITHOUT_MACHINE) is None
+    assert at_stored_speed(None, apart, WITHOUT_MACHINE) is None
     alike = [stored(100, 1.0), stored(100, 1.5)]
-    assert at_stored_speed((), alike, WITHOUT_MACHINE) is not None
+    assert at_stored_speed(None, alike, WITHOUT_MACHINE) is not None
 
 
 def test_too_few_runs_show_nothing():
     few = replace(stored(), runs=(100.0,), machine_speed={WORK: (200.0,)})
-    assert at_stored_speed(measured(100).runs[:3], [few], WITHOUT_MACHINE) is None
+    assert at_stored_speed(side_of_runs(measured(100).runs[:3]), [few], WITHOUT_MACHINE) is None
 
 
 def side_of(level: float) -> tuple[Session, Measurement]:
@@ -276,7 +284,7 @@ def test_the_speed_of_other_nodes_is_not_the_machines():
     assert found.throughput.machine_change == pytest.approx(-0.2)
     # Nor is the slope that of two nodes, whose rates and speeds may differ in any way
     apart = [stored(100, 1.0, node="a"), stored(100, 3.0, node="b")]
-    fit = at_stored_speed((), apart, WITHOUT_MACHINE)
+    fit = at_stored_speed(None, apart, WITHOUT_MACHINE)
     assert fit is not None
     assert fit.slope == pytest.approx(1.0, abs=0.2)
 
@@ -370,3 +378,35 @@ def test_a_machine_that_is_another_one_today_raises_no_alarm(away: float):
 @pytest.mark.parametrize("slope", [0.0, 0.6, 2.4])
 def test_a_training_that_follows_the_machine_otherwise_raises_no_alarm(slope: float):
     assert share_regressed(0.0, 300, {**LIVE, "slope": slope}) <= 0.03
+
+
+def test_a_stored_session_without_the_speed_is_named_where_the_case_did_not_pass():
+    before = baseline(stored(), replace(stored(), machine_speed={}))
+    slower = judged(measured(60), before)
+    assert slower.verdict is not Verdict.PASSED
+    assert "not taken out, as 1 of 2 stored sessions do not have it" in slower.reason
+    assert "other work" in judged(measured(60, work="toy 2.0")).reason
+    assert "not taken out" not in judged(measured(60)).reason
+    quiet = measurement([100.0] * 5)
+    at_once = with_speeds(quiet, [200.0] * 5)
+    steady = baseline(session([100.0] * 5))
+    assert "not taken out" not in judged(at_once, steady).reason, "it passed"
+    assert "not taken out" not in judged(measurement([60.0] * 5), steady).reason, "now has none"
+
+
+def test_stored_sessions_are_checked_without_the_machines_speed():
+    """Level sessions on a machine that was 0 to 60 % slower, and one that was truly slower."""
+    away = [1.0, 0.9, 0.6, 0.8, 0.7, 1.0]
+    level = [stored(100, machine=one) for one in away]
+    gated = gated_metrics("cpu", RULE)
+    found = leave_one_out(level, gated, RULE)
+    assert [one["throughput"].verdict for one in found] == [Verdict.PASSED] * len(level)
+    as_measured = [replace(one, machine_speed={}) for one in level]
+    assert {one["throughput"].verdict for one in leave_one_out(as_measured, gated, RULE)} == {
+        Verdict.UNSTEADY
+    }
+    slower = stored(60, machine=0.8)
+    assert against_level(slower, level, gated, RULE)["throughput"].verdict is Verdict.REGRESSED
+    values = of_level(level, gated[0], RULE)
+    assert values is not None
+    assert can_be_certified(values, gated[0], RULE)
