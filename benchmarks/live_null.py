@@ -101,29 +101,36 @@ def measure(kinds: list[Kind], arguments: argparse.Namespace, folder: Path, line
     session.append(f"--cpus={arguments.cpus}")
     if arguments.max_runs:
         session.append(f"--dlperf-max-runs={arguments.max_runs}")
-    five, later = folder / "stored-5", folder / "stored-5.later"
+    # What is stored beside a neighbour knows it
+    stored = folder / "neighbour" if arguments.neighbour else folder
+    one, five, later = (stored / name for name in ("stored-1", "stored-5", "stored-5.later"))
+    asked = {"neighbour": arguments.neighbour, "max_runs": arguments.max_runs}
     draw = random.Random()
     deck: list[Kind | None] = []
-    with bursts() if arguments.neighbour else contextlib.nullcontext():
+    with bursts() if arguments.neighbour else contextlib.nullcontext() as neighbour:
         while time.monotonic() < end_s:
+            if neighbour is not None and neighbour.poll() is not None:
+                raise RuntimeError(
+                    f"the neighbour ended with {neighbour.returncode}: is this root?"
+                )
             if not deck:
                 deck = next_deck(kinds, five, later, draw)
                 if any(kind.way == "stored-1" for kind in kinds):
                     # Stored again for each deck: what is judged by one session shares its error
-                    shutil.rmtree(folder / "stored-1", ignore_errors=True)
-                    store(folder / "stored-1", session)
+                    shutil.rmtree(one, ignore_errors=True)
+                    store(one, session)
             kind = deck.pop()
             if kind is None:
                 store(later, session)
                 continue
             options = [*session, *WAYS[kind.way]]
             if not WAYS[kind.way]:
-                options.append(f"--dlperf-baselines={folder / kind.way}")
+                options.append(f"--dlperf-baselines={stored / kind.way}")
             if kind.planted != "0":
                 options.append(f"--dlperf-inject={kind.planted}")
             with lines.open("a", encoding="utf-8") as file:
                 for outcome in run(options):
-                    line = facts(kind, outcome) | {"neighbour": arguments.neighbour}
+                    line = facts(kind, outcome) | asked
                     file.write(json.dumps(line) + "\n")
                     print(line["way"], line["planted"], line["case"], line["verdict"], flush=True)
 
@@ -155,19 +162,21 @@ def count_stored(baselines: Path) -> int:
 def store(baselines: Path, session: list[str]) -> None:
     """Store one more session in ``baselines``."""
     baselines.mkdir(parents=True, exist_ok=True)
-    # Runs that vary too much to certify anything need a reason
-    stored = (f"--dlperf-baselines={baselines}", "--update-baselines", "--dlperf-reason=live")
-    run([*session, *stored])
+    # Runs that vary too much to certify anything need a reason; one that is called slower would
+    # begin a new level, of one session
+    stored = ("--update-baselines", "--dlperf-reason=live", "--dlperf-tolerance=90%")
+    if not run([*session, f"--dlperf-baselines={baselines}", *stored]):
+        raise RuntimeError("a session that was to be stored wrote no results: see above")
     count = count_stored(baselines) + 1
     (baselines / "stored.txt").write_text(f"{count}\n", encoding="utf-8")
 
 
 @contextlib.contextmanager
-def bursts() -> Iterator[None]:
+def bursts() -> Iterator[subprocess.Popen[bytes]]:
     """Let another program, in a PID namespace of its own, use a core for 0.2 to 5 s at a time."""
     neighbour = subprocess.Popen([*_APART, sys.executable, "-c", _BURSTS])
     try:
-        yield
+        yield neighbour
     finally:
         neighbour.kill()
         neighbour.wait()
@@ -203,6 +212,9 @@ def facts(kind: Kind, outcome: dict[str, Any]) -> dict[str, Any]:
         "runs": rates(outcome["measurement"]),
         "speeds": speeds(outcome["measurement"]),
         "before": rates(against.get("measurement")),
+        "speeds_before": speeds(against.get("measurement")),
+        "stored": len(outcome["baseline_sessions"]),
+        "iterations": outcome["case"]["protocol"]["iterations"],
     }
 
 
@@ -266,11 +278,7 @@ def spread(outcomes: list[dict[str, Any]]) -> float | None:
     """
     squares, freedom = 0.0, 0
     for one in outcomes:
-        values = (
-            differences(one["runs"], one["before"])
-            if one["before"]
-            else [math.log(run[1]) for run in one["runs"]]
-        )
+        values = logs(one)
         if len(values) > 1:
             squares += statistics.variance(values) * (len(values) - 1)
             freedom += len(values) - 1
@@ -278,25 +286,39 @@ def spread(outcomes: list[dict[str, Any]]) -> float | None:
 
 
 def spread_without_machine(outcomes: list[dict[str, Any]]) -> float | None:
-    """Return the same of rates less their least-squares slope on the machine's speed, by case.
+    """Return the same less its least-squares slope on the machine's speed, by case.
 
-    None where the speed of no outcome is known.
+    Of pairs, on the difference of the speeds. None where the speed of no outcome is known.
     """
     by_case: dict[str, list[tuple[float, float]]] = {}
     freedom = 0
     for one in outcomes:
-        if len(one.get("speeds", ())) == len(one["runs"]) > 1:
-            logs = [[math.log(run[1]) for run in one["runs"]], list(map(math.log, one["speeds"]))]
-            centred = [[value - statistics.fmean(side) for value in side] for side in logs]
+        speeds, others = one.get("speeds", ()), one.get("speeds_before", ())
+        if len(speeds) == len(one["runs"]) > 1 and len(others) == len(one["before"]):
+            log_speeds = [math.log(speed) for speed in speeds]
+            if others:
+                log_speeds = [a - math.log(b) for a, b in zip(log_speeds, others, strict=True)]
+            centred = [
+                [value - statistics.fmean(side) for value in side]
+                for side in (logs(one), log_speeds)
+            ]
             by_case.setdefault(one["case"], []).extend(zip(*centred, strict=True))
             freedom += len(one["runs"]) - 1
     squares = 0.0
     for pairs in by_case.values():
-        speeds = math.fsum(speed**2 for _, speed in pairs)
-        slope = math.fsum(rate * speed for rate, speed in pairs) / speeds if speeds else 0.0
+        spread_of_speeds = math.fsum(speed**2 for _, speed in pairs)
+        together = math.fsum(rate * speed for rate, speed in pairs)
+        slope = together / spread_of_speeds if spread_of_speeds else 0.0
         squares += math.fsum((rate - slope * speed) ** 2 for rate, speed in pairs)
     freedom -= len(by_case)
     return math.sqrt(squares / freedom) if freedom > 0 else None
+
+
+def logs(one: dict[str, Any]) -> list[float]:
+    """Return the log difference of each pair of an outcome, or the log rate of each run."""
+    if one["before"]:
+        return differences(one["runs"], one["before"])
+    return [math.log(run[1]) for run in one["runs"]]
 
 
 def differences(runs: list[list[float]], before: list[list[float]]) -> list[float]:

@@ -19,8 +19,9 @@ from pytest_dlperf.core.wire_parallel import Parallel
 
 #: Keys that may be lists; the rest of a case is the same in all of them.
 AXES: Final = ("framework", "size", "precision", "batch_size_per_device", "parallel", "layout")
+_NOT_DECLARED: Final = frozenset({"adaptive", "declared_window", "lengthened_from"})
 _PROTOCOL: Final = tuple(
-    f.name for f in dataclasses.fields(Protocol) if f.name not in {"adaptive", "declared_window"}
+    f.name for f in dataclasses.fields(Protocol) if f.name not in _NOT_DECLARED
 )
 _CASE: Final = tuple(
     f.name for f in dataclasses.fields(Case) if f.name not in {"protocol", "cpu_ranks_max", "axes"}

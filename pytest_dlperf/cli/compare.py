@@ -227,6 +227,8 @@ def _protocol(arguments: argparse.Namespace, declared: Protocol) -> Protocol:
     }
     if "max_runs" in values:
         values["runs"] = min(declared.runs, values["max_runs"])
+    if {"iterations", "warmup"} & set(values):
+        values["declared_window"] = declared.window
     return replace(declared, **values)
 
 

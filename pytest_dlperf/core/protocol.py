@@ -29,6 +29,8 @@ class Protocol:
     adaptive: bool = True
     #: The window that the case declares, if the command line replaced it.
     declared_window: tuple[int, int] | None = None
+    #: The iterations of before, where pairs in lock-step needed a longer window.
+    lengthened_from: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("iterations", "warmup", "runs", "max_runs"):
@@ -65,6 +67,11 @@ class Protocol:
                 f"warmup_s {self.warmup_s:g}: give 0 or more seconds, fewer than the timeout of "
                 f"{self.timeout_s:g} s"
             )
+
+    @property
+    def asked_iterations(self) -> int:
+        """The iterations that the case or the user asked for, which pairs may have exceeded."""
+        return self.lengthened_from or self.iterations
 
     @property
     def window(self) -> tuple[int, int]:

@@ -225,7 +225,8 @@ class Run:
     log_error: str = ""
 
 
-#: Code of the note on a run that drifted as the fixed work between its steps did.
+#: Code of the note on a run that drifted as the machine did: as the fixed work between its steps,
+#: or as the steps of the other arm in turns with it.
 MACHINE_DRIFTED: Final = "machine-drifted"
 
 

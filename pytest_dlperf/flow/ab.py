@@ -23,6 +23,7 @@ from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.flow.ab_imports import TwoTrees
 from pytest_dlperf.flow.explain import REGRESSED, Judged, explain, explained, is_wanted
 from pytest_dlperf.flow.lock_step import (
+    WINDOW_S,
     ArmFailedError,
     DoNotFitError,
     cannot_take_turns,
@@ -100,7 +101,9 @@ class _Pairs:
         runners: dict[str, Runner],
         trees: TwoTrees,
     ) -> None:
+        #: Whose window may become longer than that of the one that was declared.
         self._case = case
+        self._declared = case
         self._arms = arms
         self._runners = runners
         self._trees = trees
@@ -118,8 +121,8 @@ class _Pairs:
         if self._alternates and pairs == LOCK_STEP:
             raise CaseError(f"{case.id}: --dlperf-pairs={LOCK_STEP}: {self._alternates}")
         self._rule = runners[NOW].bench.rule_for(case)
-        #: Whether the first pair shows how long the window has to be, and counts only if it was.
-        self._is_trial_wanted = may_be_longer(case)
+        #: Whether the first pair has yet to show how long the window must be.
+        self._is_length_open = may_be_longer(case)
 
     def compare(self) -> Measured:
         """Launch pairs until they decide."""
@@ -179,15 +182,15 @@ class _Pairs:
 
     def _launch_pair(self, wanted: int, *, scaling: bool) -> str:
         """Launch a pair; return why pairs are pointless, or nothing."""
-        is_trial = self._is_trial_wanted and not self._alternates
         try:
-            pair = self._pair(wanted, scaling=scaling and not is_trial)
+            pair = self._pair(wanted, scaling=scaling)
         except DoNotFitError as error:
             if self._runners[NOW].bench.policy.pairs == LOCK_STEP:
                 raise CaseError(f"{self._case.id}: --dlperf-pairs={LOCK_STEP}: {error}") from error
             self._alternates = str(error)
             self._runners[NOW].bench.watcher.notice(self._case, f"launches alternate: {error}")
             # Pairs of one kind are compared
+            self._case = self._declared
             self._order.clear()
             for runs in self._runs.values():
                 runs.clear()
@@ -199,7 +202,7 @@ class _Pairs:
             for side, launched in pair.items():
                 self._runs[side].append(launched)
             return unaffected
-        if is_trial and self._is_trial(pair):
+        if self._lengthen_window(pair):
             return self._launch_pair(wanted, scaling=scaling)
         is_shared = _is_shared(pair[NOW].summary, pair[BEFORE].summary)
         for side, other in ((NOW, BEFORE), (BEFORE, NOW)):
@@ -211,14 +214,22 @@ class _Pairs:
             self._runs[side].append(pair[side]._replace(summary=run))
         return ""
 
-    def _is_trial(self, pair: dict[str, MeasuredRun]) -> bool:
-        """Whether ``pair`` showed that the window has to be longer; it is then."""
-        self._is_trial_wanted = False
-        longer = with_longer_window(self._case, pair) if self._has_time() else None
-        if longer is None or self._alternates:
+    def _lengthen_window(self, pair: dict[str, MeasuredRun]) -> bool:
+        """Make the window longer where the first ``pair`` shows that it is short, and say so.
+
+        Return whether it is longer now: the pair does not count then.
+        """
+        if self._alternates or not self._is_length_open:
+            return False
+        self._is_length_open = False
+        longer = with_longer_window(self._case, pair)
+        arms = [[run] for run in pair.values()]
+        if longer is None or not self._runners[NOW].has_time(*arms, more_s=2 * WINDOW_S):
             return False
         window = longer.protocol.iterations - longer.protocol.warmup
-        words = f"windows of {window} iterations, as those of the first pair were short"
+        words = (
+            f"its steps are short: pairs have windows of {window} iterations, this one was a trial"
+        )
         self._runners[NOW].bench.watcher.notice(self._case, words)
         self._case = longer
         self._order.clear()

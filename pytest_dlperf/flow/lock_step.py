@@ -22,7 +22,7 @@ from pytest_dlperf.launch.process.execute import execute_in_turns
 from pytest_dlperf.launch.process.referee import NoTurnsError, TurnsPlan
 from pytest_dlperf.measure.exhausted import is_for_room
 from pytest_dlperf.measure.gpu_watch import GpuWatch
-from pytest_dlperf.measure.machine_speed import with_drift_of_both
+from pytest_dlperf.measure.machine_speed import with_shared_drift
 from pytest_dlperf.measure.records import read_records
 
 #: Each arm waits while the other one computes.
@@ -33,11 +33,14 @@ _READS_AHEAD: Final = 0.25
 #: Seconds of a turn. Between unchanged arms of tiny TSM on a shared two-core virtual machine, 200
 #: iterations differed by 14 to 16 % in turns of 0.5 and 1.5 s, by 3 to 5 % in these and shorter.
 _TURN_S: Final[Mapping[DeviceKind, float]] = {"cpu": 0.15, "gpu": TURN_S}
-#: Seconds of a window on CPUs that are aimed at where nobody gave its iterations. Windows of a
-#: second varied by 5 to 8 % there and those of six by 2 to 3 %, while each pair sets up for six.
-_WINDOW_S: Final = 5.0
+#: Seconds of a window on CPUs that are aimed at where nobody gave another one than a protocol's.
+#: Pairs with windows of a second varied by 5 to 8 % there and those with six seconds by 2 to 3 %;
+#: the launches and builds of a pair took six seconds themselves.
+WINDOW_S: Final = 5.0
 _MOST_ITERATIONS: Final = 1000
-#: A window that would become longer by less is left as it is.
+#: The measured steps of one arm take this share of the timeout at most.
+_OF_TIMEOUT: Final = 0.25
+#: A window that would become fewer times as long is left as it is.
 _WORTH: Final = 1.5
 #: Fewer CPU seconds than this are those of reading the counters, in the shortest windows.
 _OF_COUNTERS_S: Final = 0.1
@@ -72,7 +75,7 @@ def cannot_take_turns(case: Case, runner: Runner) -> str:
 def may_be_longer(case: Case) -> bool:
     """Whether the window of ``case`` may be made longer for pairs in lock-step.
 
-    On CPUs, where neither its marker nor the command line gave the iterations.
+    On CPUs, where neither its marker nor the command line gave another one than a protocol's.
     """
     protocol = case.protocol
     known = {one.window for one in PROTOCOLS.values()}
@@ -83,14 +86,16 @@ def may_be_longer(case: Case) -> bool:
 def with_longer_window(case: Case, pair: Mapping[str, MeasuredRun]) -> Case | None:
     """Return ``case`` with a window of some seconds, by the steps of ``pair``.
 
-    None where it has one. Its ``declared_window`` is that of before.
+    The faster arm counts: what slowed the other one may be over. None where it has such a window.
     """
     first, end = case.protocol.window
     steps_s = [statistics.median(one.summary.step_seconds[first:end]) for one in pair.values()]
-    count = min(_MOST_ITERATIONS, math.ceil(_WINDOW_S / max(steps_s)))
+    longest_s = _OF_TIMEOUT * case.protocol.timeout_s
+    wanted = math.ceil(WINDOW_S / min(steps_s))
+    count = min(_MOST_ITERATIONS, wanted, math.floor(longest_s / max(steps_s)))
     if count < _WORTH * (end - first):
         return None
-    longer = replace(case.protocol, iterations=first + count, declared_window=case.protocol.window)
+    longer = replace(case.protocol, iterations=first + count, lengthened_from=end)
     return replace(case, protocol=longer)
 
 
@@ -155,7 +160,7 @@ def launch_in_turns(
             raise ArmFailedError(error, side) from error
     return {
         side: mine._replace(
-            summary=with_drift_of_both(
+            summary=with_shared_drift(
                 mine.summary, other.summary, case.unit or "samples", case.layout.device
             )
         )

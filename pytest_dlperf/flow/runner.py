@@ -87,11 +87,14 @@ class Runner:
                 self.bench.watcher.run_ended(case, found[-1].summary)
             return found
 
-    def has_time(self, *found: Sequence[MeasuredRun]) -> bool:
-        """Return whether another run like those would end within the budget; one of each arm."""
+    def has_time(self, *found: Sequence[MeasuredRun], more_s: float = 0.0) -> bool:
+        """Return whether another run like those would end within the budget; one of each arm.
+
+        They take ``more_s`` longer together.
+        """
         budget = self.bench.policy.budget
         longest_s = [max((run.summary.elapsed_s for run in runs), default=0) for runs in found]
-        return budget is None or budget.allows(sum(longest_s))
+        return budget is None or budget.allows(sum(longest_s) + more_s)
 
     def is_cut_short(self, case: Case, found: Sequence[MeasuredRun], wanted: int) -> bool:
         """Return whether runs are missing and the budget has no time for them."""

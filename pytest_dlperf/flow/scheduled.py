@@ -184,7 +184,9 @@ class Jobs:
     def time_s(self, case: Case) -> float:
         """Return the longest time of a case in seconds: its runs, and its parent's or arm's."""
         arms = 2 if self.against or case.parent() else 1
-        return case.protocol.max_runs * arms * case.protocol.timeout_s + _MARGIN_S
+        # Of pairs the first may be a trial
+        runs = case.protocol.max_runs + (1 if self.against else 0)
+        return runs * arms * case.protocol.timeout_s + _MARGIN_S
 
     def _results(self, case: Case) -> Path:
         return self.folder / case.id / "results.json"

@@ -147,15 +147,12 @@ def _message(measured: Sequence[Measurement], codes: Collection[str]) -> str:
 def _unsteady(now: Measurement, before: Measurement) -> str:
     """Return why runs were not in one steady state; empty if they were.
 
-    Arms in lock-step that both drift, or one that drifts as the other does in the same turns, met
-    the same machine, so their difference counts. One that drifts alone does so by itself.
+    An arm in lock-step that drifts as the other one does met the same machine, so their difference
+    counts. The rates of launches that alternate have the machine's drift in them.
     """
-    now, before = map(refusals.without_drift_of_machine, (now, before))
-    codes = set(refusals.UNSTEADY)
-    both_drift = all(any(p.code == "drift" for p in one.problems) for one in (now, before))
-    if both_drift and all(run.turns for run in (*now.runs, *before.runs)):
-        codes.discard("drift")
-    return _message((now, before), codes)
+    if all(run.turns for run in (*now.runs, *before.runs)):
+        now, before = map(refusals.without_drift_of_machine, (now, before))
+    return _message((now, before), refusals.UNSTEADY)
 
 
 def _disturbed(now: Measurement, before: Measurement) -> str:

@@ -153,7 +153,7 @@ def _without(
     return tuple(rate * math.exp(slope * (mean - math.log(speed))) for rate, speed in pairs)
 
 
-def not_taken_out(now: Side, stored: Sequence[Session]) -> str:
+def why_left_in(now: Side, stored: Sequence[Session]) -> str:
     """Return why the speed of ``now`` cannot be compared with that of ``stored``; else nothing.
 
     Not where it can be, and rates would not vary less. Nothing where now has no speed: GPUs, and

@@ -17,8 +17,8 @@ from pytest_dlperf.judge.machine_speed import (
     AtStoredSpeed,
     Side,
     at_stored_speed,
-    not_taken_out,
     side_of_runs,
+    why_left_in,
 )
 from pytest_dlperf.judge.stats import priors
 from pytest_dlperf.judge.stats.contrast import Contrast, SessionValue, median_cost
@@ -140,9 +140,9 @@ def throughput(
     )
 
 
-def machine_unknown(measurement: Measurement, stored: Sequence[Session]) -> str:
+def why_speed_is_left_in(measurement: Measurement, stored: Sequence[Session]) -> str:
     """Return why the machine's speed is not taken out of the throughput, where it was sampled."""
-    return not_taken_out(side_of_runs(measurement.runs), comparable(_node(measurement), stored))
+    return why_left_in(side_of_runs(measurement.runs), comparable(_node(measurement), stored))
 
 
 def of_stored(
@@ -150,7 +150,7 @@ def of_stored(
 ) -> MetricValues:
     """Return the throughput of a stored session against others, as ``throughput`` has it.
 
-    ``known`` is the prior of rates as they were measured.
+    ``known`` is the prior of rates as they were measured. ``as_measured`` is missing.
     """
     stored = comparable(session.node, stored)
     prior = priors.without_machine(rule)

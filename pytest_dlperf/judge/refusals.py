@@ -67,7 +67,8 @@ def unsteady(case: Case, measurement: Measurement, rule: Rule) -> str:
 def without_drift_of_machine(measurement: Measurement) -> Measurement:
     """Return the measurement without its drift, unless that is the case's own in most runs.
 
-    For rates that the machine's speed is taken out of, or that are stored with it.
+    For rates that the machine's speed is taken out of, or that are stored with it; and for pairs
+    in lock-step, whose arms met the same machine.
     """
     drifting = [run for run in measurement.runs if _has(run, "drift")]
     own = [run for run in drifting if not _has(run, MACHINE_DRIFTED)]

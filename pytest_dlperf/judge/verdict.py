@@ -56,8 +56,10 @@ def judge(
         return _not_judged(Verdict.NO_BASELINE, refusals.NO_BASELINE, measurement)
     level = replace(baseline, sessions=stored)
     judged = _judge_against(case, measurement, level, rule, unsteady)
-    unknown = "" if judged.verdict in GOOD else metrics.machine_unknown(measurement, stored)
-    return replace(judged, reason=f"{judged.reason}; {unknown}") if unknown else judged
+    if judged.verdict in GOOD or baseline.source.kind != "measured":
+        return judged
+    why_raw = metrics.why_speed_is_left_in(measurement, stored)
+    return replace(judged, reason=f"{judged.reason}; {why_raw}") if why_raw else judged
 
 
 def _check(measurement: Measurement, baseline: Baseline | None) -> tuple[Session, ...]:

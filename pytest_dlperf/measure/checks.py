@@ -246,6 +246,12 @@ _BATCHES: Final = 10
 _FEWEST: Final = 3
 
 
+def halves(measured: Sequence[float]) -> float:
+    """Return the log of the median step of the second half of a window over that of the first."""
+    half = len(measured) // 2
+    return math.log(statistics.median(measured[half:]) / statistics.median(measured[:half]))
+
+
 def drift(
     measured: Sequence[float], first: int, throughput: float, unit: str, device: DeviceKind
 ) -> list[Problem]:
@@ -257,10 +263,10 @@ def drift(
     """
     if len(measured) < _BATCHES:
         return []
+    if abs(halves(measured)) <= math.log1p(DRIFT[device]) or not _has_trend(measured):
+        return []
     half = len(measured) // 2
     before, after = statistics.median(measured[:half]), statistics.median(measured[half:])
-    if abs(math.log(after / before)) <= math.log1p(DRIFT[device]) or not _has_trend(measured):
-        return []
     message = (
         f"the median step went from {before:.4g} s in the first half of the window to "
         f"{after:.4g} s in the second"

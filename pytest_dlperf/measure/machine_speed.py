@@ -6,6 +6,7 @@ In lock-step the steps of the other arm show it.
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,11 +15,13 @@ from typing import Final
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.run import MACHINE_DRIFTED, Problem, RunSummary
 from pytest_dlperf.core.wire_records import MachineSpeedRecord
-from pytest_dlperf.measure.checks import drift
+from pytest_dlperf.measure.checks import DRIFT, drift, halves
 from pytest_dlperf.measure.records import RankRecords
 
 #: How many times as much a training may follow the machine's speed.
 _SLOPES: Final = (1.0, 1.5, 2.0)
+#: The share of an arm's drift that the other arm has to have as well.
+_AS_FAR: Final = 0.5
 
 
 def machine_speed(records: Sequence[RankRecords]) -> dict[str, float]:
@@ -47,21 +50,22 @@ def drift_beyond_machine(
     if not found or not sampled:
         return found
     slowest = min(sampled, key=_speed)
-    if all(
-        drift(_at_mean_speed(measured, first, slowest, slope), first, throughput, unit, device)
-        for slope in _SLOPES
-    ):
+    steady = [_at_mean_speed(measured, first, slowest, slope) for slope in _SLOPES]
+    # By the halves alone: noise of the samples may hide the trend that a drift must have
+    if all(abs(halves(one)) > math.log1p(DRIFT[device]) for one in steady):
         return found
     message = "fixed work between the steps drifted as they did; at one speed they are alike"
     return [*found, Problem(code=MACHINE_DRIFTED, message=message)]
 
 
-def with_drift_of_both(
+def with_shared_drift(
     run: RunSummary, other: RunSummary, unit: str, device: DeviceKind
 ) -> RunSummary:
-    """Return ``run`` with a note where ``other``, in turns with it, drifted as it does.
+    """Return ``run``, with a note where ``other``, in turns with it, drifted as it does.
 
-    The other arm's steps in the same turns are then the fixed work. Without turns it is unchanged.
+    The other arm's steps in the same turns are then the fixed work: it has to have drifted at
+    least half as far, and the halves of the ratio to it must be one steady state. Without turns
+    ``run`` is unchanged.
     """
     if (
         not run.turns
@@ -70,12 +74,14 @@ def with_drift_of_both(
     ):
         return run
     first = run.turns[0]
-    typical_s = statistics.median(other.step_seconds[first:])
+    mine, theirs = run.step_seconds[first:], other.step_seconds[first:]
+    typical_s = statistics.median(theirs)
     steady: list[float] = []
     for begin, end in itertools.pairwise((*run.turns, len(run.step_seconds))):
         slower = statistics.median(other.step_seconds[begin:end]) / typical_s
         steady += [one / slower for one in run.step_seconds[begin:end]]
-    if drift(steady, first, run.throughput, unit, device):
+    is_as_far = halves(theirs) / halves(mine) >= _AS_FAR
+    if not is_as_far or abs(halves(steady)) > math.log1p(DRIFT[device]):
         return run
     message = "the steps of the other arm, in turns with these, drifted as they did"
     note = Problem(code=MACHINE_DRIFTED, message=message)

@@ -294,6 +294,8 @@ def _rank_summary(case: Case, records: RankRecords) -> RankSummary:
             f"{case.id}: rank {records.rank} reported a loss that is not a finite number, so its "
             "speed means nothing"
         )
+    # A longer window than asked for shows more of the fall than its bands are made for
+    losses = losses[: case.protocol.asked_iterations]
     if case.protocol.warmup_s:
         # How many iterations the warm-up had depends on the speed, which the loss must not
         losses = losses[: case.protocol.warmup - 1]

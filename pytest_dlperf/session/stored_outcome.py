@@ -39,7 +39,13 @@ def note(workdir: Path, outcome: Outcome, of_parent: Sequence[RunSummary]) -> No
             ):
                 took = [run.elapsed_s for run in runs if run.elapsed_s > 0]
                 if case is not None and took:
-                    notes.note_run_time(workdir, case, machine_class, statistics.median(took))
+                    notes.note_run_time(
+                        workdir,
+                        case,
+                        machine_class,
+                        statistics.median(took),
+                        in_pair=outcome.against is not None,
+                    )
         if outcome.judgement.verdict in GOOD:
             notes.note_certificate(workdir, outcome.case.id, outcome.time)
     except DlperfError as error:

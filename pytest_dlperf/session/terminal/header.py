@@ -107,14 +107,16 @@ def _estimate(cases: Sequence[Case], session: PerfSession) -> str:
             return settings.rule  # the case itself reports it, as its error
         return replace(settings.rule, prior=noise.prior(case.world_size) if noise else None)
 
+    in_pair = settings.against is not None
     forecast = Forecast.of(
         cases,
         rule_for,
-        lambda case: known.get(notes.run_key(case, machine_class(case))),
+        lambda case: known.get(notes.run_key(case, machine_class(case), in_pair=in_pair)),
         about=lambda case: alike(
-            CaseId.of(case), notes.run_times_of_others(known, case, machine_class(case))
+            CaseId.of(case),
+            notes.run_times_of_others(known, case, machine_class(case), in_pair=in_pair),
         ),
-        pairs=settings.against is not None,
+        pairs=in_pair,
     )
     session.watcher.expect(forecast)
     budget = ""

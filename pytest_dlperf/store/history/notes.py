@@ -86,26 +86,33 @@ def read_run_times(workdir: Path) -> Mapping[str, float]:
     }
 
 
-def run_key(case: Case, machine_class: str) -> str:
-    """Return what a run's time depends on most: case, iterations, hardware."""
-    return f"{machine_class} {case.id} {case.protocol.iterations}"
+def run_key(case: Case, machine_class: str, *, in_pair: bool = False) -> str:
+    """Return what a run's time depends on most: case, iterations, hardware; whether in a pair."""
+    return f"{machine_class} {case.id} {_iterations(case, in_pair=in_pair)}"
+
+
+def _iterations(case: Case, *, in_pair: bool) -> str:
+    return f"{case.protocol.asked_iterations}{' in-pair' if in_pair else ''}"
 
 
 def run_times_of_others(
-    times: Mapping[str, float], case: Case, machine_class: str
+    times: Mapping[str, float], case: Case, machine_class: str, *, in_pair: bool = False
 ) -> list[tuple[CaseId, float]]:
     """Return the seconds of runs of other cases on the same hardware, of as many iterations."""
     found = []
     for name, seconds in times.items():
         hardware, _, rest = name.partition(" ")
         case_id, _, iterations = rest.partition(" ")
-        if hardware != machine_class or iterations != str(case.protocol.iterations):
+        if hardware != machine_class or iterations != _iterations(case, in_pair=in_pair):
             continue
         with contextlib.suppress(UsageError):  # a key that somebody else wrote
             found.append((CaseId.parse(case_id), seconds))
     return found
 
 
-def note_run_time(workdir: Path, case: Case, machine_class: str, seconds: float) -> None:
+def note_run_time(
+    workdir: Path, case: Case, machine_class: str, seconds: float, *, in_pair: bool = False
+) -> None:
     """Remember how long a run took; raise ``DlperfError`` if that cannot be written."""
-    note(workdir / _RUN_TIMES, run_key(case, machine_class), round(seconds, 3))
+    key = run_key(case, machine_class, in_pair=in_pair)
+    note(workdir / _RUN_TIMES, key, round(seconds, 3))

@@ -59,6 +59,21 @@ def test_a_rate_that_follows_the_machine_varies_by_what_is_left():
     assert live_null.spread_without_machine([{**one, "speeds": []}]) is None
 
 
+def test_pairs_that_alternate_follow_the_difference_of_the_machines_speed():
+    speeds, before = [100.0, 120.0, 90.0, 110.0], [110.0, 90.0, 100.0, 100.0]
+    own = [1.01, 0.99, 0.99, 1.01]
+    of_pairs = outcome(
+        "passed",
+        runs=[[0.0, speed**2 * left] for speed, left in zip(speeds, own, strict=True)],
+        before=[[0.0, speed**2] for speed in before],
+        speeds=speeds,
+        speeds_before=before,
+    )
+    left = live_null.spread_without_machine([of_pairs, of_pairs])
+    assert left == pytest.approx(0.01, abs=0.003)
+    assert live_null.spread_without_machine([{**of_pairs, "speeds_before": []}]) is None
+
+
 def test_five_sessions_are_stored_through_a_deck_and_judge_the_next(tmp_path: Path):
     kinds = [live_null.Kind("stored-5", "0"), live_null.Kind("lock-step", "0")] * 4
     five, later = tmp_path / "stored-5", tmp_path / "stored-5.later"

@@ -58,6 +58,7 @@ PROTOCOLS = st.builds(
     timeout_s=RATE,
     adaptive=st.booleans(),
     declared_window=st.none() | st.tuples(COUNT, COUNT),
+    lengthened_from=st.none() | COUNT,
 )
 LENGTHS = st.sampled_from([(None, None), (1, 1), (234_619, 50)])
 CASES = st.builds(

@@ -29,11 +29,19 @@ def of(layout: str, **fields: object) -> Case:
     return replace(case(layout), protocol=Protocol(**fields))  # type: ignore[arg-type]
 
 
-def test_a_window_of_steps_that_are_short_is_five_seconds_long():
-    longer = with_longer_window(of("1n1c"), pair(0.01, 0.0125))
+def test_a_window_of_steps_that_are_short_is_five_seconds_of_the_faster_arm():
+    longer = with_longer_window(of("1n1c"), pair(0.02, 0.0125))
     assert longer is not None
     assert longer.protocol.window == (50, 450)
-    assert longer.protocol.declared_window == (50, 150)
+    assert longer.protocol.lengthened_from == 150
+    assert longer.protocol.asked_iterations == 150
+    assert of("1n1c").protocol.asked_iterations == 150
+
+
+def test_a_longer_window_leaves_most_of_the_timeout():
+    longer = with_longer_window(of("1n1c", timeout_s=16.0), pair(0.02, 0.0125))
+    assert longer is not None
+    assert longer.protocol.window == (50, 250)
 
 
 def test_a_window_has_a_thousand_iterations_at_most():

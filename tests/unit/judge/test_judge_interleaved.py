@@ -12,7 +12,7 @@ import pytest
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.core.run import Problem, RankSummary, RunSummary
+from pytest_dlperf.core.run import MACHINE_DRIFTED, Problem, RankSummary, RunSummary
 from pytest_dlperf.core.verdict import GOOD, Rule, Verdict
 from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.stats import family
@@ -86,21 +86,29 @@ def test_neighbours_that_both_arms_meet_in_their_turns_do_not_hide_a_change(
     assert "in 10 pairs of runs in lock-step" in judged.reason
 
 
+def with_codes(arm: Measurement, *codes: str) -> Measurement:
+    """Return ``arm`` with these problems, in all its runs."""
+    problems = tuple(Problem(code=code, message="it drifts") for code in codes)
+    runs = tuple(replace(one, problems=problems) for one in arm.runs)
+    return replace(arm, runs=runs, problems=problems)
+
+
 @pytest.mark.parametrize(
-    ("drifting", "verdict"),
-    [((True, True), Verdict.PASSED), ((True, False), Verdict.UNSTEADY)],
+    ("codes", "verdict"),
+    [(("drift", MACHINE_DRIFTED), Verdict.PASSED), (("drift",), Verdict.UNSTEADY)],
 )
-def test_a_drift_that_both_arms_share_is_the_machines(
-    drifting: tuple[bool, bool], verdict: Verdict
+def test_a_drift_that_the_other_arm_shares_is_the_machines(
+    codes: tuple[str, ...], verdict: Verdict
 ):
-    arms = [
-        replace(arm, problems=(Problem(code="drift", message="it drifts"),)) if drifts else arm
-        for arm, drifts in zip(in_lock_step(0.0, 1), drifting, strict=True)
-    ]
-    assert judge_interleaved(case(), *arms, Rule(tolerance=0.05)).verdict is verdict
-    # Runs that alternate do not meet the same machine.
-    alone = [replace(arm, runs=tuple(replace(one, turns=()) for one in arm.runs)) for arm in arms]
-    assert judge_interleaved(case(), *alone, Rule(tolerance=0.05)).verdict is Verdict.UNSTEADY
+    now, before = in_lock_step(0.0, 1)
+    for arms in ((with_codes(now, *codes), before), (now, with_codes(before, *codes))):
+        assert judge_interleaved(case(), *arms, Rule(tolerance=0.05)).verdict is verdict
+        # The rates of runs that alternate have the machine's drift in them.
+        alone = [
+            replace(arm, runs=tuple(replace(one, turns=()) for one in arm.runs)) for arm in arms
+        ]
+        judged = judge_interleaved(case(), *alone, Rule(tolerance=0.05))
+        assert judged.verdict is Verdict.UNSTEADY
 
 
 def test_pairs_of_turns_vary_less_than_medians_of_whole_windows():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from pytest_dlperf.core.run import RunSummary
@@ -13,7 +14,7 @@ from pytest_dlperf.measure.checks import drift
 from pytest_dlperf.measure.machine_speed import (
     drift_beyond_machine,
     machine_speed,
-    with_drift_of_both,
+    with_shared_drift,
 )
 from pytest_dlperf.measure.records import RankRecords
 from tests.helpers.judge_builders import run as run_at
@@ -71,12 +72,39 @@ def in_turns(steps: list[float]) -> RunSummary:
 
 def test_an_arm_that_drifts_as_the_other_does_drifts_with_the_machine():
     slower = in_turns([0.1] * 50 + [0.13] * 50)
-    # Of another level
-    follows = in_turns([0.2] * 50 + [0.2 * 1.25] * 50)
+    follows = in_turns([0.2] * 50 + [0.2 * 1.25] * 50)  # of another level
     steady = in_turns([0.1] * 100)
-    for other, expected in ((follows, ["drift", "machine-drifted"]), (steady, ["drift"])):
-        found = with_drift_of_both(slower, other, "images", "cpu")
+    faster = in_turns([0.13] * 50 + [0.1] * 50)
+    for other, expected in (
+        (follows, ["drift", "machine-drifted"]),
+        (steady, ["drift"]),
+        (faster, ["drift"]),
+    ):
+        found = with_shared_drift(slower, other, "images", "cpu")
         assert [problem.code for problem in found.problems] == expected
-    assert with_drift_of_both(steady, slower, "images", "cpu") == steady
+    assert with_shared_drift(steady, slower, "images", "cpu") == steady
     apart = replace(follows, turns=())
-    assert with_drift_of_both(slower, apart, "images", "cpu") == slower
+    assert with_shared_drift(slower, apart, "images", "cpu") == slower
+
+
+@pytest.mark.parametrize(("mine", "theirs"), [(1.4, 1.2), (1.12, 1.03)])
+def test_a_leak_on_a_machine_that_drifts_is_the_arms_own(mine: float, theirs: float):
+    """By the ratio of both; or as the other arm drifted by less than half as much."""
+    now = in_turns([0.1] * 50 + [0.1 * mine] * 50)
+    before = in_turns([0.1] * 50 + [0.1 * theirs] * 50)
+    found = with_shared_drift(now, before, "images", "cpu")
+    assert [problem.code for problem in found.problems] == ["drift"]
+
+
+def test_noise_of_the_other_arm_does_not_hide_a_drift():
+    """200 runs whose own steps become 20 % slower, beside an arm whose turns vary by 10 %."""
+    rng = np.random.default_rng(7)
+    noted = 0
+    for _ in range(200):
+        noise = np.repeat(np.exp(rng.normal(0, 0.1, 10)), 10)
+        other = in_turns([float(one) for one in 0.1 * noise])
+        drifting = in_turns([0.1] * 50 + [0.12] * 50)
+        codes_of = [p.code for p in with_shared_drift(drifting, other, "images", "cpu").problems]
+        assert codes_of[0] == "drift"
+        noted += "machine-drifted" in codes_of
+    assert noted <= 20
