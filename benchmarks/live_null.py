@@ -154,21 +154,23 @@ def next_deck(
 
 
 def count_stored(baselines: Path) -> int:
-    """Return how many sessions ``store`` has put into ``baselines``."""
-    counted = baselines / "stored.txt"
-    return int(counted.read_text("utf-8")) if counted.exists() else 0
+    """Return how many sessions each case has in ``baselines``: the fewest that one has."""
+    read = [json.loads(path.read_text("utf-8")) for path in baselines.rglob("*.json")]
+    return min((len(one["sessions"]) for one in read if "sessions" in one), default=0)
 
 
 def store(baselines: Path, session: list[str]) -> None:
-    """Store one more session in ``baselines``."""
+    """Store one more session in ``baselines``; raise ``RuntimeError`` where a case has none."""
+    count = count_stored(baselines)
     baselines.mkdir(parents=True, exist_ok=True)
     # Runs that vary too much to certify anything need a reason; one that is called slower would
     # begin a new level, of one session
     stored = ("--update-baselines", "--dlperf-reason=live", "--dlperf-tolerance=90%")
-    if not run([*session, f"--dlperf-baselines={baselines}", *stored]):
-        raise RuntimeError("a session that was to be stored wrote no results: see above")
-    count = count_stored(baselines) + 1
-    (baselines / "stored.txt").write_text(f"{count}\n", encoding="utf-8")
+    found = run([*session, f"--dlperf-baselines={baselines}", *stored])
+    if not found or count_stored(baselines) != count + 1:
+        raise RuntimeError(
+            f"{baselines}: a session was not stored: {[o['judgement'] for o in found]}"
+        )
 
 
 @contextlib.contextmanager

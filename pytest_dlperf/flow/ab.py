@@ -181,7 +181,10 @@ class _Pairs:
         return self._runners[NOW].has_time(*self._runs.values())
 
     def _launch_pair(self, wanted: int, *, scaling: bool) -> str:
-        """Launch a pair; return why pairs are pointless, or nothing."""
+        """Launch a pair; return why pairs are pointless, or nothing.
+
+        The first one may be a trial, which another follows.
+        """
         try:
             pair = self._pair(wanted, scaling=scaling)
         except DoNotFitError as error:
@@ -201,9 +204,11 @@ class _Pairs:
         if number == 1 and (unaffected := self._trees.unaffected(self._case, *both_facts)):
             for side, launched in pair.items():
                 self._runs[side].append(launched)
+            self._report(pair, number, wanted)
             return unaffected
-        if self._lengthen_window(pair):
+        if self._lengthen_window(pair, wanted):
             return self._launch_pair(wanted, scaling=scaling)
+        self._report(pair, number, wanted)
         is_shared = _is_shared(pair[NOW].summary, pair[BEFORE].summary)
         for side, other in ((NOW, BEFORE), (BEFORE, NOW)):
             run, paired = pair[side].summary, pair[other].summary
@@ -214,17 +219,18 @@ class _Pairs:
             self._runs[side].append(pair[side]._replace(summary=run))
         return ""
 
-    def _lengthen_window(self, pair: dict[str, MeasuredRun]) -> bool:
+    def _lengthen_window(self, pair: dict[str, MeasuredRun], wanted: int) -> bool:
         """Make the window longer where the first ``pair`` shows that it is short, and say so.
 
-        Return whether it is longer now: the pair does not count then.
+        Not where the budget has no time for as many longer pairs as are ``wanted``. Return whether
+        it is longer now: the pair does not count then.
         """
         if self._alternates or not self._is_length_open:
             return False
         self._is_length_open = False
         longer = with_longer_window(self._case, pair)
-        arms = [[run] for run in pair.values()]
-        if longer is None or not self._runners[NOW].has_time(*arms, more_s=2 * WINDOW_S):
+        pair_s = sum(run.summary.elapsed_s for run in pair.values()) + len(pair) * WINDOW_S
+        if longer is None or not self._runners[NOW].has_time(more_s=wanted * pair_s):
             return False
         window = longer.protocol.iterations - longer.protocol.warmup
         words = (
@@ -250,10 +256,16 @@ class _Pairs:
             with self._naming(error.side):
                 raise
         self._order.append("both")
+        return pair
+
+    def _report(self, pair: dict[str, MeasuredRun], number: int, wanted: int) -> None:
+        """Report the runs of a pair in lock-step that counts; others are reported as they end."""
+        if self._alternates:
+            return
+        watcher = self._runners[NOW].bench.watcher
         watcher.run_ended(self._case, pair[BEFORE].summary)
         watcher.run_starts(self._case, 2 * number, 2 * wanted)
         watcher.run_ended(self._case, pair[NOW].summary)
-        return pair
 
     def _one_after_the_other(
         self, number: int, wanted: int, *, scaling: bool

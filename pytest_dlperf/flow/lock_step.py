@@ -31,7 +31,7 @@ _LONGER: Final = 2
 #: ahead would hide that they became slower. Of ranks that wait idle it is about 0.01.
 _READS_AHEAD: Final = 0.25
 #: Seconds of a turn. Between unchanged arms of tiny TSM on a shared two-core virtual machine, 200
-#: iterations differed by 14 to 16 % in turns of 0.5 and 1.5 s, by 3 to 5 % in these and shorter.
+#: iterations differed by 14 and 17 % in turns of 0.5 and 1.5 s, by 5 % in these.
 _TURN_S: Final[Mapping[DeviceKind, float]] = {"cpu": 0.15, "gpu": TURN_S}
 #: Seconds of a window on CPUs that are aimed at where nobody gave another one than a protocol's.
 #: Pairs with windows of a second varied by 5 to 8 % there and those with six seconds by 2 to 3 %;

@@ -90,7 +90,7 @@ class Runner:
     def has_time(self, *found: Sequence[MeasuredRun], more_s: float = 0.0) -> bool:
         """Return whether another run like those would end within the budget; one of each arm.
 
-        They take ``more_s`` longer together.
+        ``more_s`` is what they take beyond that, together.
         """
         budget = self.bench.policy.budget
         longest_s = [max((run.summary.elapsed_s for run in runs), default=0) for runs in found]

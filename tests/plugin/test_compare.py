@@ -94,6 +94,13 @@ def test_an_environment_against_itself_is_a_null(checkout: Checkout):
     assert "this was a null" in outcome["judgement"]["reason"]
 
 
+def test_a_window_that_the_command_line_gives_is_not_made_longer(checkout: Checkout):
+    given = ("--a=HEAD", "--b=HEAD", "--suite=net", "--tolerance=15%", "--iterations=150")
+    _, outcome = checkout.outcome(*given)
+    assert outcome["measurement"]["conditions"]["window"] == [50, 150]
+    assert outcome["case"]["protocol"]["lengthened_from"] is None
+
+
 def test_two_versions_of_a_package(checkout: Checkout):
     fast, slow = (_wheel(checkout.path, version, s) for version, s in (("1", 0.01), ("2", 0.02)))
     checkout.suite.env(FAKE_STEP_FILE="tinynet.py")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from pathlib import Path
@@ -74,6 +75,15 @@ def test_pairs_that_alternate_follow_the_difference_of_the_machines_speed():
     assert live_null.spread_without_machine([{**of_pairs, "speeds_before": []}]) is None
 
 
+def write_baselines(folder: Path, *counts: int) -> None:
+    """Write a baseline for each count of sessions, and noise, as the plugin does."""
+    (folder / "2x-cpu").mkdir(parents=True, exist_ok=True)
+    for number, count in enumerate(counts):
+        text = json.dumps({"sessions": [{}] * count})
+        (folder / f"2x-cpu/{number}.json").write_text(text, encoding="utf-8")
+    (folder / "2x-cpu/noise.json").write_text('{"runs": 4}', encoding="utf-8")
+
+
 def test_five_sessions_are_stored_through_a_deck_and_judge_the_next(tmp_path: Path):
     kinds = [live_null.Kind("stored-5", "0"), live_null.Kind("lock-step", "0")] * 4
     five, later = tmp_path / "stored-5", tmp_path / "stored-5.later"
@@ -81,10 +91,9 @@ def test_five_sessions_are_stored_through_a_deck_and_judge_the_next(tmp_path: Pa
     deck = live_null.next_deck(kinds, five, later, draw)
     assert deck.count(None) == 5
     assert {kind.way for kind in deck if kind} == {"lock-step"}
-    later.mkdir()
-    (later / "stored.txt").write_text("3\n")  # as an earlier start left it
+    write_baselines(later, 3, 4)  # as an earlier start left it
     assert live_null.next_deck(kinds, five, later, draw).count(None) == 2
-    (later / "stored.txt").write_text("5\n")
+    write_baselines(later, 5, 5)
     deck = live_null.next_deck(kinds, five, later, draw)
     assert live_null.count_stored(five) == 5
     assert deck.count(None) == 5

@@ -69,6 +69,18 @@ def test_a_median_would_miss_labels_that_are_right_every_other_time(tmp_path: Pa
     assert summary.ranks[0].loss_last == pytest.approx(4.0)
 
 
+def test_the_fall_of_the_loss_is_within_the_iterations_that_were_asked_for(tmp_path: Path):
+    """Which the bands of falls are of: a longer window has nearly the same fall at any rate."""
+    records = rank_records(0, world_size=1)
+    [losses] = [record for record in records if record["record"] == "loss"]
+    losses["values"] = [8.0] * 9 + [4.0] * 3 + [0.0] * 8
+    run = write(tmp_path, [records])
+    longer = replace(case("1n1c").protocol, lengthened_from=12)
+    for subject, last in ((case("1n1c"), 0.0), (replace(case("1n1c"), protocol=longer), 4.0)):
+        summary, _ = summarise(subject, run)
+        assert summary.ranks[0].loss_last == pytest.approx(last)
+
+
 def test_rules_of_rates_are_not_the_time_weighted_rate(tmp_path: Path):
     records = rank_records(0, world_size=1)
     spans = [r for r in records if r["record"] == "span"]
