@@ -11,7 +11,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from pytest_dlperf.cases.selection import CaseRequest, select
 from pytest_dlperf.cli import extract as extract_command
@@ -220,16 +219,12 @@ def case_of_command(arguments: argparse.Namespace, bench: Bench, here: Path) -> 
 
 
 def _protocol(arguments: argparse.Namespace, declared: Protocol) -> Protocol:
-    values: dict[str, Any] = {
+    asked = {
         name: value
         for name in ("iterations", "warmup", "max_runs")
         if (value := getattr(arguments, name)) is not None
     }
-    if "max_runs" in values:
-        values["runs"] = min(declared.runs, values["max_runs"])
-    if {"iterations", "warmup"} & set(values):
-        values["declared_window"] = declared.window
-    return replace(declared, **values)
+    return declared.with_asked(asked)
 
 
 class _Lines:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.quantity import is_number
@@ -67,6 +68,18 @@ class Protocol:
                 f"warmup_s {self.warmup_s:g}: give 0 or more seconds, fewer than the timeout of "
                 f"{self.timeout_s:g} s"
             )
+
+    def with_asked(self, asked: Mapping[str, Any]) -> Protocol:
+        """Return it with what a command line asks for; raise ``UsageError``."""
+        values = dict(asked)
+        if "runs" in values:
+            values["adaptive"] = "max_runs" in values
+            values.setdefault("max_runs", values["runs"])
+        elif "max_runs" in values:
+            values["runs"] = min(self.runs, values["max_runs"])
+        if {"iterations", "warmup"} & set(values):
+            values["declared_window"] = self.window
+        return replace(self, **values)
 
     @property
     def asked_iterations(self) -> int:

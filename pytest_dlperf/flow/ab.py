@@ -28,7 +28,6 @@ from pytest_dlperf.flow.lock_step import (
     DoNotFitError,
     cannot_take_turns,
     launch_in_turns,
-    may_be_longer,
     with_longer_window,
 )
 from pytest_dlperf.flow.looks import Look, Measured, until_decided
@@ -101,9 +100,9 @@ class _Pairs:
         runners: dict[str, Runner],
         trees: TwoTrees,
     ) -> None:
-        #: Whose window may become longer than that of the one that was declared.
-        self._case = case
+        #: The case, and with the window of its pairs, which may become longer.
         self._declared = case
+        self._case = case
         self._arms = arms
         self._runners = runners
         self._trees = trees
@@ -121,8 +120,6 @@ class _Pairs:
         if self._alternates and pairs == LOCK_STEP:
             raise CaseError(f"{case.id}: --dlperf-pairs={LOCK_STEP}: {self._alternates}")
         self._rule = runners[NOW].bench.rule_for(case)
-        #: Whether the first pair has yet to show how long the window must be.
-        self._is_length_open = may_be_longer(case)
 
     def compare(self) -> Measured:
         """Launch pairs until they decide."""
@@ -225,9 +222,9 @@ class _Pairs:
         Not where the budget has no time for as many longer pairs as are ``wanted``. Return whether
         it is longer now: the pair does not count then.
         """
-        if self._alternates or not self._is_length_open:
+        is_first = self._case is self._declared and not self._runs[NOW]
+        if self._alternates or not is_first:
             return False
-        self._is_length_open = False
         longer = with_longer_window(self._case, pair)
         pair_s = sum(run.summary.elapsed_s for run in pair.values()) + len(pair) * WINDOW_S
         if longer is None or not self._runners[NOW].has_time(more_s=wanted * pair_s):

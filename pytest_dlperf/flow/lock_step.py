@@ -72,30 +72,25 @@ def cannot_take_turns(case: Case, runner: Runner) -> str:
     return ""
 
 
-def may_be_longer(case: Case) -> bool:
-    """Whether the window of ``case`` may be made longer for pairs in lock-step.
+def with_longer_window(case: Case, pair: Mapping[str, MeasuredRun]) -> Case | None:
+    """Return ``case`` with a window of some seconds, by the steps of ``pair``.
 
-    On CPUs, where neither its marker nor the command line gave another one than a protocol's.
+    The faster arm counts: what slowed the other one may be over. None where it has such a window,
+    on GPUs, and where its marker or the command line gave another one than a protocol's.
     """
     protocol = case.protocol
     known = {one.window for one in PROTOCOLS.values()}
     is_given = protocol.declared_window is not None or protocol.window not in known
-    return case.layout.device == "cpu" and not is_given
-
-
-def with_longer_window(case: Case, pair: Mapping[str, MeasuredRun]) -> Case | None:
-    """Return ``case`` with a window of some seconds, by the steps of ``pair``.
-
-    The faster arm counts: what slowed the other one may be over. None where it has such a window.
-    """
-    first, end = case.protocol.window
+    if is_given or case.layout.device != "cpu":
+        return None
+    first, end = protocol.window
     steps_s = [statistics.median(one.summary.step_seconds[first:end]) for one in pair.values()]
-    longest_s = _OF_TIMEOUT * case.protocol.timeout_s
+    longest_s = _OF_TIMEOUT * protocol.timeout_s
     wanted = math.ceil(WINDOW_S / min(steps_s))
     count = min(_MOST_ITERATIONS, wanted, math.floor(longest_s / max(steps_s)))
     if count < _WORTH * (end - first):
         return None
-    longer = replace(case.protocol, iterations=first + count, lengthened_from=end)
+    longer = replace(protocol, iterations=first + count, lengthened_from=end)
     return replace(case, protocol=longer)
 
 
@@ -160,9 +155,7 @@ def launch_in_turns(
             raise ArmFailedError(error, side) from error
     return {
         side: mine._replace(
-            summary=with_shared_drift(
-                mine.summary, other.summary, case.unit or "samples", case.layout.device
-            )
+            summary=with_shared_drift(mine.summary, other.summary, case.layout.device)
         )
         for (side, mine), other in zip(found.items(), reversed(found.values()), strict=True)
     }

@@ -125,15 +125,21 @@ def throughput(
         prior=priors.of_throughput(case, rule),
         planned=median_cost(case.protocol.runs) / case.protocol.runs,
     )
+    return _without_machine(as_measured, side_of_runs(measurement.runs), stored, rule)
+
+
+def _without_machine(
+    as_measured: MetricValues, now: Side, stored: Sequence[Session], rule: Rule
+) -> MetricValues:
+    """Return the throughput without the machine's speed; as it was measured where that is best."""
     prior = priors.without_machine(rule)
-    found = at_stored_speed(side_of_runs(measurement.runs), stored, prior)
+    found = at_stored_speed(now, stored, prior)
     if found is None:
         return as_measured
-    values = tuple(_at_stored_speed(found, stored))
     return replace(
         as_measured,
-        now=session_value(found.now, node=node),
-        stored=values,
+        now=session_value(found.now, node=as_measured.now.node),
+        stored=tuple(_at_stored_speed(found, stored)),
         prior=prior,
         machine=found,
         as_measured=as_measured,
@@ -145,27 +151,23 @@ def why_speed_is_left_in(measurement: Measurement, stored: Sequence[Session]) ->
     return why_left_in(side_of_runs(measurement.runs), comparable(_node(measurement), stored))
 
 
-def of_stored(
+def of_stored_session(
     session: Session, stored: Sequence[Session], rule: Rule, known: Prior
 ) -> MetricValues:
     """Return the throughput of a stored session against others, as ``throughput`` has it.
 
-    ``known`` is the prior of rates as they were measured. ``as_measured`` is missing.
+    ``known`` is the prior of rates as they were measured.
     """
     stored = comparable(session.node, stored)
-    prior = priors.without_machine(rule)
-    found = at_stored_speed(Side(session.runs, session.machine_speed), stored, prior)
-    if found is None:
-        values, now, prior = (
-            list(map(stored_throughput, stored)),
-            stored_throughput(session),
-            known,
-        )
-    else:
-        values, now = _at_stored_speed(found, stored), session_value(found.now, node=session.node)
-    return MetricValues(
-        now=now, stored=tuple(values), prior=prior, planned=now.share, machine=found
+    now = stored_throughput(session)
+    as_measured = MetricValues(
+        now=now,
+        stored=tuple(stored_throughput(one) for one in stored),
+        prior=known,
+        planned=now.share,
     )
+    side = Side(session.runs, session.machine_speed)
+    return _without_machine(as_measured, side, stored, rule)
 
 
 def stored_throughputs(

@@ -246,10 +246,16 @@ _BATCHES: Final = 10
 _FEWEST: Final = 3
 
 
-def halves(measured: Sequence[float]) -> float:
-    """Return the log of the median step of the second half of a window over that of the first."""
+def median_halves(measured: Sequence[float]) -> tuple[float, float]:
+    """Return the median steps of both halves of a window, in seconds."""
     half = len(measured) // 2
-    return math.log(statistics.median(measured[half:]) / statistics.median(measured[:half]))
+    return statistics.median(measured[:half]), statistics.median(measured[half:])
+
+
+def is_level(measured: Sequence[float], device: DeviceKind) -> bool:
+    """Whether the halves of a window are one steady state."""
+    before, after = median_halves(measured)
+    return abs(math.log(after / before)) <= math.log1p(DRIFT[device])
 
 
 def drift(
@@ -263,10 +269,9 @@ def drift(
     """
     if len(measured) < _BATCHES:
         return []
-    if abs(halves(measured)) <= math.log1p(DRIFT[device]) or not _has_trend(measured):
+    if is_level(measured, device) or not _has_trend(measured):
         return []
-    half = len(measured) // 2
-    before, after = statistics.median(measured[:half]), statistics.median(measured[half:])
+    before, after = median_halves(measured)
     message = (
         f"the median step went from {before:.4g} s in the first half of the window to "
         f"{after:.4g} s in the second"

@@ -15,7 +15,7 @@ from typing import Final
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.run import MACHINE_DRIFTED, Problem, RunSummary
 from pytest_dlperf.core.wire_records import MachineSpeedRecord
-from pytest_dlperf.measure.checks import DRIFT, drift, halves
+from pytest_dlperf.measure.checks import drift, is_level, median_halves
 from pytest_dlperf.measure.records import RankRecords
 
 #: How many times as much a training may follow the machine's speed.
@@ -52,26 +52,21 @@ def drift_beyond_machine(
     slowest = min(sampled, key=_speed)
     steady = [_at_mean_speed(measured, first, slowest, slope) for slope in _SLOPES]
     # By the halves alone: noise of the samples may hide the trend that a drift must have
-    if all(abs(halves(one)) > math.log1p(DRIFT[device]) for one in steady):
+    if not any(is_level(one, device) for one in steady):
         return found
     message = "fixed work between the steps drifted as they did; at one speed they are alike"
     return [*found, Problem(code=MACHINE_DRIFTED, message=message)]
 
 
-def with_shared_drift(
-    run: RunSummary, other: RunSummary, unit: str, device: DeviceKind
-) -> RunSummary:
+def with_shared_drift(run: RunSummary, other: RunSummary, device: DeviceKind) -> RunSummary:
     """Return ``run``, with a note where ``other``, in turns with it, drifted as it does.
 
     The other arm's steps in the same turns are then the fixed work: it has to have drifted at
     least half as far, and the halves of the ratio to it must be one steady state. Without turns
     ``run`` is unchanged.
     """
-    if (
-        not run.turns
-        or run.turns != other.turns
-        or not any(p.code == "drift" for p in run.problems)
-    ):
+    is_drifting = any(problem.code == "drift" for problem in run.problems)
+    if not is_drifting or not run.turns or run.turns != other.turns:
         return run
     first = run.turns[0]
     mine, theirs = run.step_seconds[first:], other.step_seconds[first:]
@@ -80,12 +75,17 @@ def with_shared_drift(
     for begin, end in itertools.pairwise((*run.turns, len(run.step_seconds))):
         slower = statistics.median(other.step_seconds[begin:end]) / typical_s
         steady += [one / slower for one in run.step_seconds[begin:end]]
-    is_as_far = halves(theirs) / halves(mine) >= _AS_FAR
-    if not is_as_far or abs(halves(steady)) > math.log1p(DRIFT[device]):
+    if _drift_of(theirs) / _drift_of(mine) < _AS_FAR or not is_level(steady, device):
         return run
     message = "the steps of the other arm, in turns with these, drifted as they did"
     note = Problem(code=MACHINE_DRIFTED, message=message)
     return replace(run, problems=(*run.problems, note))
+
+
+def _drift_of(steps_s: Sequence[float]) -> float:
+    """Return how far the second half of a window is from the first, as a log."""
+    before_s, after_s = median_halves(steps_s)
+    return math.log(after_s / before_s)
 
 
 def _sampled(records: Sequence[RankRecords]) -> list[MachineSpeedRecord]:

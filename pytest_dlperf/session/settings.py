@@ -331,18 +331,11 @@ class Settings:
 
     def protocol_for(self, declared: Protocol) -> Protocol:
         """Return ``declared`` with what the command line replaces; raise ``UsageError``."""
-        values = dict(self.protocol)
-        if "runs" in values:
-            values["adaptive"] = "max_runs" in values
-            values.setdefault("max_runs", values["runs"])
-        elif "max_runs" in values:
-            values["runs"] = min(declared.runs, values["max_runs"])
-        if {"iterations", "warmup"} & set(values):
-            values["declared_window"] = declared.window
-        if self.place.node_part is not None:
-            # All nodes must launch equally often, and only node 0 could see a verdict coming
-            values |= {"adaptive": False, "max_runs": values.get("runs", declared.runs)}
-        return replace(declared, **values)
+        asked = declared.with_asked(self.protocol)
+        if self.place.node_part is None:
+            return asked
+        # All nodes must launch equally often, and only node 0 could see a verdict coming
+        return replace(asked, adaptive=False, max_runs=asked.runs)
 
 
 def _fail_on(names: list[str], *, strict: bool) -> frozenset[Verdict]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.fake_repository import commit, git
 from tests.helpers.fake_suite import FAKES, TESTS, Suite
 
 
@@ -31,3 +32,14 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Suite:
     made = Suite(pytester, monkeypatch)
     made.write(TESTS)
     return made
+
+
+@pytest.fixture
+def repository(suite: Suite) -> Suite:
+    git(suite, "init", "-q", "-b", "main")
+    (suite.path / ".git/info/exclude").write_text("site\nruntime\nr.json\n")
+    (suite.path / "other.py").write_text("x = 1\n", encoding="utf-8")
+    git(suite, "add", "other.py")
+    commit(suite, 0.01)
+    suite.env(FAKE_IMPORTS="w.py", FAKE_STEP_FILE="w.py")
+    return suite

@@ -107,7 +107,7 @@ class Gated:
         if now is None or not before:
             return None
         if self.decides:
-            return metrics.of_stored(session, others, rule, self.prior)
+            return metrics.of_stored_session(session, others, rule, self.prior)
         return metrics.MetricValues(
             now=now,
             stored=metrics.comparable(now.node, before),

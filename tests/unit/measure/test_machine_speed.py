@@ -80,11 +80,11 @@ def test_an_arm_that_drifts_as_the_other_does_drifts_with_the_machine():
         (steady, ["drift"]),
         (faster, ["drift"]),
     ):
-        found = with_shared_drift(slower, other, "images", "cpu")
+        found = with_shared_drift(slower, other, "cpu")
         assert [problem.code for problem in found.problems] == expected
-    assert with_shared_drift(steady, slower, "images", "cpu") == steady
+    assert with_shared_drift(steady, slower, "cpu") == steady
     apart = replace(follows, turns=())
-    assert with_shared_drift(slower, apart, "images", "cpu") == slower
+    assert with_shared_drift(slower, apart, "cpu") == slower
 
 
 @pytest.mark.parametrize(("mine", "theirs"), [(1.4, 1.2), (1.12, 1.03)])
@@ -92,7 +92,7 @@ def test_a_leak_on_a_machine_that_drifts_is_the_arms_own(mine: float, theirs: fl
     """By the ratio of both; or as the other arm drifted by less than half as much."""
     now = in_turns([0.1] * 50 + [0.1 * mine] * 50)
     before = in_turns([0.1] * 50 + [0.1 * theirs] * 50)
-    found = with_shared_drift(now, before, "images", "cpu")
+    found = with_shared_drift(now, before, "cpu")
     assert [problem.code for problem in found.problems] == ["drift"]
 
 
@@ -104,7 +104,7 @@ def test_noise_of_the_other_arm_does_not_hide_a_drift():
         noise = np.repeat(np.exp(rng.normal(0, 0.1, 10)), 10)
         other = in_turns([float(one) for one in 0.1 * noise])
         drifting = in_turns([0.1] * 50 + [0.12] * 50)
-        codes_of = [p.code for p in with_shared_drift(drifting, other, "images", "cpu").problems]
+        codes_of = [p.code for p in with_shared_drift(drifting, other, "cpu").problems]
         assert codes_of[0] == "drift"
         noted += "machine-drifted" in codes_of
     assert noted <= 20
