@@ -125,7 +125,8 @@ class _Pairs:
         """Launch pairs until they decide."""
         budget = self._runners[NOW].bench.policy.budget_text
         measured = until_decided(self._case, self._rule, budget, self._look)
-        if words := self._trees.null(*self._first_facts()):
+        is_slowed = measured.measurement is not None and measured.measurement.inject
+        if not is_slowed and (words := self._trees.null(*self._first_facts())):
             reason = f"{measured.judgement.reason}; {words}"
             measured = replace(measured, judgement=replace(measured.judgement, reason=reason))
         return measured

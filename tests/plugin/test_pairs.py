@@ -173,3 +173,4 @@ def test_injection_slows_this_side_alone(repository: Suite):
     assert outcomes[ONE]["judgement"]["verdict"] == "regressed"
     assert outcomes[ONE]["judgement"]["change"] == pytest.approx(1 / 1.3 - 1, abs=0.02)
     assert outcomes[ONE]["against"]["measurement"]["inject"] == 0
+    assert "null" not in outcomes[ONE]["judgement"]["reason"], "the arms are not the same"
