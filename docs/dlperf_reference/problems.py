@@ -19,7 +19,7 @@ MEANINGS: Final = {
     "clocks-disagree": "the steps by the GPU's events do not add up to the window by the host's "
     "clock",
     "collectives-unknown": "the share of collectives in a step could not be measured",
-    "cut-short": "`--dlperf-budget` ended the case before its verdict stood",
+    "cut-short": "`--dlperf-budget`, SIGTERM or Ctrl-C ended the case before its verdict",
     "data-bound": "waiting for data took more than a tenth of the time",
     "data-empty": "the data folder holds no sample, or none of the needed kind",
     "data-format": "the data folder does not hold the data set as the suite reads it",
@@ -67,6 +67,7 @@ MEANINGS: Final = {
     "running-mean": "printed rates are means since an early step; they were taken apart",
     "speedup-unknown": "the layout that a speedup is over cannot be trained; the case is judged "
     "without",
+    "runs-taken": "`--dlperf-resume` uses the runs that the ended session had of this case",
     "several-names": "logs of several names were taken for runs of one training, as listed",
     "several-runs": "several runs are in one log; no number is given",
     "shared-machine": "other processes slowed both runs of a pair alike; the pair counts",

@@ -256,7 +256,8 @@ def measure_and_judge(case: Case, runner: Runner, baseline: Baseline | None) -> 
         measurement = replace(measurement, problems=(*measurement.problems, *unknown))
         is_short = runner.is_cut_short(case, runs, wanted)
         if is_short or (parent and runner.is_cut_short(parent, parents, of_parent)):
-            measurement = marked_cut_short(measurement, budget)
+            why = f"the budget of {budget} was spent before all its runs"
+            measurement = marked_cut_short(measurement, why)
         judgement = judge(case, measurement, baseline, rule)
         return Look(
             Measured(measurement=measurement, judgement=judgement, facts=runs[0].facts),

@@ -151,12 +151,9 @@ def links_slower(shift: canary.Shift) -> str:
     )
 
 
-def marked_cut_short(measurement: Measurement, budget: str) -> Measurement:
-    """Return the measurement with the problem ``CUT_SHORT``: it is judged, but never stored."""
-    message = (
-        f"the budget of {budget} was spent before all its runs; a session cut short cannot be a "
-        "baseline"
-    )
+def marked_cut_short(measurement: Measurement, why: str) -> Measurement:
+    """Return the measurement with the problem ``CUT_SHORT``, for ``why``: it is never stored."""
+    message = f"{why}; a session cut short cannot be a baseline"
     problem = Problem(code=CUT_SHORT, message=message)
     return replace(measurement, problems=(*measurement.problems, problem))
 

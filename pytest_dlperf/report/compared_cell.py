@@ -177,8 +177,9 @@ def parent_cell(
 
 
 def counts(outcome: Outcome) -> bool:
-    """Return whether the rate of ``outcome`` may be shown: one of an ``error`` is none."""
-    return outcome.measurement is not None and outcome.judgement.verdict is not Verdict.ERROR
+    """Return whether the rate of ``outcome`` may be shown: not of an error, nor of some runs."""
+    is_whole = outcome.judgement.verdict is not Verdict.ERROR and not outcome.interrupted
+    return outcome.measurement is not None and is_whole
 
 
 def _why_not(outcome: Outcome | None) -> str:

@@ -27,6 +27,7 @@ from pytest_dlperf.flow.hosts import Hosts, machine_of
 from pytest_dlperf.flow.nodes import Nodes
 from pytest_dlperf.flow.pipeline import run_case
 from pytest_dlperf.flow.scheduled import Jobs
+from pytest_dlperf.flow.unfinished import unfinished
 from pytest_dlperf.judge import common_shift, gates
 from pytest_dlperf.judge.stats.family import family_size
 from pytest_dlperf.launch.arms.git import Preparation
@@ -37,7 +38,7 @@ from pytest_dlperf.measure.environment import commit_of
 from pytest_dlperf.session import usage
 from pytest_dlperf.session.ending import Ending
 from pytest_dlperf.session.hosts import declared_hosts, devices_of, make_nodes
-from pytest_dlperf.session.resumed import Resumed, is_judged, judged_now, now_of
+from pytest_dlperf.session.resumed import Now, Resumed, is_judged, judged_now, now_of
 from pytest_dlperf.session.rounds import Rounds
 from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.session.stored_outcome import note, store_baseline
@@ -260,6 +261,10 @@ class PerfSession:
         if self.jobs is not None:
             outcome = self.jobs.outcome(case)
         else:
+            if self.resumed is not None:
+                words = self.resumed.go_on(case, bench.runs, lambda: self._now(case))
+                if words:
+                    self.watcher.notice(case, words)
             misfit = misfit or self.rounds.failure(case, bench)
             with self.watcher.watched(case):
                 outcome = run_case(
@@ -280,6 +285,16 @@ class PerfSession:
         if self.settings.update:
             return self._update(outcome, bench)
         return replace(outcome, failed=self._fails(outcome))
+
+    def unfinished(self, case: Case, folder: str, why: str) -> Outcome | None:
+        """Return the outcome of runs without a verdict, as the session was ended for ``why``.
+
+        ``folder`` is that of the test. None where this process has no run of ``case``. Raises
+        ``DlperfError`` where they cannot be read.
+        """
+        if "bench" not in vars(self) or self.jobs is not None:
+            return None  # nothing was launched by this process
+        return unfinished(case, self._bench_of(case), why, workload_folder=folder)
 
     def taken(self, case: Case, node_id: str, *, stores: bool = True) -> Outcome | None:
         """Return the outcome of ``case`` that an interrupted session has; None to measure it.
@@ -304,7 +319,10 @@ class PerfSession:
         """Return why the final outcome of ``case`` is not taken; empty if it may be."""
         if self.resumed is None:
             return ""
-        return self.resumed.differs(case, lambda: now_of(case, self.bench, self.commit))
+        return self.resumed.differs(case, lambda: self._now(case))
+
+    def _now(self, case: Case) -> Now:
+        return now_of(case, self.bench, self.commit)
 
     def _bench_of(self, case: Case) -> Bench:
         """Return what the session gives to ``case``: alpha is split over the selected cases."""

@@ -1,8 +1,7 @@
 """``--dlperf-resume``: measurements of a session that was interrupted, in place of new ones.
 
-They are judged by the rule and the baseline of now. A measurement is taken whole or not at all.
-Runs of a case that had no verdict yet are measured again: a session's runs are to show one
-stretch of time, and its canaries the machine of that time.
+They are judged by the rule and the baseline of now. A case without a verdict goes on from its
+runs, where the folder of that session still has them.
 """
 
 from __future__ import annotations
@@ -19,11 +18,13 @@ from pytest_dlperf.core.errors import DlperfError, UsageError
 from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.measurement import CUT_SHORT, Environment, short_commit
 from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.flow.bench import Bench
 from pytest_dlperf.flow.explain import explained
 from pytest_dlperf.flow.pipeline import judge_again
 from pytest_dlperf.report import json_
+from pytest_dlperf.store.history.session_runs import SessionRuns
 
 #: Software that is known before a case runs, beside the framework's version.
 _SOFTWARE: Final = ("driver", "image", "kernel")
@@ -106,6 +107,30 @@ class Resumed:
             return ""
         differ = "; ".join(differences(case, found, now()))
         return differ and f"measured again, and not taken from {self.path}: {differ}"
+
+    def go_on(self, case: Case, runs: SessionRuns, now: Callable[[], Now]) -> str:
+        """Add to ``runs`` those of a case that had no verdict yet; return a note about them.
+
+        They are not added where something differs, or their folder is gone: the note says so.
+        """
+        found = self._outcomes.get(case.id)
+        if found is None or found.measurement is None or _is_final(found):
+            return ""
+        if differ := "; ".join(differences(case, found, now())):
+            return f"its runs in {self.path} are not used: {differ}"
+        with runs.exclusive(case):
+            if runs.load(case):
+                return ""  # another test of this session needed them
+            before = SessionRuns(Path(found.folder).parent).load(case)
+            if not before:
+                return f"its runs in {self.path} are not used: {found.folder} does not have them"
+            what = "1 of its runs is" if len(before) == 1 else f"{len(before)} of its runs are"
+            note = f"{what} of the session that ended at {found.time}"
+            first, problem = before[0].summary, Problem(code="runs-taken", message=note)
+            noted = replace(first, problems=(*first.problems, problem))
+            for run in (before[0]._replace(summary=noted), *before[1:]):
+                runs.append(case, run)
+        return note
 
     def taken(self, outcome: Outcome, node_id: str) -> Outcome:
         """Return ``outcome`` as one of this session."""

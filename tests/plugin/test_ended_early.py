@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -362,3 +363,55 @@ def test_swallows(monkeypatch):
     result = suite.run("-k", "bs1 or swallows", "--dlperf-json=r.json")
     assert result.ret == 143
     assert [verdict for verdict, _ in verdicts(suite).values()] == ["no-baseline"]
+
+
+def test_runs_that_came_to_no_verdict_are_shown_and_a_later_session_goes_on_from_them(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch
+):
+    suite.write(TESTS.replace("runs=1, max_runs=1", "runs=3, max_runs=3"))
+    log = suite.path / "launches"
+    suite.env(FAKE_LOG=log)
+    assert suite.run("--update-baselines", "--dlperf-reason=first", "-k", "bs1").ret == 0
+    suite.env(FAKE_HANG="*bs2*/run2", FAKE_STEP_S=0.02)
+    session = start(suite)
+    # In the second of the rounds that are measured before any test
+    until(lambda: hangs(suite), session)
+    until(lambda: log.read_text("utf-8").count("bs4") == 1 and hangs(suite), session)
+    assert end(suite, session, signal.SIGTERM) == 143
+    found = {outcome["case"]["id"]: outcome for outcome in suite.read_outcomes()}
+    runs = {case_id: len(one["measurement"]["runs"]) for case_id, one in found.items()}
+    assert runs == dict(zip(CASES, (2, 1, 1), strict=True))
+    first = found[CASES[0]]["judgement"]
+    assert first["verdict"] == "not-run"
+    assert first["reason"] == (
+        "2 runs were measured, and not judged: SIGTERM ended the session before its end"
+    )
+    # What they show is seen, and counts nowhere
+    assert first["change"] == pytest.approx(-0.5, abs=0.1)
+    assert first["refused"]
+    shown = (suite.path / "out.txt").read_text(encoding="utf-8")
+    assert f"{CASES[0]}" in shown
+    assert main(["baselines", "accept", str(suite.path / "r.json"), f"--baselines={suite.path}"])
+
+    monkeypatch.delenv("FAKE_HANG")
+    log.unlink()
+    result = suite.run("--dlperf-resume=r.json", "--dlperf-json=n.json")
+    launched = [line.split()[0] for line in log.read_text("utf-8").splitlines()]
+    assert launched == [CASES[0], *[CASES[1]] * 2, *[CASES[2]] * 2]
+    values = json.loads((suite.path / "n.json").read_text(encoding="utf-8"))
+    after = {outcome["case"]["id"]: outcome for outcome in values["outcomes"]}
+    assert {case_id: len(one["measurement"]["runs"]) for case_id, one in after.items()} == (
+        dict.fromkeys(CASES, 3)
+    )
+    assert after[CASES[0]]["judgement"]["verdict"] == "regressed"
+    assert after[CASES[1]]["judgement"]["verdict"] == "no-baseline"
+    codes = [problem["code"] for problem in after[CASES[0]]["measurement"]["problems"]]
+    assert codes == ["runs-taken"]
+    assert result.ret == 1
+
+    # Of another commit, or without the folder of that session, all is measured again
+    shutil.rmtree(suite.path / ".dlperf")
+    log.unlink()
+    result = suite.run("--dlperf-resume=r.json", "-k", "bs1")
+    assert len(log.read_text("utf-8").splitlines()) == 3
+    assert "are not used" in result.stdout.str()

@@ -7,7 +7,7 @@ report have it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +15,7 @@ import pytest
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.codec import decode, encode
+from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.session.collection import selected_of
@@ -34,12 +35,19 @@ class Planned:
     #: Of pytest: file, line from 0, name.
     location: tuple[str, int | None, str]
     case: Case
+    #: Folder of the test, where workloads are found.
+    folder: str
 
 
 def planned_of(items: Iterable[pytest.Item]) -> list[Planned]:
     """Return the perf tests among ``items``."""
     return [
-        Planned(node_id=item.nodeid, location=item.location, case=selected.case)
+        Planned(
+            node_id=item.nodeid,
+            location=item.location,
+            case=selected.case,
+            folder=str(item.path.parent),
+        )
         for item in items
         if (selected := selected_of(item)) is not None
     ]
@@ -93,18 +101,26 @@ class Reached:
 
 
 def outcome_of(planned: Planned, session: PerfSession, why: str) -> Outcome:
-    """Return the outcome of a case that was not measured, for ``why``, by the session's policy."""
-    judgement = Judgement(
-        verdict=Verdict.NOT_RUN, reason=f"it was not measured: {why} before its end"
-    )
+    """Return the outcome of a case without a verdict, for ``why``, by the session's policy."""
+    why = f"{why} before its end"
+    reason = f"it was not measured: {why}"
+    found = None
+    try:
+        found = session.unfinished(planned.case, planned.folder, why)
+    except (DlperfError, OSError) as error:
+        reason = f"{why}; what was measured of it cannot be read: {error}"
+    if found is None:
+        found = Outcome(
+            case=planned.case,
+            judgement=Judgement(verdict=Verdict.NOT_RUN, reason=reason),
+            time=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        )
     commit, dirty = session.commit
-    return Outcome(
-        case=planned.case,
-        judgement=judgement,
+    return replace(
+        found,
         node_id=planned.node_id,
-        failed=session.fails(judgement),
+        failed=session.fails(found.judgement),
         interrupted=True,
-        time=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         commit=commit,
         dirty=dirty,
     )

@@ -1,0 +1,45 @@
+"""What a session measured of a case before it was ended: runs that came to no verdict."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.verdict import Judgement, Verdict
+from pytest_dlperf.flow.runner import Runner
+from pytest_dlperf.judge.estimates import judge
+from pytest_dlperf.judge.refusals import marked_cut_short
+
+if TYPE_CHECKING:
+    from pytest_dlperf.flow.bench import Bench
+
+
+def unfinished(case: Case, bench: Bench, why: str, *, workload_folder: str) -> Outcome | None:
+    """Return the outcome of a case whose session was ended, for ``why``, after some of its runs.
+
+    The change that they show is seen, and not judged. None where the session has no run of it, and
+    for pairs. Raises ``DlperfError`` where the runs or the baseline cannot be read.
+    """
+    runs = bench.runs.load(case)
+    if not runs or bench.side_by_side is not None:
+        return None
+    runner = Runner(bench=bench, lease=None, workload_folder=workload_folder)
+    measurement = marked_cut_short(runner.measurement(case, runs, []), why)
+    baseline = bench.baseline(case)
+    seen = judge(case, measurement, baseline, bench.rule_for(case)).throughput
+    count = f"{len(runs)} {'run was' if len(runs) == 1 else 'runs were'} measured"
+    return Outcome(
+        case=case,
+        judgement=Judgement(
+            verdict=Verdict.NOT_RUN,
+            reason=f"{count}, and not judged: {why}",
+            throughput=seen.as_refused(Verdict.NOT_RUN),
+        ),
+        measurement=measurement,
+        environment=bench.hosts.environment(case, runs[0].facts),
+        baseline_sessions=baseline.sessions if baseline else (),
+        time=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        folder=str(bench.folder / case.id),
+    )
