@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError, DlperfError
+from pytest_dlperf.flow.budget import Budget
 from pytest_dlperf.flow.runner import Runner
 from pytest_dlperf.judge.screen import more_runs
+from pytest_dlperf.store.history import notes
 
 if TYPE_CHECKING:
     from pytest_dlperf.flow.bench import Bench
@@ -27,12 +29,41 @@ class InRounds(NamedTuple):
     workload_folder: str
 
 
-def run_rounds(cases: Sequence[InRounds], bench: Bench) -> dict[str, str]:
+def within_budget(cases: Sequence[InRounds], bench: Bench, budget: Budget) -> list[InRounds]:
+    """Return the first of ``cases`` for whose first looks the budget has time, by earlier runs.
+
+    None after one that was never measured here: how long it takes is not known.
+    """
+    known = notes.read_run_times(bench.workdir)
+    found: list[InRounds] = []
+    parents: set[str] = set()
+    left_s = budget.left_s
+    for one in cases:
+        look = _first_look(one.case, bench)
+        parts = [(one.case, look)]
+        parent = one.case.parent()
+        if parent is not None and parent.id not in parents:
+            parents.add(parent.id)
+            parts.append((parent, min(look, parent.protocol.runs)))
+        for case, count in parts:
+            run_s = known.get(notes.run_key(case, bench.hosts.machine_class(case)))
+            if run_s is None:
+                return found
+            left_s -= count * run_s
+        if left_s < 0:
+            return found
+        found.append(one)
+    return found
+
+
+def run_rounds(cases: Sequence[InRounds], bench: Bench, *, most_failures: int = 0) -> None:
     """Launch the runs of the first look of ``cases`` in rounds, less the last run of each.
 
-    Returns why a run failed, by case id. What keeps a case from running is left to its test.
+    The session's processes share them. Why a run failed is kept with the runs; after
+    ``most_failures`` failed cases (0: any number) no more are launched. What keeps a case from
+    running is left to its test.
     """
-    failed: dict[str, str] = {}
+    failures = 0
     failed_parents: set[str] = set()
     looks = {one: _first_look(one.case, bench) for one in cases}
     number = 1
@@ -41,12 +72,16 @@ def run_rounds(cases: Sequence[InRounds], bench: Bench) -> dict[str, str]:
             try:
                 _run(one, number, look, bench, failed_parents)
             except CaseError as error:
-                failed[one.case.id] = str(error).removeprefix(f"{one.case.id}: ")
-                del looks[one]
+                bench.runs.fail(one.case, str(error).removeprefix(f"{one.case.id}: "))
             except (DlperfError, OSError):
                 del looks[one]
+                continue
+            if bench.runs.failure(one.case):
+                del looks[one]
+                failures += 1
+                if failures == most_failures:
+                    return
         number += 1
-    return failed
 
 
 def _first_look(case: Case, bench: Bench) -> int:
@@ -60,6 +95,8 @@ def _run(one: InRounds, number: int, look: int, bench: Bench, failed_parents: se
     case, parent = one.case, one.case.parent()
     bench.check(case)
     with bench.hosts.lease(case, bench.watcher) as lease:
+        if bench.runs.failure(case):
+            return  # in another process of the session
         runner = Runner(bench=bench, lease=lease, workload_folder=one.workload_folder)
         runner.check_nodes(case)
         if parent is not None and parent.id not in failed_parents:

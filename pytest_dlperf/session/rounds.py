@@ -18,7 +18,7 @@ import pytest
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.flow.bench import Bench
-from pytest_dlperf.flow.rounds import InRounds, run_rounds
+from pytest_dlperf.flow.rounds import InRounds, run_rounds, within_budget
 from pytest_dlperf.session.collection import selected_of
 from pytest_dlperf.session.pytest_private import SETUP_FIXTURES, file_of, fixtures_of
 
@@ -101,8 +101,6 @@ def _runs_first(function: Any) -> bool:
     return value is not None and ast.unparse(value) == f"{_NAME}.run()"
 
 
-#: Options of pytest that stop at a failure, or that run no test body.
-_ONE_BY_ONE: Final = ("maxfail", "stepwise", "setuponly")
 #: Variables that a note names; the others it counts.
 _NAMED: Final = 5
 
@@ -111,17 +109,18 @@ class Rounds:
     """What a session measured in rounds, before its first test."""
 
     def __init__(self) -> None:
-        #: Why runs failed, by case id.
-        self._failed: dict[str, str] = {}
         #: What the ranks of the runs inherited, by case id.
         self._inherited: dict[str, dict[str, str]] = {}
 
-    def measure(self, cases: Sequence[InRounds], bench: Bench) -> None:
-        """Launch the runs of the first looks of ``cases``, less the last run of each."""
+    def measure(self, cases: Sequence[InRounds], bench: Bench, *, most_failures: int = 0) -> None:
+        """Launch the runs of the first looks of ``cases``, less the last run of each.
+
+        No more of them after so many failures; 0 for any number.
+        """
         now = _inherited()
         with_parents = (c for one in cases for c in (one.case, one.case.parent()) if c)
         self._inherited = {case.id: now for case in with_parents}
-        self._failed = run_rounds(cases, bench)
+        run_rounds(cases, bench, most_failures=most_failures)
 
     def failure(self, case: Case, bench: Bench) -> str:
         """Return why a run of ``case`` in rounds failed; empty if none did.
@@ -136,31 +135,28 @@ class Rounds:
                 continue
             # The parent's own test, or another of its cases, may have the former ones again
             self._inherited[one.id] = now
-            self._failed.pop(one.id, None)
             if bench.runs.forget(one):
                 bench.watcher.notice(
                     one,
                     f"{_changed(before, now)} changed after its runs in rounds, so that they do "
                     "not count",
                 )
-        return self._failed.get(case.id, "")
+        return bench.runs.failure(case)
 
 
 def measure_in_rounds(session: pytest.Session, perf: PerfSession) -> None:
     """Launch the first runs of the session's cases in rounds, where there are several of them.
 
-    Not where the order of cases has a meaning (``-x``, ``--stepwise``, ``--dlperf-budget``), where
-    another process decides it (pytest-xdist, a scheduler, nodes started by hand), nor for pairs
-    and logs. A case whose test is not bare is measured in its test alone.
+    The processes of pytest-xdist share them. Not where a scheduler or nodes started by hand decide
+    about the order of cases, nor for pairs and logs. A case whose test is not bare is measured in
+    its test alone, and so is one for whose first look a budget has no time.
     """
     settings, config = perf.settings, session.config
     if (
         session.testsfailed
         or config.option.collectonly
-        or any(config.getoption(name, None) for name in _ONE_BY_ONE)
-        or hasattr(config, "workerinput")
+        or config.getoption("setuponly", None)  # of no body of a test
         or settings.runs_nothing
-        or settings.budget_s is not None
         or settings.scheduling is not None
         or settings.against is not None
         or settings.from_logs is not None
@@ -176,8 +172,24 @@ def measure_in_rounds(session: pytest.Session, perf: PerfSession) -> None:
         and not selected.error
         and is_bare(item, settings.rootdir)
     ]
+    if len(cases) < 2:
+        return
+    bench = perf.bench
+    if bench.policy.budget is not None:
+        cases = within_budget(cases, bench, bench.policy.budget)
     if len(cases) > 1:
-        perf.rounds.measure(cases, perf.bench)
+        most_failures = 1 if config.getoption("stepwise", None) else config.getoption("maxfail")
+        perf.rounds.measure(_from_ours(config, cases), bench, most_failures=most_failures)
+
+
+def _from_ours(config: pytest.Config, cases: Sequence[InRounds]) -> list[InRounds]:
+    """Return ``cases`` in an order that no other process of pytest-xdist begins with."""
+    worker: Any = getattr(config, "workerinput", None)
+    if worker is None:
+        return list(cases)
+    number = int(str(worker["workerid"]).removeprefix("gw"))
+    first = number * len(cases) // int(worker["workercount"])
+    return [*cases[first:], *cases[:first]]
 
 
 def _inherited() -> dict[str, str]:

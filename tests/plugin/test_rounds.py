@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -51,9 +52,7 @@ def test_runs_go_in_rounds_and_each_test_measures_its_last(suite: Suite, log: Pa
 @pytest.mark.parametrize(
     "option",
     [
-        "-x",
-        "--maxfail=2",
-        "--dlperf-budget=1h",
+        "--dlperf-budget=1h",  # how long a run takes is not known
         "--dlperf-against=OMP_NUM_THREADS=2",
     ],
 )
@@ -128,6 +127,50 @@ def test_a_run_that_fails_in_its_round_is_its_tests_error_and_not_launched_again
     assert outcomes[EIGHT]["judgement"]["verdict"] == "error"
     assert outcomes[EIGHT]["judgement"]["reason"].startswith(f"{EIGHT}: rank 0: ValueError: boom")
     assert outcomes[FOUR]["judgement"]["verdict"] == "no-baseline"
+
+
+def test_with_x_nothing_more_is_launched_once_a_run_failed(suite: Suite, log: Path):
+    suite.write(TESTS + "".join(PLAIN.format(batch) for batch in (4, 8, 16)))
+    suite.env(FAKE_FAIL=f"*{EIGHT}*")
+    result, outcomes = suite.outcomes("--dlperf-runs=3", "-x")
+    # The first case is measured in its own test, and the last one never
+    assert launches(log) == [FOUR, EIGHT, FOUR, FOUR]
+    assert result.ret == 1
+    assert {one: found["judgement"]["verdict"] for one, found in outcomes.items()} == {
+        FOUR: "no-baseline", EIGHT: "error",
+    }  # fmt: skip
+
+
+def test_a_budget_has_rounds_for_as_many_cases_as_it_has_time_for(suite: Suite, log: Path):
+    suite.env(FAKE_STEP_S=0.005)
+    suite.outcomes("--dlperf-runs=2")
+    known = suite.path / ".dlperf/run_times.json"
+    times = json.loads(known.read_text("utf-8"))
+    log.unlink()
+    suite.outcomes("--dlperf-runs=2", "--dlperf-budget=1h")
+    assert launches(log) == [FOUR, EIGHT] * 2
+    # The last one does not end in time, as far as earlier runs show
+    sixteen = FOUR.replace("bs4", "bs16")
+    suite.write(TESTS + "".join(PLAIN.format(batch) for batch in (4, 8, 16)))
+    slow = {name.replace("bs4", "bs16"): 3000.0 for name in times if "bs4" in name}
+    known.write_text(json.dumps(times | slow), encoding="utf-8")
+    log.unlink()
+    suite.outcomes("--dlperf-runs=2", "--dlperf-budget=1h")
+    assert launches(log) == [*[FOUR, EIGHT] * 2, *[sixteen] * 2]
+
+
+def test_the_processes_of_xdist_share_the_rounds(suite: Suite, log: Path):
+    cases = [FOUR.replace("bs4", f"bs{batch}") for batch in (4, 8, 16, 32)]
+    suite.write(TESTS + "".join(PLAIN.format(batch) for batch in (4, 8, 16, 32)))
+    suite.env(FAKE_FAIL=f"*{cases[3]}*")
+    result, outcomes = suite.outcomes("--dlperf-runs=3", "-n2")
+    found = launches(log)
+    # Two runs of each case in rounds, the third in its test, and no second one of what failed
+    assert sorted(found) == sorted(cases[:3] * 3 + cases[3:])
+    assert set(found[:4]) == set(cases)
+    assert result.ret == 1
+    assert outcomes[cases[3]]["judgement"]["reason"].startswith(f"{cases[3]}: rank 0: ValueError")
+    assert [len(outcomes[one]["measurement"]["runs"]) for one in cases[:3]] == [3] * 3
 
 
 def test_a_parent_that_fails_is_launched_once_in_rounds_and_is_a_note(suite: Suite, log: Path):

@@ -92,11 +92,24 @@ class SessionRuns:
         with path.open("a", encoding="utf-8") as file:
             file.write(f"\n{line}\n")
 
+    def fail(self, case: Case, why: str) -> None:
+        """Remember that a run of ``case`` failed: no other process is to launch it again."""
+        path = self._failure(case)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.write_text(why, encoding="utf-8")
+
+    def failure(self, case: Case) -> str:
+        """Return why a run of ``case`` failed; empty if none did."""
+        path = self._failure(case)
+        return path.read_text(encoding="utf-8") if path.exists() else ""
+
     def forget(self, case: Case) -> bool:
-        """Forget the runs of ``case``; return whether there were any."""
+        """Forget the runs of ``case``, and their failure; return whether there were any."""
         with self.exclusive(case):
-            is_there = self._path(case).exists()
-            self._path(case).unlink(missing_ok=True)
+            files = [self._path(case), self._failure(case)]
+            is_there = any(file.exists() for file in files)
+            for file in files:
+                file.unlink(missing_ok=True)
             return is_there
 
     def load(self, case: Case) -> list[MeasuredRun]:
@@ -130,6 +143,9 @@ class SessionRuns:
                 # Begins a line, as above.
                 line = json.dumps({"node": node, "throughput": encode(comparison)})
                 file.write(f"\n{line}\n")
+
+    def _failure(self, case: Case) -> Path:
+        return self._path(case).with_name("failed.txt")
 
     def _path(self, case: Case) -> Path:
         return self._folder / case.id / "runs.jsonl"
