@@ -139,7 +139,7 @@ METRICS: Final[Mapping[str, Metric]] = {
         value=lambda run, _window: run.time_to_first_step_s,
         unit="s",
         compiles=True,
-        needs="a run with records of its ranks, and in pairs --dlperf-pairs=alternating",
+        needs="a run with records of its ranks",
     ),
 }
 

@@ -132,6 +132,8 @@ class RankArguments:
     options: Mapping[str, Any] = field(default_factory=dict)
     #: Seconds that the warm-up takes at least.
     warmup_s: float = 0.0
+    #: How many iterations the loss is checked over, where the window is longer than asked for.
+    checked_iterations: int | None = None
     #: Folder of real data (``--dlperf-data``).
     data: str | None = None
     #: Whether the rank samples collectives after the measured window.

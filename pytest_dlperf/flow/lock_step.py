@@ -42,6 +42,7 @@ _MOST_ITERATIONS: Final = 1000
 _OF_TIMEOUT: Final = 0.25
 #: A window that would become fewer times as long is left as it is.
 _WORTH: Final = 1.5
+_FIRST_STEP: Final = "time_to_first_step"
 #: Fewer CPU seconds than this are those of reading the counters, in the shortest windows.
 _OF_COUNTERS_S: Final = 0.1
 
@@ -69,6 +70,8 @@ def cannot_take_turns(case: Case, runner: Runner) -> str:
         return "the ranks of one arm would read data ahead while they wait"
     if case.layout.nodes > 1 or runner.target(case).hosts:
         return "the arms of a case on other hosts, or on several, cannot be given turns"
+    if any(gate.name == _FIRST_STEP for gate in case.metrics):
+        return f"{_FIRST_STEP} is gated, and an arm that waits for its turn to warm up has none"
     return ""
 
 
@@ -181,7 +184,7 @@ def _read(case: Case, runner: Runner, launched: Launched) -> MeasuredRun:
             "the processes of a rank work while it waits, as loaders that read ahead do"
         )
     # A training that waited for its turn to warm up has none
-    found = {name: one for name, one in summary.metrics.items() if name != "time_to_first_step"}
+    found = {name: one for name, one in summary.metrics.items() if name != _FIRST_STEP}
     return measured._replace(summary=replace(summary, time_to_first_step_s=None, metrics=found))
 
 

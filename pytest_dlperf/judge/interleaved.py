@@ -17,7 +17,7 @@ from pytest_dlperf.core.run import RunSummary, stored_scaling
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import convergence, gates, metrics, refusals, scaling, sentences
 from pytest_dlperf.judge.compare import is_certainly_slower
-from pytest_dlperf.judge.pairs import Pairs
+from pytest_dlperf.judge.pairs import Pairs, took_turns
 
 
 def judge_interleaved(
@@ -39,15 +39,19 @@ def judge_interleaved(
     gates.check(case, now, ())
     gates.check(_reported(case, before), before, ())
     differs = _differences(now, before, varied)
-    if not differs and (reason := _fault(case, now, before)):
-        return _not_judged(Verdict.ERROR, reason, now)
+    fault = "" if differs else _fault(case, now, before)
     disturbed = _disturbed(now, before)
     is_other_work = _first(refusals.unchecked, now, before) or differs
     refused = disturbed or is_other_work
     if refused and not same_unit(now.unit, before.unit):
         return _not_judged(Verdict.INCOMPARABLE, refused, now)
+    if took_turns(now, before):
+        # Arms that drift alike met the same machine, so that their difference counts
+        now, before = map(refusals.without_drift_of_machine, (now, before))
     pairs = Pairs(case, now, before, rule)
     found, evidence, by_median = pairs.throughput()
+    if fault:
+        return _not_judged(Verdict.ERROR, fault, now, found)
     others, asked = pairs.metrics(), pairs.gated()
     window = others.get("whole_window")
     if refused:
@@ -55,7 +59,7 @@ def judge_interleaved(
         if is_other_work:
             return unknown
         return gates.with_certain(_with_memory(unknown, others), case, now, asked)
-    unsteady = _unsteady(now, before)
+    unsteady = _message((now, before), refusals.UNSTEADY)
     if unsteady and not pairs.slower_by_all((found, window)):
         reason = f"{unsteady}; look at the records of the runs, and measure again"
         unknown = _with_memory(_not_judged(Verdict.UNSTEADY, reason, now, found), others)
@@ -144,17 +148,6 @@ def _message(measured: Sequence[Measurement], codes: Collection[str]) -> str:
     return ", and ".join(dict.fromkeys(message.strip().rstrip(".") for message in found))
 
 
-def _unsteady(now: Measurement, before: Measurement) -> str:
-    """Return why runs were not in one steady state; empty if they were.
-
-    An arm in lock-step that drifts as the other one does met the same machine, so their difference
-    counts. The rates of launches that alternate have the machine's drift in them.
-    """
-    if all(run.turns for run in (*now.runs, *before.runs)):
-        now, before = map(refusals.without_drift_of_machine, (now, before))
-    return _message((now, before), refusals.UNSTEADY)
-
-
 def _disturbed(now: Measurement, before: Measurement) -> str:
     message = _message((now, before), refusals.DISTURBED)
     return message and f"{message}; measure again when the machine is quiet"
@@ -220,7 +213,7 @@ def _how(
     by = " at the median iteration" if by_median else ""
     pairs = len(now.runs)
     count = f"{pairs} {'pair' if pairs == 1 else 'pairs'} of runs"
-    if all(run.turns for run in (*now.runs, *before.runs)):
+    if took_turns(now, before):
         count += " in lock-step"
     return f"{sentences.how_much(found, now.unit, against, by)} in {count}"
 

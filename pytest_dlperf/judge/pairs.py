@@ -35,6 +35,11 @@ class ComparedRates(NamedTuple):
     by_median: bool
 
 
+def took_turns(now: Measurement, before: Measurement) -> bool:
+    """Whether all runs of both arms were in lock-step."""
+    return all(run.turns for run in (*now.runs, *before.runs))
+
+
 class Pairs:
     """Run i of ``now`` and run i of ``before`` are a pair; all metrics have the same margins."""
 
@@ -108,10 +113,13 @@ class Pairs:
     def slower_by_all(self, known: Sequence[Comparison | None]) -> bool:
         """Whether even the faster half of each run is slower than all of the other arm's run.
 
-        And ``known``, the comparisons by whole runs, regressed as well.
+        And ``known``, the comparisons by whole runs, regressed as well. Where only this arm drifts
+        in lock-step, the other one shows that the code did it, and whole runs are enough.
         """
         now, before = self._now, self._before
-        faster = by_half(now, min) if refusals.drifts(now) or refusals.drifts(before) else now
+        is_apart = not took_turns(now, before)
+        may_be_machine = refusals.drifts(before) or (is_apart and refusals.drifts(now))
+        faster = by_half(now, min) if may_be_machine else now
         if faster is None or any(
             one is not None and one.verdict is not Verdict.REGRESSED for one in known
         ):

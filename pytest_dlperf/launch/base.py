@@ -135,6 +135,7 @@ def rank_command(
         iterations=case.protocol.iterations,
         warmup=case.protocol.warmup,
         warmup_s=float(case.protocol.warmup_s),
+        checked_iterations=case.protocol.lengthened_from,
         threads_per_rank=target.threads_per_rank,
         collective_timeout_s=collective_timeout_s(case),
         seed=1,

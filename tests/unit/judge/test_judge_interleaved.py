@@ -111,6 +111,27 @@ def test_a_drift_that_the_other_arm_shares_is_the_machines(
         assert judged.verdict is Verdict.UNSTEADY
 
 
+def leaking(arm: Measurement) -> Measurement:
+    """Return ``arm`` with a second half whose steps take half as long again."""
+    runs = []
+    for one in arm.runs:
+        steps = (*one.step_seconds[:100], *(1.5 * step_s for step_s in one.step_seconds[100:]))
+        rates = {"median_step": 1 / statistics.median(steps[50:])}
+        runs.append(
+            replace(one, throughput=100 / sum(steps[50:]), step_seconds=steps, estimates=rates)
+        )
+    return with_codes(replace(arm, runs=tuple(runs)), "drift")
+
+
+def test_a_leak_of_one_arm_is_a_slowdown_although_its_first_half_is_as_fast():
+    now, before = in_lock_step(0.0, 1)
+    judged = judge_interleaved(case(), leaking(now), before, Rule(tolerance=0.05))
+    assert judged.verdict is Verdict.REGRESSED
+    # The other arm's leak is no slowdown, nor is one that both have excused by its faster half
+    for arms in ((now, leaking(before)), (leaking(now), with_codes(before, "drift"))):
+        assert judge_interleaved(case(), *arms, Rule(tolerance=0.05)).verdict is Verdict.UNSTEADY
+
+
 def test_pairs_of_turns_vary_less_than_medians_of_whole_windows():
     in_turns, apart = [], []
     for seed in range(20):
