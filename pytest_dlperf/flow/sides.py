@@ -20,9 +20,9 @@ from pytest_dlperf.core.outcome import Outcome, results_from_json
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import Judgement, Rule
 from pytest_dlperf.flow.from_logs import Training, numbers_of_side, side_of, side_of_logs
+from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.log_verdict import LogSide, judge_logs
 from pytest_dlperf.judge.numbers import Numbers, judge_numbers, judge_pairs
-from pytest_dlperf.judge.verdict import judge
 from pytest_dlperf.measure.logs.extract import LogResult, extract
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from pytest_dlperf.measure.logs.path_words import Place, key_of, name_of

@@ -18,8 +18,7 @@ from pytest_dlperf.core.stretch import most_different
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import sentences
 from pytest_dlperf.judge.readings import ESTIMATORS, by_estimator
-from pytest_dlperf.judge.verdict import judge as judge_by_time
-from pytest_dlperf.judge.verdict import with_facts
+from pytest_dlperf.judge.verdict import judge_by_time, with_facts
 
 #: The verdicts on which estimators can disagree.
 _VERDICT_WORDS: Final = {**dict.fromkeys(GOOD, "certified"), Verdict.REGRESSED: "regressed"}

@@ -27,10 +27,10 @@ from pytest_dlperf.judge.stats import family
 from pytest_dlperf.judge.stats.contrast import margin
 
 
-def judge(
+def judge_by_time(
     case: Case, measurement: Measurement, baseline: Baseline | None, rule: Rule
 ) -> Judgement:
-    """Return the verdict on one case; ``docs/verdicts.md`` explains the rule.
+    """Return the verdict by work over time alone; ``docs/verdicts.md`` explains the rule.
 
     Raises ``CaseError`` for measured or stored rates that are not positive finite numbers.
     """
@@ -38,11 +38,11 @@ def judge(
     gates.check(case, measurement, stored)
     differs = refusals.differs(measurement, baseline) if baseline is not None and stored else ""
     if not differs and (reason := convergence.fault(case, measurement, stored)):
-        return _not_judged(Verdict.ERROR, reason, measurement)
+        seen = _seen(case, measurement, baseline, rule)
+        return _not_judged(Verdict.ERROR, reason, measurement, seen)
     disturbed, unchecked = refusals.disturbed(measurement), refusals.unchecked(measurement)
     if reason := (disturbed or unchecked or differs):
-        seen = _seen(case, measurement, baseline, rule) if baseline is not None else None
-        seen = seen and seen.as_refused(Verdict.INCOMPARABLE)
+        seen = _seen(case, measurement, baseline, rule)
         refused = _not_judged(Verdict.INCOMPARABLE, reason, measurement, seen)
         if baseline is None or not stored or unchecked or differs:
             return refused
@@ -78,19 +78,22 @@ def _check(measurement: Measurement, baseline: Baseline | None) -> tuple[Session
 
 
 def _not_judged(
-    verdict: Verdict, reason: str, measurement: Measurement, known: Comparison | None = None
+    verdict: Verdict, reason: str, measurement: Measurement, seen: Comparison | None = None
 ) -> Judgement:
-    """Return a judgement that keeps what is ``known``, which was refused."""
-    known = known or Comparison(now=measurement.throughput, verdict=verdict)
+    """Return a judgement that keeps the change that was ``seen``: it is shown, not judged."""
+    known = Comparison(now=measurement.throughput, verdict=verdict)
+    if seen is not None:
+        known = seen.as_refused(verdict)
     return Judgement(verdict=verdict, reason=reason, throughput=known)
 
 
 def _seen(
-    case: Case, measurement: Measurement, baseline: Baseline, rule: Rule
+    case: Case, measurement: Measurement, baseline: Baseline | None, rule: Rule
 ) -> Comparison | None:
     """Return the change of a case that is not judged; None where rates cannot be compared."""
-    stored = tuple(session for session in baseline.level if session.runs)
-    if not stored or not same_unit(measurement.unit, baseline.unit):
+    sessions = () if baseline is None else baseline.level
+    stored = tuple(session for session in sessions if session.runs)
+    if baseline is None or not stored or not same_unit(measurement.unit, baseline.unit):
         return None
     metric = metrics.throughput(case, measurement, stored, rule)
     spent = looked(case, measurement, rule)
@@ -122,8 +125,7 @@ def _judge_against(
     )
     if is_excused:
         reason, agreed = refusals.slower_as_measured(compared.throughput), None
-        known = compared.throughput.as_refused(Verdict.INCOMPARABLE)
-        refused = _not_judged(Verdict.INCOMPARABLE, reason, measurement, known)
+        refused = _not_judged(Verdict.INCOMPARABLE, reason, measurement, compared.throughput)
     if refused is not None and agreed is None:
         links = moved and refusals.only_links_slower(case, measurement, stored)
         in_doubt = doubt.shift is not None or bool(unsteady) or is_excused
@@ -297,18 +299,16 @@ def _refused(
     found = compared.throughput
     if doubt.shift is not None:
         reason = refusals.machine_moved(doubt.shift)
-        return _not_judged(
-            Verdict.INCOMPARABLE, reason, measurement, found.as_refused(Verdict.INCOMPARABLE)
-        )
-    blind = found.as_refused(Verdict.UNSTEADY)
+        return _not_judged(Verdict.INCOMPARABLE, reason, measurement, found)
     if unsteady:
-        return _not_judged(Verdict.UNSTEADY, unsteady, measurement, blind)
+        return _not_judged(Verdict.UNSTEADY, unsteady, measurement, found)
     if not compared.is_learnt or compared.tolerance <= rule.tolerance_max:
         return None
-    # What a noisy case cannot see is why it was refused
-    noisy = replace(blind, sees=found.sees, tolerance=found.tolerance)
     reason = sentences.noisy(compared.tolerance, rule)
-    return _not_judged(Verdict.UNSTEADY, reason, measurement, noisy)
+    noisy = _not_judged(Verdict.UNSTEADY, reason, measurement, found)
+    # What a noisy case cannot see is why it was refused
+    shown = replace(noisy.throughput, sees=found.sees, tolerance=found.tolerance)
+    return replace(noisy, throughput=shown)
 
 
 def with_facts(

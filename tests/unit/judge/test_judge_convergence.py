@@ -11,6 +11,7 @@ from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.run import RankSummary, RunSummary
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.judge import judge, more_runs
+from pytest_dlperf.judge.interleaved import judge_interleaved
 from tests.helpers.judge_builders import (
     CONDITIONS,
     around,
@@ -119,7 +120,7 @@ def test_a_loss_that_hardly_fell_is_an_error_at_any_speed(rate: float) -> None:
         "fast but wrong: the loss fell by 12.0 % in run 3, the baseline's fell by 78.0 %"
     )
     assert found.throughput.now == rate
-    assert found.throughput.change is None
+    assert found.throughput.judged_change is None
 
 
 def test_a_loss_that_rose_is_said_to_have_risen() -> None:
@@ -191,6 +192,20 @@ def test_another_training_is_incomparable_and_not_wrong() -> None:
 def test_a_wrong_training_is_wrong_on_a_disturbed_machine_too() -> None:
     now = measured(0.2, problems=measurement([1.0], problem="disturbed").problems)
     assert judged(now, stored(0.8)).verdict is Verdict.ERROR
+
+
+def test_how_fast_a_wrong_training_was_is_shown() -> None:
+    slower = replace(
+        measured(0.2), runs=tuple(replace(r, throughput=80.0) for r in measured(0.2).runs)
+    )
+    seen = judged(slower, stored(0.8)).throughput
+    assert seen.refused
+    assert seen.change is not None
+    assert seen.interval is not None
+    pairs = judge_interleaved(CPU, slower, measured(0.8), RULE)
+    assert pairs.verdict is Verdict.ERROR
+    assert pairs.throughput.refused
+    assert pairs.throughput.change == pytest.approx(seen.change)
 
 
 def test_losses_that_are_unknown_are_left_to_others() -> None:
