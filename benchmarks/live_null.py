@@ -208,6 +208,7 @@ def facts(kind: Kind, outcome: dict[str, Any]) -> dict[str, Any]:
         "time": outcome["time"],
         "elapsed_s": round(outcome["elapsed_s"], 1),
         "verdict": judgement["verdict"],
+        "reason": "" if judgement["verdict"] == "passed" else judgement["reason"],
         "change": judgement["change"],
         "interval": judgement["interval"],
         "machine_change": judgement["machine_change"],

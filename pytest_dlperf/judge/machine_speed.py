@@ -25,7 +25,8 @@ from pytest_dlperf.judge.stats.contrast import moderated
 #: work, 1.0 to 2.4.
 _SLOPE: Final = 1.5
 _SLOPE_SD: Final = 0.5
-#: The variance of runs that may be left, as a share of that of the rates as they were measured.
+#: The squares that may be left, each run predicted by the others, as a share of those of the
+#: rates as they were measured.
 _LEFT: Final = 0.8
 #: With fewer degrees of freedom than this, a smaller variance may be chance.
 _FEWEST_DF: Final = 4
@@ -115,34 +116,55 @@ def _logs(sides: Sequence[tuple[Sequence[float], Sequence[float]]]) -> _Group:
 def _fit(groups: Sequence[_Group], prior: Prior) -> tuple[float, float, float] | None:
     """Return the slope within groups, its standard deviation, and the degrees of freedom of that.
 
-    None where taking the speed out gains nothing.
-
-    The mean of the expected slope and of the least squares, weighted by their precision.
+    The mean of the expected slope and of the least squares, weighted by their precision. None
+    where the speed, taken out by what the other runs show, makes a run no easier to predict.
     """
-    rates = [one for group in groups for one in _centred(group.rates)]
-    speeds = [one for group in groups for one in _centred(group.speeds)]
+    centred = [one for group in groups for one in _centred(group)]
     df = sum(max(0, len(group.rates) - 1) for group in groups)
     if df < _FEWEST_DF:
         return None
-    pairs = list(zip(rates, speeds, strict=True))
-    spread = math.fsum(speed**2 for speed in speeds)
-    together = math.fsum(rate * speed for rate, speed in pairs)
-
-    def left_by(slope: float) -> float:
-        return math.fsum((rate - slope * speed) ** 2 for rate, speed in pairs)
-
-    slope, precision = _SLOPE, _SLOPE_SD**-2
+    spread = math.fsum(one.speed**2 for one in centred)
+    together = math.fsum(one.rate * one.speed for one in centred)
+    slope, precision, variance = _SLOPE, _SLOPE_SD**-2, prior.run_sd**2
     for _ in range(2):  # the variance of what is left depends on the slope
-        variance = moderated(prior.run_sd**2, prior.run_df, left_by(slope) / df, df)
+        left = math.fsum((one.rate - slope * one.speed) ** 2 for one in centred)
+        variance = moderated(prior.run_sd**2, prior.run_df, left / df, df)
         precision = spread / variance + _SLOPE_SD**-2
         slope = (together / variance + _SLOPE * _SLOPE_SD**-2) / precision
-    if left_by(slope) / (df - 1) >= _LEFT * left_by(0.0) / df:
+    with_speed = _missed(centred, slope, variance * precision)
+    if with_speed >= _LEFT * _missed(centred, 0.0, math.inf):
         return None
     return slope, precision**-0.5, prior.run_df + df
 
 
-def _centred(values: Sequence[float]) -> list[float]:
-    return [one - statistics.fmean(values) for one in values]
+class _Centred(NamedTuple):
+    """A run: its log rate and speed less the means of its group of that many runs."""
+
+    rate: float
+    speed: float
+    of: int
+
+
+def _centred(group: _Group) -> list[_Centred]:
+    if not group.rates:
+        return []
+    rate, speed = statistics.fmean(group.rates), statistics.fmean(group.speeds)
+    pairs = zip(group.rates, group.speeds, strict=True)
+    return [_Centred(a - rate, b - speed, len(group.rates)) for a, b in pairs]
+
+
+def _missed(runs: Sequence[_Centred], slope: float, weight: float) -> float:
+    """Return the sum of squares by which runs miss what all others predict of them.
+
+    ``weight`` is that of all speeds and of the expected slope, so that a run's leverage on its own
+    prediction is known (leave-one-out residuals of least squares, Allen 1974).
+    """
+    missed = 0.0
+    for one in runs:
+        own = 1 / one.of + one.speed**2 / weight
+        if own < 1:
+            missed += ((one.rate - slope * one.speed) / (1 - own)) ** 2
+    return missed
 
 
 def _without(

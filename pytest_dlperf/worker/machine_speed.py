@@ -22,8 +22,10 @@ from pytest_dlperf.worker.frameworks.base import Framework
 from pytest_dlperf.worker.records import RecordWriter
 from pytest_dlperf.worker.turns import Turns
 
-#: Share of the window that all samples may take.
+#: Share of the window that all samples may take, and the seconds that they may take in a short
+#: one, up to as long as itself: its launch takes seconds.
 _SHARE: Final = 0.10
+_ANY_WINDOW_S: Final = 0.05
 #: Repetitions of a sample at least: the first finds the caches full of the training.
 _FEWEST_REPETITIONS: Final = 2
 #: Length of a sample at most: what a step takes may be guessed badly from a short warm-up.
@@ -53,11 +55,12 @@ class Blocks(NamedTuple):
 
 
 def blocks_of(iterations: int, step_s: float, work_s: float) -> Blocks | None:
-    """Return how a window is divided; None where the samples would take too much of it.
+    """Return how a window is divided; None where the samples would take too long.
 
     ``step_s`` and ``work_s`` are the seconds of an iteration and of the fixed work.
     """
-    budget = _SHARE * iterations * step_s / work_s
+    window_s = iterations * step_s
+    budget = min(window_s, max(_SHARE * window_s, _ANY_WINDOW_S)) / work_s
     count = math.ceil(iterations / iterations_of_a_turn(iterations, step_s))
     count = min(count, int(budget / _FEWEST_REPETITIONS) - 1)
     if count + 1 < _FEWEST_SAMPLES:
@@ -139,9 +142,10 @@ class SpeedSampled(Turns):
 
 
 def _set_up() -> str:
-    """Return a digest of the variables that change how the work is done."""
+    """Return the cores of the rank, and a digest of the variables that change the work."""
     found = {name: v for name, v in os.environ.items() if name.startswith(_VARIABLES)}
-    return f" {hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()[:8]}"
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f" cores={cores} {hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()[:8]}"
 
 
 def _seconds(work: Callable[[], Any], repetitions: int) -> float:

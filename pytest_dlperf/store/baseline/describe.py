@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Final
 
-from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.store.baseline.key import PUBLISHED
 
 #: What stands where there is nothing, as in the reports.
 ABSENT: Final = "--"
+#: Sessions within this time show one state of the machine.
+_APART: Final = timedelta(hours=1)
 
 
 def level(baseline: Baseline) -> float:
@@ -68,7 +71,18 @@ def describe(before: Baseline | None, after: Baseline, what: str) -> str:
         return f"{head}{figure(found)} {unit} ({count}; set aside as {session.reason!r})"
     if what == "appended":
         count += f", {counted(len(after.level), 'session')}"
-    return f"{head}{figure(now)} {unit} ({count})"
+    words = f"{head}{figure(now)} {unit} ({count})"
+    if what == "appended" and _are_close(after.level):
+        words += (
+            "; all sessions are of one hour, so they do not show how hours differ: store some at "
+            "other times"
+        )
+    return words
+
+
+def _are_close(sessions: Sequence[Session]) -> bool:
+    times = [datetime.fromisoformat(one.time.replace("Z", "+00:00")) for one in sessions]
+    return max(times) - min(times) < _APART
 
 
 def state_text(baseline: Baseline | None) -> str:

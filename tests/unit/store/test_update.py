@@ -64,9 +64,17 @@ def test_a_session_at_the_stored_level_is_appended(store, verdict):
     write(store, outcome(35.5), reason="")
     change = write(store, outcome(35.0, verdict=verdict, second=1), reason="")
     assert change.what == "appended"
-    assert change.text == f"appended  {CASE_ID}  35 samples/s (1 run, 2 sessions)"
+    words = f"appended  {CASE_ID}  35 samples/s (1 run, 2 sessions)"
+    assert change.text.startswith(f"{words}; all sessions are of one hour")
     assert [s.runs for s in stored(store).sessions] == [(35.5,), (35.0,)]
     assert stored(store).history == ()
+
+
+def test_sessions_of_several_hours_are_not_said_to_be_of_one(store):
+    write(store, outcome(35.5), reason="")
+    later = replace(outcome(35.0), time="2026-11-21T06:00:00Z")
+    change = write(store, later, reason="")
+    assert change.text == f"appended  {CASE_ID}  35 samples/s (1 run, 2 sessions)"
 
 
 def test_the_last_ten_sessions_stay(store):

@@ -96,6 +96,7 @@ def fixed_step() -> FixedStep:
     flags = {
         "anomaly": torch.is_anomaly_enabled(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "matmul": torch.get_float32_matmul_precision(),
         "mkldnn": torch.backends.mkldnn.enabled,
         "threads": torch.get_num_threads(),
     }
