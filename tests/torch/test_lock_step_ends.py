@@ -109,7 +109,7 @@ def test_an_arm_that_fails_ends_the_other_one(repository: Folder, fault: str, is
     assert result.ret == 1
     judgement = outcome["judgement"]
     assert judgement["verdict"] == "error"
-    says = "signal 9" if fault == "dies" else "timed out"
+    says = "it was killed" if fault == "dies" else "timed out"
     assert says in judgement["reason"]
     assert ("against HEAD~1" in judgement["reason"]) is not is_now
     assert repository.ours() == []
