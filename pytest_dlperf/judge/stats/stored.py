@@ -118,10 +118,9 @@ def _contrast(
 
     ``more``: so many sessions beside the stored ones are taken to vary as is believed.
     """
-    runs, runs_df = run_variance(stored, prior)
+    runs, _ = run_variance(stored, prior)
     runs_stored = _mean_share(stored) * runs
-    in_value = _Variance(amount=runs_stored, df=runs_df)
-    sessions = _sessions(now, stored, runs, in_value, prior, more)
+    sessions = _sessions(now, stored, runs, prior, more)
     new, old = max(1, len(now)), len(stored) + more
     predicted = sessions.prediction(new, old)
     # Fewer or noisier runs than a stored session had make it wider, more of them tighter.
@@ -146,9 +145,6 @@ class _Variance:
     amount: float
     df: float
 
-    def times(self, factor: float) -> _Variance:
-        return _Variance(amount=factor * self.amount, df=self.df)
-
     def plus(self, other: _Variance) -> _Variance:
         """Return the sum, with the degrees of freedom that come nearest (Satterthwaite 1946)."""
         if not (self.amount and other.amount):
@@ -162,8 +158,9 @@ class _Variance:
 class _Sessions:
     """How values of sessions vary."""
 
-    #: Variance of a value within a node.
-    within: _Variance
+    #: Variance of a value within a node, and its degrees of freedom.
+    within: float
+    df: float
     #: What nodes add to it, and its degrees of freedom; 0 where all sessions ran on one.
     nodes: float
     nodes_df: float
@@ -174,23 +171,21 @@ class _Sessions:
 
     def prediction(self, new: int, old: int) -> _Variance:
         """Return the variance of the mean of ``new`` values less that of ``old`` ones."""
-        within = self.within.times(1 / new + 1 / old)
+        within = self.within * (1 / new + 1 / old)
         nodes = self.nodes * (1 + 1 / self.node_count)
-        return within.plus(_Variance(amount=nodes, df=self.nodes_df))
+        return _Variance(amount=within, df=self.df).plus(_Variance(amount=nodes, df=self.nodes_df))
 
 
 def _sessions(
     now: Sequence[SessionValue],
     stored: Sequence[SessionValue],
     runs: float,
-    in_value: _Variance,
     prior: Prior,
     more: int,
 ) -> _Sessions:
-    """Return how values vary.
+    """Return how values vary; ``runs`` is the variance between the runs of a session.
 
-    ``runs`` is the variance between the runs of a session, ``in_value`` what of it is left in the
-    session's value. ``more`` values are not measured yet, and are taken to vary as is believed.
+    ``more`` values are not measured yet, and are taken to vary as is believed.
     """
     session = prior.session_sd**2
     if not prior.learnt:
@@ -200,30 +195,18 @@ def _sessions(
     df = len(stored) - len(by_node) + max(0, len(now) - 1)
     total = sum(map(squares, by_node)) + squares([one.value for one in now])
     own = total / df if df else 0.0
-    believed = session + in_value.amount
-    within = _Variance(
-        amount=moderated(believed, prior.session_df, own, df), df=prior.session_df + df
-    )
-    if prior.learnt:
-        # Its own runs show a part of it, so that more is known of the whole than of sessions. A
-        # built-in prior is given no more credit than its degrees of freedom: it may be far off.
-        of_own = df / (prior.session_df + df)
-        parts = _Variance(amount=session, df=prior.session_df).plus(in_value)
-        own_part = _Variance(amount=own, df=df).times(of_own)
-        within = parts.times(1 - of_own).plus(own_part)
+    believed = session + _mean_share(stored) * runs
+    within = moderated(believed, prior.session_df, own, df)
     if more:
-        own, df = moderated(own, df, within.amount, more), df + more
-        within = replace(within, df=within.df + more)
+        own, df = moderated(own, df, within, more), df + more
     nodes, nodes_df = 0.0, prior.node_df + len(by_node) - 1
     if len(by_node) > 1 or is_new_node(now, stored):
         nodes = moderated(
-            prior.node_sd**2,
-            prior.node_df,
-            _between_nodes(by_node, within.amount),
-            len(by_node) - 1,
+            prior.node_sd**2, prior.node_df, _between_nodes(by_node, within), len(by_node) - 1
         )
     return _Sessions(
         within=within,
+        df=prior.session_df + df,
         nodes=nodes,
         nodes_df=nodes_df,
         node_count=len(by_node),
