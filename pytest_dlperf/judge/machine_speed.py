@@ -21,9 +21,9 @@ from pytest_dlperf.core.verdict import Prior
 from pytest_dlperf.judge.stats.contrast import moderated
 
 #: The slope that is expected, and its standard deviation. Live, on a two-core virtual machine,
-#: 36 runs of tiny ResNet-50 and of tiny TSM had 1.74 and 1.69; over other sizes of the fixed
-#: work, 1.0 to 2.4.
-_SLOPE: Final = 1.5
+#: 15 of 17 tiny trainings had 0.97 to 1.66 (standard errors of 0.06 to 0.3), one 2.4, and one no
+#: slope to speak of.
+_SLOPE: Final = 1.4
 _SLOPE_SD: Final = 0.5
 #: The squares that may be left, each run predicted by the others, as a share of those of the
 #: rates as they were measured.
