@@ -282,6 +282,16 @@ class _OutcomeReceiver(_Hooks):
         """Remember a worker of pytest-xdist, to end it with this process."""
         self._workers.append(node)
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
+        """Heed SIGTERM from now on: the workers may measure for long before their first report."""
+        from pytest_dlperf.session.terminal.not_reached import has_cases
+
+        if has_cases(ids):
+            perf = _session(self._config)
+            perf.folder_of_workers = str(node.workerinput["testrunuid"])
+            perf.ending.install(self._config)
+
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, Any, Any]:
         """Hand an outcome to the collector; SIGTERM waits until everybody has the report."""
@@ -338,7 +348,8 @@ class _OutcomeReceiver(_Hooks):
             from pytest_dlperf.session.ending import EXIT_CODE
 
             session.exitstatus = EXIT_CODE
-        if self._interrupted and (perf.planned or _COLLECTOR in self._config.stash):
+        has_cases = perf.planned or perf.folder_of_workers or _COLLECTOR in self._config.stash
+        if self._interrupted and has_cases:
             begun = {item.nodeid: item.stash.get(_DLPERF, None) for item in session.items}
             self._collector().report_missing(perf, self._interrupted, begun)
 

@@ -195,6 +195,8 @@ def _of_results(outcomes: Iterable[Outcome]) -> Iterator[tuple[str, Session]]:
         measurement, environment = outcome.measurement, outcome.environment
         if measurement is None or not measurement.runs or measurement.inject:
             continue
+        if outcome.interrupted:
+            continue
         machine_class = environment.machine_class if environment else ""
         session = session_of(outcome, reason="")
         first = next((run.ranks[0].node for run in measurement.runs if run.ranks), "")

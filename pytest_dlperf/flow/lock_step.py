@@ -134,9 +134,7 @@ def launch_in_turns(
                     runners[side].bench.watcher.tick(case, folder)
 
         ended = execute_in_turns(plans, turns_plan, order, lease=first.lease, on_tick=tick)
-        took_s = max(run.elapsed_s for run in ended.runs) / len(sides)
-        shared = (replace(run, elapsed_s=took_s) for run in ended.runs)
-        runs.update(zip(sides, shared, strict=True))
+        runs.update(zip(sides, ended.runs, strict=True))
         failed = sides[ended.failed or 0]
         return runs[failed]
 
@@ -156,12 +154,12 @@ def launch_in_turns(
             found[side] = _read(case, runners[side], launched if side == failed else alone)
         except CaseError as error:
             raise ArmFailedError(error, side) from error
-    return {
-        side: mine._replace(
-            summary=with_shared_drift(mine.summary, other.summary, case.layout.device)
-        )
-        for (side, mine), other in zip(found.items(), reversed(found.values()), strict=True)
-    }
+    took_s = max(run.elapsed_s for run in runs.values()) / len(sides)
+    pair: dict[str, MeasuredRun] = {}
+    for (side, mine), other in zip(found.items(), reversed(found.values()), strict=True):
+        summary = with_shared_drift(mine.summary, other.summary, case.layout.device)
+        pair[side] = mine._replace(summary=replace(summary, elapsed_s=took_s))
+    return pair
 
 
 def _read(case: Case, runner: Runner, launched: Launched) -> MeasuredRun:

@@ -7,7 +7,8 @@ test, which judges all of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_dlperf.core.case import Case
@@ -71,8 +72,6 @@ def run_rounds(cases: Sequence[InRounds], bench: Bench, *, most_failures: int = 
         for one, look in list(looks.items()):
             try:
                 _run(one, number, look, bench, failed_parents)
-            except CaseError as error:
-                bench.runs.fail(one.case, str(error).removeprefix(f"{one.case.id}: "))
             except (DlperfError, OSError):
                 del looks[one]
                 continue
@@ -93,8 +92,11 @@ def _first_look(case: Case, bench: Bench) -> int:
 
 def _run(one: InRounds, number: int, look: int, bench: Bench, failed_parents: set[str]) -> None:
     case, parent = one.case, one.case.parent()
-    bench.check(case)
-    with bench.hosts.lease(case, bench.watcher) as lease:
+    with _noting_failure(case, bench):
+        bench.check(case)
+    if bench.runs.failure(case):
+        return
+    with bench.hosts.lease(case, bench.watcher) as lease, _noting_failure(case, bench):
         if bench.runs.failure(case):
             return  # in another process of the session
         runner = Runner(bench=bench, lease=lease, workload_folder=one.workload_folder)
@@ -107,3 +109,12 @@ def _run(one: InRounds, number: int, look: int, bench: Bench, failed_parents: se
                 # A note on the speedup, which the case's own test makes
                 failed_parents.add(parent.id)
         runner.runs(case, number, planned=look)
+
+
+@contextlib.contextmanager
+def _noting_failure(case: Case, bench: Bench) -> Iterator[None]:
+    """Keep why a run failed, while no other process can launch it again."""
+    try:
+        yield
+    except CaseError as error:
+        bench.runs.fail(case, str(error).removeprefix(f"{case.id}: "))

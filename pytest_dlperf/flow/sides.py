@@ -18,7 +18,7 @@ from pytest_dlperf.core.codec import DecodeError, decode
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome, results_from_json
 from pytest_dlperf.core.run import Problem
-from pytest_dlperf.core.verdict import Judgement, Rule
+from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.flow.from_logs import Training, numbers_of_side, side_of, side_of_logs
 from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.log_verdict import LogSide, judge_logs
@@ -65,6 +65,9 @@ def judge_sides(
     By all rules if this tool measured both, else by their rates; with ``paired`` run by run.
     Raises ``UsageError`` if runs cannot be paired.
     """
+    for side, whose in ((now, "now"), (before, name)):
+        if isinstance(side, Outcome) and side.interrupted:
+            return Judgement(verdict=Verdict.NOT_RUN, reason=f"{whose}: {side.judgement.reason}")
     if paired:
         return judge_pairs(numbers_of_side(before, name), numbers_of_side(now, "now"), rule)
     if isinstance(before, Numbers) and isinstance(now, Numbers):

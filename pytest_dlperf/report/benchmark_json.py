@@ -47,7 +47,12 @@ def _seconds(outcome: Outcome) -> list[float]:
     """Return the seconds of an iteration of each run; nothing where a rate can be no rate."""
     measurement = outcome.measurement
     rates = () if measurement is None else measurement.throughputs
-    if measurement is None or not rates or not all(0 < rate < float("inf") for rate in rates):
+    if (
+        outcome.interrupted
+        or measurement is None
+        or not rates
+        or not all(0 < rate < float("inf") for rate in rates)
+    ):
         return []
     found = [_iteration_seconds(outcome.case, run) for run in measurement.runs]
     return [seconds for seconds in found if seconds is not None] if None not in found else []

@@ -51,21 +51,20 @@ if TYPE_CHECKING:
     from pytest_dlperf.session.terminal.not_reached import Planned
 
 
-def folder_of(config: pytest.Config, settings: Settings) -> tuple[Path, Any]:
+def folder_of(config: pytest.Config, settings: Settings, name: str) -> tuple[Path, Any]:
     """Return the folder, the same in all xdist workers of a session, and what keeps it.
 
-    Making it drops the oldest. Raises ``pytest.UsageError`` if it cannot be made.
+    ``name`` is its name where that is known. Making it drops the oldest. Raises
+    ``pytest.UsageError`` if it cannot be made.
     """
     worker = getattr(config, "workerinput", None)
     base = settings.workdir
     if settings.runs_nothing:
         return base / "session", None
     try:
-        name = (
-            str(worker["testrunuid"])
-            if worker
-            else f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}"
-        )
+        if worker:
+            name = str(worker["testrunuid"])
+        name = name or f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}"
         return make_session_folder(base, name)
     except OSError as error:
         raise pytest.UsageError(
@@ -96,6 +95,8 @@ class PerfSession:
         self.planned: Sequence[Planned] = ()
         self.to_announce: Sequence[Planned] = ()
         self.ending = Ending()
+        #: Name of the folder of pytest-xdist's workers, in the process that started them.
+        self.folder_of_workers = ""
 
     def check_usage(self, config: pytest.Config) -> None:
         """Raise ``pytest.UsageError`` for settings that cannot do what they are for."""
@@ -237,7 +238,7 @@ class PerfSession:
     @cached_property
     def _folder(self) -> Path:
         """The session's folder, the same in all its xdist workers; making it drops the oldest."""
-        folder, self._folder_lock = folder_of(self._config, self.settings)
+        folder, self._folder_lock = folder_of(self._config, self.settings, self.folder_of_workers)
         return folder
 
     def run(self, case: Case, item: pytest.Item, *, misfit: str = "") -> Outcome:
@@ -248,7 +249,7 @@ class PerfSession:
         taken = self.taken(case, item.nodeid)
         if taken is not None:
             return taken
-        differs = self._differs(case)
+        differs = self._differs(case) or self._go_on(case)
         outcome = self._measure(case, item, misfit)
         if not differs:
             return outcome
@@ -261,10 +262,6 @@ class PerfSession:
         if self.jobs is not None:
             outcome = self.jobs.outcome(case)
         else:
-            if self.resumed is not None:
-                words = self.resumed.go_on(case, bench.runs, lambda: self._now(case))
-                if words:
-                    self.watcher.notice(case, words)
             misfit = misfit or self.rounds.failure(case, bench)
             with self.watcher.watched(case):
                 outcome = run_case(
@@ -289,12 +286,19 @@ class PerfSession:
     def unfinished(self, case: Case, folder: str, why: str) -> Outcome | None:
         """Return the outcome of runs without a verdict, as the session was ended for ``why``.
 
-        ``folder`` is that of the test. None where this process has no run of ``case``. Raises
+        ``folder`` is that of the test. None where there is no run of ``case``. Raises
         ``DlperfError`` where they cannot be read.
         """
-        if "bench" not in vars(self) or self.jobs is not None:
-            return None  # nothing was launched by this process
+        has_runs = "bench" in vars(self) or self.folder_of_workers
+        if self.jobs is not None or not has_runs:
+            return None
         return unfinished(case, self._bench_of(case), why, workload_folder=folder)
+
+    def _go_on(self, case: Case) -> str:
+        """Go on from the runs of an ended session; return why they are not used."""
+        if self.resumed is None:
+            return ""
+        return self.resumed.go_on(case, self.bench.runs, lambda: self._now(case))
 
     def taken(self, case: Case, node_id: str, *, stores: bool = True) -> Outcome | None:
         """Return the outcome of ``case`` that an interrupted session has; None to measure it.

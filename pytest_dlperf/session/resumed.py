@@ -100,6 +100,11 @@ class Resumed:
         found = self._outcomes.get(case.id)
         return found if found is not None and _is_final(found) else None
 
+    def unfinished(self, case: Case) -> Outcome | None:
+        """Return the outcome of ``case`` with runs and no final verdict; None without one."""
+        found = self._outcomes.get(case.id)
+        return None if found is None or found.measurement is None or _is_final(found) else found
+
     def differs(self, case: Case, now: Callable[[], Now]) -> str:
         """Return why the final outcome of ``case`` is not taken; empty if it may be."""
         found = self.outcome(case)
@@ -109,12 +114,13 @@ class Resumed:
         return differ and f"measured again, and not taken from {self.path}: {differ}"
 
     def go_on(self, case: Case, runs: SessionRuns, now: Callable[[], Now]) -> str:
-        """Add to ``runs`` those of a case that had no verdict yet; return a note about them.
+        """Add to ``runs`` those of a case that had no verdict yet.
 
-        They are not added where something differs, or their folder is gone: the note says so.
+        Returns why they are not added: something differs, or their folder is gone. Empty if they
+        are, or there are none.
         """
-        found = self._outcomes.get(case.id)
-        if found is None or found.measurement is None or _is_final(found):
+        found = self.unfinished(case)
+        if found is None:
             return ""
         if differ := "; ".join(differences(case, found, now())):
             return f"its runs in {self.path} are not used: {differ}"
@@ -130,7 +136,7 @@ class Resumed:
             noted = replace(first, problems=(*first.problems, problem))
             for run in (before[0]._replace(summary=noted), *before[1:]):
                 runs.append(case, run)
-        return note
+        return ""
 
     def taken(self, outcome: Outcome, node_id: str) -> Outcome:
         """Return ``outcome`` as one of this session."""

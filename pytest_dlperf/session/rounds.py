@@ -21,6 +21,7 @@ from pytest_dlperf.flow.bench import Bench
 from pytest_dlperf.flow.rounds import InRounds, run_rounds, within_budget
 from pytest_dlperf.session.collection import selected_of
 from pytest_dlperf.session.pytest_private import SETUP_FIXTURES, file_of, fixtures_of
+from pytest_dlperf.session.terminal.not_reached import keep_planned
 
 if TYPE_CHECKING:
     from pytest_dlperf.session.perf_session import PerfSession
@@ -178,6 +179,9 @@ def measure_in_rounds(session: pytest.Session, perf: PerfSession) -> None:
     if bench.policy.budget is not None:
         cases = within_budget(cases, bench, bench.policy.budget)
     if len(cases) > 1:
+        if hasattr(config, "workerinput"):
+            # No report says what is to run before the rounds have ended
+            keep_planned(perf.planned, bench.folder)
         most_failures = 1 if config.getoption("stepwise", None) else config.getoption("maxfail")
         perf.rounds.measure(_from_ours(config, cases), bench, most_failures=most_failures)
 

@@ -293,7 +293,7 @@ class Settings:
             reports=report_files(get, cwd),
             history=history_wish(get, getini, cwd=cwd, root=root, environ=environ),
             sinks=sinks(given, get),
-            resume=cwd / get("resume") if get("resume") else None,
+            resume=_resume(get, cwd),
             data=data(get, cwd),
             machine_class=_machine_class(
                 environ.get("DLPERF_MACHINE_CLASS") or getini("dlperf_machine_class")
@@ -344,6 +344,15 @@ def _fail_on(names: list[str], *, strict: bool) -> frozenset[Verdict]:
         if name not in known:
             raise UsageError(f"ini dlperf_fail_on: {name!r} is none of {', '.join(known)}")
     return BAD | {Verdict(name) for name in names} | (NOT_JUDGED if strict else frozenset())
+
+
+def _resume(get: Get, cwd: Path) -> Path | None:
+    name: str | None = get("resume")
+    if name is None:
+        return None
+    if not name.strip():
+        raise UsageError("--dlperf-resume=: name the results file of the session to go on from")
+    return cwd / name
 
 
 def _machine_class(text: str) -> str | None:

@@ -415,3 +415,26 @@ def test_runs_that_came_to_no_verdict_are_shown_and_a_later_session_goes_on_from
     result = suite.run("--dlperf-resume=r.json", "-k", "bs1")
     assert len(log.read_text("utf-8").splitlines()) == 3
     assert "are not used" in result.stdout.str()
+
+
+def test_under_xdist_in_the_rounds(suite: Suite, monkeypatch: pytest.MonkeyPatch):
+    suite.write(TESTS.replace("runs=1, max_runs=1", "runs=3, max_runs=3"))
+    suite.env(FAKE_HANG="*bs2*/run2")
+    session = start(suite, "-n2")
+    until(lambda: len(written(suite.path, ".dlperf/*/*bs1*/run2")) and hangs(suite), session)
+    assert end(suite, session, signal.SIGTERM) == 143
+    found = {outcome["case"]["id"]: outcome for outcome in suite.read_outcomes()}
+    assert set(found) == set(CASES)
+    assert all(one["judgement"]["verdict"] == "not-run" for one in found.values())
+    assert all(one["measurement"]["runs"] for one in found.values())
+    assert len(in_junit(suite)) >= 3
+    # The next one is interrupted as well, before it has measured anything
+    monkeypatch.delenv("FAKE_HANG")
+    suite.env(FAKE_HANG="*/run*")
+    (suite.path / "before.json").write_bytes((suite.path / "r.json").read_bytes())
+    session = start(suite, "--dlperf-resume=before.json")
+    until(lambda: "torchrun" in "".join(suite.ours()), session)
+    assert end(suite, session, signal.SIGTERM) == 143
+    again = {outcome["case"]["id"]: outcome for outcome in suite.read_outcomes()}
+    runs = {case_id: len(one["measurement"]["runs"]) for case_id, one in found.items()}
+    assert {case_id: len(one["measurement"]["runs"]) for case_id, one in again.items()} == runs

@@ -6,16 +6,20 @@ report have it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.codec import decode, encode
-from pytest_dlperf.core.errors import DlperfError
+from pytest_dlperf.core.errors import DlperfError, UsageError
+from pytest_dlperf.core.id_words import CaseId
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.session.collection import selected_of
@@ -58,6 +62,41 @@ def announce(report: pytest.TestReport, session: PerfSession) -> None:
     planned, session.to_announce = session.to_announce, ()
     if planned:
         setattr(report, PLANNED, [encode(one) for one in planned])
+
+
+_PLANNED_FILE: Final = "planned.json"
+
+
+def keep_planned(planned: Sequence[Planned], folder: Path) -> None:
+    """Write into the session's ``folder`` what is to run, before a worker's first report.
+
+    All workers of pytest-xdist write the same.
+    """
+    path = folder / _PLANNED_FILE
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    temporary.write_text(json.dumps([encode(one) for one in planned]), encoding="utf-8")
+    temporary.replace(path)
+
+
+def kept_planned(folder: Path) -> list[Planned]:
+    """Return what the workers that share ``folder`` were to run; nothing where none has said."""
+    path = folder / _PLANNED_FILE
+    if not path.exists():
+        return []
+    return [decode(Planned, one) for one in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def has_cases(node_ids: Iterable[str]) -> bool:
+    """Whether the test of a case is among them: its parameter is the id of the case."""
+    return any(_is_case(node_id.partition("[")[2].removesuffix("]")) for node_id in node_ids)
+
+
+def _is_case(text: str) -> bool:
+    try:
+        CaseId.parse(text)
+    except UsageError:
+        return False
+    return True
 
 
 class Reached:
@@ -103,12 +142,22 @@ class Reached:
 def outcome_of(planned: Planned, session: PerfSession, why: str) -> Outcome:
     """Return the outcome of a case without a verdict, for ``why``, by the session's policy."""
     why = f"{why} before its end"
-    reason = f"it was not measured: {why}"
+    what = (
+        "not measured"
+        if session.settings.against is None
+        else "not judged, nor are its pairs kept"
+    )
+    reason = f"it was {what}: {why}"
     found = None
     try:
         found = session.unfinished(planned.case, planned.folder, why)
     except (DlperfError, OSError) as error:
         reason = f"{why}; what was measured of it cannot be read: {error}"
+    if found is None and session.resumed is not None:
+        left = session.resumed.unfinished(planned.case)
+        if left is not None:
+            # The next session goes on from the runs that the one before this has left
+            return replace(left, node_id=planned.node_id, failed=session.fails(left.judgement))
     if found is None:
         found = Outcome(
             case=planned.case,

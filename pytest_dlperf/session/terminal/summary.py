@@ -27,7 +27,7 @@ from pytest_dlperf.session.options import flags
 from pytest_dlperf.session.sinks.deliver import deliver
 from pytest_dlperf.session.terminal import github_actions
 from pytest_dlperf.session.terminal.github_actions import shown
-from pytest_dlperf.session.terminal.not_reached import Reached, outcome_of
+from pytest_dlperf.session.terminal.not_reached import Reached, kept_planned, outcome_of
 from pytest_dlperf.session.to_history import SessionHistory
 
 if TYPE_CHECKING:
@@ -230,6 +230,8 @@ class Collector:
         already, and no report of it.
         """
         self._reached.plan(session.planned)
+        if session.folder_of_workers:
+            self._reached.plan(kept_planned(session.bench.folder))
         for planned in self._reached.missing(self.outcomes):
             fixture = begun.get(planned.node_id)
             known = None if fixture is None else fixture.outcome

@@ -96,7 +96,9 @@ class SessionRuns:
         """Remember that a run of ``case`` failed: no other process is to launch it again."""
         path = self._failure(case)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.write_text(why, encoding="utf-8")
+        temporary = path.with_name(f"{path.name}.{os.getpid()}")
+        temporary.write_text(why or "a run failed", encoding="utf-8")
+        temporary.replace(path)
 
     def failure(self, case: Case) -> str:
         """Return why a run of ``case`` failed; empty if none did."""
@@ -152,9 +154,9 @@ class SessionRuns:
 
 
 def _whole(line: str) -> dict[str, Any] | None:
-    """Return what a line says; None for an empty one, and for half of one."""
+    """Return what a line says; None for an empty one, for half of one, and for anything else."""
     try:
-        item: dict[str, Any] = json.loads(line)
+        item: Any = json.loads(line)
     except ValueError:
         return None
-    return item
+    return item if isinstance(item, dict) else None

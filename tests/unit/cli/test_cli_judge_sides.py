@@ -222,6 +222,18 @@ def test_several_cases_of_results_are_a_results_file(
     assert judged(capsys, base, judged_file)[0] == 1
 
 
+@pytest.mark.parametrize("ended", ["base.json", "now.json"])
+def test_runs_of_a_session_that_was_ended_are_not_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], ended: str
+):
+    files = [results(tmp_path, name, {"1n1g": 100.0}) for name in ("base.json", "now.json")]
+    values = json.loads((tmp_path / ended).read_text("utf-8"))
+    values["outcomes"][0] |= {"interrupted": True}
+    (tmp_path / ended).write_text(json.dumps(values), encoding="utf-8")
+    _, found = judged(capsys, *files)
+    assert found["outcomes"][0]["judgement"]["verdict"] == "not-run"
+
+
 def test_the_schema_of_verdicts_on_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """``python -m pytest_dlperf.report.schemas`` writes it again."""
     assert schemas.file_of("judged").read_text(encoding="utf-8") == schemas.render("judged")
