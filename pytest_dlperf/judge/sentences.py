@@ -112,9 +112,10 @@ def throughput(
             f"{how}, certainly more than {percent(rule.min_effect)}; find what changed, or "
             f"{ACCEPT_LEVEL}"
         )
+    noise = "this noise and one stored session" if found.provisional else "this noise"
     return (
         f"{how}: neither certainly within the tolerance of {tolerance} nor certainly slower, as "
-        f"slowdowns below {sees} cannot be detected with this noise; {takes}, or allow more with "
+        f"slowdowns below {sees} cannot be detected with {noise}; {takes}, or allow more with "
         "--dlperf-tolerance"
     )
 
