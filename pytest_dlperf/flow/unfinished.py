@@ -19,17 +19,22 @@ if TYPE_CHECKING:
 def unfinished(case: Case, bench: Bench, why: str, *, workload_folder: str) -> Outcome | None:
     """Return the outcome of a case whose session was ended, for ``why``, after some of its runs.
 
-    The change that they show is seen, and not judged. None where the session has no run of it, and
-    for pairs. Raises ``DlperfError`` where the runs or the baseline cannot be read.
+    The change that they show is seen, and not judged; pairs are counted only. None where the
+    session has no run of it. Raises ``DlperfError`` where the runs or the baseline cannot be read.
     """
     runs = bench.runs.load(case)
-    if not runs or bench.side_by_side is not None:
+    if not runs:
         return None
+    now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    count = f"{len(runs)} {'run was' if len(runs) == 1 else 'runs were'} measured"
+    if bench.side_by_side is not None:
+        reason = f"{count} of this arm, and their pairs are not kept: {why}"
+        judgement = Judgement(verdict=Verdict.NOT_RUN, reason=reason)
+        return Outcome(case=case, judgement=judgement, time=now)
     runner = Runner(bench=bench, lease=None, workload_folder=workload_folder)
     measurement = marked_cut_short(runner.measurement(case, runs, []), why)
     baseline = bench.baseline(case)
     seen = judge(case, measurement, baseline, bench.rule_for(case)).throughput
-    count = f"{len(runs)} {'run was' if len(runs) == 1 else 'runs were'} measured"
     return Outcome(
         case=case,
         judgement=Judgement(
@@ -40,6 +45,6 @@ def unfinished(case: Case, bench: Bench, why: str, *, workload_folder: str) -> O
         measurement=measurement,
         environment=bench.hosts.environment(case, runs[0].facts),
         baseline_sessions=baseline.sessions if baseline else (),
-        time=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        time=now,
         folder=str(bench.folder / case.id),
     )

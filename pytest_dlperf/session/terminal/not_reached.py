@@ -142,12 +142,7 @@ class Reached:
 def outcome_of(planned: Planned, session: PerfSession, why: str) -> Outcome:
     """Return the outcome of a case without a verdict, for ``why``, by the session's policy."""
     why = f"{why} before its end"
-    what = (
-        "not measured"
-        if session.settings.against is None
-        else "not judged, nor are its pairs kept"
-    )
-    reason = f"it was {what}: {why}"
+    reason = f"it was not measured: {why}"
     found = None
     try:
         found = session.unfinished(planned.case, planned.folder, why)
