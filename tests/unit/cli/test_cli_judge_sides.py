@@ -231,7 +231,7 @@ def test_runs_of_a_session_that_was_ended_are_not_judged(
     values["outcomes"][0] |= {"interrupted": True}
     (tmp_path / ended).write_text(json.dumps(values), encoding="utf-8")
     _, found = judged(capsys, *files)
-    assert found["outcomes"][0]["judgement"]["verdict"] == "not-run"
+    assert found["verdict"] == "not-run"
 
 
 def test_the_schema_of_verdicts_on_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
