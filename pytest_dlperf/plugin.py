@@ -276,6 +276,8 @@ class _OutcomeReceiver(_Hooks):
         #: What ended the session before its tests had ended, in words; empty if nothing did.
         self._interrupted = ""
         self._workers: list[Any] = []
+        #: Whether a worker of pytest-xdist has said what it collected.
+        self._has_collected = False
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodeready(self, node: Any) -> None:
@@ -285,9 +287,11 @@ class _OutcomeReceiver(_Hooks):
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
         """Heed SIGTERM from now on: the workers may measure for long before their first report."""
-        from pytest_dlperf.session.terminal.not_reached import has_cases
+        import re
 
-        if has_cases(ids):
+        # All workers collect the same; the id of a case ends with its layout
+        is_first, self._has_collected = not self._has_collected, True
+        if is_first and any(re.search(r"-\d+n\d+[cg]\]$", test_id) for test_id in ids):
             perf = _session(self._config)
             perf.folder_of_workers = str(node.workerinput["testrunuid"])
             perf.ending.install(self._config)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import subprocess
 
 from tests.helpers.fake_suite import Suite
+from tests.helpers.perf_project import PerfProject
 
 #: A tolerance that three pairs certify.
 WIDE = "--dlperf-tolerance=15%"
 ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
 
 
-def git(suite: Suite, *arguments: str) -> str:
+def git(suite: PerfProject, *arguments: str) -> str:
     identity = ("-c", "user.name=t", "-c", "user.email=t@t")
     done = subprocess.run(
         ["git", *identity, *arguments], cwd=suite.path, capture_output=True, text=True, check=True

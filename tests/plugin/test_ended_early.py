@@ -2,50 +2,32 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
-import xml.etree.ElementTree as ET
-from collections.abc import Callable
-from importlib.util import find_spec
-from typing import Any
 
 import pytest
 
 from pytest_dlperf.cli.main import main
 from pytest_dlperf.launch.process.lease import lease_holder
+from tests.helpers.ended_session import (
+    CANCEL_S,
+    CASES,
+    REPORTS,
+    TESTS,
+    end,
+    hangs,
+    in_junit,
+    start,
+    until,
+)
 from tests.helpers.fake_suite import Suite
-from tests.helpers.processes import heed_interrupts
 from tests.helpers.written import written
 
 # Many sessions; .ci/run has them
 pytestmark = pytest.mark.slow
 
-#: From SIGTERM to SIGKILL, as schedulers have it.
-CANCEL_S = 10.0
-REPORTS = {
-    "--dlperf-json": "r.json", "--dlperf-html": "p.html", "--dlperf-md": "c.md",
-    "--dlperf-metrics": "m.txt", "--junitxml": "j.xml",
-}  # fmt: skip
-if find_spec("sqlalchemy") is not None:
-    REPORTS["--dlperf-history"] = "h.sqlite"
-TESTS = """
-import pytest
-
-@pytest.mark.dlperf("w:build", launcher="torchrun", layout="1n1c", batch_size_per_device=[1, 2, 4],
-                    runs=1, max_runs=1)
-def test_net(dlperf):
-    dlperf.run()
-
-def test_other():
-    pass
-"""
-#: Ids of the three cases: the first is measured, the second hangs, the third is not reached.
-CASES = [f"net-torch-fp32-bs{size}-1n1c" for size in (1, 2, 4)]
 WHY = "it was not measured: SIGTERM ended the session before its end"
 INTERRUPTED = "it was not measured: the session was interrupted before its end"
 
@@ -58,58 +40,11 @@ def hanging(suite: Suite) -> Suite:
     return suite
 
 
-def until(is_so: Callable[[], Any], session: subprocess.Popen[Any], seconds: float = 60) -> None:
-    end_s = time.monotonic() + seconds
-    while not is_so():
-        assert session.poll() is None, "the session ended by itself"
-        assert time.monotonic() < end_s
-        time.sleep(0.05)
-
-
-def start(suite: Suite, *arguments: str, **process: Any) -> subprocess.Popen[Any]:
-    reports = [f"{option}={name}" for option, name in REPORTS.items()]
-    with (suite.path / "out.txt").open("wb") as out:
-        return suite.start(
-            *reports, *arguments, stdout=out, stderr=subprocess.STDOUT,
-            preexec_fn=heed_interrupts, start_new_session=True, **process,
-        )  # fmt: skip
-
-
-def hangs(suite: Suite) -> bool:
-    return any("torchrun" in line and "bs2" in line for line in suite.ours())
-
-
-def end(suite: Suite, session: subprocess.Popen[Any], *signals: int, group: bool = False) -> int:
-    """Send signals, and return the exit code; nothing of the session may be left."""
-    began_s = time.monotonic()
-    for number in signals:
-        (os.killpg if group else os.kill)(session.pid, number)
-        time.sleep(0.2)
-    code = session.wait(timeout=60)
-    took_s = time.monotonic() - began_s
-    print((suite.path / "out.txt").read_text(encoding="utf-8"))  # noqa: T201
-    assert took_s < CANCEL_S
-    assert suite.ours() == []
-    assert lease_holder() is None
-    return code
-
-
 def verdicts(suite: Suite) -> dict[str, tuple[str, str]]:
     return {
         o["case"]["id"]: (o["judgement"]["verdict"], o["judgement"]["reason"])
         for o in suite.read_outcomes()
     }
-
-
-def in_junit(suite: Suite) -> dict[str, str]:
-    """Return what JUnit says of each test: ``passed``, or the message of the skip."""
-    found = {}
-    for case in ET.parse(suite.path / "j.xml").iter("testcase"):
-        skipped = case.find("skipped")
-        name = case.get("name")
-        assert name is not None
-        found[name] = "passed" if skipped is None else str(skipped.get("message"))
-    return found
 
 
 def check_reports(suite: Suite, why: str) -> None:
@@ -363,78 +298,3 @@ def test_swallows(monkeypatch):
     result = suite.run("-k", "bs1 or swallows", "--dlperf-json=r.json")
     assert result.ret == 143
     assert [verdict for verdict, _ in verdicts(suite).values()] == ["no-baseline"]
-
-
-def test_runs_that_came_to_no_verdict_are_shown_and_a_later_session_goes_on_from_them(
-    suite: Suite, monkeypatch: pytest.MonkeyPatch
-):
-    suite.write(TESTS.replace("runs=1, max_runs=1", "runs=3, max_runs=3"))
-    log = suite.path / "launches"
-    suite.env(FAKE_LOG=log)
-    assert suite.run("--update-baselines", "--dlperf-reason=first", "-k", "bs1").ret == 0
-    suite.env(FAKE_HANG="*bs2*/run2", FAKE_STEP_S=0.02)
-    session = start(suite)
-    # In the second of the rounds that are measured before any test
-    until(lambda: hangs(suite), session)
-    until(lambda: log.read_text("utf-8").count("bs4") == 1 and hangs(suite), session)
-    assert end(suite, session, signal.SIGTERM) == 143
-    found = {outcome["case"]["id"]: outcome for outcome in suite.read_outcomes()}
-    runs = {case_id: len(one["measurement"]["runs"]) for case_id, one in found.items()}
-    assert runs == dict(zip(CASES, (2, 1, 1), strict=True))
-    first = found[CASES[0]]["judgement"]
-    assert first["verdict"] == "not-run"
-    assert first["reason"] == (
-        "2 runs were measured, and not judged: SIGTERM ended the session before its end"
-    )
-    # What they show is seen, and counts nowhere
-    assert first["change"] == pytest.approx(-0.5, abs=0.1)
-    assert first["refused"]
-    shown = (suite.path / "out.txt").read_text(encoding="utf-8")
-    assert f"{CASES[0]}" in shown
-    assert main(["baselines", "accept", str(suite.path / "r.json"), f"--baselines={suite.path}"])
-
-    monkeypatch.delenv("FAKE_HANG")
-    log.unlink()
-    result = suite.run("--dlperf-resume=r.json", "--dlperf-json=n.json")
-    launched = [line.split()[0] for line in log.read_text("utf-8").splitlines()]
-    assert launched == [CASES[0], *[CASES[1]] * 2, *[CASES[2]] * 2]
-    values = json.loads((suite.path / "n.json").read_text(encoding="utf-8"))
-    after = {outcome["case"]["id"]: outcome for outcome in values["outcomes"]}
-    assert {case_id: len(one["measurement"]["runs"]) for case_id, one in after.items()} == (
-        dict.fromkeys(CASES, 3)
-    )
-    assert after[CASES[0]]["judgement"]["verdict"] == "regressed"
-    assert after[CASES[1]]["judgement"]["verdict"] == "no-baseline"
-    codes = [problem["code"] for problem in after[CASES[0]]["measurement"]["problems"]]
-    assert codes == ["runs-taken"]
-    assert result.ret == 1
-
-    # Of another commit, or without the folder of that session, all is measured again
-    shutil.rmtree(suite.path / ".dlperf")
-    log.unlink()
-    result = suite.run("--dlperf-resume=r.json", "-k", "bs1")
-    assert len(log.read_text("utf-8").splitlines()) == 3
-    assert "are not used" in result.stdout.str()
-
-
-def test_under_xdist_in_the_rounds(suite: Suite, monkeypatch: pytest.MonkeyPatch):
-    suite.write(TESTS.replace("runs=1, max_runs=1", "runs=3, max_runs=3"))
-    suite.env(FAKE_HANG="*bs2*/run2")
-    session = start(suite, "-n2")
-    until(lambda: len(written(suite.path, ".dlperf/*/*bs1*/run2")) and hangs(suite), session)
-    assert end(suite, session, signal.SIGTERM) == 143
-    found = {outcome["case"]["id"]: outcome for outcome in suite.read_outcomes()}
-    assert set(found) == set(CASES)
-    assert all(one["judgement"]["verdict"] == "not-run" for one in found.values())
-    assert all(one["measurement"]["runs"] for one in found.values())
-    assert len(in_junit(suite)) >= 3
-    # The next one is interrupted as well, before it has measured anything
-    monkeypatch.delenv("FAKE_HANG")
-    suite.env(FAKE_HANG="*/run*")
-    (suite.path / "before.json").write_bytes((suite.path / "r.json").read_bytes())
-    session = start(suite, "--dlperf-resume=before.json")
-    until(lambda: "torchrun" in "".join(suite.ours()), session)
-    assert end(suite, session, signal.SIGTERM) == 143
-    again = {outcome["case"]["id"]: outcome for outcome in suite.read_outcomes()}
-    runs = {case_id: len(one["measurement"]["runs"]) for case_id, one in found.items()}
-    assert {case_id: len(one["measurement"]["runs"]) for case_id, one in again.items()} == runs

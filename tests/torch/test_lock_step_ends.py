@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import time
 
 import pytest
 
 from pytest_dlperf.launch.process.lease import lease_holder
+from tests.helpers.fake_repository import git
 from tests.helpers.processes import heed_interrupts
 from tests.helpers.user_folder import Folder
 from tests.helpers.written import written
@@ -71,11 +71,6 @@ def repository(folder: Folder) -> Folder:
     git(folder, "init", "-q", "-b", "main")
     commit(folder, FINE)
     return folder
-
-
-def git(folder: Folder, *arguments: str) -> None:
-    identity = ("-c", "user.name=t", "-c", "user.email=t@t")
-    subprocess.run(["git", *identity, *arguments], cwd=folder.path, check=True)
 
 
 def commit(folder: Folder, net: str) -> None:

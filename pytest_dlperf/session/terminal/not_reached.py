@@ -18,8 +18,7 @@ import pytest
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.codec import decode, encode
-from pytest_dlperf.core.errors import DlperfError, UsageError
-from pytest_dlperf.core.id_words import CaseId
+from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.session.collection import selected_of
@@ -84,19 +83,6 @@ def kept_planned(folder: Path) -> list[Planned]:
     if not path.exists():
         return []
     return [decode(Planned, one) for one in json.loads(path.read_text(encoding="utf-8"))]
-
-
-def has_cases(node_ids: Iterable[str]) -> bool:
-    """Whether the test of a case is among them: its parameter is the id of the case."""
-    return any(_is_case(node_id.partition("[")[2].removesuffix("]")) for node_id in node_ids)
-
-
-def _is_case(text: str) -> bool:
-    try:
-        CaseId.parse(text)
-    except UsageError:
-        return False
-    return True
 
 
 class Reached:
