@@ -54,8 +54,9 @@ def start(suite: Suite, *arguments: str, **process: Any) -> subprocess.Popen[Any
         )  # fmt: skip
 
 
-def hangs(suite: Suite) -> bool:
-    return any("torchrun" in line and "bs2" in line for line in suite.ours())
+def hangs(suite: Suite, run: str = "") -> bool:
+    """Return whether a run of the second case lives: any, or the one of folder ``run``."""
+    return any("torchrun" in line and "bs2" in line and run in line for line in suite.ours())
 
 
 def end(suite: Suite, session: subprocess.Popen[Any], *signals: int, group: bool = False) -> int:
