@@ -31,10 +31,16 @@ from typing import Any, Final, NamedTuple
 from verdict_study.tally import interval
 
 ROOT = Path(__file__).parents[1]
-#: How a case is judged -> the options of its session.
+#: How a case is judged -> the options of its session. The long windows of launches that alternate
+#: last as long as those of lock-step, for cases with steps of some milliseconds.
 WAYS: Final = {
     "lock-step": ("--dlperf-against=HEAD", "--dlperf-pairs=lock-step"),
     "alternating": ("--dlperf-against=HEAD", "--dlperf-pairs=alternating"),
+    "alternating-long": (
+        "--dlperf-against=HEAD",
+        "--dlperf-pairs=alternating",
+        "--dlperf-iterations=800",
+    ),
     "stored-1": (),
     "stored-5": (),
 }
@@ -70,6 +76,9 @@ def main() -> int:
     parser.add_argument("--hours", type=float, default=4.0)
     parser.add_argument("--ways", default=",".join(WAYS), help=f"some of {', '.join(WAYS)}")
     parser.add_argument("--planted", default="0,0,5%,10%,20%,40%", help="each as often as named")
+    parser.add_argument(
+        "--kinds", help="in place of all ways with all that is planted: lock-step:0,stored-1:20%%"
+    )
     parser.add_argument("--max-runs", type=int, default=0, help="of a case; 0 for its protocol's")
     parser.add_argument("--neighbour", action="store_true", help="another program has bursts")
     parser.add_argument("--folder", type=Path, default=ROOT / ".dlperf/live-null")
@@ -79,11 +88,9 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     lines = folder / "outcomes.jsonl"
     if not arguments.table:
-        kinds = [
-            Kind(way, planted)
-            for way in arguments.ways.split(",")
-            for planted in arguments.planted.split(",")
-        ]
+        ways, planted = arguments.ways.split(","), arguments.planted.split(",")
+        asked = arguments.kinds or ",".join(map(":".join, itertools.product(ways, planted)))
+        kinds = [Kind(*one.split(":")) for one in asked.split(",")]
         measure(kinds, arguments, folder, lines)
     if not lines.exists():
         print(f"{lines} is not there: nothing was measured", file=sys.stderr)
@@ -212,6 +219,7 @@ def facts(kind: Kind, outcome: dict[str, Any]) -> dict[str, Any]:
         "change": judgement["change"],
         "interval": judgement["interval"],
         "machine_change": judgement["machine_change"],
+        "measured_change": judgement["measured_change"],
         "runs": rates(outcome["measurement"]),
         "speeds": speeds(outcome["measurement"]),
         "before": rates(against.get("measurement")),
