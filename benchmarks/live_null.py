@@ -3,7 +3,8 @@
 By hand, on a clean working tree: ``tox -e bench-live -- --hours=4``. Each session is drawn from
 all kinds: judged against one stored session, against five, by pairs in lock-step, by alternating
 launches; and unchanged, or slowed. Every outcome is a line of a file, which a later start goes on
-with. The table has the share of alarms with its interval, and how much pairs and runs vary.
+with. The table has the share of alarms with its interval, how much pairs and runs vary, and how
+far from zero the changes of unchanged cases are: as judged, and as measured.
 
 With ``--neighbour`` another program uses the cores in bursts of 0.2 to 5 s. It is in a PID
 namespace that the sessions cannot see into, as another container is (``unshare``, as root).
@@ -90,7 +91,9 @@ def main() -> int:
     if not arguments.table:
         ways, planted = arguments.ways.split(","), arguments.planted.split(",")
         asked = arguments.kinds or ",".join(map(":".join, itertools.product(ways, planted)))
-        kinds = [Kind(*one.split(":")) for one in asked.split(",")]
+        kinds = [Kind(*one.partition(":")[::2]) for one in asked.split(",")]
+        if unknown := [kind for kind in kinds if kind.way not in WAYS or not kind.planted]:
+            parser.error(f"{unknown[0].way}: say WAY:PLANTED, with one of {', '.join(WAYS)}")
         measure(kinds, arguments, folder, lines)
     if not lines.exists():
         print(f"{lines} is not there: nothing was measured", file=sys.stderr)
@@ -137,6 +140,8 @@ def measure(kinds: list[Kind], arguments: argparse.Namespace, folder: Path, line
                 options.append(f"--dlperf-inject={kind.planted}")
             with lines.open("a", encoding="utf-8") as file:
                 for outcome in run(options):
+                    if outcome["interrupted"]:
+                        continue  # by whoever ended this program
                     line = facts(kind, outcome) | asked
                     file.write(json.dumps(line) + "\n")
                     print(line["way"], line["planted"], line["case"], line["verdict"], flush=True)
@@ -255,8 +260,8 @@ def table(found: list[dict[str, Any]]) -> str:
     """Return the table of all outcomes: a row for each way and planted share."""
     rows = [
         "| way | neighbour | planted | outcomes | regressed | 95 % interval | others | a case | "
-        "varies by | without the machine's speed |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "varies by | without the machine's speed | changes | as measured |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     of_kind: dict[tuple[str, bool, float], list[dict[str, Any]]] = {}
     for one in found:
@@ -269,16 +274,39 @@ def table(found: list[dict[str, Any]]) -> str:
         others = ", ".join(f"{count} {name}" for name, count in verdicts.most_common())
         took_s = statistics.median(one["elapsed_s"] for one in mine)
         varies, left = spread(mine), spread_without_machine(mine)
+        judged, measured = (None, None) if planted else size_of_changes(mine)
         rows.append(
             f"| {way} | {'bursts' if neighbour else ''} | {planted:g} % | {len(mine)} | "
             f"{100 * share:.0f} % | {100 * low:.0f} to {100 * high:.0f} % | {others or 'none'} | "
-            f"{took_s:.0f} s | {_percent(varies)} | {_percent(left)} |"
+            f"{took_s:.0f} s | {_percent(varies)} | {_percent(left)} | {_percent(judged)} | "
+            f"{_percent(measured)} |"
         )
     return "\n".join(rows)
 
 
 def _percent(value: float | None) -> str:
     return "" if value is None else f"{100 * value:.1f} %"
+
+
+def size_of_changes(outcomes: list[dict[str, Any]]) -> tuple[float | None, float | None]:
+    """Return the root mean squares of the log changes of outcomes: as judged, and as measured.
+
+    Of unchanged cases they are errors. As measured: with the machine's speed left in. None where
+    no outcome has it.
+    """
+    judged = [one["change"] for one in outcomes if one.get("change") is not None]
+    measured = [
+        one["change"] if one["measured_change"] is None else one["measured_change"]
+        for one in outcomes
+        if one.get("change") is not None and "measured_change" in one
+    ]
+    return _size(judged), _size(measured)
+
+
+def _size(changes: list[float]) -> float | None:
+    if not changes:
+        return None
+    return math.sqrt(statistics.fmean(math.log1p(change) ** 2 for change in changes))
 
 
 def spread(outcomes: list[dict[str, Any]]) -> float | None:

@@ -289,10 +289,12 @@ class _OutcomeReceiver(_Hooks):
         """Heed SIGTERM from now on: the workers may measure for long before their first report."""
         import re
 
-        # All workers collect the same; the id of a case ends with its layout
+        # All workers collect the same; the id of a case ends with its layout, and parameters of
+        # the test may follow it
         is_first, self._has_collected = not self._has_collected, True
-        if is_first and any(re.search(r"-\d+n\d+[cg]\]$", test_id) for test_id in ids):
+        if is_first and any(re.search(r"-\d+n\d+[cg][]-]", test_id) for test_id in ids):
             perf = _session(self._config)
+            _ = perf.commit  # as it is before anything is measured
             perf.folder_of_workers = str(node.workerinput["testrunuid"])
             perf.ending.install(self._config)
 

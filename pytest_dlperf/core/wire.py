@@ -41,6 +41,19 @@ _FEWEST_ITERATIONS: Final = 3
 #: Names of variables whose values are secrets, and what is shown in place of one.
 SECRET_NAME: Final = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|KEY|WEBHOOK|DSN", re.I)
 MASK: Final = "…"
+#: Prefixes of variables that change how libraries compute, communicate, or use memory.
+LIBRARY_VARIABLES: Final = (
+    "CUBLAS_", "CUDA_", "CUDNN_", "FLAGS_", "HOROVOD_AUTOTUNE", "HOROVOD_CACHE", "HOROVOD_CYCLE",
+    "HOROVOD_FUSION", "HOROVOD_HIERARCHICAL", "JAX_", "NCCL_", "NVIDIA_TF32_OVERRIDE", "PYTORCH_",
+    "TF_CUDNN_", "TF_ENABLE_", "TF_GPU_", "TF_XLA_", "TORCHDYNAMO_", "TORCHINDUCTOR_", "TORCH_",
+    "UCX_", "XLA_",
+)  # fmt: skip
+#: Those that set threads, kernels or memory of a CPU. Not all of TensorFlow's: ``TF_CONFIG`` has
+#: the ports of a launch.
+CPU_VARIABLES: Final = (
+    "DNNL_", "GLIBC_TUNABLES", "GOMP_", "KMP_", "LD_PRELOAD", "MALLOC_", "MKL_", "OMP_",
+    "ONEDNN_", "OPENBLAS_", "TF_ENABLE_", "TF_XLA_", "XLA_",
+)  # fmt: skip
 #: The user and password of a URL.
 USER_IN_URL: Final = re.compile(r"(?<=://)[^/\s@]*@")
 #: Begins the line of a probe's output that holds its answer.

@@ -19,13 +19,17 @@ if TYPE_CHECKING:
 def unfinished(case: Case, bench: Bench, why: str, *, workload_folder: str) -> Outcome | None:
     """Return the outcome of a case whose session was ended, for ``why``, after some of its runs.
 
-    The change that they show is seen, and not judged; pairs are counted only. None where the
-    session has no run of it. Raises ``DlperfError`` where the runs or the baseline cannot be read.
+    The change that they show is seen, and not judged; pairs are counted only. A run that failed
+    is the error of the case. Raises ``DlperfError`` where the baseline cannot be read, and
+    ``ValueError`` or ``KeyError`` where the runs cannot. None where the session has no run of it.
     """
+    now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    if failure := bench.runs.failure(case):
+        judgement = Judgement(verdict=Verdict.ERROR, reason=failure)
+        return Outcome(case=case, judgement=judgement, time=now)
     runs = bench.runs.load(case)
     if not runs:
         return None
-    now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     count = f"{len(runs)} {'run was' if len(runs) == 1 else 'runs were'} measured"
     if bench.side_by_side is not None:
         reason = f"{count} of this arm, and their pairs are not kept: {why}"

@@ -287,14 +287,15 @@ def _check_whole(case: Case, run: Run, records: Sequence[RankRecords]) -> None:
 
 def _rank_summary(case: Case, records: RankRecords) -> RankSummary:
     cpu = [span.cpu_seconds for span in _window(case, records.spans)]
-    # A longer window than asked for shows more of the fall than its bands are made for
-    values = records.by_kind["loss"]["values"][: case.protocol.asked_iterations]
+    values = records.by_kind["loss"]["values"]
     losses = [value for value in values if isinstance(value, int | float)]
     if len(losses) < len(values):
         raise CaseError(
             f"{case.id}: rank {records.rank} reported a loss that is not a finite number, so its "
             "speed means nothing"
         )
+    # A longer window than asked for shows more of the fall than its bands are made for
+    losses = losses[: case.protocol.asked_iterations]
     if case.protocol.warmup_s:
         # How many iterations the warm-up had depends on the speed, which the loss must not
         losses = losses[: case.protocol.warmup - 1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.report.printable import printable
 from pytest_dlperf.report.sort_order import Standing, standing
@@ -29,12 +30,23 @@ def render(outcomes: Sequence[Outcome]) -> str:
     return "\n".join([*lines, "# EOF"]) + "\n"
 
 
+def _throughput(outcome: Outcome) -> float | None:
+    return None if outcome.interrupted else outcome.judged_throughput
+
+
 def _speedup(outcome: Outcome) -> float | None:
-    return None if outcome.measurement is None else outcome.measurement.speedup
+    measurement = _measurement(outcome)
+    return None if measurement is None else measurement.speedup
 
 
 def _memory(outcome: Outcome) -> float | None:
-    return None if outcome.measurement is None else outcome.measurement.peak_memory_bytes
+    measurement = _measurement(outcome)
+    return None if measurement is None else measurement.peak_memory_bytes
+
+
+def _measurement(outcome: Outcome) -> Measurement | None:
+    """Return the measurement; None where the session ended before it was whole."""
+    return None if outcome.interrupted else outcome.measurement
 
 
 _METRICS: Final[tuple[tuple[str, str, str, Callable[[Outcome], float | None]], ...]] = (
@@ -42,7 +54,7 @@ _METRICS: Final[tuple[tuple[str, str, str, Callable[[Outcome], float | None]], .
         "dlperf_throughput",
         "",
         "Global rate, in the case's unit a second.",
-        lambda outcome: outcome.judged_throughput,
+        _throughput,
     ),
     (
         "dlperf_change_ratio",

@@ -38,6 +38,7 @@ from pytest_dlperf.measure.environment import commit_of
 from pytest_dlperf.session import usage
 from pytest_dlperf.session.ending import Ending
 from pytest_dlperf.session.hosts import declared_hosts, devices_of, make_nodes
+from pytest_dlperf.session.inherited import keep_inherited
 from pytest_dlperf.session.resumed import Now, Resumed, is_judged, judged_now, now_of
 from pytest_dlperf.session.rounds import Rounds
 from pytest_dlperf.session.settings import Settings
@@ -173,7 +174,11 @@ class PerfSession:
     def bench(self) -> Bench:
         """What the session gives to every case."""
         settings = self.settings
+        _ = self.commit  # as it is before anything is measured
         folder = self._folder
+        if not settings.runs_nothing and not self.folder_of_workers:
+            worker = getattr(self._config, "workerinput", {})
+            keep_inherited(folder, str(worker.get("workerid", "main")))
         budget = None if settings.budget_s is None else Budget.starting_now(settings.budget_s)
         place = settings.place
         hosts = Hosts(
@@ -286,11 +291,14 @@ class PerfSession:
     def unfinished(self, case: Case, folder: str, why: str) -> Outcome | None:
         """Return the outcome of runs without a verdict, as the session was ended for ``why``.
 
-        ``folder`` is that of the test. None where there is no run of ``case``. Raises
-        ``DlperfError`` where they cannot be read.
+        ``folder`` is that of the test. None where there is no run of ``case``. Raises what
+        ``flow.unfinished`` does.
         """
         has_runs = "bench" in vars(self) or self.folder_of_workers
         if self.jobs is not None or not has_runs:
+            return None
+        runs = self.bench.runs
+        if not runs.load(case) and not runs.failure(case):
             return None
         return unfinished(case, self._bench_of(case), why, workload_folder=folder)
 

@@ -24,6 +24,7 @@ from pytest_dlperf.flow.bench import Bench
 from pytest_dlperf.flow.explain import explained
 from pytest_dlperf.flow.pipeline import judge_again
 from pytest_dlperf.report import json_
+from pytest_dlperf.session.inherited import changed_for_training
 from pytest_dlperf.store.history.session_runs import SessionRuns
 
 #: Software that is known before a case runs, beside the framework's version.
@@ -43,20 +44,27 @@ class Now:
     inject: float
     real_data: bool
     share_host: bool
+    threads_per_rank: int
+    #: Name of the host on which ranks run; None where they name another one than this.
+    node: str | None
 
 
 def now_of(case: Case, bench: Bench, commit: tuple[str, bool]) -> Now:
     """Return what a session would measure ``case`` with, at a commit that is modified or not."""
     hosts, policy = bench.hosts, bench.policy
     is_here = not hosts.place.foreign and case.framework in FRAMEWORKS
+    target = bench.target(case, "")
+    environment = hosts.environment(case, {})
     return Now(
         commit=commit[0],
         dirty=commit[1],
-        environment=hosts.environment(case, {}),
+        environment=environment,
         framework_version=framework_version(case.framework) if is_here else None,
         inject=policy.injected(case),
         real_data=policy.data is not None,
         share_host=hosts.share_host,
+        threads_per_rank=target.threads_per_rank,
+        node=None if hosts.place.foreign or target.hosts else environment.node,
     )
 
 
@@ -122,12 +130,16 @@ class Resumed:
         found = self.unfinished(case)
         if found is None:
             return ""
-        if differ := "; ".join(differences(case, found, now())):
+        folder = Path(found.folder).parent
+        if differ := "; ".join(_differences_of_runs(case, found, folder, now())):
             return f"its runs in {self.path} are not used: {differ}"
         with runs.exclusive(case):
             if runs.load(case):
                 return ""  # another test of this session needed them
-            before = SessionRuns(Path(found.folder).parent).load(case)
+            try:
+                before = SessionRuns(folder).load(case)
+            except (ValueError, KeyError) as error:  # of another version of this package
+                return f"its runs in {self.path} are not used: they cannot be read: {error}"
             if not before:
                 return f"its runs in {self.path} are not used: {found.folder} does not have them"
             what = "1 of its runs is" if len(before) == 1 else f"{len(before)} of its runs are"
@@ -149,6 +161,7 @@ class Resumed:
             node_id=node_id,
             command="",
             failed=False,
+            interrupted=False,
             taken_from=str(self.path),
         )
 
@@ -161,12 +174,14 @@ class Resumed:
 def _is_final(outcome: Outcome) -> bool:
     """Whether nothing was left open: what was measured whole, and errors, which stay red."""
     measurement = outcome.measurement
-    if outcome.interrupted or outcome.share_done:
+    if outcome.share_done:
         return False
     if measurement is None:
         # Time that was up leaves a case without a run; a missing framework is looked for again
         return outcome.judgement.verdict is Verdict.ERROR
-    return all(problem.code != CUT_SHORT for problem in measurement.problems)
+    return not outcome.interrupted and all(
+        problem.code != CUT_SHORT for problem in measurement.problems
+    )
 
 
 def is_judged(outcome: Outcome) -> bool:
@@ -202,6 +217,28 @@ def differences(case: Case, outcome: Outcome, now: Now) -> Iterator[str]:
         yield "tracked files are or were modified, so that the commit does not say what is run"
     yield from _of_machine(case, outcome, now)
     yield from _of_measurement(outcome, now)
+
+
+def _differences_of_runs(case: Case, outcome: Outcome, folder: Path, now: Now) -> Iterator[str]:
+    """Yield what keeps runs of now from joining those of ``outcome``; ``folder`` is its session's.
+
+    They would be one measurement, with the conditions and the node of the first run.
+    """
+    yield from differences(case, outcome, now)
+    if outcome.measurement is not None:
+        threads = outcome.measurement.conditions.threads_per_rank
+        if threads != now.threads_per_rank:
+            yield f"threads per rank: {now.threads_per_rank}, were {threads}"
+    if names := changed_for_training(folder):
+        yield f"{names} of the environment"
+    if (was := outcome.environment) is None:
+        return
+    if now.node is not None and was.node != now.node:
+        yield f"node: {now.node}, was {was.node}"
+    for name, kind in (("cores visible", "machine"), ("prefix", "software")):
+        before, after = (getattr(one, kind).get(name) for one in (was, now.environment))
+        if before != after:
+            yield f"{name}: {after}, was {before}"
 
 
 def _of_machine(case: Case, outcome: Outcome, now: Now) -> Iterator[str]:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import ast
 import inspect
-import os
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +19,7 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.flow.bench import Bench
 from pytest_dlperf.flow.rounds import InRounds, run_rounds, within_budget
 from pytest_dlperf.session.collection import selected_of
+from pytest_dlperf.session.inherited import changed, differs_among, inherited
 from pytest_dlperf.session.pytest_private import SETUP_FIXTURES, file_of, fixtures_of
 from pytest_dlperf.session.terminal.not_reached import keep_planned
 
@@ -102,10 +102,6 @@ def _runs_first(function: Any) -> bool:
     return value is not None and ast.unparse(value) == f"{_NAME}.run()"
 
 
-#: Variables that a note names; the others it counts.
-_NAMED: Final = 5
-
-
 class Rounds:
     """What a session measured in rounds, before its first test."""
 
@@ -118,7 +114,7 @@ class Rounds:
 
         No more of them after so many failures; 0 for any number.
         """
-        now = _inherited()
+        now = inherited()
         with_parents = (c for one in cases for c in (one.case, one.case.parent()) if c)
         self._inherited = {case.id: now for case in with_parents}
         run_rounds(cases, bench, most_failures=most_failures)
@@ -129,7 +125,7 @@ class Rounds:
         If what ranks inherit has changed since, the runs of the case and of its one-device
         parent are forgotten, so that the test measures all; a note names what changed.
         """
-        now = _inherited()
+        now = inherited()
         for one in (case, case.parent()):
             before = now if one is None else self._inherited.get(one.id, now)
             if one is None or before == now:
@@ -139,7 +135,7 @@ class Rounds:
             if bench.runs.forget(one):
                 bench.watcher.notice(
                     one,
-                    f"{_changed(before, now)} changed after its runs in rounds, so that they do "
+                    f"{changed(before, now)} changed after its runs in rounds, so that they do "
                     "not count",
                 )
         return bench.runs.failure(case)
@@ -148,9 +144,10 @@ class Rounds:
 def measure_in_rounds(session: pytest.Session, perf: PerfSession) -> None:
     """Launch the first runs of the session's cases in rounds, where there are several of them.
 
-    The processes of pytest-xdist share them. Not where a scheduler or nodes started by hand decide
-    about the order of cases, nor for pairs and logs. A case whose test is not bare is measured in
-    its test alone, and so is one for whose first look a budget has no time.
+    The processes of pytest-xdist share them, if their ranks inherit the same. Not where a
+    scheduler or nodes started by hand decide about the order of cases, nor for pairs and logs. A
+    case whose test is not bare is measured in its test alone, and so is one for whose first look
+    a budget has no time.
     """
     settings, config = perf.settings, session.config
     if (
@@ -176,36 +173,24 @@ def measure_in_rounds(session: pytest.Session, perf: PerfSession) -> None:
     if len(cases) < 2:
         return
     bench = perf.bench
+    worker: Any = getattr(config, "workerinput", None)
+    if worker is not None:
+        # No report says what is to run before the rounds have ended
+        keep_planned(perf.planned, bench.folder)
+        if differ := differs_among(bench.folder, int(worker["workercount"])):
+            words = f"cases are not measured in rounds: {differ} differ between the workers"
+            bench.watcher.notice(cases[0].case, words)
+            return
     if bench.policy.budget is not None:
         cases = within_budget(cases, bench, bench.policy.budget)
     if len(cases) > 1:
-        if hasattr(config, "workerinput"):
-            # No report says what is to run before the rounds have ended
-            keep_planned(perf.planned, bench.folder)
         most_failures = 1 if config.getoption("stepwise", None) else config.getoption("maxfail")
-        perf.rounds.measure(_from_ours(config, cases), bench, most_failures=most_failures)
+        ordered = cases if worker is None else _from_ours(worker, cases)
+        perf.rounds.measure(ordered, bench, most_failures=most_failures)
 
 
-def _from_ours(config: pytest.Config, cases: Sequence[InRounds]) -> list[InRounds]:
+def _from_ours(worker: Any, cases: Sequence[InRounds]) -> list[InRounds]:
     """Return ``cases`` in an order that no other process of pytest-xdist begins with."""
-    worker: Any = getattr(config, "workerinput", None)
-    if worker is None:
-        return list(cases)
     number = int(str(worker["workerid"]).removeprefix("gw"))
     first = number * len(cases) // int(worker["workercount"])
     return [*cases[first:], *cases[:first]]
-
-
-def _inherited() -> dict[str, str]:
-    """Return what ranks inherit: variables, and under an empty name the working folder."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
-    return {**kept, "": os.getcwd()}
-
-
-def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> str:
-    """Return the names of what is not as ``before``; values may be secrets."""
-    changed = (name for name in {*before, *now} if before.get(name) != now.get(name))
-    names = [name or "the working folder" for name in sorted(changed, key=lambda n: (not n, n))]
-    if len(names) > _NAMED:
-        names[_NAMED:] = [f"{len(names) - _NAMED} others"]
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

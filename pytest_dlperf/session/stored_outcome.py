@@ -30,6 +30,8 @@ def note(workdir: Path, outcome: Outcome, of_parent: Sequence[RunSummary]) -> No
     measurement = outcome.measurement
     if measurement is None or measurement.inject:
         return
+    if outcome.against is not None:
+        of_parent = ()  # pairs of its own, whose session has noted how long they took
     try:
         if outcome.environment is not None:
             machine_class = outcome.environment.machine_class

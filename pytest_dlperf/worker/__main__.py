@@ -158,7 +158,7 @@ def _check_trained(
     )
     check_precision(model["flops_by_dtype"], arguments.precision, job.scaler, job.half_by)
     check_tf32(arithmetic, arguments.precision, on_gpu=arguments.device == "gpu")
-    check_loss(trained.losses[: arguments.checked_iterations], arguments.loss)
+    check_loss(trained.losses, arguments.loss, falls_within=arguments.checked_iterations)
     check_data(arguments.data, used=job.feed.used)
 
 

@@ -324,11 +324,12 @@ def _write_spans(records: RecordWriter, laps: list[tuple[float, float]], done: _
     )
 
 
-def check_loss(values: list[float], rule: str) -> None:
+def check_loss(values: list[float], rule: str, *, falls_within: int | None) -> None:
     """Raise ``WorkerFailure`` unless every loss is finite and, by ``rule``, the loss fell.
 
-    It fell when the median of the last tenth of the iterations (at least 3) is below that of
-    the first tenth: on one fixed batch training must get there within a short run.
+    It fell when, of the first ``falls_within`` iterations (None: of all), the median of the last
+    tenth (at least 3) is below that of the first tenth: on one fixed batch training must get there
+    within a short run.
     """
     for index, value in enumerate(values):
         if not math.isfinite(value):
@@ -337,6 +338,7 @@ def check_loss(values: list[float], rule: str) -> None:
                 f"the loss is {value} at iteration {index}; the run trains nothing, so its "
                 "speed means nothing. Lower the learning rate, or look at the loss scaling",
             )
+    values = values[:falls_within]
     count = max(3, len(values) // 10)
     first, last = statistics.median(values[:count]), statistics.median(values[-count:])
     if rule == "falls" and not last < first:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from pytest_dlperf.core.wire import iterations_of_a_turn
+from pytest_dlperf.core.wire import CPU_VARIABLES, iterations_of_a_turn
 from pytest_dlperf.core.wire_records import MachineSpeedRecord
 from pytest_dlperf.worker.frameworks.base import Framework
 from pytest_dlperf.worker.records import RecordWriter
@@ -35,12 +35,6 @@ _FEWEST_SAMPLES: Final = 3
 #: Repetitions before the window: the first ones set the work up, the others are timed.
 _SET_UP: Final = 3
 _TIMED: Final = 5
-#: Prefixes of variables that set threads, kernels or memory: with others it is another work. Not
-#: all of TensorFlow's: ``TF_CONFIG`` has the ports of a launch.
-_VARIABLES: Final = (
-    "DNNL_", "GLIBC_TUNABLES", "GOMP_", "KMP_", "LD_PRELOAD", "MALLOC_", "MKL_", "OMP_",
-    "ONEDNN_", "OPENBLAS_", "TF_ENABLE_", "TF_XLA_", "XLA_",
-)  # fmt: skip
 #: Bytes of the all-reduce.
 _REDUCED: Final = 2**18
 
@@ -143,7 +137,7 @@ class SpeedSampled(Turns):
 
 def _set_up() -> str:
     """Return the cores of the rank, and a digest of the variables that change the work."""
-    found = {name: v for name, v in os.environ.items() if name.startswith(_VARIABLES)}
+    found = {name: v for name, v in os.environ.items() if name.startswith(CPU_VARIABLES)}
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f" cores={cores} {hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()[:8]}"
 

@@ -8,16 +8,9 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from pytest_dlperf.core.wire import MASK, SECRET_NAME, USER_IN_URL
+from pytest_dlperf.core.wire import LIBRARY_VARIABLES, MASK, SECRET_NAME, USER_IN_URL
 from pytest_dlperf.core.wire_records import SettingsRecord
 
-#: Prefixes of variables that change how libraries compute, communicate, or use memory.
-_PREFIXES: Final = (
-    "CUBLAS_", "CUDA_", "CUDNN_", "FLAGS_", "HOROVOD_AUTOTUNE", "HOROVOD_CACHE", "HOROVOD_CYCLE",
-    "HOROVOD_FUSION", "HOROVOD_HIERARCHICAL", "JAX_", "NCCL_", "NVIDIA_TF32_OVERRIDE", "PYTORCH_",
-    "TF_CUDNN_", "TF_ENABLE_", "TF_GPU_", "TF_XLA_", "TORCHDYNAMO_", "TORCHINDUCTOR_", "TORCH_",
-    "UCX_", "XLA_",
-)  # fmt: skip
 #: A launch gives them values of its own: devices, ports, and folders of the session.
 _OF_THE_LAUNCH: Final = re.compile(
     r"CUDA_VISIBLE_DEVICES|JAX_COORDINATOR_ADDRESS|JAX_LOCAL_DEVICE_IDS|NCCL_COMM_ID|TORCHINDUCTOR_CACHE_DIR|FLAGS_selected_.*|FLAGS_START_PORT"
@@ -37,7 +30,7 @@ def variables(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         name: MASK if SECRET_NAME.search(name) else USER_IN_URL.sub(f"{MASK}@", environ[name])
         for name in sorted(environ)
-        if name.startswith(_PREFIXES) and not _OF_THE_LAUNCH.fullmatch(name)
+        if name.startswith(LIBRARY_VARIABLES) and not _OF_THE_LAUNCH.fullmatch(name)
     }
 
 

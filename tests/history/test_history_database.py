@@ -113,17 +113,19 @@ def test_outcomes_not_used_for_levels_are_marked_and_software_that_changed_is_na
             outcome(2, dirty=True),
             newer,
             replace(disturbed, measurement=measurement),
+            # A session that goes on from these runs adds them as its own
+            replace(outcome(5, software={"torch": "2.14.0"}), interrupted=True),
         ],
     )
     with reading(address) as connection:
         [series] = series_of(connection)
         [counted] = series_of(connection, dirty=True)
     assert [point.left_out for point in series.points] == [
-        "", "injected", "modified files", "", "disturbed",
+        "", "injected", "modified files", "", "disturbed", "not measured",
     ]  # fmt: skip
     assert len(counted.level_points) == 3
     assert [point.software_changes for point in series.points] == [
-        (), (), (), ("torch: 2.13.0 -> 2.14.0",), (),
+        (), (), (), ("torch: 2.13.0 -> 2.14.0",), (), (),
     ]  # fmt: skip
 
 

@@ -173,6 +173,22 @@ def test_the_processes_of_xdist_share_the_rounds(suite: Suite, log: Path):
     assert [len(outcomes[one]["measurement"]["runs"]) for one in cases[:3]] == [3] * 3
 
 
+def test_where_the_processes_of_xdist_differ_each_test_measures_all(suite: Suite, log: Path):
+    """As each might be given a GPU of its own: no case has runs of both."""
+    suite.write_file(
+        "conftest.py",
+        "import os\n"
+        "def pytest_configure():\n"
+        "    os.environ['A_B'] = os.environ.get('PYTEST_XDIST_WORKER', '')\n",
+    )
+    result, outcomes = suite.outcomes("--dlperf-runs=3", "-n2")
+    assert "are not measured in rounds: A_B differ between the workers" in result.stderr.str()
+    assert sorted(launches(log)) == [*[FOUR] * 3, *[EIGHT] * 3]
+    assert [len(one["measurement"]["runs"]) for one in outcomes.values()] == [3, 3]
+    found = launches(log)
+    assert found == sorted(found, key=found.index), "the host is one test's at a time"
+
+
 def test_a_parent_that_fails_is_launched_once_in_rounds_and_is_a_note(suite: Suite, log: Path):
     two = "@case(4, layout='1n2c')\ndef test_two(dlperf):\n    dlperf.run()"
     suite.write(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,9 +41,10 @@ def test_runs_that_came_to_no_verdict_are_shown_and_a_later_session_goes_on_from
     # What they show is seen, and counts nowhere
     assert first["change"] == pytest.approx(-0.5, abs=0.1)
     assert first["refused"]
-    shown = (suite.path / "out.txt").read_text(encoding="utf-8")
-    assert f"{CASES[0]}" in shown
-    assert main(["baselines", "accept", str(suite.path / "r.json"), f"--baselines={suite.path}"])
+    before = suite.baselines()
+    baselines = f"--baselines={suite.path / 'baselines'}"
+    assert main(["baselines", "accept", str(suite.path / "r.json"), baselines]) == 1
+    assert suite.baselines() == before
 
     monkeypatch.delenv("FAKE_HANG")
     log.unlink()
@@ -59,23 +62,97 @@ def test_runs_that_came_to_no_verdict_are_shown_and_a_later_session_goes_on_from
     assert codes == ["runs-taken"]
     assert result.ret == 1
 
-    # Of another commit, or without the folder of that session, all is measured again
+    # Under other variables, of another commit, or without the folder of that session, all is
+    # measured again
+    monkeypatch.setenv("OMP_PLACES", "cores")
+    measures_all(suite, log, "OMP_PLACES of the environment")
+    monkeypatch.delenv("OMP_PLACES")
+    (suite.path / "right.json").write_bytes((suite.path / "r.json").read_bytes())
+    change(suite, commit="f" * 40)
+    measures_all(suite, log, "commit: none, was ffffffffffff")
+    (suite.path / "right.json").rename(suite.path / "r.json")
     shutil.rmtree(suite.path / ".dlperf")
+    measures_all(suite, log, "does not have them")
+
+
+def measures_all(suite: Suite, log: Path, why: str) -> None:
+    """Go on with the first case, none of whose two runs may be used, for ``why``."""
     log.unlink()
-    result = suite.run("--dlperf-resume=r.json", "-k", "bs1")
+    result = suite.run("--dlperf-resume=r.json", "--dlperf-json=n.json", "-k", "bs1")
     assert len(log.read_text("utf-8").splitlines()) == 3
-    assert "are not used" in result.stdout.str()
+    result.stdout.fnmatch_lines([f"*its runs in *r.json are not used: *{why}*"])
 
 
-def test_under_xdist_in_the_rounds(suite: Suite, monkeypatch: pytest.MonkeyPatch):
+def change(suite: Suite, **fields: Any) -> None:
+    """Change the outcome of the first case in the results file."""
+    path = suite.path / "r.json"
+    values = json.loads(path.read_text(encoding="utf-8"))
+    [found] = [one for one in values["outcomes"] if one["case"]["id"] == CASES[0]]
+    found.update(fields)
+    path.write_text(json.dumps(values), encoding="utf-8")
+
+
+def test_a_run_that_failed_in_the_rounds_is_an_error_and_stays_one(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch
+):
     suite.write(TESTS.replace("runs=1, max_runs=1", "runs=3, max_runs=3"))
+    log = suite.path / "launches"
+    suite.env(FAKE_LOG=log, FAKE_FAIL="*bs1*/run2", FAKE_HANG="*bs2*/run2")
+    session = start(suite)
+    until(lambda: hangs(suite, "run2"), session)
+    assert end(suite, session, signal.SIGTERM) == 143
+    found = {outcome["case"]["id"]: outcome for outcome in suite.read_outcomes()}
+    assert found[CASES[0]]["judgement"]["verdict"] == "error"
+    assert "ValueError: boom" in found[CASES[0]]["judgement"]["reason"]
+    assert found[CASES[0]]["failed"]
+    for name in ("FAKE_FAIL", "FAKE_HANG"):
+        monkeypatch.delenv(name)
+    log.unlink()
+    result = suite.run("--dlperf-resume=r.json", "--dlperf-json=n.json")
+    assert CASES[0] not in log.read_text("utf-8")
+    assert result.ret == 1
+    result.assert_outcomes(failed=1, passed=1, skipped=2)
+
+
+def test_a_verdict_that_a_budget_cut_short_is_not_that_of_an_ended_session(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch
+):
+    suite.write(TESTS)
+    assert suite.run("--dlperf-json=r.json", "-k", "bs1").ret == 0
+    [outcome] = suite.read_outcomes()
+    problem = {"code": "cut-short", "message": "the budget was spent"}
+    measurement = outcome["measurement"] | {"problems": [problem]}
+    judgement = outcome["judgement"] | {"verdict": "regressed"}
+    change(suite, measurement=measurement, judgement=judgement, commit="f" * 40)
+    (suite.path / "r.json").rename(suite.path / "before.json")
+    suite.env(FAKE_HANG="*/run*")
+    session = start(suite, "--dlperf-resume=before.json")
+    until(lambda: "torchrun" in "".join(suite.ours()), session)
+    assert end(suite, session, signal.SIGTERM) == 143
+    found = {one["case"]["id"]: one for one in suite.read_outcomes()}[CASES[0]]
+    assert (found["judgement"]["verdict"], found["failed"]) == ("not-run", False)
+    assert found["interrupted"]
+    # A later session can go on from its runs, if nothing differs
+    assert found["measurement"] == measurement
+    assert found["commit"] == "f" * 40
+
+
+@pytest.mark.parametrize(
+    "parameters", ["", '@pytest.mark.parametrize("x", [1])\n'], ids=["marker", "parametrized"]
+)
+def test_under_xdist_in_the_rounds(suite: Suite, monkeypatch: pytest.MonkeyPatch, parameters: str):
+    text = TESTS.replace("runs=1, max_runs=1", "runs=3, max_runs=3")
+    if parameters:
+        text = text.replace("def test_net(dlperf)", f"{parameters}def test_net(dlperf, x)")
+    suite.write(text)
     suite.env(FAKE_HANG="*bs2*/run2")
     session = start(suite, "-n2")
     # Whichever process is in the second round first, each case has a run by then
     until(lambda: hangs(suite, "run2"), session)
     assert end(suite, session, signal.SIGTERM) == 143
     found = {outcome["case"]["id"]: outcome for outcome in suite.read_outcomes()}
-    assert set(found) == set(CASES)
+    own = "-x1-1n1c" if parameters else "-1n1c"
+    assert set(found) == {case_id.replace("-1n1c", own) for case_id in CASES}
     assert all(one["judgement"]["verdict"] == "not-run" for one in found.values())
     assert all(one["measurement"]["runs"] for one in found.values())
     assert len(in_junit(suite)) >= 3

@@ -132,13 +132,13 @@ def outcome_of(planned: Planned, session: PerfSession, why: str) -> Outcome:
     found = None
     try:
         found = session.unfinished(planned.case, planned.folder, why)
-    except (DlperfError, OSError) as error:
+    except (DlperfError, OSError, ValueError, KeyError) as error:
         reason = f"{why}; what was measured of it cannot be read: {error}"
     if found is None and session.resumed is not None:
         left = session.resumed.unfinished(planned.case)
         if left is not None:
             # The next session goes on from the runs that the one before this has left
-            return replace(left, node_id=planned.node_id, failed=session.fails(left.judgement))
+            return _left(left, planned, session, why)
     if found is None:
         found = Outcome(
             case=planned.case,
@@ -153,4 +153,23 @@ def outcome_of(planned: Planned, session: PerfSession, why: str) -> Outcome:
         interrupted=True,
         commit=commit,
         dirty=dirty,
+    )
+
+
+def _left(left: Outcome, planned: Planned, session: PerfSession, why: str) -> Outcome:
+    """Return what an ended session had left of a case, without a verdict in this one.
+
+    A budget may have cut it short there: it has a verdict then, which is not this session's.
+    """
+    seen = left.judgement.throughput
+    if left.judgement.verdict is not Verdict.NOT_RUN:
+        seen = seen.as_refused(Verdict.NOT_RUN)
+    reason = f"its runs are those of the session that ended at {left.time}, not judged: {why}"
+    judgement = Judgement(verdict=Verdict.NOT_RUN, reason=reason, throughput=seen)
+    return replace(
+        left,
+        judgement=judgement,
+        node_id=planned.node_id,
+        failed=session.fails(judgement),
+        interrupted=True,
     )

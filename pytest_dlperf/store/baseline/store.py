@@ -43,6 +43,8 @@ class BaselineStore:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._noise: dict[str, MachineNoise | None] = {}
+        #: Files as they were read last: their stamps, and what they hold.
+        self._known: dict[Path, tuple[tuple[int, ...], Baseline | None]] = {}
 
     def find(self, machine_class: str, suite: str, case_id: str) -> Baseline | None:
         """Return the measured baseline of a case; None if there is none."""
@@ -83,7 +85,7 @@ class BaselineStore:
             for suite in _folders(machine_class):
                 for path in _files(suite):
                     try:
-                        baseline = _read(path, Key.of_path(path))
+                        baseline = self._read_once(path)
                     except BaselineError as error:
                         broken.append(error)
                         continue
@@ -91,11 +93,27 @@ class BaselineStore:
                         found.append(StoredBaseline(path=path, baseline=baseline))
         return found, broken
 
+    def _read_once(self, path: Path) -> Baseline | None:
+        """Return what a file holds; read again only after it was replaced.
+
+        Each case of a session asks for all of them. Inode, time and size tell a file that another
+        process has written from the one before; what this one writes is forgotten.
+        """
+        try:
+            found = path.stat()
+        except OSError:
+            return _read(path, Key.of_path(path))  # which says what is wrong
+        stamps = (found.st_ino, found.st_mtime_ns, found.st_size)
+        if path not in self._known or self._known[path][0] != stamps:
+            self._known[path] = stamps, _read(path, Key.of_path(path))
+        return self._known[path][1]
+
     def write(self, baseline: Baseline) -> None:
         """Write ``baseline`` over what is stored of its case; published ones are written too."""
         key = Key.of(baseline)
         path = key.path(self.root)
         with locked(path):
+            self._known.pop(path, None)
             _replace(path, key, baseline)
 
     def update(
@@ -116,6 +134,7 @@ class BaselineStore:
             before = _read(path, key)
             after = change(before)
             if after is not before:
+                self._known.pop(path, None)
                 _replace(path, key, after)
         return after
 

@@ -106,18 +106,18 @@ def _nodes(outcome: Outcome) -> str:
 
 def _scalars(outcome: Outcome) -> dict[str, Any]:
     judgement, measurement, against = outcome.judgement, outcome.measurement, outcome.against
+    # Runs without a verdict are in the outcome; as a level they would count twice, once resumed
+    has_level = measurement and measurement.runs and not outcome.interrupted
     return {
         "time": outcome.time,
         "commit_hash": outcome.commit,
         "dirty": outcome.dirty,
         "verdict": judgement.verdict.value,
         "failed": outcome.failed,
-        "throughput": measurement.throughput if measurement and measurement.runs else None,
+        "throughput": measurement.throughput if measurement and has_level else None,
         "change": judgement.throughput.judged_change,
-        "speedup": measurement.speedup if measurement and measurement.runs else None,
-        "peak_memory_bytes": (
-            measurement.peak_memory_bytes if measurement and measurement.runs else None
-        ),
+        "speedup": measurement.speedup if measurement and has_level else None,
+        "peak_memory_bytes": measurement.peak_memory_bytes if measurement and has_level else None,
         "runs": len(measurement.runs) if measurement else 0,
         "inject": measurement.inject if measurement else 0.0,
         "disturbed": any(run.disturbed for run in measurement.runs) if measurement else False,

@@ -32,6 +32,18 @@ def test_the_share_of_alarms_has_its_interval():
     assert "| lock-step |  | 0 % | 60 | 5 % | 1 to 14 % | 57 passed | 60 s |" in row
 
 
+def test_the_changes_of_unchanged_cases_have_a_size():
+    known = {"change": math.expm1(0.03), "measured_change": math.expm1(-0.08)}
+    found = [outcome("passed", **known), outcome("error", change=None)]
+    [_, _, row] = live_null.table(found).splitlines()
+    assert row.endswith("| 3.0 % | 8.0 % |")
+    # Where the machine's speed was not taken out, it is in both; of older files it is not known
+    plain = outcome("passed", change=math.expm1(0.03), measured_change=None)
+    assert live_null.table([plain]).endswith("| 3.0 % | 3.0 % |")
+    assert live_null.table([outcome("passed", change=0.0)]).endswith("| 0.0 % |  |")
+    assert live_null.table([outcome("passed", planted="5%", **known)]).endswith("|  |  |")
+
+
 def test_pairs_of_turns_are_compared_one_by_one():
     before = [[1.0, 1.0, 1.0, 2.0, 4.0, 1.0]]
     runs = [[9.0, 9.0, 9.0, 2.2, 4.4, 1.1]]

@@ -79,6 +79,9 @@ def test_the_fall_of_the_loss_is_within_the_iterations_that_were_asked_for(tmp_p
     for subject, last in ((case("1n1c"), 0.0), (replace(case("1n1c"), protocol=longer), 4.0)):
         summary, _ = summarise(subject, run)
         assert summary.ranks[0].loss_last == pytest.approx(last)
+    losses["values"][-1] = None  # as NaN is written
+    with pytest.raises(CaseError, match="not a finite number"):
+        summarise(replace(case("1n1c"), protocol=longer), write(tmp_path / "nan", [records]))
 
 
 def test_rules_of_rates_are_not_the_time_weighted_rate(tmp_path: Path):

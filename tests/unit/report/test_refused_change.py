@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -67,6 +68,13 @@ def test_programs_have_the_change_of_judged_comparisons_alone(
 def test_a_history_has_the_change_of_judged_comparisons_alone() -> None:
     assert record_of(outcome(FOUND), mode="gate").scalars["change"] == -0.1
     assert record_of(outcome(REFUSED), mode="gate").scalars["change"] is None
+
+
+def test_metrics_have_no_rate_of_a_case_that_was_interrupted() -> None:
+    assert "dlperf_throughput{" in open_metrics.render([outcome(FOUND)])
+    ended = replace(outcome(REFUSED), interrupted=True)
+    assert "dlperf_throughput{" not in open_metrics.render([ended])
+    assert "dlperf_not_judged{" in open_metrics.render([ended])
 
 
 @pytest.mark.parametrize(

@@ -12,17 +12,19 @@ from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.measurement import CUT_SHORT
 from pytest_dlperf.core.outcome import Against, Outcome, outcome_from_json, outcome_to_json
 from pytest_dlperf.core.protocol import Protocol
-from pytest_dlperf.core.run import Problem
+from pytest_dlperf.core.run import MeasuredRun, Problem
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report import json_
+from pytest_dlperf.session.inherited import keep_inherited
 from pytest_dlperf.session.resumed import Now, Resumed, differences
-from tests.helpers.report_builders import case, environment, measured, unmeasured
+from pytest_dlperf.store.history.session_runs import SessionRuns
+from tests.helpers.report_builders import case, environment, measured, run, unmeasured
 
 CASE = case()
 OUTCOME = replace(measured(CASE, 100.0), environment=environment(), commit="c" * 40)
 NOW = Now(
     commit="c" * 40, dirty=False, environment=environment(), framework_version="2.13.0",
-    inject=0.0, real_data=False, share_host=False,
+    inject=0.0, real_data=False, share_host=False, threads_per_rank=6, node="node1",
 )  # fmt: skip
 
 
@@ -83,6 +85,7 @@ def short() -> Outcome:
     [
         (OUTCOME, True),
         (unmeasured(CASE, Verdict.ERROR, "boom"), True),
+        (unmeasured(CASE, Verdict.ERROR, "boom, then SIGTERM", interrupted=True), True),
         (unmeasured(CASE, Verdict.NOT_RUN, "ended", interrupted=True), False),
         (unmeasured(CASE, Verdict.NOT_RUN, "not installed"), False),
         (unmeasured(CASE, Verdict.INCONCLUSIVE, "no time left"), False),
@@ -93,6 +96,75 @@ def test_final_outcomes_are_taken(tmp_path: Path, outcome: Outcome, is_taken: bo
     resumed = of_file(tmp_path, outcome)
     assert (resumed.outcome(CASE) is not None) is is_taken
     assert resumed.outcome(case(precision="fp32")) is None
+
+
+class EndedSession:
+    """A session that ended after two runs of a case: its folder, and what a later one takes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.path = folder / "before", folder
+        self.runs = SessionRuns(self.folder)
+        for rate in (10.0, 11.0):
+            self.runs.append(CASE, MeasuredRun(run(rate), {}))
+        keep_inherited(self.folder, "main")
+
+    def taken(self, outcome: Outcome, now: Now) -> tuple[list[MeasuredRun], str]:
+        """Return the runs that a session of ``now`` goes on from, and why there are none."""
+        ended = replace(outcome, interrupted=True, folder=str(self.folder / CASE.id))
+        runs = SessionRuns(self.path / "now")
+        why = of_file(self.path, ended).go_on(CASE, runs, lambda: now)
+        return runs.load(CASE), why
+
+
+def test_a_case_goes_on_from_the_runs_of_a_session_that_ended(tmp_path: Path):
+    ended = EndedSession(tmp_path)
+    runs, why = ended.taken(OUTCOME, NOW)
+    assert (why, [one.summary.throughput for one in runs]) == ("", [10.0, 11.0])
+    assert [p.code for one in runs for p in one.summary.problems] == ["runs-taken"]
+    # Where ranks name their own host, as in containers, their names are not compared
+    assert ended.taken(OUTCOME, replace(NOW, node=None))[1] == ""
+
+
+@pytest.mark.parametrize(
+    ("now", "says"),
+    [
+        ({"commit": "f" * 40}, "commit: ffffffffffff, was cccccccccccc"),
+        ({"inject": 0.1}, "--dlperf-inject: 0.1, was 0"),
+        ({"node": "node2"}, "node: node2, was node1"),
+        ({"threads_per_rank": 3}, "threads per rank: 3, were 6"),
+        (
+            {"environment": replace(environment(), machine={"cores visible": "4"})},
+            "cores visible: 4, was None",
+        ),
+        ({"environment": environment(prefix="docker run x")}, "prefix: docker run x, was None"),
+    ],
+)
+def test_runs_of_other_circumstances_are_not_used(tmp_path: Path, now: dict[str, Any], says: str):
+    runs, why = EndedSession(tmp_path).taken(OUTCOME, replace(NOW, **now))
+    assert runs == []
+    assert f"its runs in {tmp_path / 'r.json'} are not used: {says}" in why
+
+
+def test_runs_under_other_variables_of_a_library_are_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    ended = EndedSession(tmp_path)
+    monkeypatch.setenv("CI_JOB_ID", "71")  # no library reads it
+    assert ended.taken(OUTCOME, NOW)[1] == ""
+    monkeypatch.setenv("NCCL_ALGO", "Ring")
+    monkeypatch.setenv("OMP_PLACES", "cores")
+    _, why = ended.taken(OUTCOME, NOW)
+    assert why.endswith("are not used: NCCL_ALGO and OMP_PLACES of the environment")
+    assert "Ring" not in "".join(path.read_text("utf-8") for path in ended.folder.glob("*.json"))
+
+
+def test_runs_that_another_version_wrote_are_not_used(tmp_path: Path):
+    ended = EndedSession(tmp_path)
+    [file] = ended.folder.glob("*/runs.jsonl")
+    file.write_text('{"run": {"rate": 1.0}, "facts": {}}\n', encoding="utf-8")
+    runs, why = ended.taken(OUTCOME, NOW)
+    assert runs == []
+    assert "they cannot be read" in why
 
 
 def test_a_refused_baseline_is_said_once(tmp_path: Path):

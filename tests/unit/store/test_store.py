@@ -105,6 +105,22 @@ def test_update_changes_what_is_stored(store):
     assert [s.time[-3:] for s in after.sessions] == ["00Z", "01Z"]
 
 
+def test_all_are_as_they_are_now_whoever_wrote_them(store):
+    other = BaselineStore(store.root)
+    for writer in (store, other, store):
+        for rates in ((35.5, 35.25), (36.5, 36.25), (37.5, 37.25)):  # of one size
+            writer.write(baseline(session(*rates)))
+            found = [
+                entry.baseline.sessions[-1].runs for one in (store, other) for entry in one.all()
+            ]
+            assert found == [rates, rates]
+    store.delete(*PLACE)
+    assert list(other.all()) == []
+    file_of(store).write_text("{", encoding="utf-8")
+    for _ in range(2):
+        assert len(other.readable()[1]) == 1
+
+
 def test_update_that_raises_or_changes_nothing_writes_nothing(store):
     store.write(baseline())
     before = file_of(store).stat().st_mtime_ns

@@ -1,0 +1,84 @@
+"""What ranks inherit from a process of the session: variables, and the working folder.
+
+Only digests of the values are kept in the session's folder: they may be secrets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from pytest_dlperf.core.wire import CPU_VARIABLES, LIBRARY_VARIABLES
+
+_FILE: Final = "inherited-{}.json"
+#: Of pytest and of pytest-xdist: no two processes have the same.
+_OF_PYTEST: Final = "PYTEST_"
+#: Processes of one session collect at the same time. One that is not there after this is not
+#: waited for.
+_WAIT_S: Final = 60.0
+#: Variables that a sentence names; the others it counts.
+_NAMED: Final = 5
+
+
+def inherited() -> dict[str, str]:
+    """Return the variables, and under an empty name the working folder."""
+    kept = {name: v for name, v in os.environ.items() if not name.startswith(_OF_PYTEST)}
+    return {**kept, "": os.getcwd()}
+
+
+def changed(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """Return the names of what is not as ``before``; empty where all is."""
+    found = (name for name in {*before, *now} if before.get(name) != now.get(name))
+    names = [name or "the working folder" for name in sorted(found, key=lambda n: (not n, n))]
+    if len(names) > _NAMED:
+        names[_NAMED:] = [f"{len(names) - _NAMED} others"]
+    return " and ".join(filter(None, (", ".join(names[:-1]), "".join(names[-1:]))))
+
+
+def keep_inherited(folder: Path, process: str) -> None:
+    """Keep what ranks of ``process`` inherit in the session's ``folder``."""
+    path = folder / _FILE.format(process)
+    temporary = path.with_suffix(".new")
+    temporary.write_text(json.dumps(_digests()), encoding="utf-8")
+    temporary.replace(path)
+
+
+def differs_among(folder: Path, processes: int) -> str:
+    """Return the names of what so many processes of a session do not inherit alike, or nothing.
+
+    Waits until each has kept what it inherits, a minute at most.
+    """
+    end_s = time.monotonic() + _WAIT_S
+    while len(found := _kept(folder)) < processes:
+        if time.monotonic() > end_s:
+            return "the variables of a process that kept none"
+        time.sleep(0.02)
+    return " and ".join(dict.fromkeys(filter(None, (changed(found[0], one) for one in found))))
+
+
+def changed_for_training(folder: Path) -> str:
+    """Return the names of variables of libraries that are not as in the session of ``folder``."""
+    kept, now = _kept(folder), _for_training(_digests())
+    differences = (changed(_for_training(one), now) for one in kept)
+    return " and ".join(dict.fromkeys(filter(None, differences)))
+
+
+def _for_training(digests: Mapping[str, str]) -> dict[str, str]:
+    prefixes = (*LIBRARY_VARIABLES, *CPU_VARIABLES)
+    return {name: digest for name, digest in digests.items() if name.startswith(prefixes)}
+
+
+def _digests() -> dict[str, str]:
+    return {
+        name: hashlib.sha256(value.encode(errors="surrogateescape")).hexdigest()[:16]
+        for name, value in inherited().items()
+    }
+
+
+def _kept(folder: Path) -> list[dict[str, str]]:
+    return [json.loads(path.read_text("utf-8")) for path in sorted(folder.glob(_FILE.format("*")))]
