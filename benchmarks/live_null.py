@@ -140,8 +140,6 @@ def measure(kinds: list[Kind], arguments: argparse.Namespace, folder: Path, line
                 options.append(f"--dlperf-inject={kind.planted}")
             with lines.open("a", encoding="utf-8") as file:
                 for outcome in run(options):
-                    if outcome["interrupted"]:
-                        continue  # by whoever ended this program
                     line = facts(kind, outcome) | asked
                     file.write(json.dumps(line) + "\n")
                     print(line["way"], line["planted"], line["case"], line["verdict"], flush=True)
@@ -197,7 +195,10 @@ def bursts() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def run(session: list[str]) -> list[dict[str, Any]]:
-    """Run a session; return its outcomes. Its output is printed if it wrote none."""
+    """Run a session; return the outcomes that it had time for.
+
+    Its output is printed if it wrote none.
+    """
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results.json"
         command = [*session, f"--dlperf-json={results}"]
@@ -205,8 +206,8 @@ def run(session: list[str]) -> list[dict[str, Any]]:
         if not results.exists():
             print(done.stdout + done.stderr, file=sys.stderr)
             return []
-        outcomes: list[dict[str, Any]] = json.loads(results.read_text("utf-8"))["outcomes"]
-        return outcomes
+        outcomes = json.loads(results.read_text("utf-8"))["outcomes"]
+        return [outcome for outcome in outcomes if not outcome["interrupted"]]
 
 
 def facts(kind: Kind, outcome: dict[str, Any]) -> dict[str, Any]:

@@ -25,8 +25,12 @@ def unfinished(case: Case, bench: Bench, why: str, *, workload_folder: str) -> O
     """
     now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     if failure := bench.runs.failure(case):
-        judgement = Judgement(verdict=Verdict.ERROR, reason=failure)
-        return Outcome(case=case, judgement=judgement, time=now)
+        return Outcome(
+            case=case,
+            judgement=Judgement(verdict=Verdict.ERROR, reason=failure),
+            environment=bench.hosts.environment(case, {}),
+            time=now,
+        )
     runs = bench.runs.load(case)
     if not runs:
         return None
