@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
-import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -37,41 +35,19 @@ from pytest_dlperf.measure.devices import Devices, detect
 from pytest_dlperf.measure.environment import commit_of
 from pytest_dlperf.session import usage
 from pytest_dlperf.session.ending import Ending
+from pytest_dlperf.session.folder import folder_of
 from pytest_dlperf.session.hosts import declared_hosts, devices_of, make_nodes
-from pytest_dlperf.session.inherited import keep_inherited
 from pytest_dlperf.session.resumed import Now, Resumed, is_judged, judged_now, now_of
 from pytest_dlperf.session.rounds import Rounds
 from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.session.stored_outcome import note, store_baseline
 from pytest_dlperf.session.terminal.progress import Live, Quiet
 from pytest_dlperf.store.baseline.store import BaselineStore
-from pytest_dlperf.store.history.session_runs import SessionRuns, make_session_folder
+from pytest_dlperf.store.history.session_runs import SessionRuns
 
 if TYPE_CHECKING:
     from pytest_dlperf.flow.from_logs import LogFolder
     from pytest_dlperf.session.terminal.not_reached import Planned
-
-
-def folder_of(config: pytest.Config, settings: Settings, name: str) -> tuple[Path, Any]:
-    """Return the folder, the same in all xdist workers of a session, and what keeps it.
-
-    ``name`` is its name where that is known. Making it drops the oldest. Raises
-    ``pytest.UsageError`` if it cannot be made.
-    """
-    worker = getattr(config, "workerinput", None)
-    base = settings.workdir
-    if settings.runs_nothing:
-        return base / "session", None
-    try:
-        if worker:
-            name = str(worker["testrunuid"])
-        name = name or f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}"
-        return make_session_folder(base, name)
-    except OSError as error:
-        raise pytest.UsageError(
-            f"pytest-dlperf: cannot write logs to {base}: {error.strerror}; name another folder "
-            "with --dlperf-workdir"
-        ) from error
 
 
 class PerfSession:
@@ -176,9 +152,6 @@ class PerfSession:
         settings = self.settings
         _ = self.commit  # as it is before anything is measured
         folder = self._folder
-        if not settings.runs_nothing and not self.folder_of_workers:
-            worker = getattr(self._config, "workerinput", {})
-            keep_inherited(folder, str(worker.get("workerid", "main")))
         budget = None if settings.budget_s is None else Budget.starting_now(settings.budget_s)
         place = settings.place
         hosts = Hosts(

@@ -24,7 +24,7 @@ from pytest_dlperf.flow.bench import Bench
 from pytest_dlperf.flow.explain import explained
 from pytest_dlperf.flow.pipeline import judge_again
 from pytest_dlperf.report import json_
-from pytest_dlperf.session.inherited import changed_for_training
+from pytest_dlperf.session.folder import changed_for_training
 from pytest_dlperf.store.history.session_runs import SessionRuns
 
 #: Software that is known before a case runs, beside the framework's version.

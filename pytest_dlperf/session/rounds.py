@@ -19,7 +19,7 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.flow.bench import Bench
 from pytest_dlperf.flow.rounds import InRounds, run_rounds, within_budget
 from pytest_dlperf.session.collection import selected_of
-from pytest_dlperf.session.inherited import changed, differs_among, inherited
+from pytest_dlperf.session.folder import changed, differs_among, inherited
 from pytest_dlperf.session.pytest_private import SETUP_FIXTURES, file_of, fixtures_of
 from pytest_dlperf.session.terminal.not_reached import keep_planned
 
@@ -178,7 +178,7 @@ def measure_in_rounds(session: pytest.Session, perf: PerfSession) -> None:
         # No report says what is to run before the rounds have ended
         keep_planned(perf.planned, bench.folder)
         if differ := differs_among(bench.folder, int(worker["workercount"])):
-            words = f"cases are not measured in rounds: {differ} differ between the workers"
+            words = f"cases are not measured in rounds, as the workers differ in {differ}"
             bench.watcher.notice(cases[0].case, words)
             return
     if bench.policy.budget is not None:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(autouse=True)
 def ranks_of_this_host(suite: Suite) -> None:
-    """Have the fake ranks name this host: runs of another one are not gone on from."""
+    """Have the fake ranks name this host: runs of another host are not used."""
     suite.env(FAKE_NODE=platform.node())
 
 

@@ -107,17 +107,18 @@ def _nodes(outcome: Outcome) -> str:
 def _scalars(outcome: Outcome) -> dict[str, Any]:
     judgement, measurement, against = outcome.judgement, outcome.measurement, outcome.against
     # Runs without a verdict are in the outcome; as a level they would count twice, once resumed
-    has_level = measurement and measurement.runs and not outcome.interrupted
+    is_whole = measurement and measurement.runs and not outcome.interrupted
+    whole = measurement if is_whole else None
     return {
         "time": outcome.time,
         "commit_hash": outcome.commit,
         "dirty": outcome.dirty,
         "verdict": judgement.verdict.value,
         "failed": outcome.failed,
-        "throughput": measurement.throughput if measurement and has_level else None,
+        "throughput": whole.throughput if whole else None,
         "change": judgement.throughput.judged_change,
-        "speedup": measurement.speedup if measurement and has_level else None,
-        "peak_memory_bytes": measurement.peak_memory_bytes if measurement and has_level else None,
+        "speedup": whole.speedup if whole else None,
+        "peak_memory_bytes": whole.peak_memory_bytes if whole else None,
         "runs": len(measurement.runs) if measurement else 0,
         "inject": measurement.inject if measurement else 0.0,
         "disturbed": any(run.disturbed for run in measurement.runs) if measurement else False,

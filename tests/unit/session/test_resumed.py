@@ -15,7 +15,7 @@ from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.run import MeasuredRun, Problem
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report import json_
-from pytest_dlperf.session.inherited import keep_inherited
+from pytest_dlperf.session.folder import keep_inherited
 from pytest_dlperf.session.resumed import Now, Resumed, differences
 from pytest_dlperf.store.history.session_runs import SessionRuns
 from tests.helpers.report_builders import case, environment, measured, run, unmeasured

@@ -1,28 +1,55 @@
-"""What ranks inherit from a process of the session: variables, and the working folder.
+"""The folder of a session, in which each of its processes keeps what its ranks inherit.
 
-Only digests of the values are kept in the session's folder: they may be secrets.
+That is variables and the working folder, as digests: the values may be secrets.
 """
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import pytest
 
 from pytest_dlperf.core.wire import CPU_VARIABLES, LIBRARY_VARIABLES
+from pytest_dlperf.session.settings import Settings
+from pytest_dlperf.store.history.session_runs import make_session_folder
 
 _FILE: Final = "inherited-{}.json"
 #: Of pytest and of pytest-xdist: no two processes have the same.
 _OF_PYTEST: Final = "PYTEST_"
-#: Processes of one session collect at the same time. One that is not there after this is not
-#: waited for.
+#: Processes of one session collect at the same time; one that takes longer is not waited for.
 _WAIT_S: Final = 60.0
 #: Variables that a sentence names; the others it counts.
 _NAMED: Final = 5
+
+
+def folder_of(config: pytest.Config, settings: Settings, name: str) -> tuple[Path, Any]:
+    """Return the folder, the same in all xdist workers of a session, and what keeps it.
+
+    ``name`` is its name in the process that started the workers, where no rank starts; else
+    empty. Making it drops the oldest. Raises ``pytest.UsageError`` if it cannot be made.
+    """
+    worker = getattr(config, "workerinput", {})
+    base = settings.workdir
+    if settings.runs_nothing:
+        return base / "session", None
+    own = f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}"
+    try:
+        folder, lock = make_session_folder(base, name or str(worker.get("testrunuid", own)))
+        if not name:
+            keep_inherited(folder, str(worker.get("workerid", "main")))
+        return folder, lock
+    except OSError as error:
+        raise pytest.UsageError(
+            f"pytest-dlperf: cannot write logs to {base}: {error.strerror}; name another folder "
+            "with --dlperf-workdir"
+        ) from error
 
 
 def inherited() -> dict[str, str]:
@@ -49,20 +76,20 @@ def keep_inherited(folder: Path, process: str) -> None:
 
 
 def differs_among(folder: Path, processes: int) -> str:
-    """Return the names of what so many processes of a session do not inherit alike, or nothing.
+    """Return the names of what differs between so many ``processes``; empty where nothing does.
 
     Waits until each has kept what it inherits, a minute at most.
     """
     end_s = time.monotonic() + _WAIT_S
     while len(found := _kept(folder)) < processes:
         if time.monotonic() > end_s:
-            return "the variables of a process that kept none"
+            return "whether they have started"
         time.sleep(0.02)
     return " and ".join(dict.fromkeys(filter(None, (changed(found[0], one) for one in found))))
 
 
 def changed_for_training(folder: Path) -> str:
-    """Return the names of variables of libraries that are not as in the session of ``folder``."""
+    """Return the names of variables of libraries that changed since the session of ``folder``."""
     kept, now = _kept(folder), _for_training(_digests())
     differences = (changed(_for_training(one), now) for one in kept)
     return " and ".join(dict.fromkeys(filter(None, differences)))
