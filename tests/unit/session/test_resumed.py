@@ -53,6 +53,10 @@ def test_nothing_differs_also_after_json():
         ),
         ({"environment": environment(driver="1")}, {}, "driver: 450.80.02, was 1"),
         ({}, {"framework_version": "2.14.0"}, "torch: 2.14.0, was 2.13.0"),
+        (
+            {"environment": environment(version="2.13.0+cpu")}, {"framework_version": "2.13.0+cu1"},
+            "torch: 2.13.0+cu1, was 2.13.0+cpu",
+        ),
         ({}, {"inject": 0.1}, "--dlperf-inject: 0.1, was 0"),
         ({}, {"real_data": True}, "data: real, was synthetic"),
         ({}, {"share_host": True}, "--dlperf-share-host: True, was False"),
@@ -61,6 +65,11 @@ def test_nothing_differs_also_after_json():
 def test_what_differs_is_named(outcome: dict[str, Any], now: dict[str, Any], says: str):
     [found] = differences(CASE, replace(OUTCOME, **outcome), replace(NOW, **now))
     assert says in found
+
+
+def test_the_build_of_a_framework_is_known_to_a_rank_alone():
+    outcome = replace(OUTCOME, environment=environment(version="2.13.0+cu130"))
+    assert list(differences(CASE, outcome, NOW)) == []
 
 
 def test_of_a_gpu_case_a_changed_power_limit_is_known_before_a_rank_names_its_model():
