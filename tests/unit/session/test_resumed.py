@@ -54,7 +54,8 @@ def test_nothing_differs_also_after_json():
         ({"environment": environment(driver="1")}, {}, "driver: 450.80.02, was 1"),
         ({}, {"framework_version": "2.14.0"}, "torch: 2.14.0, was 2.13.0"),
         (
-            {"environment": environment(version="2.13.0+cpu")}, {"framework_version": "2.13.0+cu1"},
+            {"environment": environment(version="2.13.0+cpu")},
+            {"framework_version": "2.13.0+cu1"},
             "torch: 2.13.0+cu1, was 2.13.0+cpu",
         ),
         ({}, {"inject": 0.1}, "--dlperf-inject: 0.1, was 0"),
