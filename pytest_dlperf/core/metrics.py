@@ -63,12 +63,20 @@ def _fastest_block(run: RunSummary, window: tuple[int, int]) -> float | None:
     return min(statistics.fmean(steps[begin:end]) for begin, end in itertools.pairwise(ends))
 
 
-def _cpu_per_unit(run: RunSummary, _window: tuple[int, int]) -> float | None:
-    """Return CPU seconds of the ranks, with processes they started, over the work of all."""
-    spent_s = run.extras.get("cpu_seconds_of_ranks")
-    if spent_s is None:
-        return None
-    return spent_s / (run.throughput * max(rank.seconds for rank in run.ranks))
+def _per_unit(name: str) -> Callable[[RunSummary, tuple[int, int]], float | None]:
+    """Return a figure of the ranks, with processes they started, over the work of all."""
+
+    def value(run: RunSummary, _window: tuple[int, int]) -> float | None:
+        spent = run.extras.get(f"{name}_of_ranks")
+        if spent is None:
+            return None
+        return spent / (run.throughput * max(rank.seconds for rank in run.ranks))
+
+    return value
+
+
+#: Virtual machines and containers often have none.
+_COUNTERS: Final = "a workload on CPUs, and a kernel that lets one count (perf_event_open)"
 
 
 def _tera(value: float | None) -> float | None:
@@ -85,9 +93,12 @@ METRICS: Final[Mapping[str, Metric]] = {
     ),
     "cpu_per_unit": Metric(
         words="CPU time for a unit of work",
-        value=_cpu_per_unit,
+        value=_per_unit("cpu_seconds"),
         unit="s",
         needs="ranks that record their CPU time",
+    ),
+    "cycles_per_unit": Metric(
+        words="CPU cycles for a unit of work", value=_per_unit("cycles"), needs=_COUNTERS
     ),
     "energy": Metric(
         words="energy for a unit of work",
@@ -104,6 +115,11 @@ METRICS: Final[Mapping[str, Metric]] = {
     ),
     "graph_breaks": Metric(
         words="graph breaks", value=_extra("graph_breaks"), is_count=True, needs="torch.compile"
+    ),
+    "instructions_per_unit": Metric(
+        words="CPU instructions for a unit of work",
+        value=_per_unit("instructions"),
+        needs=_COUNTERS,
     ),
     "recompiles": Metric(
         words="recompilations",

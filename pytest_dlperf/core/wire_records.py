@@ -120,6 +120,8 @@ class WindowRecord(_AnyWindow, total=False):
 
     #: Its end; marks leave it out.
     time: float
+    #: ``instructions`` and ``cycles`` in user space, each where the kernel counted it.
+    counted: dict[str, float]
     #: Iterations at whose end a tenth of them was still to be done by the device.
     steps_ahead: int
     #: Whether a step returned its loss as a number, or in the host's memory.

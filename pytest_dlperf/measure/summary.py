@@ -99,6 +99,7 @@ def summarise(case: Case, run: Run) -> MeasuredRun:
             **steal,
             **gpu_figures,
             "cpu_seconds_of_ranks": sum(r.by_kind["window"]["own_cpu_seconds"] for r in records),
+            **_counted(records),
             **compile_extras(records),
             **_reserved(records),
             **_reading(records),
@@ -310,6 +311,16 @@ def _rank_summary(case: Case, records: RankRecords) -> RankSummary:
         loss_last=statistics.fmean(losses[-count:]) if losses else None,
         device_id=records.by_kind["framework"]["device_id"],
     )
+
+
+def _counted(records: Sequence[RankRecords]) -> dict[str, float]:
+    """Return the sums over the ranks of what the kernel counted on every one."""
+    ranks = [rank.by_kind["window"].get("counted", {}) for rank in records]
+    return {
+        f"{name}_of_ranks": sum(counted[name] for counted in ranks)
+        for name in sorted(ranks[0])
+        if all(name in counted for counted in ranks)
+    }
 
 
 def _canary(records: Sequence[RankRecords]) -> Mapping[str, float]:

@@ -24,6 +24,7 @@ from pytest_dlperf.worker.failure import (
     check_tf32,
 )
 from pytest_dlperf.worker.frameworks.base import Framework
+from pytest_dlperf.worker.hardware_counters import open_counters
 from pytest_dlperf.worker.host import imported
 from pytest_dlperf.worker.job import Job
 from pytest_dlperf.worker.loop import (
@@ -81,6 +82,8 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
             f"the launcher started {arguments.launched_world_size} ranks, the case has {ranks}",
         )
     progress = ProgressCounter(arguments.folder, arguments.rank)
+    if arguments.device == "cpu":
+        open_counters()
     framework = _join(arguments)
     records.write(framework=framework.facts())
     if arguments.work is not None:

@@ -9,12 +9,14 @@ import socket
 import sys
 import sysconfig
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from pytest_dlperf.core.wire import MODULES_VARIABLE, RECORDS_FORMAT, TREES_VARIABLE
 from pytest_dlperf.core.wire_records import ImportedCopy, ImportsRecord, StartRecord, WindowRecord
+from pytest_dlperf.worker import hardware_counters
+from pytest_dlperf.worker.hardware_counters import Count
 
 
 class HostSample(NamedTuple):
@@ -29,6 +31,8 @@ class HostSample(NamedTuple):
     #: CPU seconds that all cores were busy, and that the hypervisor took away; None off Linux.
     host_busy_s: float | None
     host_steal_s: float | None
+    #: Instructions and cycles, where they are counted.
+    counts: Mapping[str, Count]
 
 
 def sample() -> HostSample:
@@ -40,6 +44,7 @@ def sample() -> HostSample:
         sum(_process_cpu_s(pid) for pid in _ancestors(os.getppid())),
         busy_s,
         steal_s,
+        hardware_counters.read(),
     )
 
 
@@ -52,6 +57,7 @@ def window(before: HostSample, after: HostSample, *, inject: float) -> WindowRec
         host_busy_seconds=_difference(before.host_busy_s, after.host_busy_s),
         host_steal_seconds=_difference(before.host_steal_s, after.host_steal_s),
         inject=inject,
+        counted=hardware_counters.counted(before.counts, after.counts),
     )
 
 
@@ -64,6 +70,11 @@ def together(parts: Sequence[WindowRecord]) -> WindowRecord:
         host_busy_seconds=_sum([part["host_busy_seconds"] for part in parts]),
         host_steal_seconds=_sum([part["host_steal_seconds"] for part in parts]),
         inject=parts[0]["inject"],
+        counted={
+            name: sum(part["counted"][name] for part in parts)
+            for name in parts[0]["counted"]
+            if all(name in part["counted"] for part in parts)
+        },
     )
 
 

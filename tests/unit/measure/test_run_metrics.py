@@ -55,6 +55,22 @@ def test_cpu_time_is_that_of_all_ranks_for_each_unit_of_work(tmp_path: Path) -> 
     assert METRICS["cpu_per_unit"].value(unknown, (0, 1)) is None
 
 
+def test_instructions_are_those_of_all_ranks_for_each_unit_of_work(tmp_path: Path) -> None:
+    ranks = [rank_records(rank) for rank in range(2)]
+    for rank, instructions in zip(ranks, (3e9, 5e9), strict=True):
+        [window] = [record for record in rank if record["record"] == "window"]
+        window["counted"] = {"instructions": instructions}
+    window["counted"]["cycles"] = 1e9  # of one rank alone: they say nothing of the case
+    asked = case(metrics={"instructions_per_unit": None, "cycles_per_unit": None})
+    found, _ = summarise(asked, write(tmp_path, ranks))
+    work = found.throughput * max(rank.seconds for rank in found.ranks)
+    assert found.metrics == {"instructions_per_unit": Figure(value=pytest.approx(8e9 / work))}
+    assert "cycles_of_ranks" not in found.extras
+    [problem] = found.problems
+    assert problem.code == "metric-unknown"
+    assert "perf_event_open" in problem.message
+
+
 def test_the_fastest_block_is_a_tenth_of_the_window(tmp_path: Path) -> None:
     run = write(tmp_path, [rank_records(rank) for rank in range(2)])
     found, _ = summarise(case(), run)
