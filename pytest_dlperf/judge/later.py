@@ -101,10 +101,11 @@ def _seen_in_pairs(case: Case, stored: Sequence[Session], rule: Rule, count: int
     Runs of a session follow each other as those of launches that alternate do; in lock-step pairs
     vary less.
     """
-    prior = priors.of_pairs(case, rule)
+    device = case.layout.device
+    prior = priors.of_pairs(device, rule)
     rates = [session.estimates.get("median_step", ()) for session in stored]
     if not all(rates):
-        rates, prior = [s.runs for s in stored], rule.prior or priors.PAIRS[case.layout.device]
+        rates, prior = [s.runs for s in stored], priors.of_windows_of_pairs(device, rule)
     samples = undisturbed([[math.log(rate) for rate in one] for one in rates], prior.run_sd)
     df = sum(max(0, len(sample) - 1) for sample in samples)
     own = sum(squares(sample) for sample in samples) / df if df else 0.0

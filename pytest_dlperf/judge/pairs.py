@@ -46,6 +46,7 @@ class Pairs:
     def __init__(self, case: Case, now: Measurement, before: Measurement, rule: Rule) -> None:
         self._case, self._now, self._before, self._rule = case, now, before, rule
         self._device = case.layout.device
+        self._in_turns = took_turns(now, before)
         self._tolerance = next(
             given for given in (rule.tolerance, case.tolerance, TOLERANCE) if given is not None
         )
@@ -66,7 +67,7 @@ class Pairs:
         now, before = self._now, self._before
         by_median = _in_turns(now.runs, before.runs) or (_medians(now.runs), _medians(before.runs))
         rates = by_median if all(by_median) else (now.throughputs, before.throughputs)
-        prior = priors.of_pairs(self._case, self._rule)
+        prior = priors.of_pairs(self._device, self._rule, in_turns=self._in_turns)
         return ComparedRates(*self._compare(rates, prior, is_throughput=True), all(by_median))
 
     def metrics(self) -> dict[str, Comparison]:
@@ -117,8 +118,7 @@ class Pairs:
         in lock-step, the other one shows that the code did it, and whole runs are enough.
         """
         now, before = self._now, self._before
-        is_apart = not took_turns(now, before)
-        may_be_machine = refusals.drifts(before) or (is_apart and refusals.drifts(now))
+        may_be_machine = refusals.drifts(before) or (not self._in_turns and refusals.drifts(now))
         faster = by_half(now, min) if may_be_machine else now
         if faster is None or any(
             one is not None and one.verdict is not Verdict.REGRESSED for one in known
@@ -131,7 +131,7 @@ class Pairs:
 
     @property
     def _of_window(self) -> Prior:
-        return self._rule.prior or priors.PAIRS[self._device]
+        return priors.of_windows_of_pairs(self._device, self._rule, in_turns=self._in_turns)
 
     def _compare(
         self,

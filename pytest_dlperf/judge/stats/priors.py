@@ -81,11 +81,25 @@ def without_machine(rule: Rule) -> Prior:
     return known or WITHOUT_MACHINE
 
 
-def of_pairs(case: Case, rule: Rule) -> Prior:
-    """Return the prior for runs in pairs, by their median iteration."""
+def of_pairs(device: DeviceKind, rule: Rule, *, in_turns: bool = False) -> Prior:
+    """Return the prior for runs in pairs, by their median iteration.
+
+    Learnt noise is that of launches that follow each other: a pair whose arms took turns shares
+    most of it, so that this counts only where it is less than the built-in prior.
+    """
     known = rule.prior
-    if known is None:
-        return PAIRS[case.layout.device]
-    if known.median_run_sd is None:
-        return known
-    return replace(known, run_sd=known.median_run_sd, run_df=known.median_run_df)
+    if known is not None and known.median_run_sd is not None:
+        known = replace(known, run_sd=known.median_run_sd, run_df=known.median_run_df)
+    return _of_pairs(device, known, in_turns=in_turns)
+
+
+def of_windows_of_pairs(device: DeviceKind, rule: Rule, *, in_turns: bool = False) -> Prior:
+    """Return the prior for runs in pairs, by their work over time."""
+    return _of_pairs(device, rule.prior, in_turns=in_turns)
+
+
+def _of_pairs(device: DeviceKind, known: Prior | None, *, in_turns: bool) -> Prior:
+    built_in = PAIRS[device]
+    if known is None or (in_turns and known.run_sd > built_in.run_sd):
+        return built_in
+    return known
