@@ -51,8 +51,8 @@ LIBRARY_VARIABLES: Final = (
 #: Those that set threads, kernels or memory of a CPU. Not all of TensorFlow's: ``TF_CONFIG`` has
 #: the ports of a launch.
 CPU_VARIABLES: Final = (
-    "DNNL_", "GLIBC_TUNABLES", "GOMP_", "KMP_", "LD_PRELOAD", "MALLOC_", "MKL_", "OMP_",
-    "ONEDNN_", "OPENBLAS_", "TF_ENABLE_", "TF_XLA_", "XLA_",
+    "ATEN_", "DNNL_", "GLIBC_TUNABLES", "GOMP_", "KMP_", "LD_PRELOAD", "MALLOC_", "MKL_", "OMP_",
+    "ONEDNN_", "OPENBLAS_", "TF_ENABLE_", "TF_NUM_", "TF_XLA_", "THP_MEM_", "XLA_",
 )  # fmt: skip
 #: The user and password of a URL.
 USER_IN_URL: Final = re.compile(r"(?<=://)[^/\s@]*@")

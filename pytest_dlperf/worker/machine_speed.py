@@ -4,6 +4,10 @@ The window goes in blocks of iterations, and before, between and after them each
 little fixed work: a training step of two convolutions, and an all-reduce where there are several
 ranks. What slows the training (other guests of the host, clocks, the place of threads on cores)
 slows this work as well, so that the judge can take it out. It belongs to no iteration.
+
+What a rank itself does in the background would slow it too, and be taken for the machine. So
+nothing is sampled where it reads data, has started processes of its own, as loaders do, or
+computes while it waits.
 """
 
 from __future__ import annotations
@@ -16,10 +20,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from pytest_dlperf.core.wire import CPU_VARIABLES, iterations_of_a_turn
+from pytest_dlperf.core.wire import CPU_VARIABLES, LIBRARY_VARIABLES, iterations_of_a_turn
 from pytest_dlperf.core.wire_records import MachineSpeedRecord
 from pytest_dlperf.worker.frameworks.base import Framework
+from pytest_dlperf.worker.host import has_children, sample
 from pytest_dlperf.worker.records import RecordWriter
+from pytest_dlperf.worker.settings import configures, flags
 from pytest_dlperf.worker.turns import Turns
 
 #: Share of the window that all samples may take, and the seconds that they may take in a short
@@ -37,6 +43,12 @@ _SET_UP: Final = 3
 _TIMED: Final = 5
 #: Bytes of the all-reduce.
 _REDUCED: Final = 2**18
+#: How long a rank is watched while it waits, and how many cores it may use meanwhile.
+_WATCHED_S: Final = 0.05
+_IDLE_CORES: Final = 0.25
+#: Before it is watched once more: Intel's OpenMP lets its threads spin for 0.2 s after their work
+#: (KMP_BLOCKTIME).
+_SETTLED_S: Final = 0.25
 
 
 class Blocks(NamedTuple):
@@ -68,11 +80,13 @@ def blocks_of(iterations: int, step_s: float, work_s: float) -> Blocks | None:
 class SpeedSampled(Turns):
     """The measured window in blocks, with a sample of the machine's speed at each end of them.
 
-    All ranks sample at once. A window that is too short for it is one block without samples.
+    All ranks sample at once. A window that is too short for it, or of a rank that computes in the
+    background, is one block without samples.
     """
 
-    def __init__(self, framework: Framework) -> None:
-        self._framework = framework
+    def __init__(self, framework: Framework, *, polls: bool) -> None:
+        """Sample by ``framework``, which ``polls`` if it uses a core while its ranks wait."""
+        self._framework, self._polls = framework, polls
         self._seconds: list[float] = []
         self._first_steps: list[int] = []
         self._repetitions = 0
@@ -80,6 +94,10 @@ class SpeedSampled(Turns):
 
     def of(self, window: range, *, typical_s: float) -> Iterator[range]:
         """Yield the iterations of each block, after a sample; the last is followed by one."""
+        # Now that the first steps are done: loaders often start with them. Ranks choose alike.
+        if self._mean(float(self._computes_in_background())):
+            yield window
+            return
         work = self._work()
         blocks = blocks_of(
             len(window), self._mean(typical_s), self._mean(self._typical_work_s(work))
@@ -93,6 +111,8 @@ class SpeedSampled(Turns):
             self._first_steps.append(first)
             yield range(first, min(window.stop, first + blocks.iterations))
         self._sample(work)
+        if self._mean(float(self._reads_ahead())):
+            self._seconds.clear()
 
     def write(self, records: RecordWriter) -> None:
         """Write the record ``machine_speed``; nothing where nothing was sampled."""
@@ -105,6 +125,17 @@ class SpeedSampled(Turns):
                     first_steps=self._first_steps,
                 )
             )
+
+    def _reads_ahead(self) -> bool:
+        return self._framework.job.feed.used or has_children()
+
+    def _computes_in_background(self) -> bool:
+        if self._reads_ahead():
+            return True
+        if self._polls or _cores_while_waiting() <= _IDLE_CORES:
+            return False
+        time.sleep(_SETTLED_S)
+        return _cores_while_waiting() > _IDLE_CORES
 
     def _work(self) -> Callable[[], Any]:
         self._name, step = self._framework.fixed_step()
@@ -136,10 +167,19 @@ class SpeedSampled(Turns):
 
 
 def _set_up() -> str:
-    """Return the cores of the rank, and a digest of the variables that change the work."""
-    found = {name: v for name, v in os.environ.items() if name.startswith(CPU_VARIABLES)}
+    """Return the cores of the rank, and a digest of variables and flags that change the work."""
+    prefixes = (*CPU_VARIABLES, *LIBRARY_VARIABLES)
+    found = {name: v for name, v in os.environ.items() if configures(name, prefixes)} | flags()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f" cores={cores} {hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()[:8]}"
+
+
+def _cores_while_waiting() -> float:
+    """Return how many cores this process and its descendants use while it waits."""
+    begin = sample()
+    time.sleep(_WATCHED_S)
+    end = sample()
+    return (end.own_cpu_s - begin.own_cpu_s) / (end.wall_s - begin.wall_s)
 
 
 def _seconds(work: Callable[[], Any], repetitions: int) -> float:

@@ -30,8 +30,13 @@ def variables(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         name: MASK if SECRET_NAME.search(name) else USER_IN_URL.sub(f"{MASK}@", environ[name])
         for name in sorted(environ)
-        if name.startswith(LIBRARY_VARIABLES) and not _OF_THE_LAUNCH.fullmatch(name)
+        if configures(name, LIBRARY_VARIABLES)
     }
+
+
+def configures(name: str, prefixes: tuple[str, ...]) -> bool:
+    """Return whether the variable has one of ``prefixes``, and is not of a single launch."""
+    return name.startswith(prefixes) and not _OF_THE_LAUNCH.fullmatch(name)
 
 
 def packages(path: Iterable[str]) -> dict[str, str]:

@@ -40,6 +40,10 @@ _MATMUL: Final = {"fp32": "highest", "tf32": "tensorfloat32"}
 #: Values of ``jax_default_matmul_precision`` with which a GPU does not use TF32.
 _FLOAT32: Final = frozenset({"highest", "float32"})
 _PRECISIONS: Final = ("fp32", "tf32", "bf16", "pure_fp16")
+#: What a program may set that slows CPUs.
+_SLOWING: Final = (
+    "debug_infs", "debug_nans", "default_matmul_precision", "disable_jit", "enable_x64",
+)  # fmt: skip
 
 
 def measure_canary(reduction: devices.Reduction, precision: str, *, on_gpu: bool) -> CanaryRates:
@@ -96,7 +100,8 @@ def fixed_step() -> FixedStep:
         with xla_compiles.paused():
             jax.block_until_ready(gradients(filters))
 
-    return FixedStep(f"jax {jax.__version__}, jaxlib {jax.lib.__version__}", run)
+    flags = " ".join(f"{name}={getattr(jax.config, f'jax_{name}')}" for name in _SLOWING)
+    return FixedStep(f"jax {jax.__version__}, jaxlib {jax.lib.__version__} {flags}", run)
 
 
 def product_error() -> float:

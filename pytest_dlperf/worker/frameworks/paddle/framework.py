@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +140,17 @@ def fixed_step() -> FixedStep:
                 )
             paddle.grad(found.square().mean(), filters)
 
-    return FixedStep(f"paddle {paddle.__version__} {paddle.version.commit}", run)
+    set_to = " ".join(f"{name}={value}" for name, value in _flags().items())
+    return FixedStep(f"paddle {paddle.__version__} {paddle.version.commit} {set_to}", run)
+
+
+def _flags() -> dict[str, Any]:
+    """Return the flags that slow CPUs, as far as this version has them."""
+    found: dict[str, Any] = {}
+    for name in ("FLAGS_check_nan_inf", "FLAGS_paddle_num_threads", "FLAGS_use_mkldnn"):
+        with suppress(ValueError):
+            found |= paddle.get_flags([name])
+    return found
 
 
 def product_error() -> float:

@@ -85,7 +85,11 @@ def fixed_step() -> FixedStep:
             loss = tf.reduce_mean(tf.square(found))
         return tf.add_n([tf.reduce_sum(one) for one in tape.gradient(loss, filters)])
 
-    name = f"tensorflow {tf.__version__} {tf.version.GIT_VERSION}"
+    name = (
+        f"tensorflow {tf.__version__} {tf.version.GIT_VERSION} "
+        f"eager={tf.config.functions_run_eagerly()} "
+        f"threads={tf.config.threading.get_intra_op_parallelism_threads()}"
+    )
     traced = tf.function(gradients)
     return FixedStep(name, lambda: _wait(traced()))
 
