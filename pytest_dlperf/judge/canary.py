@@ -11,6 +11,7 @@ from typing import Final
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.judge.machine_speed import side_of_runs
 from pytest_dlperf.judge.stats.contrast import median_cost
 
 #: The canary metric of the links between CPU processes, and between GPUs.
@@ -65,8 +66,10 @@ def shifts(
     """Return all shifts beyond the margin and ``spreads`` times the canary's own noise.
 
     Each node is compared with itself in the sessions that ran on it. Where a node is new, the
-    slowest rank of all is compared with that of all sessions.
+    slowest rank of all is compared with that of all sessions. Sessions that are known to have
+    been set up otherwise are left out: the canary is work of the framework too.
     """
+    stored = _of_one_set_up(measurement, stored)
     nodes = sorted({node for run in measurement.runs for node in run.canary_by_node})
     own = {
         node: [s.canary_by_node[node] for s in stored if node in s.canary_by_node]
@@ -80,6 +83,16 @@ def shifts(
         now, before = [run.canary for run in measurement.runs], [s.canary for s in stored]
         found += _shifts(now, before, device, "", spreads=spreads)
     return found
+
+
+def _of_one_set_up(measurement: Measurement, stored: Sequence[Session]) -> list[Session]:
+    """Return the sessions whose fixed work was that of now, as far as both sides know it."""
+    works = set(side_of_runs(measurement.runs).speeds)
+    return [
+        one
+        for one in stored
+        if not works or not one.machine_speed or works.intersection(one.machine_speed)
+    ]
 
 
 def _shifts(

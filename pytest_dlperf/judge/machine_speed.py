@@ -189,9 +189,11 @@ def why_left_in(now: Side, stored: Sequence[Session]) -> str:
             f"the machine's speed is not taken out, as {lacking} of {len(stored)} stored sessions "
             "do not have it; they leave the baseline as newer ones are stored"
         )
-    if not set(now.speeds).intersection(*(one.machine_speed for one in stored)):
+    other = sum(not set(now.speeds).intersection(one.machine_speed) for one in stored)
+    if other:
         return (
-            "the machine's speed is not taken out, as stored sessions sampled it by other work "
-            "(another version of the framework, or other flags or variables)"
+            f"the machine's speed is not taken out, nor is its canary compared with {other} of "
+            f"{len(stored)} stored sessions, which had another version of the framework, or other "
+            "threads, flags or variables"
         )
     return ""

@@ -120,6 +120,25 @@ def test_a_canary_that_moved_does_not_forbid_a_verdict_then():
     assert judged(replace(now, runs=without), before).verdict is not Verdict.PASSED
 
 
+def test_a_set_up_that_slows_the_canary_as_well_is_not_the_machines_doing():
+    """As ``torch.set_num_threads(1)`` does in a workload."""
+    same = stored(canary={"matmul_gflop_per_s": 100.0})
+    for others, expected in (
+        ([], Verdict.REGRESSED),
+        # A session that was set up as now is knows the machine
+        ([replace(same, machine_speed={"toy 1.1": (1.0,) * 5})], Verdict.INCOMPARABLE),
+    ):
+        now = measured(50, work="toy 1.1")
+        runs = tuple(
+            replace(run, canary={"matmul_gflop_per_s": 50.0 + 0.01 * number})
+            for number, run in enumerate(now.runs)
+        )
+        found = judged(replace(now, runs=runs), baseline(same, *others))
+        assert found.verdict is expected, found.reason
+        if not others:
+            assert "nor is its canary compared with 1 of 1 stored sessions" in found.reason
+
+
 @pytest.mark.parametrize("work", ["toy 1.1", None])
 def test_another_work_or_none_is_not_compared(work: str | None):
     now = measured(100, machine=0.8, work=work or WORK)
@@ -326,7 +345,8 @@ def test_a_stored_session_without_the_speed_is_named_where_the_case_did_not_pass
     slower = judged(measured(60), before)
     assert slower.verdict is not Verdict.PASSED
     assert "not taken out, as 1 of 2 stored sessions do not have it" in slower.reason
-    assert "other work" in judged(measured(60, work="toy 2.0")).reason
+    other = judged(measured(60, work="toy 2.0")).reason
+    assert "nor is its canary compared with 1 of 1 stored sessions, which had another" in other
     assert "not taken out" not in judged(measured(60)).reason
     quiet = measurement([100.0] * 5)
     at_once = with_speeds(quiet, [200.0] * 5)
