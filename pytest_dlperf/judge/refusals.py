@@ -120,13 +120,18 @@ def slower_as_measured(found: Comparison) -> str:
     )
 
 
-def speeds_not_judged(shift: canary.Shift) -> str:
-    """Return the words about gated speeds on a machine that moved, as the canary shows."""
+def speeds_not_judged(shift: canary.Shift, *, speedup: bool, gated: bool) -> str:
+    """Return the words about speeds on a machine that moved, as the canary shows; may be empty.
+
+    They are those of the ``speedup``, and of ``gated`` metrics.
+    """
+    asked = {"its speedup": speedup, "gated metrics that are speeds": gated}
+    what = " and ".join(words for words, is_asked in asked.items() if is_asked)
+    if not what:
+        return ""
     change = sentences.change(math.expm1(shift.size))
-    return (
-        f"; gated metrics that are speeds are not judged, as the machine is {change} (canary "
-        f"{shift.name})"
-    )
+    are = "are" if gated else "is"
+    return f"; {what} {are} not judged, as the machine is {change} (canary {shift.name})"
 
 
 def canary_shifts(

@@ -104,7 +104,7 @@ def _judge_against(
     case: Case, measurement: Measurement, baseline: Baseline, rule: Rule, unsteady: str
 ) -> Judgement:
     """Return the verdict on a case whose baseline has the same conditions."""
-    compared = compare_all(case, measurement, baseline, rule)
+    compared = whole = compare_all(case, measurement, baseline, rule)
     stored, others = baseline.sessions, compared.others
     slower_why = scaling.why(
         measurement.runs, [session.scaling for session in stored], case.layout.device
@@ -128,8 +128,10 @@ def _judge_against(
         refused = _not_judged(Verdict.INCOMPARABLE, reason, measurement, compared.throughput)
     if refused is not None and agreed is None:
         links = moved and refusals.only_links_slower(case, measurement, stored)
-        in_doubt = doubt.shift is not None or bool(unsteady) or is_excused
-        may_fail = _comparable_still(compared.throughput, links=bool(links), in_doubt=in_doubt)
+        in_doubt = doubt.shift is not None or bool(unsteady)
+        may_fail = _comparable_still(
+            compared, links=bool(links), in_doubt=in_doubt, is_excused=is_excused
+        )
         facts = {
             name: one
             for name, one in others.items()
@@ -146,10 +148,12 @@ def _judge_against(
         against=_name(baseline, throughput),
         takes=sentences.what_it_takes(throughput, measurement.runs, case.protocol),
     )
-    reason += _in_spite_of(shifts[0] if shifts else None, doubt, unsteady, throughput)
+    is_said = taken_out and throughput.verdict in GOOD
+    shift = shifts[0] if shifts and not is_said else None
+    reason += _in_spite_of(shift, doubt, unsteady, throughput)
     if compared.rates.new_node:
         reason += sentences.new_node(compared.rates.new_node)
-    if "speedup" not in others:
+    if "speedup" not in whole.others:
         reason += _unjudged_speedup(measurement, stored)
     judged = Judgement(
         verdict=throughput.verdict or Verdict.INCONCLUSIVE,
@@ -161,8 +165,12 @@ def _judge_against(
     parent = metrics.parent(case, measurement, stored, rule)
     judged = _with_metrics(judged, parent, slower_why, measurement.reference_words)
     if taken_out and shifts:
-        if len(compared.gated) < len(case.metrics):
-            judged = replace(judged, reason=judged.reason + refusals.speeds_not_judged(shifts[0]))
+        reason = judged.reason + refusals.speeds_not_judged(
+            shifts[0],
+            speedup="speedup" in whole.others,
+            gated=len(compared.gated) < len(case.metrics),
+        )
+        judged = replace(judged, reason=reason)
         return gates.with_certain(judged, case, measurement, compared.gated)
     return gates.with_gates(judged, case, measurement, compared.gated)
 
@@ -191,15 +199,25 @@ def _of_machine_moved(case: Case, measurement: Measurement, compared: Compared) 
     )
 
 
-def _comparable_still(found: Comparison, *, links: bool, in_doubt: bool) -> set[str]:
+def _comparable_still(
+    compared: Compared, *, links: bool, in_doubt: bool, is_excused: bool
+) -> set[str]:
     """Return the metrics that may fail a case whose throughput has no verdict.
 
     Where the machine or the run is in doubt, memory, which no machine makes larger; and the
-    speedup where only the ``links`` between devices are slower.
+    speedup where only the ``links`` between devices are slower. Where the machine's speed excuses
+    the throughput, an anchor that it does not excuse as well.
     """
-    if in_doubt:
-        return {"peak_memory", "speedup"} if links else {"peak_memory"}
-    return {"peak_memory", "anchor"} | (set() if found.verdict in GOOD else {"speedup"})
+    found = {"peak_memory"}
+    if in_doubt or is_excused:
+        found |= {"speedup"} if links else set()
+    elif compared.throughput.verdict not in GOOD:
+        found |= {"speedup"}
+    anchor = compared.others.get("anchor")
+    knows_machine = anchor is not None and anchor.machine_change is not None
+    if not in_doubt and (knows_machine or not is_excused):
+        found |= {"anchor"}
+    return found
 
 
 def _agreed(

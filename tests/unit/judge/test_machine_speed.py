@@ -12,7 +12,7 @@ from pytest_dlperf.core.baseline import OBSERVED_REGRESSED, Baseline, Session
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.metric import Figure, Gate, StoredFigures
 from pytest_dlperf.core.run import MACHINE_DRIFTED, Problem, RankSummary
-from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
+from pytest_dlperf.core.verdict import Judgement, Prior, Rule, Verdict
 from pytest_dlperf.flow.learn_noise import of_levels
 from pytest_dlperf.judge import judge
 from pytest_dlperf.judge.common_shift import with_common_shift
@@ -192,6 +192,34 @@ def with_memory(side: tuple[Session, Measurement], memory: int) -> Measurement:
     return replace(side[1], runs=runs)
 
 
+@pytest.mark.parametrize("machine", [1.0, 0.85])
+def test_an_anchor_left_by_small_steps_fails_on_a_slower_machine_too(machine: float):
+    noise = np.random.default_rng(1)
+
+    def side(level: float, machine: float, count: int) -> tuple[list[float], list[float]]:
+        speeds = machine * np.exp(noise.normal(0, 0.04, count))
+        rates = level * speeds * np.exp(noise.normal(0, 0.004, count))
+        return rates.tolist(), (200 * speeds).tolist()
+
+    def stored_at(level: float) -> Session:
+        rates, speeds = side(level, 1.0, 5)
+        return replace(session(rates), machine_speed={WORK: tuple(speeds)})
+
+    anchor = stored_at(100)
+    level = [replace(stored_at(84), time=f"2026-02-0{day}T00:00:00Z") for day in range(1, 10)]
+    known = Prior(run_sd=0.005, session_sd=0.005, run_df=30, session_df=30, learnt=True)
+    prior = Prior(
+        run_sd=0.03, session_sd=0.02, run_df=30, session_df=30, learnt=True, without_machine=known
+    )
+    rates, speeds = side(83.5, machine, 10)
+    now = with_speeds(measurement(rates), speeds)
+    before = baseline(*level, anchor=anchor)
+    found = judged(now, before, Rule(family=1, tolerance=0.05, prior=prior))
+    assert found.metrics["anchor"].change == pytest.approx(-0.165, abs=0.02)
+    assert found.verdict is Verdict.REGRESSED, found.reason
+    assert ("only once the machine's speed is taken out" in found.reason) is (machine < 1)
+
+
 def test_what_is_certainly_slower_as_measured_is_not_passed():
     """A framework that became slower does its fixed work more slowly too."""
     rule = replace(RULE, tolerance=0.25)
@@ -261,6 +289,25 @@ def test_gated_speeds_are_not_judged_on_a_machine_that_moved():
         found.reason
     )
     assert judge(gate, now(4.0), before, RULE).verdict is Verdict.REGRESSED
+
+
+def test_a_speedup_is_not_judged_on_a_machine_that_moved():
+    before = replace(
+        stored(100, canary={"matmul_gflop_per_s": 100.0}),
+        parent_runs=(60.0,) * 5,
+        speedup=100 / 60,
+    )
+    now = measured(100, machine=0.7)
+    runs = tuple(replace(run, canary={"matmul_gflop_per_s": 70.0}) for run in now.runs)
+    now = replace(now, runs=runs, parent_throughputs=(42.0,) * 5)
+    found = judge(case("1n2c"), now, baseline(before), RULE)
+    assert found.verdict is Verdict.PASSED, found.reason
+    words = (
+        "; its speedup is not judged, as the machine is 30.0 % slower (canary matmul_gflop_per_s)"
+    )
+    assert found.reason.endswith(words)
+    # What was taken out does explain it
+    assert "does not explain" not in found.reason
 
 
 def test_drift_with_the_machine_does_not_make_a_case_unsteady():
