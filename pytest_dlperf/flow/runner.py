@@ -213,7 +213,8 @@ class Runner:
         disturbed = [
             f"{whose}{_disturbed(several)[-1].disturbed}"
             for whose, several in (("", runs), (f"{of_parent}: ", parents))
-            if stays_disturbed(case, several)
+            # A budget may leave no time for one that is not
+            if stays_disturbed(case, several) or (several and not _undisturbed(several))
         ]
         if disturbed:
             message = "; ".join(disturbed)

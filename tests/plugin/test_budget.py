@@ -59,6 +59,17 @@ def test_a_case_for_whose_runs_no_time_was_left_is_judged_by_the_look_that_it_ha
     result.stdout.fnmatch_lines([words])
 
 
+def test_runs_that_are_all_disturbed_when_time_is_up_are_not_judged(suite: Suite) -> None:
+    assert suite.run("--update-baselines", "--cpus=1").ret == 0
+    suite.pytester.makeconftest(CLOCK)
+    suite.env(FAKE_OTHERS=1)
+    _, outcomes = suite.outcomes("--cpus=1", "--dlperf-budget=1h")
+    measurement, judgement = outcomes[ONE]["measurement"], outcomes[ONE]["judgement"]
+    assert all(run["disturbed"] for run in measurement["runs"])
+    assert judgement["verdict"] == "incomparable", judgement["reason"]
+    assert {problem["code"] for problem in measurement["problems"]} == {"disturbed", "cut-short"}
+
+
 @pytest.mark.parametrize("slower", [True, False])
 def test_a_session_cut_short_is_never_stored(suite: Suite, *, slower: bool) -> None:
     assert suite.run("--update-baselines", "--cpus=1").ret == 0

@@ -79,3 +79,10 @@ def test_its_framework_is_a_name_to_select_by(bare: Suite):
 def test_with_a_framework_it_does_not_run(bare: Suite):
     bare.write(TESTS.replace("framework=None", 'framework="torch"'))
     assert set(bare.verdicts().values()) == {"not-run"}
+
+
+def test_its_steps_are_never_said_to_be_longer(bare: Suite):
+    result, outcomes = bare.outcomes("--dlperf-inject=*-1n1c:30%", "-k", "1n1c")
+    assert outcomes[ONE]["judgement"]["verdict"] == "error"
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*--dlperf-inject makes no step of a program (command=) longer*"])
