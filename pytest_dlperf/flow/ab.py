@@ -191,10 +191,7 @@ class _Pairs:
             self._alternates = str(error)
             self._runners[NOW].bench.watcher.notice(self._case, f"launches alternate: {error}")
             # Pairs of one kind are compared
-            self._case = self._declared
-            self._order.clear()
-            for runs in self._runs.values():
-                runs.clear()
+            self._begin_again(self._declared)
             pair = self._pair(wanted, scaling=scaling)
         number = len(self._runs[NOW]) + 1
         both_facts = pair[NOW].facts, pair[BEFORE].facts
@@ -235,9 +232,16 @@ class _Pairs:
             f"its steps are short: pairs have windows of {window} iterations, this one was a trial"
         )
         self._runners[NOW].bench.watcher.notice(self._case, words)
-        self._case = longer
-        self._order.clear()
+        self._begin_again(longer)
         return True
+
+    def _begin_again(self, case: Case) -> None:
+        """Go on with ``case``, in its window, without the pairs so far."""
+        self._case = case
+        self._order.clear()
+        for side, runs in self._runs.items():
+            runs.clear()
+            self._runners[side].bench.runs.forget(case)
 
     def _pair(self, wanted: int, *, scaling: bool) -> dict[str, MeasuredRun]:
         """Launch both arms: in lock-step, unless launches alternate."""

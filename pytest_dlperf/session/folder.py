@@ -1,6 +1,6 @@
 """The folder of a session, in which each of its processes keeps what its ranks inherit.
 
-That is variables and the working folder, as digests: the values may be secrets.
+That is variables, the working folder and the folder of data, as digests: values may be secrets.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.store.history.session_runs import make_session_folder
 
 _FILE: Final = "inherited-{}.json"
+#: What a later session must have as well, beside the variables of libraries.
+_FOR_TRAINING: Final = (*LIBRARY_VARIABLES, *CPU_VARIABLES, "LD_LIBRARY_PATH", "PYTHON")
+_DATA: Final = "--dlperf-data"
 #: Of pytest and of pytest-xdist: no two processes have the same.
 _OF_PYTEST: Final = "PYTEST_"
 #: Processes of one session collect at the same time; one that takes longer is not waited for.
@@ -43,7 +46,7 @@ def folder_of(config: pytest.Config, settings: Settings, name: str) -> tuple[Pat
     try:
         folder, lock = make_session_folder(base, name or str(worker.get("testrunuid", own)))
         if not name:
-            keep_inherited(folder, str(worker.get("workerid", "main")))
+            keep_inherited(folder, str(worker.get("workerid", "main")), data=settings.data)
         return folder, lock
     except OSError as error:
         raise pytest.UsageError(
@@ -67,12 +70,17 @@ def changed(before: Mapping[str, str], now: Mapping[str, str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), "".join(names[-1:]))))
 
 
-def keep_inherited(folder: Path, process: str) -> None:
-    """Keep what ranks of ``process`` inherit in the session's ``folder``."""
+def keep_inherited(folder: Path, process: str, *, data: str | None) -> None:
+    """Keep what ranks of ``process`` inherit, and read, in the session's ``folder``."""
     path = folder / _FILE.format(process)
     temporary = path.with_suffix(".new")
-    temporary.write_text(json.dumps(_digests()), encoding="utf-8")
+    temporary.write_text(json.dumps(_digests(data)), encoding="utf-8")
     temporary.replace(path)
+
+
+def digest_of_inherited() -> str:
+    """Return one digest of all that ranks of this process inherit."""
+    return _digest(repr(sorted(inherited().items())))
 
 
 def differs_among(folder: Path, processes: int) -> str:
@@ -88,23 +96,34 @@ def differs_among(folder: Path, processes: int) -> str:
     return " and ".join(dict.fromkeys(filter(None, (changed(found[0], one) for one in found))))
 
 
-def changed_for_training(folder: Path) -> str:
-    """Return the names of variables of libraries that changed since the session of ``folder``."""
-    kept, now = _kept(folder), _for_training(_digests())
+def changed_for_training(folder: Path, *, data: str | None) -> str:
+    """Return the names of what changed for a training since the session of ``folder``.
+
+    That is variables of libraries and of Python, and the folder of ``data``. Raises ``OSError``
+    or ``ValueError`` where what was kept cannot be read.
+    """
+    kept, now = _kept(folder), _for_training(_digests(data))
+    if not kept:
+        raise FileNotFoundError(f"{folder} does not have what its ranks inherited")
     differences = (changed(_for_training(one), now) for one in kept)
     return " and ".join(dict.fromkeys(filter(None, differences)))
 
 
 def _for_training(digests: Mapping[str, str]) -> dict[str, str]:
-    prefixes = (*LIBRARY_VARIABLES, *CPU_VARIABLES)
-    return {name: digest for name, digest in digests.items() if name.startswith(prefixes)}
-
-
-def _digests() -> dict[str, str]:
     return {
-        name: hashlib.sha256(value.encode(errors="surrogateescape")).hexdigest()[:16]
-        for name, value in inherited().items()
+        name: digest
+        for name, digest in digests.items()
+        if name == _DATA or name.startswith(_FOR_TRAINING)
     }
+
+
+def _digests(data: str | None) -> dict[str, str]:
+    found = inherited() if data is None else {**inherited(), _DATA: data}
+    return {name: _digest(value) for name, value in found.items()}
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 def _kept(folder: Path) -> list[dict[str, str]]:

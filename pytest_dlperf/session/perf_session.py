@@ -35,7 +35,7 @@ from pytest_dlperf.measure.devices import Devices, detect
 from pytest_dlperf.measure.environment import commit_of
 from pytest_dlperf.session import usage
 from pytest_dlperf.session.ending import Ending
-from pytest_dlperf.session.folder import folder_of
+from pytest_dlperf.session.folder import digest_of_inherited, folder_of
 from pytest_dlperf.session.hosts import declared_hosts, devices_of, make_nodes
 from pytest_dlperf.session.resumed import Now, Resumed, is_judged, judged_now, now_of
 from pytest_dlperf.session.rounds import Rounds
@@ -185,7 +185,10 @@ class PerfSession:
             hosts=hosts,
             stored=Stored(store=self.store, published=settings.published),
             policy=policy,
-            runs=SessionRuns(folder),
+            # The process of xdist's controller reads those of its workers
+            runs=SessionRuns(
+                folder, inherited="" if self.folder_of_workers else digest_of_inherited()
+            ),
             watcher=self.watcher,
             workdir=settings.workdir,
             logs=self.logs,

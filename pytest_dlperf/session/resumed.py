@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +19,7 @@ from pytest_dlperf.core.errors import DlperfError, UsageError
 from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.measurement import CUT_SHORT, Environment, short_commit
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.run import Problem
+from pytest_dlperf.core.run import MeasuredRun, Problem
 from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.flow.bench import Bench
 from pytest_dlperf.flow.explain import explained
@@ -42,7 +43,8 @@ class Now:
     #: Of the framework that is installed here; None if it is not known before a run.
     framework_version: str | None
     inject: float
-    real_data: bool
+    #: Folder of real data; None for synthetic data.
+    data: str | None
     share_host: bool
     threads_per_rank: int
     #: Name of the host on which ranks run; None where they name another one than this.
@@ -61,7 +63,7 @@ def now_of(case: Case, bench: Bench, commit: tuple[str, bool]) -> Now:
         environment=environment,
         framework_version=framework_version(case.framework) if is_here else None,
         inject=policy.injected(case),
-        real_data=policy.data is not None,
+        data=policy.data,
         share_host=hosts.share_host,
         threads_per_rank=target.threads_per_rank,
         node=None if hosts.place.foreign or target.hosts else environment.node,
@@ -91,6 +93,8 @@ class Resumed:
                     f"--dlperf-resume={path}: it holds {outcome.case.id} twice, so that it is not "
                     "the file of one session"
                 )
+            if invalid := _invalid(outcome):
+                raise UsageError(f"--dlperf-resume={path}: {outcome.case.id}: {invalid}")
             self._outcomes[outcome.case.id] = outcome
 
     def check(self, selected: Sequence[Case]) -> None:
@@ -130,24 +134,27 @@ class Resumed:
         found = self.unfinished(case)
         if found is None:
             return ""
-        folder = Path(found.folder).parent
-        if differ := "; ".join(_differences_of_runs(case, found, folder, now())):
-            return f"its runs in {self.path} are not used: {differ}"
-        with runs.exclusive(case):
-            if runs.load(case):
-                return ""  # another test of this session needed them
-            try:
-                before = SessionRuns(folder).load(case)
-            except (ValueError, KeyError) as error:  # of another version of this package
-                return f"its runs in {self.path} are not used: they cannot be read: {error}"
+        folder, parent = Path(found.folder).parent, case.parent()
+        ended = SessionRuns(folder)
+        not_used = f"its runs in {self.path} are not used"
+        try:
+            before = ended.load(case)
+            of_parent = ended.load(parent) if parent else []
             if not before:
-                return f"its runs in {self.path} are not used: {found.folder} does not have them"
-            what = "1 of its runs is" if len(before) == 1 else f"{len(before)} of its runs are"
-            note = f"{what} of the session that ended at {found.time}"
-            first, problem = before[0].summary, Problem(code="runs-taken", message=note)
-            noted = replace(first, problems=(*first.problems, problem))
-            for run in (before[0]._replace(summary=noted), *before[1:]):
-                runs.append(case, run)
+                return f"{not_used}: {found.folder} does not have them"
+            differ = "; ".join(_differences_of_runs(case, found, folder, now()))
+        except (OSError, ValueError, KeyError) as error:  # or of another version of this package
+            return f"{not_used}: they cannot be read: {error}"
+        if differ:
+            return f"{not_used}: {differ}"
+        what = "1 of its runs is" if len(before) == 1 else f"{len(before)} of its runs are"
+        note = f"{what} of the session that ended at {found.time}"
+        first, problem = before[0].summary, Problem(code="runs-taken", message=note)
+        noted = replace(first, problems=(*first.problems, problem))
+        _add(runs, case, [before[0]._replace(summary=noted), *before[1:]])
+        if parent:
+            # The speedup is over runs of the same hour
+            _add(runs, parent, of_parent)
         return ""
 
     def taken(self, outcome: Outcome, node_id: str) -> Outcome:
@@ -169,6 +176,25 @@ class Resumed:
         """Return what the file holds of cases that ``outcomes`` do not have."""
         known = {outcome.case.id for outcome in outcomes}
         return [found for case_id, found in self._outcomes.items() if case_id not in known]
+
+
+def _invalid(outcome: Outcome) -> str:
+    """Return what no session writes, and a verdict cannot be without; empty if nothing is."""
+    if outcome.measurement is not None and not outcome.measurement.runs:
+        return "its measurement has no runs"
+    try:
+        date.fromisoformat(outcome.time[:10])
+    except ValueError:
+        return f"its time is no date: {outcome.time!r}"
+    return ""
+
+
+def _add(runs: SessionRuns, case: Case, before: Sequence[MeasuredRun]) -> None:
+    """Add runs of an ended session, unless another test of this one has measured ``case``."""
+    with runs.exclusive(case):
+        if not runs.load(case):
+            for run in before:
+                runs.append(case, run)
 
 
 def _is_final(outcome: Outcome) -> bool:
@@ -225,12 +251,14 @@ def _differences_of_runs(case: Case, outcome: Outcome, folder: Path, now: Now) -
     They would be one measurement, with the conditions and the node of the first run.
     """
     yield from differences(case, outcome, now)
+    if not now.commit:
+        yield "no commit says that the code is the same"
     if outcome.measurement is not None:
         threads = outcome.measurement.conditions.threads_per_rank
         if threads != now.threads_per_rank:
             yield f"threads per rank: {now.threads_per_rank}, were {threads}"
-    if names := changed_for_training(folder):
-        yield f"{names} of the environment"
+    if names := changed_for_training(folder, data=now.data):
+        yield f"{names} changed"
     if (was := outcome.environment) is None:
         return
     if now.node is not None and was.node != now.node:
@@ -275,8 +303,9 @@ def _of_measurement(outcome: Outcome, now: Now) -> Iterator[str]:
     conditions = measurement.conditions
     if measurement.inject != now.inject:
         yield f"--dlperf-inject: {now.inject:.3g}, was {measurement.inject:.3g}"
-    if conditions.data != "own" and (conditions.data == "real") != now.real_data:
-        yield f"data: {'real' if now.real_data else 'synthetic'}, was {conditions.data}"
+    is_real = now.data is not None
+    if conditions.data != "own" and (conditions.data == "real") != is_real:
+        yield f"data: {'real' if is_real else 'synthetic'}, was {conditions.data}"
     if conditions.host_sharing != now.share_host:
         yield f"--dlperf-share-host: {now.share_host}, was {conditions.host_sharing}"
 

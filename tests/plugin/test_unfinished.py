@@ -13,6 +13,7 @@ import pytest
 
 from pytest_dlperf.cli.main import main
 from tests.helpers.ended_session import CASES, TESTS, end, hangs, in_junit, start, until
+from tests.helpers.fake_repository import git
 from tests.helpers.fake_suite import Suite
 
 # Many sessions; .ci/run has them
@@ -29,6 +30,9 @@ def test_runs_that_came_to_no_verdict_are_shown_and_a_later_session_goes_on_from
     suite: Suite, monkeypatch: pytest.MonkeyPatch
 ):
     suite.write(TESTS.replace("runs=1, max_runs=1", "runs=3, max_runs=3"))
+    git(suite, "init", "-q")
+    git(suite, "add", "test_net.py")
+    git(suite, "commit", "-qm", "one")
     log = suite.path / "launches"
     suite.env(FAKE_LOG=log)
     assert suite.run("--update-baselines", "--dlperf-reason=first", "-k", "bs1").ret == 0
@@ -69,15 +73,20 @@ def test_runs_that_came_to_no_verdict_are_shown_and_a_later_session_goes_on_from
     assert codes == ["runs-taken"]
     assert result.ret == 1
 
-    # Under other variables, of another commit, or without the folder of that session, all is
-    # measured again
+    # Under other variables, of another commit, without one, or without the folder of that
+    # session, all is measured again
     monkeypatch.setenv("OMP_PLACES", "cores")
-    measures_all(suite, log, "OMP_PLACES of the environment")
+    measures_all(suite, log, "OMP_PLACES changed")
     monkeypatch.delenv("OMP_PLACES")
     (suite.path / "right.json").write_bytes((suite.path / "r.json").read_bytes())
     change(suite, commit="f" * 40)
-    measures_all(suite, log, "commit: none, was ffffffffffff")
+    measures_all(suite, log, "commit: *, was ffffffffffff")
     (suite.path / "right.json").rename(suite.path / "r.json")
+    (suite.path / ".git").rename(suite.path / "no.git")
+    change(suite, commit="")
+    measures_all(suite, log, "no commit says that the code is the same")
+    (suite.path / "no.git").rename(suite.path / ".git")
+    change(suite, commit=git(suite, "rev-parse", "HEAD"))
     shutil.rmtree(suite.path / ".dlperf")
     measures_all(suite, log, "does not have them")
 

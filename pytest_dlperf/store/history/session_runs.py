@@ -71,8 +71,12 @@ def _remove_ended(base: Path, mine: Path) -> None:
 class SessionRuns:
     """The runs of one session, in its folder."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, *, inherited: str = "") -> None:
+        """``inherited`` is a digest of what ranks inherit: only runs with the same are loaded.
+
+        Empty: all are, whatever they inherited.
+        """
+        self._folder, self._inherited = folder, inherited
 
     @contextlib.contextmanager
     def exclusive(self, case: Case) -> Iterator[None]:
@@ -87,7 +91,8 @@ class SessionRuns:
         """Remember ``run``."""
         path = self._path(case)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        line = json.dumps({"run": encode(run.summary), "facts": run.facts})
+        kept = {"run": encode(run.summary), "facts": run.facts, "inherited": self._inherited}
+        line = json.dumps(kept)
         # Begins a line, so that it is whole whatever a writer that was killed has left.
         with path.open("a", encoding="utf-8") as file:
             file.write(f"\n{line}\n")
@@ -124,6 +129,8 @@ class SessionRuns:
             return []
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
         loaded = [item for line in lines if (item := _whole(line)) is not None]
+        if self._inherited:
+            loaded = [item for item in loaded if item["inherited"] == self._inherited]
         return [MeasuredRun(decode(RunSummary, item["run"]), item["facts"]) for item in loaded]
 
     @contextlib.contextmanager

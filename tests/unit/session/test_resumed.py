@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,7 @@ CASE = case()
 OUTCOME = replace(measured(CASE, 100.0), environment=environment(), commit="c" * 40)
 NOW = Now(
     commit="c" * 40, dirty=False, environment=environment(), framework_version="2.13.0",
-    inject=0.0, real_data=False, share_host=False, threads_per_rank=6, node="node1",
+    inject=0.0, data=None, share_host=False, threads_per_rank=6, node="node1",
 )  # fmt: skip
 
 
@@ -59,7 +61,7 @@ def test_nothing_differs_also_after_json():
             "torch: 2.13.0+cu1, was 2.13.0+cpu",
         ),
         ({}, {"inject": 0.1}, "--dlperf-inject: 0.1, was 0"),
-        ({}, {"real_data": True}, "data: real, was synthetic"),
+        ({}, {"data": "/data"}, "data: real, was synthetic"),
         ({}, {"share_host": True}, "--dlperf-share-host: True, was False"),
     ],
 )  # fmt: skip
@@ -116,7 +118,7 @@ class EndedSession:
         self.runs = SessionRuns(self.folder)
         for rate in (10.0, 11.0):
             self.runs.append(CASE, MeasuredRun(run(rate), {}))
-        keep_inherited(self.folder, "main")
+        keep_inherited(self.folder, "main", data=None)
 
     def taken(self, outcome: Outcome, now: Now) -> tuple[list[MeasuredRun], str]:
         """Return the runs that a session of ``now`` goes on from, and why there are none."""
@@ -164,8 +166,47 @@ def test_runs_under_other_variables_of_a_library_are_not_used(
     monkeypatch.setenv("NCCL_ALGO", "Ring")
     monkeypatch.setenv("OMP_PLACES", "cores")
     _, why = ended.taken(OUTCOME, NOW)
-    assert why.endswith("are not used: NCCL_ALGO and OMP_PLACES of the environment")
+    assert why.endswith("are not used: NCCL_ALGO and OMP_PLACES changed")
     assert "Ring" not in "".join(path.read_text("utf-8") for path in ended.folder.glob("*.json"))
+
+
+def test_runs_of_other_data_are_not_used(tmp_path: Path):
+    assert OUTCOME.measurement is not None
+    conditions = replace(OUTCOME.measurement.conditions, data="real")
+    real = replace(OUTCOME, measurement=replace(OUTCOME.measurement, conditions=conditions))
+    ended = EndedSession(tmp_path)
+    keep_inherited(ended.folder, "main", data="/data/a")
+    _, why = ended.taken(real, replace(NOW, data="/data/b"))
+    assert why.endswith("are not used: --dlperf-data changed")
+    assert ended.taken(real, replace(NOW, data="/data/a"))[1] == ""
+
+
+def test_runs_without_a_commit_are_not_used(tmp_path: Path):
+    """An edited training would be joined to the one before."""
+    outcome = replace(OUTCOME, commit="")
+    _, why = EndedSession(tmp_path).taken(outcome, replace(NOW, commit=""))
+    assert why.endswith("are not used: no commit says that the code is the same")
+
+
+def test_the_speedup_of_runs_that_are_taken_is_over_the_parents_of_that_session(tmp_path: Path):
+    ended, parent = EndedSession(tmp_path), CASE.parent()
+    assert parent is not None
+    ended.runs.append(parent, MeasuredRun(run(6.0), {}))
+    ended.taken(OUTCOME, NOW)
+    now = SessionRuns(tmp_path / "now")
+    assert [one.summary.throughput for one in now.load(parent)] == [6.0]
+    # Once, also where the parent went on from its own outcome
+    ended.taken(OUTCOME, NOW)
+    assert len(now.load(parent)) == 1
+
+
+def test_what_ranks_inherited_has_to_be_known(tmp_path: Path):
+    ended = EndedSession(tmp_path)
+    [kept] = ended.folder.glob("inherited-*.json")
+    kept.write_text("{", encoding="utf-8")
+    assert "they cannot be read" in ended.taken(OUTCOME, NOW)[1]
+    kept.unlink()
+    assert "does not have what its ranks inherited" in ended.taken(OUTCOME, NOW)[1]
 
 
 def test_runs_that_another_version_wrote_are_not_used(tmp_path: Path):
@@ -206,6 +247,25 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, text: str | None, s
     if text is not None:
         (tmp_path / "r.json").write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match=r"--dlperf-resume: .*r\.json: ") as raised:
+        Resumed(tmp_path / "r.json")
+    assert says in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        (lambda one: one["measurement"].update(runs=[]), "its measurement has no runs"),
+        (lambda one: one.update(time="yesterday"), "its time is no date: 'yesterday'"),
+    ],
+)
+def test_a_file_that_was_edited_is_named(
+    tmp_path: Path, edit: Callable[[dict[str, Any]], None], says: str
+):
+    of_file(tmp_path, OUTCOME)
+    values = json.loads((tmp_path / "r.json").read_text("utf-8"))
+    edit(values["outcomes"][0])
+    (tmp_path / "r.json").write_text(json.dumps(values), encoding="utf-8")
+    with pytest.raises(UsageError, match=r"--dlperf-resume=.*r\.json: ") as raised:
         Resumed(tmp_path / "r.json")
     assert says in str(raised.value)
 

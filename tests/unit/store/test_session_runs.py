@@ -34,3 +34,14 @@ def test_half_a_line_is_no_run_and_spoils_no_other(tmp_path: Path):
         assert runs.load(CASE) == [(run(1.0), {"unit": "clips"})]
         runs.append(CASE, MeasuredRun(run(2.0), {}))
         assert [found.summary.throughput for found in runs.load(CASE)] == [1.0, 2.0]
+
+
+def test_runs_of_processes_that_inherit_something_else_are_not_loaded(tmp_path: Path):
+    """As of a one-device parent that two workers of pytest-xdist need."""
+    for inherited, rate in (("a", 1.0), ("b", 2.0)):
+        runs = SessionRuns(tmp_path, inherited=inherited)
+        assert runs.load(CASE) == []
+        runs.append(CASE, MeasuredRun(run(rate), {}))
+        assert [found.summary.throughput for found in runs.load(CASE)] == [rate]
+    # All of an ended session
+    assert len(SessionRuns(tmp_path).load(CASE)) == 2
