@@ -243,7 +243,8 @@ class PerfSession:
         if self.jobs is not None:
             outcome = self.jobs.outcome(case)
         else:
-            misfit = misfit or self.rounds.failure(case, bench)
+            self.rounds.forget_changed(case, bench, item)
+            misfit = misfit or bench.runs.failure(case)
             with self.watcher.watched(case):
                 outcome = run_case(
                     case,

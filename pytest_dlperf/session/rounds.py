@@ -119,12 +119,19 @@ class Rounds:
         self._inherited = {case.id: now for case in with_parents}
         run_rounds(cases, bench, most_failures=most_failures)
 
-    def failure(self, case: Case, bench: Bench) -> str:
-        """Return why a run of ``case`` in rounds failed; empty if none did.
+    def forget_changed(self, case: Case, bench: Bench, item: pytest.Item) -> None:
+        """Forget runs of ``case`` that do not count in its test, which then measures all.
 
-        If what ranks inherit has changed since, the runs of the case and of its one-device
-        parent are forgotten, so that the test measures all; a note names what changed.
+        Those that failed, where tests without a case came before ``item``, which may prepare what
+        the case needs. And where what ranks inherit has changed since the rounds, those of the
+        case and of its one-device parent. A note says why.
         """
+        tests = item.session.items
+        is_prepared = any(selected_of(one) is None for one in tests[: tests.index(item)])
+        if is_prepared and case.id in self._inherited and bench.runs.failure(case):
+            bench.runs.forget(case)
+            words = "its run in rounds failed: it is launched again, after the tests before it"
+            bench.watcher.notice(case, words)
         now = inherited()
         for one in (case, case.parent()):
             before = now if one is None else self._inherited.get(one.id, now)
@@ -138,7 +145,6 @@ class Rounds:
                     f"{changed(before, now)} changed after its runs in rounds, so that they do "
                     "not count",
                 )
-        return bench.runs.failure(case)
 
 
 def measure_in_rounds(session: pytest.Session, perf: PerfSession) -> None:

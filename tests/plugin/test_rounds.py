@@ -129,6 +129,32 @@ def test_a_run_that_fails_in_its_round_is_its_tests_error_and_not_launched_again
     assert outcomes[FOUR]["judgement"]["verdict"] == "no-baseline"
 
 
+PREPARES = """
+import pathlib
+
+def test_prepare():
+    pathlib.Path("ready").touch()
+"""
+
+
+def test_what_an_earlier_test_prepares_is_there_when_the_case_is_launched_again(
+    suite: Suite, log: Path
+):
+    plain = PLAIN.format(4) + PLAIN.format(8)
+    suite.write(TESTS + PREPARES + plain)
+    suite.env(FAKE_NEEDS=suite.path / "ready")
+    result, outcomes = suite.outcomes("--dlperf-runs=2")
+    assert result.ret == 0, result.stdout.str()
+    assert launches(log) == [FOUR, EIGHT] + [FOUR] * 2 + [EIGHT] * 2
+    assert {len(one["measurement"]["runs"]) for one in outcomes.values()} == {2}
+    result.stdout.fnmatch_lines([f"*{FOUR}: its run in rounds failed: it is launched again*"])
+    # What comes later prepares nothing
+    (suite.path / "ready").unlink()
+    suite.write(TESTS + plain + PREPARES)
+    _, outcomes = suite.outcomes("--dlperf-runs=2")
+    assert {one["judgement"]["verdict"] for one in outcomes.values()} == {"error"}
+
+
 def test_with_x_nothing_more_is_launched_once_a_run_failed(suite: Suite, log: Path):
     suite.write(TESTS + "".join(PLAIN.format(batch) for batch in (4, 8, 16)))
     suite.env(FAKE_FAIL=f"*{EIGHT}*")
