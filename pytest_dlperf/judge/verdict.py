@@ -125,7 +125,9 @@ def _judge_against(
     )
     if is_excused:
         reason, agreed = refusals.slower_as_measured(compared.throughput), None
-        refused = _not_judged(Verdict.INCOMPARABLE, reason, measurement, compared.throughput)
+        rates = compared.rates.as_measured or compared.rates
+        seen = compare(rates, rule.tolerance_min, family.of_throughput(rule), compared.spent)
+        refused = _not_judged(Verdict.INCOMPARABLE, reason, measurement, seen)
     if refused is not None and agreed is None:
         links = moved and refusals.only_links_slower(case, measurement, stored)
         in_doubt = doubt.shift is not None or bool(unsteady)

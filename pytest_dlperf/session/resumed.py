@@ -185,7 +185,7 @@ def _invalid(outcome: Outcome) -> str:
     try:
         date.fromisoformat(outcome.time[:10])
     except ValueError:
-        return f"its time is no date: {outcome.time!r}"
+        return f"its time is not a date: {outcome.time!r}"
     return ""
 
 

@@ -270,7 +270,9 @@ class Settings:
         def path(name: str, default: str) -> Path:
             return cwd / get(name) if get(name) else root / default
 
-        given = Given(get)
+        given, workdir = Given(get), path("workdir", ".dlperf")
+        if workdir.exists() and not workdir.is_dir():
+            raise UsageError(f"--dlperf-workdir={workdir} is not a directory")
         return cls(
             gpus=given("gpus"),
             cpus=given("cpus"),
@@ -288,7 +290,7 @@ class Settings:
             update=get("update-baselines") and get("scheduler") != IN_JOB,
             reason=get("reason").strip(),
             baselines=path("baselines", "baselines"),
-            workdir=path("workdir", ".dlperf"),
+            workdir=workdir,
             rootdir=root,
             reports=report_files(get, cwd),
             history=history_wish(get, getini, cwd=cwd, root=root, environ=environ),
@@ -299,7 +301,7 @@ class Settings:
                 environ.get("DLPERF_MACHINE_CLASS") or getini("dlperf_machine_class")
             ),
             launcher=get("launcher"),
-            place=place(get, workdir=path("workdir", ".dlperf"), rootdir=root),
+            place=place(get, workdir=workdir, rootdir=root),
             share_host=get("share-host"),
             published=get("published"),
             hosts=hosts(get, cwd),

@@ -228,6 +228,11 @@ def test_what_is_certainly_slower_as_measured_is_not_passed():
     assert "as measured the case is 20.0 % slower, for certain" in found.reason
     assert "--dlperf-against" in found.reason
     assert not found.throughput.is_judged
+    # Shown is what was measured
+    assert found.throughput.change == pytest.approx(-0.2)
+    assert found.throughput.now == pytest.approx(0.8 * (found.throughput.before or 0.0))
+    low, high = found.throughput.interval or (0.0, 0.0)
+    assert low < -0.2 < high < 0
 
 
 def test_what_is_refused_so_fails_for_memory_that_grew_all_the_same():

@@ -255,7 +255,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, text: str | None, s
     ("edit", "says"),
     [
         (lambda one: one["measurement"].update(runs=[]), "its measurement has no runs"),
-        (lambda one: one.update(time="yesterday"), "its time is no date: 'yesterday'"),
+        (lambda one: one.update(time="yesterday"), "its time is not a date: 'yesterday'"),
     ],
 )
 def test_a_file_that_was_edited_is_named(

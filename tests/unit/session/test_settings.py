@@ -201,6 +201,7 @@ SLURM = "--dlperf-scheduler=slurm"
         ("--dlperf-tolerance=200%", "must be below 100 %"),
         ("--dlperf-min-effect=100%", "must be below 100 %"),
         ("--dlperf-baselines=file", "is not a directory"),
+        ("--dlperf-workdir=file", "is not a directory"),
         ("--dlperf-json=file/r.json", "cannot be written"),
         ("--dlperf-hosts=n1:8,n1:8", "n1 is listed twice"),
         ("--dlperf-hosts=n1", "is not a host with its devices"),
