@@ -181,8 +181,9 @@ class Bench:
             raise CaseError(f"{case.id}: {misfit}")
         if case.command and self.policy.injected(case):
             raise CaseError(
-                f"{case.id}: --dlperf-inject makes no step of a program (command=) longer; leave "
-                "it out, or name the workloads that it is for (--dlperf-inject=GLOB:SHARE)"
+                f"{case.id}: --dlperf-inject cannot make the steps of a program (command=) "
+                "longer; leave it out, or name the workloads that it is for "
+                "(--dlperf-inject=GLOB:SHARE)"
             )
         if self.policy.data and not case.command and not place.foreign:
             check_data(case, Path(self.policy.data))

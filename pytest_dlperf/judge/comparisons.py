@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.core.verdict import Comparison, Rule
+from pytest_dlperf.core.verdict import GOOD, Comparison, Rule
 from pytest_dlperf.judge import gates, metrics
 from pytest_dlperf.judge.compare import compare, learnt_tolerance
 from pytest_dlperf.judge.metrics import MetricValues
@@ -68,6 +68,44 @@ def compare_all(case: Case, measurement: Measurement, baseline: Baseline, rule: 
         tolerance=tolerance,
         is_learnt=given is None,
     )
+
+
+def without_speeds(compared: Compared, case: Case, measurement: Measurement) -> Compared:
+    """Return what may be judged on a machine that moved and whose speed was taken out.
+
+    Not speeds that it was not taken out of: the speedup, an anchor without it, gated ones.
+    """
+    fixed = gates.apart_from_speed(case, measurement)
+    return replace(
+        compared,
+        others={
+            name: one
+            for name, one in compared.others.items()
+            if name == "peak_memory" or one.machine_change is not None
+        },
+        gated={name: one for name, one in compared.gated.items() if name in fixed},
+    )
+
+
+def comparable_still(
+    compared: Compared, *, links: bool, in_doubt: bool, is_excused: bool
+) -> set[str]:
+    """Return the metrics that may fail a case whose throughput has no verdict.
+
+    Peak memory always, as no machine makes it larger. Where the machine or the run is ``in_doubt``
+    or the machine's speed alone makes the throughput good (``is_excused``), the speedup only if
+    nothing but the ``links`` between devices is slower; an excused case's anchor only if the
+    machine's speed was taken out of that comparison too.
+    """
+    if in_doubt:
+        return {"peak_memory", "speedup"} if links else {"peak_memory"}
+    found = {"peak_memory"}
+    anchor = compared.others.get("anchor")
+    if not is_excused or (anchor is not None and anchor.machine_change is not None):
+        found.add("anchor")
+    if links if is_excused else compared.throughput.verdict not in GOOD:
+        found.add("speedup")
+    return found
 
 
 def given_tolerance(case: Case, baseline: Baseline, rule: Rule) -> float | None:

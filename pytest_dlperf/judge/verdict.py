@@ -15,7 +15,14 @@ from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdic
 from pytest_dlperf.judge import canary, convergence, gates, metrics, refusals, scaling, sentences
 from pytest_dlperf.judge.canary import Shift
 from pytest_dlperf.judge.compare import compare, is_certainly_slower
-from pytest_dlperf.judge.comparisons import Compared, capped, compare_all, given_tolerance
+from pytest_dlperf.judge.comparisons import (
+    Compared,
+    capped,
+    comparable_still,
+    compare_all,
+    given_tolerance,
+    without_speeds,
+)
 from pytest_dlperf.judge.readings import (
     Doubt,
     all_certified,
@@ -113,7 +120,7 @@ def _judge_against(
     taken_out = compared.rates.machine is not None
     if taken_out and shifts:
         # What the machine's speed was not taken out of is as doubtful as ever
-        compared = _of_machine_moved(case, measurement, compared)
+        compared = without_speeds(compared, case, measurement)
         others = compared.others
     doubt = refusals.doubt(case, measurement, rule, shifts if moved and not taken_out else [])
     if _others_forbid_pass(case, measurement, compared):
@@ -131,7 +138,7 @@ def _judge_against(
     if refused is not None and agreed is None:
         links = moved and refusals.only_links_slower(case, measurement, stored)
         in_doubt = doubt.shift is not None or bool(unsteady)
-        may_fail = _comparable_still(
+        may_fail = comparable_still(
             compared, links=bool(links), in_doubt=in_doubt, is_excused=is_excused
         )
         facts = {
@@ -182,44 +189,6 @@ def _verdict(found: Comparison) -> Verdict | None:
     if found.verdict is Verdict.IMPROVED and (found.measured_change or 0.0) < 0:
         return Verdict.PASSED
     return found.verdict
-
-
-def _of_machine_moved(case: Case, measurement: Measurement, compared: Compared) -> Compared:
-    """Return what may be judged on a machine that moved and whose speed was taken out.
-
-    Not speeds that it was not taken out of: the speedup, an anchor without it, gated ones.
-    """
-    fixed = gates.apart_from_speed(case, measurement)
-    return replace(
-        compared,
-        others={
-            name: one
-            for name, one in compared.others.items()
-            if name == "peak_memory" or one.machine_change is not None
-        },
-        gated={name: one for name, one in compared.gated.items() if name in fixed},
-    )
-
-
-def _comparable_still(
-    compared: Compared, *, links: bool, in_doubt: bool, is_excused: bool
-) -> set[str]:
-    """Return the metrics that may fail a case whose throughput has no verdict.
-
-    Where the machine or the run is in doubt, memory, which no machine makes larger; and the
-    speedup where only the ``links`` between devices are slower. Where the machine's speed excuses
-    the throughput, an anchor that it does not excuse as well.
-    """
-    found = {"peak_memory"}
-    if in_doubt or is_excused:
-        found |= {"speedup"} if links else set()
-    elif compared.throughput.verdict not in GOOD:
-        found |= {"speedup"}
-    anchor = compared.others.get("anchor")
-    knows_machine = anchor is not None and anchor.machine_change is not None
-    if not in_doubt and (knows_machine or not is_excused):
-        found |= {"anchor"}
-    return found
 
 
 def _agreed(

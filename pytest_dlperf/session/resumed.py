@@ -252,7 +252,7 @@ def _differences_of_runs(case: Case, outcome: Outcome, folder: Path, now: Now) -
     """
     yield from differences(case, outcome, now)
     if not now.commit:
-        yield "no commit says that the code is the same"
+        yield "without a git commit, nothing shows that the code is the same"
     if outcome.measurement is not None:
         threads = outcome.measurement.conditions.threads_per_rank
         if threads != now.threads_per_rank:

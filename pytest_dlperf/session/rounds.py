@@ -126,9 +126,7 @@ class Rounds:
         the case needs. And where what ranks inherit has changed since the rounds, those of the
         case and of its one-device parent. A note says why.
         """
-        tests = item.session.items
-        is_prepared = any(selected_of(one) is None for one in tests[: tests.index(item)])
-        if is_prepared and case.id in self._inherited and bench.runs.failure(case):
+        if case.id in self._inherited and bench.runs.failure(case) and _follows_a_plain_test(item):
             bench.runs.forget(case)
             words = "its run in rounds failed: it is launched again, after the tests before it"
             bench.watcher.notice(case, words)
@@ -145,6 +143,16 @@ class Rounds:
                     f"{changed(before, now)} changed after its runs in rounds, so that they do "
                     "not count",
                 )
+
+
+def _follows_a_plain_test(item: pytest.Item) -> bool:
+    """Return whether a test without a case comes before ``item`` in the session."""
+    for one in item.session.items:
+        if one is item:
+            return False
+        if selected_of(one) is None:
+            return True
+    return False
 
 
 def measure_in_rounds(session: pytest.Session, perf: PerfSession) -> None:

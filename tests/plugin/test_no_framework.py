@@ -85,4 +85,6 @@ def test_its_steps_are_never_said_to_be_longer(bare: Suite):
     result, outcomes = bare.outcomes("--dlperf-inject=*-1n1c:30%", "-k", "1n1c")
     assert outcomes[ONE]["judgement"]["verdict"] == "error"
     assert result.ret == 1
-    result.stdout.fnmatch_lines(["*--dlperf-inject makes no step of a program (command=) longer*"])
+    result.stdout.fnmatch_lines(
+        ["*--dlperf-inject cannot make the steps of a program (command=) longer*"]
+    )

@@ -84,7 +84,7 @@ def test_runs_that_came_to_no_verdict_are_shown_and_a_later_session_goes_on_from
     (suite.path / "right.json").rename(suite.path / "r.json")
     (suite.path / ".git").rename(suite.path / "no.git")
     change(suite, commit="")
-    measures_all(suite, log, "no commit says that the code is the same")
+    measures_all(suite, log, "without a git commit, nothing shows that the code is the same")
     (suite.path / "no.git").rename(suite.path / ".git")
     change(suite, commit=git(suite, "rev-parse", "HEAD"))
     shutil.rmtree(suite.path / ".dlperf")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import statistics
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +11,11 @@ import pytest
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.core.run import MACHINE_DRIFTED, Problem, RankSummary, RunSummary
-from pytest_dlperf.core.verdict import GOOD, Prior, Rule, Verdict
+from pytest_dlperf.core.run import RankSummary
+from pytest_dlperf.core.verdict import GOOD, Rule, Verdict
 from pytest_dlperf.judge.interleaved import judge_interleaved
-from pytest_dlperf.judge.stats import family, priors
-from tests.helpers.judge_builders import CONDITIONS, case, fixed_runs, measurement, run
+from pytest_dlperf.judge.stats import family
+from tests.helpers.judge_builders import CONDITIONS, case, fixed_runs, measurement
 
 
 def pairs(
@@ -47,147 +46,6 @@ def test_what_the_machine_does_slowly_is_in_both_arms(
     assert not judged.throughput.provisional
     assert "v1" in judged.reason
     assert "in 10 pairs of runs" in judged.reason
-
-
-def in_lock_step(change: float, seed: int, count: int = 10) -> tuple[Measurement, Measurement]:
-    """Return two arms in lock-step, on a machine whose neighbours come and go between turns."""
-    noise = random.Random(seed)
-    turns = tuple(range(50, 150, 10))
-    sides: tuple[list[RunSummary], list[RunSummary]] = ([], [])
-    for _ in range(count):
-        steps: tuple[list[float], list[float]] = ([0.01] * 50, [0.01] * 50)
-        for _ in turns:
-            # Mostly both turns of a pair meet the same neighbour, who takes a sixth of it.
-            level_s = 0.01 * noise.choice([1, 1.2])
-            for side, factor in zip(steps, (1 / (1 + change), 1), strict=True):
-                step_s = level_s if noise.random() > 0.05 else 0.012
-                side += [step_s * factor * noise.gauss(1, 0.02) for _ in range(10)]
-        for side, of_side in zip(sides, steps, strict=True):
-            rates = {"median_step": 1 / statistics.median(of_side[50:])}
-            rate = 100 / sum(of_side[50:])
-            side.append(
-                replace(run(rate), estimates=rates, step_seconds=tuple(of_side), turns=turns)
-            )
-    now, before = (replace(measurement([1.0] * count), runs=tuple(side)) for side in sides)
-    return now, before
-
-
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize(
-    ("change", "verdict"), [(0.0, Verdict.PASSED), (-0.05, Verdict.REGRESSED)]
-)
-def test_neighbours_that_both_arms_meet_in_their_turns_do_not_hide_a_change(
-    change: float, verdict: Verdict, seed: int
-):
-    now, before = in_lock_step(change, seed)
-    judged = judge_interleaved(case(), now, before, Rule(tolerance=0.03))
-    assert judged.throughput.verdict is verdict
-    assert judged.throughput.change == pytest.approx(change, abs=0.005)
-    assert "in 10 pairs of runs in lock-step" in judged.reason
-
-
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize(
-    ("change", "verdict"), [(0.0, Verdict.PASSED), (-0.05, Verdict.REGRESSED)]
-)
-def test_what_stored_runs_vary_by_is_not_what_pairs_in_lock_step_vary_by(
-    change: float, verdict: Verdict, seed: int
-):
-    learnt = Prior(run_sd=0.08, session_sd=0.05, run_df=30, median_run_sd=0.08, median_run_df=30)
-    now, before = in_lock_step(change, seed)
-    judged = judge_interleaved(case(), now, before, Rule(tolerance=0.03, prior=learnt))
-    assert judged.throughput.verdict is verdict
-    # Launches that alternate vary by it
-    apart = priors.of_pairs("cpu", Rule(prior=learnt))
-    assert (apart.run_sd, apart.run_df) == (0.08, 30)
-    # A machine that was seen to be quieter than the built-in prior
-    quiet = Rule(prior=Prior(run_sd=0.001, session_sd=0.001))
-    assert priors.of_pairs("cpu", quiet, in_turns=True) is quiet.prior
-
-
-def with_codes(arm: Measurement, *codes: str) -> Measurement:
-    """Return ``arm`` with these problems, in all its runs."""
-    problems = tuple(Problem(code=code, message="it drifts") for code in codes)
-    runs = tuple(replace(one, problems=problems) for one in arm.runs)
-    return replace(arm, runs=runs, problems=problems)
-
-
-@pytest.mark.parametrize(
-    ("codes", "verdict"),
-    [(("drift", MACHINE_DRIFTED), Verdict.PASSED), (("drift",), Verdict.UNSTEADY)],
-)
-def test_a_drift_that_the_other_arm_shares_is_the_machines(
-    codes: tuple[str, ...], verdict: Verdict
-):
-    now, before = in_lock_step(0.0, 1)
-    for arms in ((with_codes(now, *codes), before), (now, with_codes(before, *codes))):
-        assert judge_interleaved(case(), *arms, Rule(tolerance=0.05)).verdict is verdict
-        # The rates of runs that alternate have the machine's drift in them.
-        alone = [
-            replace(arm, runs=tuple(replace(one, turns=()) for one in arm.runs)) for arm in arms
-        ]
-        judged = judge_interleaved(case(), *alone, Rule(tolerance=0.05))
-        assert judged.verdict is Verdict.UNSTEADY
-
-
-def leaking(arm: Measurement) -> Measurement:
-    """Return ``arm`` with a second half whose steps take half as long again."""
-    runs = []
-    for one in arm.runs:
-        steps = (*one.step_seconds[:100], *(1.5 * step_s for step_s in one.step_seconds[100:]))
-        rates = {"median_step": 1 / statistics.median(steps[50:])}
-        runs.append(
-            replace(one, throughput=100 / sum(steps[50:]), step_seconds=steps, estimates=rates)
-        )
-    return with_codes(replace(arm, runs=tuple(runs)), "drift")
-
-
-def test_a_leak_of_one_arm_is_a_slowdown_although_its_first_half_is_as_fast():
-    now, before = in_lock_step(0.0, 1)
-    judged = judge_interleaved(case(), leaking(now), before, Rule(tolerance=0.05))
-    assert judged.verdict is Verdict.REGRESSED
-    # The other arm's leak is no slowdown, nor is one that both have excused by its faster half
-    for arms in ((now, leaking(before)), (leaking(now), with_codes(before, "drift"))):
-        assert judge_interleaved(case(), *arms, Rule(tolerance=0.05)).verdict is Verdict.UNSTEADY
-
-
-def test_pairs_of_turns_vary_less_than_medians_of_whole_windows():
-    in_turns, apart = [], []
-    for seed in range(20):
-        arms = in_lock_step(0.0, seed, count=3)
-        in_turns.append(judge_interleaved(case(), *arms, Rule()).throughput.change)
-        alone = [
-            replace(arm, runs=tuple(replace(one, turns=()) for one in arm.runs)) for arm in arms
-        ]
-        judged = judge_interleaved(case(), *alone, Rule())
-        apart.append(judged.throughput.change)
-        assert "lock-step" not in judged.reason
-    assert statistics.pstdev(apart) > 2 * statistics.pstdev(in_turns)
-
-
-def test_iterations_in_lock_step_count_by_the_work_they_do():
-    now, before = in_lock_step(0.0, 1)
-    doubled = [
-        replace(one, estimates={"median_step": 2 * one.estimates["median_step"]})
-        for one in now.runs
-    ]
-    judged = judge_interleaved(case(), replace(now, runs=tuple(doubled)), before, Rule())
-    assert judged.throughput.change == pytest.approx(1, abs=0.01)
-
-
-def test_a_last_turn_that_was_cut_short_is_no_pair_of_turns():
-    arms = []
-    for of_last_s in (0.05, 0.01):
-        steps_s = (*[0.01] * 149, of_last_s)
-        one = replace(
-            run(100.0),
-            estimates={"median_step": 100.0},
-            step_seconds=steps_s,
-            turns=(50, 149),
-        )
-        arms.append(replace(measurement([1.0] * 5), runs=(one,) * 5))
-    judged = judge_interleaved(case(), arms[0], arms[1], Rule())
-    assert judged.throughput.change == 0
 
 
 def test_the_tolerance_is_the_command_lines_then_the_cases():

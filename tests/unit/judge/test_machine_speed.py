@@ -8,56 +8,28 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pytest_dlperf.core.baseline import OBSERVED_REGRESSED, Baseline, Session
+from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.metric import Figure, Gate, StoredFigures
 from pytest_dlperf.core.run import MACHINE_DRIFTED, Problem, RankSummary
-from pytest_dlperf.core.verdict import Judgement, Prior, Rule, Verdict
-from pytest_dlperf.flow.learn_noise import of_levels
+from pytest_dlperf.core.verdict import Prior, Rule, Verdict
 from pytest_dlperf.judge import judge
 from pytest_dlperf.judge.common_shift import with_common_shift
-from pytest_dlperf.judge.later import later_session
 from pytest_dlperf.judge.machine_speed import at_stored_speed, side_of_runs
-from pytest_dlperf.judge.stats.leave_one_out import (
-    against_level,
-    can_be_certified,
-    gated_metrics,
-    leave_one_out,
-    of_level,
-)
 from pytest_dlperf.judge.stats.priors import WITHOUT_MACHINE
 from tests.helpers.judge_builders import WORK, baseline, case, measurement, session, with_speeds
+from tests.helpers.slower_machine import (
+    OWN,
+    RULE,
+    SUBJECT,
+    judged,
+    measured,
+    rates,
+    speeds,
+    stored,
+)
 
-SUBJECT = case("1n1c")
-RULE = Rule(family=2)
-#: What the machine does to the runs of a session, and what is left of it in a rate.
-MACHINE = (1.0, 0.85, 1.12, 0.9, 1.05)
 GATES = (Gate(name="phase_seconds", tolerance=0.05), Gate(name="opened", is_count=True))
-OWN = (1.01, 0.99, 1.0, 1.015, 0.985)
-
-
-def rates(level: float, machine: float = 1.0) -> list[float]:
-    return [level * machine * m * own for m, own in zip(MACHINE, OWN, strict=True)]
-
-
-def speeds(machine: float = 1.0) -> list[float]:
-    return [200 * machine * m for m in MACHINE]
-
-
-def stored(
-    level: float = 100.0, machine: float = 1.0, work: str = WORK, **fields: object
-) -> Session:
-    found = session(rates(level, machine))
-    known = {work: tuple(speeds(machine))}
-    return replace(found, machine_speed=known, **fields)  # type: ignore[arg-type]
-
-
-def measured(level: float, machine: float = 1.0, work: str = WORK) -> Measurement:
-    return with_speeds(measurement(rates(level, machine)), speeds(machine), work)
-
-
-def judged(now: Measurement, before: Baseline | None = None, rule: Rule = RULE) -> Judgement:
-    return judge(SUBJECT, now, before or baseline(stored()), rule)
 
 
 def test_rates_are_as_they_would_be_at_the_stored_speed():
@@ -365,33 +337,6 @@ def test_the_anchor_is_compared_at_the_machines_speed_too():
     assert found.metrics["anchor"].machine_change == pytest.approx(-0.2)
 
 
-def test_noise_is_learnt_of_rates_without_the_machine():
-    slow = stored(50, reason=OBSERVED_REGRESSED)
-    levels = [[slow, *(stored(100, machine) for machine in (1.0, 0.8, 1.1))] for _ in range(4)]
-    noise = of_levels(levels, "cpu")
-    assert noise is not None
-    assert noise.without_machine is not None
-    assert noise.session_sd > 0.08
-    assert noise.without_machine.session_sd < 0.03
-    assert noise.without_machine.run_sd < noise.run_sd / 2
-    prior = noise.prior.without_machine
-    assert prior is not None
-    assert prior.learnt
-    plain = [[replace(one, machine_speed={}) for one in level] for level in levels]
-    without = of_levels(plain, "cpu")
-    assert without is not None
-    assert without.without_machine is None
-
-
-def test_what_a_later_session_detects_is_without_the_machine():
-    known = later_session(SUBJECT, baseline(stored()), RULE, kept_sessions=10)
-    plain = baseline(replace(stored(), machine_speed={}))
-    unknown = later_session(SUBJECT, plain, RULE, kept_sessions=10)
-    assert known is not None
-    assert unknown is not None
-    assert known.sees < unknown.sees
-
-
 def test_a_stored_session_without_the_speed_is_named_where_the_case_did_not_pass():
     before = baseline(stored(), replace(stored(), machine_speed={}))
     slower = judged(measured(60), before)
@@ -405,21 +350,3 @@ def test_a_stored_session_without_the_speed_is_named_where_the_case_did_not_pass
     steady = baseline(session([100.0] * 5))
     assert "not taken out" not in judged(at_once, steady).reason, "it passed"
     assert "not taken out" not in judged(measurement([60.0] * 5), steady).reason, "now has none"
-
-
-def test_stored_sessions_are_checked_without_the_machines_speed():
-    """Level sessions on a machine that was 0 to 60 % slower, and one that was truly slower."""
-    away = [1.0, 0.9, 0.6, 0.8, 0.7, 1.0]
-    level = [stored(100, machine=one) for one in away]
-    gated = gated_metrics("cpu", RULE)
-    found = leave_one_out(level, gated, RULE)
-    assert [one["throughput"].verdict for one in found] == [Verdict.PASSED] * len(level)
-    as_measured = [replace(one, machine_speed={}) for one in level]
-    assert {one["throughput"].verdict for one in leave_one_out(as_measured, gated, RULE)} == {
-        Verdict.UNSTEADY
-    }
-    slower = stored(60, machine=0.8)
-    assert against_level(slower, level, gated, RULE)["throughput"].verdict is Verdict.REGRESSED
-    values = of_level(level, gated[0], RULE)
-    assert values is not None
-    assert can_be_certified(values, gated[0], RULE)

@@ -185,7 +185,9 @@ def test_runs_without_a_commit_are_not_used(tmp_path: Path):
     """An edited training would be joined to the one before."""
     outcome = replace(OUTCOME, commit="")
     _, why = EndedSession(tmp_path).taken(outcome, replace(NOW, commit=""))
-    assert why.endswith("are not used: no commit says that the code is the same")
+    assert why.endswith(
+        "are not used: without a git commit, nothing shows that the code is the same"
+    )
 
 
 def test_the_speedup_of_runs_that_are_taken_is_over_the_parents_of_that_session(tmp_path: Path):
