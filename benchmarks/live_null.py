@@ -231,6 +231,7 @@ def facts(kind: Kind, outcome: dict[str, Any]) -> dict[str, Any]:
         "before": rates(against.get("measurement")),
         "speeds_before": speeds(against.get("measurement")),
         "stored": len(outcome["baseline_sessions"]),
+        "stored_runs": [kept(session) for session in outcome["baseline_sessions"]],
         "iterations": outcome["case"]["protocol"]["iterations"],
     }
 
@@ -249,6 +250,19 @@ def rates(measurement: dict[str, Any] | None) -> list[list[float]]:
         known = [one["throughput"], one["estimates"].get("median_step", 0.0), canary, *medians]
         found.append([float(f"{value:.5g}") for value in known])
     return found
+
+
+def kept(session: dict[str, Any]) -> dict[str, Any]:
+    """Return what is kept of a stored session, so that its verdict can be judged again."""
+    known = {
+        "runs": session["runs"],
+        "median_step": session["estimates"].get("median_step", []),
+        "speeds": [one for some in session["machine_speed"].values() for one in some],
+        "canary": [session["canary"].get("matmul_gflop_per_s", 0.0)],
+    }
+    return {
+        name: [float(f"{value:.5g}") for value in values] for name, values in known.items()
+    } | {"time": session["time"]}
 
 
 def speeds(measurement: dict[str, Any] | None) -> list[float]:

@@ -6,6 +6,7 @@ iteration too where iterations are known; both are asked, as in a live session.
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 #: What an alarm of the throughput may spend of a case's error rate.
 ALARM_SHARE: Final = family.of_throughput(Rule()).alarm_share
 _Drawn = TypeVar("_Drawn")
+_CANARY: Final = "matmul_gflop_per_s"
+#: The name of the fixed work that the machine's speed is of.
+_WORK: Final = "fixed"
 _LAYOUT: Final = {"cpu": "1n1c", "gpu": "1n1g"}
 _CONDITIONS: Final = Conditions(
     window=(50, 150), launcher="torchrun", world_size=1, batch_size_per_device=1,
@@ -50,6 +54,9 @@ class Run:
     by_time: float
     #: The same as ``by_time`` where iterations are not known.
     by_median: float
+    #: The speed of the machine in it, and the canary's matrix product; None where not recorded.
+    speed: float | None = None
+    canary: float | None = None
 
 
 def runs(seconds: Seconds) -> list[Run]:
@@ -75,16 +82,23 @@ def stored(
 
     ``history`` has the runs of each stored session; ``draw(n)`` measures n more.
     """
+
+    def verdict(found: Sequence[Run]) -> Judgement:
+        return judged_once(history, found, rule=rule, device=device)
+
+    return _screened(verdict, draw, device, rule)
+
+
+def judged_once(
+    history: Sequence[Sequence[Run]], found: Sequence[Run], *, rule: Rule, device: DeviceKind
+) -> Judgement:
+    """Return the judgement on the runs ``found`` against stored sessions; no more are measured."""
     sessions = tuple(_session(one) for one in history)
     baseline = Baseline(
         case_id="case", machine_class="any", suite="suite", unit="iterations",
         conditions=_CONDITIONS, sessions=sessions, anchor=sessions[0],
     )  # fmt: skip
-
-    def verdict(found: Sequence[Run]) -> Judgement:
-        return judge(_case(device), _measurement(found), baseline, rule)
-
-    return _screened(verdict, draw, device, rule)
+    return judge(_case(device), _measurement(found), baseline, rule)
 
 
 def interleaved(
@@ -135,7 +149,19 @@ def _session(found: Sequence[Run]) -> Session:
     estimates = (
         {} if _is_rates_alone(found) else {"median_step": tuple(r.by_median for r in found)}
     )
-    return Session(time="", runs=tuple(run.by_time for run in found), estimates=estimates)
+    canaries = [run.canary for run in found if run.canary is not None]
+    return Session(
+        time="",
+        runs=tuple(run.by_time for run in found),
+        estimates=estimates,
+        machine_speed=_speeds(found),
+        canary={_CANARY: statistics.median(canaries)} if canaries else {},
+    )
+
+
+def _speeds(found: Sequence[Run]) -> dict[str, tuple[float, ...]]:
+    speeds = tuple(run.speed for run in found if run.speed is not None)
+    return {_WORK: speeds} if speeds and len(speeds) == len(found) else {}
 
 
 def _is_rates_alone(found: Sequence[Run]) -> bool:
@@ -157,6 +183,8 @@ def _measurement(found: Sequence[Run]) -> Measurement:
                 summary,
                 throughput=run.by_time,
                 estimates={} if alone else {"median_step": run.by_median},
+                machine_speed={} if run.speed is None else {_WORK: run.speed},
+                canary={} if run.canary is None else {_CANARY: run.canary},
             )
             for run in found
         ),

@@ -21,10 +21,15 @@ from pytest_dlperf.core.verdict import Prior
 from pytest_dlperf.judge.stats.contrast import moderated
 
 #: The slope that is expected, and its standard deviation. Live, on a two-core virtual machine,
-#: 15 of 17 tiny trainings had 0.97 to 1.66 (standard errors of 0.06 to 0.3), one 2.4, and one no
-#: slope to speak of.
-_SLOPE: Final = 1.4
+#: 15 of 17 tiny trainings had 0.97 to 1.66 between runs (standard errors of 0.06 to 0.3), one 2.4,
+#: and one no slope to speak of; two of them 1.4 to 2.1 between sessions, in which errors of the
+#: speed flatten it less (``benchmarks/live_replay.py``).
+_SLOPE: Final = 1.6
 _SLOPE_SD: Final = 0.5
+#: Standard deviation of the slope from session to session: neighbours that contend for memory slow
+#: a training further than the fixed work, and others less. From the same sessions, by what is left
+#: of changes where the speed moved and where it did not.
+_SLOPES_DIFFER: Final = 0.25
 #: The squares that may be left, each run predicted by the others, as a share of those of the
 #: rates as they were measured.
 _LEFT: Final = 0.8
@@ -42,7 +47,7 @@ class AtStoredSpeed:
     #: The machine's speed, now / before - 1, and how much of it in logs a rate follows.
     change: float
     slope: float
-    #: Standard error that the slope adds to the log of now over before; degrees of freedom.
+    #: Standard error that slopes add to the log of now over before; degrees of freedom.
     noise: float
     df: float
 
@@ -103,7 +108,7 @@ def at_stored_speed(
         stored=tuple(_without(side, slope, mean) for side in sides),
         change=math.expm1(change),
         slope=slope,
-        noise=slope_sd * abs(change),
+        noise=math.hypot(slope_sd, _SLOPES_DIFFER) * abs(change),
         df=df,
     )
 

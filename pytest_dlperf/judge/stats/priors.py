@@ -70,9 +70,9 @@ def of_throughput(case: Case, rule: Rule) -> Prior:
 
 #: For throughput without the machine's speed, which runs on CPUs alone sample. Live, of 17
 #: trainings on a two-core virtual machine on three occasions: runs vary by 4.3, 3.0 and 2.7 % (5.7
-#: to 9.3 % as measured), and what 197 changes were off by leaves 0 to 1.3 % for sessions. Near
-#: the upper end of both, as it is one machine (docs/verdicts.md).
-WITHOUT_MACHINE: Final = Prior(run_sd=0.035, session_sd=0.02)
+#: to 9.3 % as measured), and what 197 changes were off by leaves 0 to 1.3 % for sessions. At
+#: the upper end of both, as it is one machine (docs/verdicts.md, ``benchmarks/live_replay.py``).
+WITHOUT_MACHINE: Final = Prior(run_sd=0.035, session_sd=0.015)
 
 
 def without_machine(rule: Rule) -> Prior:

@@ -66,13 +66,13 @@ def test_the_slope_is_learnt_and_no_further_off_than_its_noise(slope: float):
 
 
 def test_an_unchanged_case_on_a_slower_machine_passes_and_says_so():
-    found = judged(measured(100, machine=0.8))
+    found = judged(measured(100, machine=0.88))
     assert found.verdict is Verdict.PASSED, found.reason
     assert found.throughput.change == pytest.approx(0.0, abs=0.01)
-    assert found.throughput.machine_change == pytest.approx(-0.2)
+    assert found.throughput.machine_change == pytest.approx(-0.12)
     assert found.throughput.machine_slope == pytest.approx(1.0, abs=0.1)
-    assert found.throughput.measured_change == pytest.approx(-0.2)
-    assert "measured: -20.0 %, on a machine that was 20.0 % slower" in found.reason
+    assert found.throughput.measured_change == pytest.approx(-0.12)
+    assert "measured: -12.0 %, on a machine that was 12.0 % slower" in found.reason
     assert "of which 1.0 times as much is taken out" in found.reason
 
 
@@ -85,8 +85,8 @@ def test_a_slower_case_is_found_on_a_faster_machine():
 
 def test_a_canary_that_moved_does_not_forbid_a_verdict_then():
     before = baseline(stored(canary={"matmul_gflop_per_s": 100.0}))
-    now = measured(100, machine=0.8)
-    runs = tuple(replace(run, canary={"matmul_gflop_per_s": 80.0}) for run in now.runs)
+    now = measured(100, machine=0.88)
+    runs = tuple(replace(run, canary={"matmul_gflop_per_s": 88.0}) for run in now.runs)
     assert judged(replace(now, runs=runs), before).verdict is Verdict.PASSED
     without = tuple(replace(run, machine_speed={}) for run in runs)
     assert judged(replace(now, runs=without), before).verdict is not Verdict.PASSED
@@ -164,7 +164,7 @@ def with_memory(side: tuple[Session, Measurement], memory: int) -> Measurement:
     return replace(side[1], runs=runs)
 
 
-@pytest.mark.parametrize("machine", [1.0, 0.85])
+@pytest.mark.parametrize("machine", [1.0, 0.88])
 def test_an_anchor_left_by_small_steps_fails_on_a_slower_machine_too(machine: float):
     noise = np.random.default_rng(1)
 
@@ -186,7 +186,7 @@ def test_an_anchor_left_by_small_steps_fails_on_a_slower_machine_too(machine: fl
     rates, speeds = side(83.5, machine, 10)
     now = with_speeds(measurement(rates), speeds)
     before = baseline(*level, anchor=anchor)
-    found = judged(now, before, Rule(family=1, tolerance=0.05, prior=prior))
+    found = judged(now, before, Rule(family=1, tolerance=0.08, prior=prior))
     assert found.metrics["anchor"].change == pytest.approx(-0.165, abs=0.02)
     assert found.verdict is Verdict.REGRESSED, found.reason
     assert ("only once the machine's speed is taken out" in found.reason) is (machine < 1)
@@ -226,12 +226,12 @@ def test_nothing_is_improved_that_was_measured_to_be_slower():
 
 
 def test_an_anchor_without_speeds_is_not_judged_on_a_machine_that_moved():
-    """It is of an older version: the rates of then are 30 % higher, and so was the machine."""
+    """It is of an older version: the rates of then are 14 % higher, and so was the machine."""
     canary = {"matmul_gflop_per_s": 100.0}
     old = replace(stored(100, canary=canary), machine_speed={})
-    level = [stored(100, machine=0.7, canary={"matmul_gflop_per_s": 70.0})] * 2
-    now = measured(100, machine=0.7)
-    runs = tuple(replace(run, canary={"matmul_gflop_per_s": 70.0}) for run in now.runs)
+    level = [stored(100, machine=0.88, canary={"matmul_gflop_per_s": 88.0})] * 2
+    now = measured(100, machine=0.88)
+    runs = tuple(replace(run, canary={"matmul_gflop_per_s": 88.0}) for run in now.runs)
     now = replace(now, runs=runs)
     unmoved = judged(now, baseline(*level, anchor=old))
     assert "anchor" in unmoved.metrics  # nothing shows that the machine moved since the level
@@ -251,18 +251,18 @@ def test_gated_speeds_are_not_judged_on_a_machine_that_moved():
     before = baseline(replace(stored(100, canary=canary), metrics=figures))
 
     def now(opened: float) -> Measurement:
-        found = measured(100, machine=0.7)
+        found = measured(100, machine=0.88)
         metrics = {
             "phase_seconds": Figure(value=1.4, unit="s", better="lower"),
             "opened": Figure(value=opened, unit="", better="lower"),
         }
-        slower = {"matmul_gflop_per_s": 70.0}
+        slower = {"matmul_gflop_per_s": 88.0}
         runs = tuple(replace(run, canary=slower, metrics=metrics) for run in found.runs)
         return replace(found, runs=runs)
 
     found = judge(gate, now(3.0), before, RULE)
     assert found.verdict is Verdict.PASSED, found.reason
-    assert "gated metrics that are speeds are not judged, as the machine is 30.0 % slower" in (
+    assert "gated metrics that are speeds are not judged, as the machine is 12.0 % slower" in (
         found.reason
     )
     assert judge(gate, now(4.0), before, RULE).verdict is Verdict.REGRESSED
@@ -274,13 +274,13 @@ def test_a_speedup_is_not_judged_on_a_machine_that_moved():
         parent_runs=(60.0,) * 5,
         speedup=100 / 60,
     )
-    now = measured(100, machine=0.7)
-    runs = tuple(replace(run, canary={"matmul_gflop_per_s": 70.0}) for run in now.runs)
-    now = replace(now, runs=runs, parent_throughputs=(42.0,) * 5)
+    now = measured(100, machine=0.88)
+    runs = tuple(replace(run, canary={"matmul_gflop_per_s": 88.0}) for run in now.runs)
+    now = replace(now, runs=runs, parent_throughputs=(52.8,) * 5)
     found = judge(case("1n2c"), now, baseline(before), RULE)
     assert found.verdict is Verdict.PASSED, found.reason
     words = (
-        "; its speedup is not judged, as the machine is 30.0 % slower (canary matmul_gflop_per_s)"
+        "; its speedup is not judged, as the machine is 12.0 % slower (canary matmul_gflop_per_s)"
     )
     assert found.reason.endswith(words)
     # What was taken out does explain it
@@ -289,7 +289,7 @@ def test_a_speedup_is_not_judged_on_a_machine_that_moved():
 
 def test_drift_with_the_machine_does_not_make_a_case_unsteady():
     def drifting(codes: list[str]) -> Measurement:
-        found = measured(100, machine=0.8)
+        found = measured(100, machine=0.88)
         problems = tuple(Problem(code=code, message="it was so") for code in codes)
         runs = tuple(replace(run, problems=problems) for run in found.runs)
         return replace(found, runs=runs, problems=problems)

@@ -28,7 +28,8 @@ def drawn(
     away: float = 0.0,
 ) -> tuple[list[float], list[float]]:
     machine = away + rng.normal(0, sds["session"]) + rng.normal(0, sds["machine"], runs)
-    logs = sds["slope"] * machine + rng.normal(0, sds["own"], runs)
+    slope = rng.normal(sds["slope"], sds.get("slopes", 0.0))
+    logs = slope * machine + rng.normal(0, sds["own"], runs)
     return list(100 * (1 - slower) * np.exp(logs)), list(200 * np.exp(machine))
 
 
@@ -61,3 +62,9 @@ def test_a_machine_that_is_another_one_today_raises_no_alarm(away: float):
 @pytest.mark.parametrize("slope", [0.0, 0.6, 2.4])
 def test_a_training_that_follows_the_machine_otherwise_raises_no_alarm(slope: float):
     assert share_regressed(0.0, 300, {**LIVE, "slope": slope}) <= 0.03
+
+
+@pytest.mark.parametrize("away", [-0.15, 0.15])
+def test_neighbours_that_slow_a_training_more_than_the_fixed_work_raise_no_alarm(away: float):
+    """The slope of a session is another one than that of the stored one."""
+    assert share_regressed(0.0, 300, {**LIVE, "slopes": 0.4, "away": away}) <= 0.02

@@ -47,16 +47,15 @@ def test_what_a_later_session_detects_is_without_the_machine():
 
 
 def test_stored_sessions_are_checked_without_the_machines_speed():
-    """Level sessions on a machine that was 0 to 60 % slower, and one that was truly slower."""
-    away = [1.0, 0.9, 0.6, 0.8, 0.7, 1.0]
+    """Level sessions on a machine that was 0 to 12 % slower, and one that was truly slower."""
+    away = [1.0, 0.95, 0.88, 0.93, 0.9, 1.0]
     level = [stored(100, machine=one) for one in away]
     gated = gated_metrics("cpu", RULE)
     found = leave_one_out(level, gated, RULE)
     assert [one["throughput"].verdict for one in found] == [Verdict.PASSED] * len(level)
     as_measured = [replace(one, machine_speed={}) for one in level]
-    assert {one["throughput"].verdict for one in leave_one_out(as_measured, gated, RULE)} == {
-        Verdict.UNSTEADY
-    }
+    for one, raw in zip(found, leave_one_out(as_measured, gated, RULE), strict=True):
+        assert (one["throughput"].sees or 1.0) < 0.6 * (raw["throughput"].sees or 0.0)
     slower = stored(60, machine=0.8)
     assert against_level(slower, level, gated, RULE)["throughput"].verdict is Verdict.REGRESSED
     values = of_level(level, gated[0], RULE)
