@@ -190,8 +190,11 @@ class _Pairs:
                 raise CaseError(f"{self._case.id}: --dlperf-pairs={LOCK_STEP}: {error}") from error
             self._alternates = str(error)
             self._runners[NOW].bench.watcher.notice(self._case, f"launches alternate: {error}")
+            has_time = self._has_time()
             # Pairs of one kind are compared
             self._begin_again(self._declared)
+            if not has_time:
+                raise BudgetSpentError(self._case.id) from error
             pair = self._pair(wanted, scaling=scaling)
         number = len(self._runs[NOW]) + 1
         both_facts = pair[NOW].facts, pair[BEFORE].facts

@@ -26,6 +26,7 @@ from pytest_dlperf.core.run import (
 )
 from pytest_dlperf.core.verdict import Judgement
 from pytest_dlperf.flow.log_unit import check_unit
+from pytest_dlperf.judge.refusals import UNSTEADY
 from pytest_dlperf.judge.screen import samples_scaling
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.plan import make_plan
@@ -199,14 +200,8 @@ class Runner:
         self, case: Case, runs: Sequence[MeasuredRun], parents: Sequence[MeasuredRun]
     ) -> Measurement:
         """Return what ``runs`` measured; the runs of its parent give the speedup."""
-        found = [problem for run in runs for problem in run.summary.problems]
-        found += [p for run in parents for p in run.summary.problems if p.code == RETRIED]
-        problems = merged(found)
         counting = _counting(runs)
-        drifting = sum(any(p.code == "drift" for p in run.problems) for run in counting)
-        if drifting * 2 <= len(counting):
-            problems.pop("drift", None)
-            problems.pop(MACHINE_DRIFTED, None)
+        problems = problems_of(runs, parents)
         parent = case.parent()
         reference = parent.layout if parents and parent and parent.world_size > 1 else None
         of_parent = f"the reference {reference}" if reference else "the one-device parent"
@@ -250,6 +245,28 @@ def stays_disturbed(case: Case, runs: Sequence[MeasuredRun]) -> bool:
 
 def _undisturbed(runs: Sequence[MeasuredRun]) -> int:
     return len(runs) - len(_disturbed(runs))
+
+
+def problems_of(runs: Sequence[MeasuredRun], parents: Sequence[MeasuredRun]) -> dict[str, Problem]:
+    """Return the problems of a measurement by code: those of its runs, and of launches again.
+
+    Of runs that do not count, as others disturbed them and they were repeated, none that makes a
+    measurement unsteady; drift where more than half of the counting runs have it.
+    """
+    counting = _counting(runs)
+    found = [
+        problem
+        for run in runs
+        for problem in run.summary.problems
+        if problem.code not in UNSTEADY or run.summary in counting
+    ]
+    found += [p for run in parents for p in run.summary.problems if p.code == RETRIED]
+    problems = merged(found)
+    drifting = sum(any(p.code == "drift" for p in run.problems) for run in counting)
+    if drifting * 2 <= len(counting):
+        problems.pop("drift", None)
+        problems.pop(MACHINE_DRIFTED, None)
+    return problems
 
 
 def _counting(runs: Sequence[MeasuredRun]) -> list[RunSummary]:

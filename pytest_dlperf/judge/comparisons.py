@@ -92,10 +92,11 @@ def comparable_still(
 ) -> set[str]:
     """Return the metrics that may fail a case whose throughput has no verdict.
 
-    Peak memory always, as no machine makes it larger. Where the machine or the run is ``in_doubt``
-    or the machine's speed alone makes the throughput good (``is_excused``), the speedup only if
-    nothing but the ``links`` between devices is slower; an excused case's anchor only if the
-    machine's speed was taken out of that comparison too.
+    Peak memory always, as no machine makes it larger. Where the machine or the run is
+    ``in_doubt``, beside it the speedup alone, and only if nothing but the ``links`` between
+    devices is slower. Else the speedup where the throughput is not good, and the anchor; where
+    the machine's speed alone makes the throughput good (``is_excused``), the anchor only if that
+    speed was taken out of its comparison too.
     """
     if in_doubt:
         return {"peak_memory", "speedup"} if links else {"peak_memory"}
@@ -103,7 +104,7 @@ def comparable_still(
     anchor = compared.others.get("anchor")
     if not is_excused or (anchor is not None and anchor.machine_change is not None):
         found.add("anchor")
-    if links if is_excused else compared.throughput.verdict not in GOOD:
+    if compared.throughput.verdict not in GOOD:
         found.add("speedup")
     return found
 

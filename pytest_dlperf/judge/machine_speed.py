@@ -101,14 +101,17 @@ def at_stored_speed(
     if fit is None:
         return None
     slope, slope_sd, df = fit
-    mean = statistics.fmean(_logs(sides).speeds)
+    # A session counts once, however many runs it has, as in what it is compared with
+    means = [statistics.fmean(_logs([side]).speeds) for side in sides]
+    mean = statistics.fmean(means)
     change = statistics.fmean(logs_now.speeds) - mean if now else 0.0
+    own = math.fsum((one - mean) ** 2 for one in means) / len(means) ** 2
     return AtStoredSpeed(
         now=_without(side_now, slope, mean),
         stored=tuple(_without(side, slope, mean) for side in sides),
         change=math.expm1(change),
         slope=slope,
-        noise=math.hypot(slope_sd, _SLOPES_DIFFER) * abs(change),
+        noise=math.hypot(slope_sd * change, _SLOPES_DIFFER * math.sqrt(change**2 + own)),
         df=df,
     )
 

@@ -90,12 +90,19 @@ def all_certified(
     )
 
 
-def is_slower_as_measured(metric: MetricValues, rule: Rule, spent: Spending) -> bool:
-    """Whether rates are certainly slower that are not, once the machine's speed is taken out."""
+def is_slower_as_measured(
+    metric: MetricValues, rule: Rule, spent: Spending, given: float | None
+) -> bool:
+    """Whether rates are certainly slower that are not, once the machine's speed is taken out.
+
+    Not where they are certified within the tolerance ``given``, a share, as measured as well.
+    """
     if metric.as_measured is None:
         return False
-    found = _cautious(metric.as_measured)
-    return is_certainly_slower(found, family.of_throughput(rule), spent)
+    found, rates_rule = _cautious(metric.as_measured), family.of_throughput(rule)
+    if given is not None and found.certified(rates_rule.alpha * spent.certify) > -margin(given):
+        return False
+    return is_certainly_slower(found, rates_rule, spent)
 
 
 def _sides(

@@ -127,8 +127,9 @@ def _judge_against(
         doubt = replace(doubt, forbids_pass=True)
     refused = _refused(measurement, compared, doubt, unsteady, rule)
     agreed = refused and _agreed(case, measurement, baseline, rule, doubt, compared.throughput)
+    given = None if compared.is_learnt else compared.tolerance
     is_excused = compared.throughput.verdict in GOOD and is_slower_as_measured(
-        compared.rates, rule, compared.spent
+        compared.rates, rule, compared.spent, given
     )
     if is_excused:
         reason, agreed = refusals.slower_as_measured(compared.throughput), None

@@ -218,8 +218,8 @@ def _signal_all(number: int) -> None:
     # Ranks before their launcher: Paddle's kills them as soon as it gets SIGTERM, and a rank
     # that is killed cannot report where it was.
     for pid in reversed(descendants(os.getpid())):
-        # It may have ended by itself.
-        with contextlib.suppress(ProcessLookupError):
+        # It may have ended by itself, or be another user's, as a setuid program is.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
 
@@ -321,7 +321,7 @@ def end_left_over(folders: Sequence[str], *, after_s: float = 0.0) -> list[int]:
             break
         if passed_s >= after_s:
             for pid in living:
-                with contextlib.suppress(ProcessLookupError):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
             killed |= living
         time.sleep(_POLL_S)

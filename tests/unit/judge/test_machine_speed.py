@@ -43,6 +43,24 @@ def test_rates_are_as_they_would_be_at_the_stored_speed():
     assert 0.0 < found.noise < 0.5 * math.log(1.25)
 
 
+def test_a_session_counts_once_for_the_stored_speed():
+    """As in what it is compared with, however many runs it has."""
+    many = replace(
+        session([*rates(100), *rates(100)]), machine_speed={WORK: (*speeds(), *speeds())}
+    )
+    slow = stored(100, machine=0.8)
+    now = side_of_runs(measured(100, machine=math.sqrt(0.8)).runs)
+    for level in ([stored(100), slow], [many, slow]):
+        found = at_stored_speed(now, level, WITHOUT_MACHINE)
+        assert found is not None
+        assert found.change == pytest.approx(0.0, abs=1e-9)
+        # The slopes of the two stored sessions differ, though now is between them
+        assert found.noise == pytest.approx(0.25 * math.log(1.25) / math.sqrt(8))
+    alone = at_stored_speed(side_of_runs(measured(100).runs), [many], WITHOUT_MACHINE)
+    assert alone is not None
+    assert alone.noise == pytest.approx(0.0, abs=1e-9)
+
+
 @pytest.mark.parametrize("slope", [0.7, 1.0, 1.5, 2.0])
 def test_the_slope_is_learnt_and_no_further_off_than_its_noise(slope: float):
     """Of 500 sessions of five runs against five stored ones, on a machine 20 % slower."""
@@ -60,7 +78,7 @@ def test_the_slope_is_learnt_and_no_further_off_than_its_noise(slope: float):
             shift = np.log(found.now).mean() - np.log(found.stored[0]).mean()
             off.append(shift / math.hypot(found.noise, 0.04 * math.sqrt(2 / 5)))
     assert len(off) > (300 if slope < 1 else 440)
-    # The expected slope draws towards 1.5, by half of its own standard deviation at most
+    # The expected slope draws towards 1.6, by half of its own standard deviation at most
     assert abs(np.mean(off)) < 1.0
     assert np.mean(np.abs(off) > 2.5) < 0.05
 
@@ -205,6 +223,17 @@ def test_what_is_certainly_slower_as_measured_is_not_passed():
     assert found.throughput.now == pytest.approx(0.8 * (found.throughput.before or 0.0))
     low, high = found.throughput.interval or (0.0, 0.0)
     assert low < -0.2 < high < 0
+
+
+def test_what_a_given_tolerance_has_room_for_as_measured_too_is_passed():
+    """Nothing is hidden then: the case would pass with the machine's speed left in."""
+    level = baseline(*[side_of(100)[0]] * 9)
+    for now, tolerance, expected in (
+        (88, 0.25, Verdict.PASSED),
+        (80, 0.22, Verdict.INCOMPARABLE),
+    ):
+        found = judged(side_of(now)[1], level, replace(RULE, tolerance=tolerance))
+        assert found.verdict is expected, found.reason
 
 
 def test_what_is_refused_so_fails_for_memory_that_grew_all_the_same():

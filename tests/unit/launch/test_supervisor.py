@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.core.run import LaunchPlan
-from pytest_dlperf.launch.process import lease
+from pytest_dlperf.launch.process import lease, supervisor
 from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.launch.process.supervisor import end_left_over
 
@@ -194,6 +194,50 @@ def test_what_is_left_over_is_ended_and_others_are_spared(tmp_path: Path):
     finally:
         other.kill()
         other.wait()
+
+
+def test_a_process_that_may_not_be_ended_spares_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A rank's program may be another user's, as one that is setuid."""
+    env = {**os.environ, "DLPERF_RUN": str(tmp_path)}
+    mine, not_mine = (subprocess.Popen(["sleep", "60"], env=env) for _ in range(2))
+    kill = os.kill
+
+    def refuse(pid: int, number: int) -> None:
+        if pid == not_mine.pid:
+            raise PermissionError(1, "Operation not permitted")
+        kill(pid, number)
+
+    monkeypatch.setattr(supervisor, "_UNKILLABLE_S", 1.0)
+    monkeypatch.setattr(os, "kill", refuse)
+    try:
+        time.sleep(0.2)
+        assert end_left_over([str(tmp_path)]) == sorted([mine.pid, not_mine.pid])
+        assert mine.wait() == -9
+    finally:
+        kill(not_mine.pid, signal.SIGKILL)
+        not_mine.wait()
+
+
+def test_a_descendant_that_may_not_be_ended_spares_no_other():
+    """In a process of its own, as all its descendants are ended."""
+    code = """
+        import os, signal, subprocess
+        from pytest_dlperf.launch.process import supervisor
+        supervisor.UNKILLABLE_S = 1.0
+        first, not_mine, last = (subprocess.Popen(["sleep", "60"]) for _ in range(3))
+        kill = os.kill
+        def refuse(pid, number):
+            if pid == not_mine.pid:
+                raise PermissionError(1, "Operation not permitted")
+            kill(pid, number)
+        os.kill = refuse
+        ended = supervisor.end_descendants(gently=False)
+        kill(not_mine.pid, signal.SIGKILL)
+        assert ended == {"killed": 3, "unkilled": [not_mine.pid]}, ended
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
 
 
 @pytest.mark.parametrize("end", ["", "os.kill(os.getpid(), 9)", "os.kill(os.getppid(), 9)"])
