@@ -22,7 +22,7 @@ from pytest_dlperf.judge.stats.contrast import moderated
 
 #: The slope that is expected, and its standard deviation. Live, on a two-core virtual machine,
 #: 15 of 17 tiny trainings had 0.97 to 1.66 between runs (standard errors of 0.06 to 0.3), one 2.4,
-#: and one no slope to speak of; two of them 1.4 to 2.1 between sessions, in which errors of the
+#: and one no slope to speak of; two of them 1.4 to 2.1 between sessions, where errors of the
 #: speed flatten it less (``benchmarks/live_replay.py``).
 _SLOPE: Final = 1.6
 _SLOPE_SD: Final = 0.5
