@@ -105,13 +105,14 @@ def at_stored_speed(
     means = [statistics.fmean(_logs([side]).speeds) for side in sides]
     mean = statistics.fmean(means)
     change = statistics.fmean(logs_now.speeds) - mean if now else 0.0
-    own = math.fsum((one - mean) ** 2 for one in means) / len(means) ** 2
+    # How far stored speeds are apart counts too, by the root of their number in their mean
+    own = math.dist(means, [mean] * len(means)) / len(means)
     return AtStoredSpeed(
         now=_without(side_now, slope, mean),
         stored=tuple(_without(side, slope, mean) for side in sides),
         change=math.expm1(change),
         slope=slope,
-        noise=math.hypot(slope_sd * change, _SLOPES_DIFFER * math.sqrt(change**2 + own)),
+        noise=math.hypot(slope_sd * change, _SLOPES_DIFFER * change, _SLOPES_DIFFER * own),
         df=df,
     )
 
