@@ -116,7 +116,7 @@ def interleaved(
         before, now = (_measurement(side) for side in zip(*found, strict=True))
         return judge_interleaved(_case(device), now, before, rule)
 
-    return _screened(verdict, draw, device, rule)
+    return _screened(verdict, draw, device, rule, in_pairs=True)
 
 
 def _screened(
@@ -124,10 +124,13 @@ def _screened(
     draw: Callable[[int], list[_Drawn]],
     device: DeviceKind,
     rule: Rule,
+    *,
+    in_pairs: bool = False,
 ) -> tuple[str, int]:
     found: list[_Drawn] = []
     judged: Judgement | None = None
-    while more := more_runs(_case(device), judged, len(found), rule):
+    case = _case(device)
+    while more := more_runs(case, judged, len(found), rule, in_pairs=in_pairs):
         found += draw(more)
         judged = verdict(found)
     if judged is None:

@@ -124,7 +124,7 @@ class _Pairs:
     def compare(self) -> Measured:
         """Launch pairs until they decide."""
         budget = self._runners[NOW].bench.policy.budget_text
-        measured = until_decided(self._case, self._rule, budget, self._look)
+        measured = until_decided(self._case, self._rule, budget, self._look, in_pairs=True)
         is_slowed = measured.measurement is not None and measured.measurement.inject
         if not is_slowed and (words := self._trees.null(*self._first_facts())):
             reason = f"{measured.judgement.reason}; {words}"

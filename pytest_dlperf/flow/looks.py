@@ -46,14 +46,20 @@ class Look(NamedTuple):
 
 
 def until_decided(
-    case: Case, rule: Rule, budget: str, look: Callable[[int, Judgement | None], Look]
+    case: Case,
+    rule: Rule,
+    budget: str,
+    look: Callable[[int, Judgement | None], Look],
+    *,
+    in_pairs: bool = False,
 ) -> Measured:
     """Return what the last look at ``case`` found; ``judge/screen.py`` says which is the last.
 
-    ``look`` launches runs until that many count, and judges them; it also gets the judgement of
-    the look before, None for the first. ``budget`` is the session's, in words.
+    ``look`` launches runs, or ``in_pairs`` pairs of runs, until that many count, and judges them;
+    it also gets the judgement of the look before, None for the first. ``budget`` is the session's,
+    in words.
     """
-    wanted, judgement = more_runs(case, None, 0, rule), None
+    wanted, judgement = more_runs(case, None, 0, rule, in_pairs=in_pairs), None
     while True:
         found = look(wanted, judgement)
         measured, judgement = found.measured, found.measured.judgement
@@ -62,7 +68,7 @@ def until_decided(
         if found.is_cut_short:
             looked = has_looked(case, counting, rule)
             return replace(measured, judgement=cut_short(judgement, budget, looked=looked))
-        more = more_runs(case, judgement, counting, rule)
+        more = more_runs(case, judgement, counting, rule, in_pairs=in_pairs)
         if more <= 0 or found.is_last:
             return measured
         wanted = counting + more

@@ -112,7 +112,7 @@ def _seen_in_pairs(case: Case, stored: Sequence[Session], rule: Rule, count: int
     seen = PairedDifferences(shift=0.0, variance=2 * own, count=df + 1)
     likely = PairedDifferences(shift=0.0, variance=likely_variance(seen, prior), count=count)
     protocol = case.protocol if case.protocol.adaptive else _fixed(case.protocol, count)
-    spent = spending(protocol, count, priors.of_throughput(case, rule))
+    spent = spending(protocol, count, priors.of_throughput(case, rule), in_pairs=True)
     return seen_by(contrast_of(likely, prior), family.of_throughput(rule), spent)
 
 

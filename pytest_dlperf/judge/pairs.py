@@ -58,9 +58,9 @@ class Pairs:
             case.protocol,
         )
         #: The error rates of this look, and those of the last look if more pairs followed.
-        self.spent = spending(protocol, count, look_prior)
+        self.spent = spending(protocol, count, look_prior, in_pairs=True)
         more = max(protocol.max_runs, protocol.runs + 1, count + 1)
-        self._last = spending(replace(protocol, max_runs=more), more, look_prior)
+        self._last = spending(replace(protocol, max_runs=more), more, look_prior, in_pairs=True)
 
     def throughput(self) -> ComparedRates:
         """Return the comparison of the rates, by the median iteration where all runs have it."""

@@ -62,6 +62,12 @@ def test_a_case_is_looked_at_until_it_is_decided(
     assert seen == given
 
 
+def test_pairs_have_a_look_more():
+    seen, look = looks((OPEN, {}), (OPEN, {}), (OPEN, {}), (PASSED, {}))
+    assert until_decided(CASE, Rule(), "1 min", look, in_pairs=True).judgement.verdict is PASSED
+    assert [wanted for wanted, _ in seen] == [3, 5, 7, 9]
+
+
 def test_the_last_look_is_the_last_also_where_the_verdict_is_open():
     seen, look = looks((OPEN, {"is_last": True}))
     assert decided(look).reason == "look 1"

@@ -42,6 +42,18 @@ def test_the_looks_of_the_default_protocol(
     assert more_runs(case(), judgement, measured, Rule()) == more
 
 
+@pytest.mark.parametrize(
+    ("most", "looks"), [(10, [3, 5, 7, 10]), (8, [3, 5, 8]), (40, [3, 5, 22, 40])]
+)
+def test_pairs_are_looked_at_half_way_to_the_most(most: int, looks: list[int]) -> None:
+    subject, measured, seen = case(protocol=Protocol(max_runs=most)), 0, []
+    open_ = judged(Verdict.INCONCLUSIVE)
+    while more := more_runs(subject, open_, measured, Rule(), in_pairs=True):
+        measured += more
+        seen.append(measured)
+    assert seen == looks
+
+
 @pytest.mark.parametrize("verdict", list(Verdict))
 def test_runs_that_the_user_named_are_exactly_those(verdict: Verdict) -> None:
     subject = case(protocol=fixed_runs(4))
