@@ -11,7 +11,6 @@ from typing import Final
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.judge.machine_speed import side_of_runs
 from pytest_dlperf.judge.stats.contrast import median_cost
 
 #: The canary metric of the links between CPU processes, and between GPUs.
@@ -86,12 +85,14 @@ def shifts(
 
 
 def _of_one_set_up(measurement: Measurement, stored: Sequence[Session]) -> list[Session]:
-    """Return the sessions whose fixed work was that of now, as far as both sides know it."""
-    works = set(side_of_runs(measurement.runs).speeds)
+    """Return the sessions whose fixed work was that of now, as far as they know it.
+
+    None of those where no run of now did such work, as where a rank computes in the background:
+    that slows the canary too, and is the code's own.
+    """
+    works = {work for run in measurement.runs for work in run.machine_speed}
     return [
-        one
-        for one in stored
-        if not works or not one.machine_speed or works.intersection(one.machine_speed)
+        one for one in stored if not one.machine_speed or works.intersection(one.machine_speed)
     ]
 
 

@@ -33,6 +33,11 @@ _SLOPES_DIFFER: Final = 0.25
 #: The squares that may be left, each run predicted by the others, as a share of those of the
 #: rates as they were measured.
 _LEFT: Final = 0.8
+_NOT_SAMPLED: Final = (
+    "the machine's speed is not taken out, as runs did not sample it, where {known} of {stored} "
+    "stored sessions did: a rank has processes or threads of its own that it did not have then, or "
+    "its window is too short; if no run did, the canary is not compared either"
+)
 #: With fewer degrees of freedom than this, a smaller variance may be chance.
 _FEWEST_DF: Final = 4
 
@@ -187,11 +192,12 @@ def _without(
 def why_left_in(now: Side, stored: Sequence[Session]) -> str:
     """Return why the speed of ``now`` cannot be compared with that of ``stored``; else nothing.
 
-    Not where it can be, and rates would not vary less. Nothing where now has no speed: GPUs, and
-    what cannot be sampled, never have it.
+    Not where it can be, and rates would not vary less. Nothing where no side has a speed: GPUs,
+    and what cannot be sampled, never have it.
     """
     if not now.speeds:
-        return ""
+        known = sum(bool(one.machine_speed) for one in stored)
+        return _NOT_SAMPLED.format(known=known, stored=len(stored)) if known else ""
     lacking = sum(not one.machine_speed for one in stored)
     if lacking:
         return (

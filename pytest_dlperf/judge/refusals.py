@@ -34,8 +34,13 @@ NO_BASELINE: Final = "no baseline to judge against; store this measurement with 
 
 def disturbed(measurement: Measurement) -> str:
     """Return why the measurement stayed disturbed, or nothing."""
-    message = _messages(measurement, DISTURBED)
+    message = disturbers(measurement)
     return message and f"{message}; {sentences.AGAIN}"
+
+
+def disturbers(measurement: Measurement) -> str:
+    """Return what disturbed the measurement to its end, or nothing."""
+    return _messages(measurement, DISTURBED)
 
 
 def unchecked(measurement: Measurement) -> str:

@@ -18,12 +18,14 @@ _FIRST_KNOWN: Final = 2
 #: Below so many degrees of freedom of that noise, cases differ too much to rely on it.
 _ALIKE_DF: Final = 10.0
 #: The share of a certificate's error rate at each look, by their number. Looks share most of their
-#: runs: of normal values, three and four of these spend 0.75 and 0.77 of that rate.
+#: runs: of normal values, three of these spend 0.75 of it; four 0.77 where the last is at 10 pairs,
+#: and 0.95 where it is at 100.
 _CERTIFY: Final = {1: 1.0, 2: 1 / 2, 3: 1 / 3, 4: 0.3}
-#: The shares of an alarm's error rate at the last look, which detects most, and at each one before
-#: it, by how many looks may fail a case. For the same reason 0.98 of it is spent at most.
-_LAST: Final = 0.8
-_EARLY: Final = {2: 0.2, 3: 0.15}
+#: The shares of an alarm's error rate at the looks that may fail a case, by their number. The last
+#: one has most of it, as it detects most. As looks share runs, three of these spend 0.9 to 1.0 of
+#: that rate where the last is at 10 pairs, and 1.08 at most where it is at 100: of normal values
+#: that are slower by just the min effect.
+_ALARM: Final = {1: (1.0,), 2: (0.2, 0.8), 3: (0.15, 0.15, 0.8)}
 #: A pair takes long: there is a look at pairs half-way between the protocol's runs and the most,
 #: where these differ by so many.
 _FAR_APART: Final = 4
@@ -67,11 +69,10 @@ def spending(
     last one gets most of the alarm's rate (between Pocock and O'Brien-Fleming).
     """
     counts = looks(protocol, prior, in_pairs=in_pairs)
-    alarms = len(counts) - 1
-    certify = _CERTIFY[len(counts)]
-    if alarms < 2:
-        return Spending(certify=certify, alarm=1.0)
-    return Spending(certify=certify, alarm=_LAST if measured >= counts[-1] else _EARLY[alarms])
+    may_fail = counts[1:] or counts
+    done = sum(measured >= count for count in may_fail)
+    alarm = _ALARM[len(may_fail)][max(0, done - 1)]
+    return Spending(certify=_CERTIFY[len(counts)], alarm=alarm)
 
 
 def looked(case: Case, measurement: Measurement, rule: Rule) -> Spending:

@@ -64,7 +64,7 @@ def _as_measured(found: Comparison) -> str:
     return (
         f"; measured: {signed(found.measured_change or 0.0)}, on a machine that was "
         f"{change(found.machine_change)} (fixed work between the steps), of which "
-        f"{found.machine_slope:.1f} times as much is taken out"
+        f"{found.machine_slope:.1f} times as much is taken out of each run"
     )
 
 
@@ -117,6 +117,17 @@ def throughput(
         f"{how}: neither certainly within the tolerance of {tolerance} nor certainly slower, as "
         f"slowdowns below {sees} cannot be detected with {noise}; {takes}, or allow more with "
         "--dlperf-tolerance"
+    )
+
+
+def slower_beside_others(
+    found: Comparison, rule: Rule, unit: str, against: str, disturbers: str
+) -> str:
+    """Return the sentence of a case that is slower than the programs beside it explain."""
+    return (
+        f"{how_much(found, unit, against)}, certainly more than {percent(rule.min_effect)}, also "
+        f"with twice the share of other programs taken out ({disturbers}); find what changed, or "
+        f"{ACCEPT_LEVEL}"
     )
 
 

@@ -28,6 +28,7 @@ from pytest_dlperf.judge.readings import (
     all_certified,
     all_slower,
     is_slower_as_measured,
+    slower_beside_others,
 )
 from pytest_dlperf.judge.screen import looked
 from pytest_dlperf.judge.stats import family
@@ -53,7 +54,11 @@ def judge_by_time(
         refused = _not_judged(Verdict.INCOMPARABLE, reason, measurement, seen)
         if baseline is None or not stored or unchecked or differs:
             return refused
-        return with_facts(refused, case, measurement, stored, rule)
+        failed = with_facts(refused, case, measurement, stored, rule)
+        if failed.verdict is Verdict.REGRESSED:
+            return failed
+        level = replace(baseline, sessions=stored)
+        return _slower_beside_others(case, measurement, level, rule, seen) or failed
     if not stored or metrics.throughput(case, measurement, stored, rule).machine is not None:
         measurement = refusals.without_drift_of_machine(measurement)
     unsteady = refusals.unsteady(case, measurement, rule)
@@ -105,6 +110,21 @@ def _seen(
     metric = metrics.throughput(case, measurement, stored, rule)
     spent = looked(case, measurement, rule)
     return compare(metric, rule.tolerance_min, family.of_throughput(rule), spent)
+
+
+def _slower_beside_others(
+    case: Case, measurement: Measurement, baseline: Baseline, rule: Rule, seen: Comparison | None
+) -> Judgement | None:
+    """Return the judgement on a slowdown that the programs beside it do not explain, or None."""
+    shifts = refusals.canary_shifts(case, measurement, baseline.sessions)
+    doubt = refusals.doubt(case, measurement, rule, shifts)
+    if seen is None or not slower_beside_others(case, measurement, baseline, rule, doubt):
+        return None
+    found = replace(seen, verdict=Verdict.REGRESSED)
+    reason = sentences.slower_beside_others(
+        found, rule, measurement.unit, _name(baseline, found), refusals.disturbers(measurement)
+    )
+    return Judgement(verdict=Verdict.REGRESSED, reason=reason, throughput=found)
 
 
 def _judge_against(

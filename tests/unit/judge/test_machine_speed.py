@@ -129,6 +129,21 @@ def test_a_set_up_that_slows_the_canary_as_well_is_not_the_machines_doing():
             assert "nor is its canary compared with 1 of 1 stored sessions" in found.reason
 
 
+def test_what_a_rank_does_in_the_background_is_not_the_machines_doing():
+    """No run sampled the speed, as its ranks compute while they wait, which slows the canary."""
+    now = measured(50)
+    runs = tuple(
+        replace(run, machine_speed={}, canary={"copy_gb_per_s": 5.0 + 0.01 * number})
+        for number, run in enumerate(now.runs)
+    )
+    before = baseline(stored(canary={"copy_gb_per_s": 10.0}))
+    found = judged(replace(now, runs=runs), before)
+    assert found.verdict is Verdict.REGRESSED, found.reason
+    assert "runs did not sample it, where 1 of 1 stored sessions did" in found.reason
+    one_sampled = (replace(now.runs[0], canary=runs[0].canary), *runs[1:])
+    assert judged(replace(now, runs=one_sampled), before).verdict is Verdict.INCOMPARABLE
+
+
 @pytest.mark.parametrize("work", ["toy 1.1", None])
 def test_another_work_or_none_is_not_compared(work: str | None):
     now = measured(100, machine=0.8, work=work or WORK)
