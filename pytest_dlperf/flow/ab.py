@@ -206,15 +206,10 @@ class _Pairs:
             return unaffected
         if self._lengthen_window(pair, wanted):
             return self._launch_pair(wanted, scaling=scaling)
+        pair = _judged_as_pair(pair)
         self._report(pair, number, wanted)
-        is_shared = _is_shared(pair[NOW].summary, pair[BEFORE].summary)
-        for side, other in ((NOW, BEFORE), (BEFORE, NOW)):
-            run, paired = pair[side].summary, pair[other].summary
-            if is_shared:
-                run = replace(run, disturbed="", problems=(*run.problems, _SHARED))
-            elif paired.disturbed and not run.disturbed:
-                run = replace(run, disturbed=f"the other run of its pair: {paired.disturbed}")
-            self._runs[side].append(pair[side]._replace(summary=run))
+        for side, launched in pair.items():
+            self._runs[side].append(launched)
         return ""
 
     def _lengthen_window(self, pair: dict[str, MeasuredRun], wanted: int) -> bool:
@@ -349,6 +344,20 @@ class _Pairs:
             software=software,
             order=tuple(self._order),
         )
+
+
+def _judged_as_pair(pair: Mapping[str, MeasuredRun]) -> dict[str, MeasuredRun]:
+    """Return the runs of a pair, both of which count or neither does."""
+    is_shared = _is_shared(pair[NOW].summary, pair[BEFORE].summary)
+    found = {}
+    for side, other in ((NOW, BEFORE), (BEFORE, NOW)):
+        run, paired = pair[side].summary, pair[other].summary
+        if is_shared:
+            run = replace(run, disturbed="", problems=(*run.problems, _SHARED))
+        elif paired.disturbed and not run.disturbed:
+            run = replace(run, disturbed=f"the other run of its pair: {paired.disturbed}")
+        found[side] = pair[side]._replace(summary=run)
+    return found
 
 
 def _is_shared(one: RunSummary, other: RunSummary) -> bool:

@@ -35,8 +35,8 @@ _SLOPES_DIFFER: Final = 0.25
 _LEFT: Final = 0.8
 _NOT_SAMPLED: Final = (
     "the machine's speed is not taken out, as runs did not sample it, where {known} of {stored} "
-    "stored sessions did: a rank has processes or threads of its own that it did not have then, or "
-    "its window is too short; if no run did, the canary is not compared either"
+    "stored sessions did: a rank has processes or threads of its own that it did not have then, "
+    "or its window is too short; if no run did, the canary is not compared either"
 )
 #: With fewer degrees of freedom than this, a smaller variance may be chance.
 _FEWEST_DF: Final = 4

@@ -153,6 +153,7 @@ def _judge_against(
     )
     if is_excused:
         reason, agreed = refusals.slower_as_measured(compared.throughput), None
+        reason += "; its speedup is not judged either" if "speedup" in whole.others else ""
         rates = compared.rates.as_measured or compared.rates
         seen = compare(rates, rule.tolerance_min, family.of_throughput(rule), compared.spent)
         refused = _not_judged(Verdict.INCOMPARABLE, reason, measurement, seen)

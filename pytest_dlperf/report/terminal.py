@@ -132,14 +132,19 @@ def _cells(outcome: Outcome) -> dict[str, str]:
 
 
 def _runs(outcome: Outcome) -> list[Line]:
-    """Return a line for each arm's runs, and one for each run that does not count."""
+    """Return a line for each arm's runs as measured, and one for each run that does not count."""
     lines = []
+    machine = outcome.judgement.throughput.machine_change
     other = outcome.against.measurement if outcome.against else None
     for name, measurement in (("", outcome.measurement), ("other arm's ", other)):
         if measurement is None:
             continue
         rates = " ".join(figures.rate(rate) for rate in measurement.throughputs)
-        lines.append(Line(f"  {name}runs: {rates} {printable(measurement.unit)}/s"))
+        text = f"  {name}runs: {rates} {printable(measurement.unit)}/s"
+        if machine is not None:
+            change = figures.percent(machine)
+            text += f"; the rate above is without the machine's speed, which is {change}"
+        lines.append(Line(text))
         lines += [_disturbed(name, run) for run in measurement.disturbed_runs]
     return lines
 

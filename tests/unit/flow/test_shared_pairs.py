@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_dlperf.core.run import RankSummary, RunSummary
-from pytest_dlperf.flow.ab import _is_shared
+from pytest_dlperf.core.run import MeasuredRun, RankSummary, RunSummary
+from pytest_dlperf.core.wire_records import RunFacts
+from pytest_dlperf.flow.ab import BEFORE, NOW, _is_shared, _judged_as_pair
 
 
 def run(
@@ -71,3 +72,17 @@ def test_others_that_slowed_both_runs_alike_are_no_difference_of_theirs(
 def test_nothing_but_others_use_of_the_cpus_of_one_node_is_shared(other: RunSummary) -> None:
     assert not _is_shared(run(0.07), other)
     assert not _is_shared(other, other)
+
+
+def as_pair(now: RunSummary, before: RunSummary) -> list[str]:
+    """Return why either run of a pair does not count, as it is reported."""
+    pair = {NOW: MeasuredRun(now, RunFacts()), BEFORE: MeasuredRun(before, RunFacts())}
+    found = _judged_as_pair(pair)
+    return [found[side].summary.disturbed for side in (NOW, BEFORE)]
+
+
+def test_both_runs_of_a_pair_count_or_neither() -> None:
+    assert as_pair(run(0.50), run(0.54)) == ["", ""]
+    busy = "others used the machine"
+    assert as_pair(run(0.50), run(0.0, "")) == [busy, f"the other run of its pair: {busy}"]
+    assert as_pair(run(0.0, ""), run(0.0, "")) == ["", ""]
