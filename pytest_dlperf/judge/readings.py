@@ -73,28 +73,20 @@ def slower_beside_others(
     """Whether a case is certainly slower although other programs disturbed its runs.
 
     Only on CPUs, where their use of these is all that disturbed runs, and fixed work in the same
-    windows shows what it does to such work. The case must be slower as measured, without the
-    machine's speed, and with the share of the CPUs that others had taken out as well, once and
-    twice. At the first look nothing is shown.
+    windows shows what it does to such work: the case must be slower as measured, and without the
+    machine's speed. At the first look nothing is shown.
     """
     runs = measurement.runs
-    if len(runs) < case.protocol.runs or not all(
-        run.others_cpu_share is not None
-        and run.others_cpu_share < 1
-        and (run.others_cpu_alone or not run.disturbed)
-        for run in runs
+    if len(runs) < case.protocol.runs or any(
+        run.disturbed and not run.others_cpu_alone for run in runs
     ):
         return False
     stored = [session for session in baseline.level if session.runs]
-    rates, spent = (
-        metrics.throughput(case, measurement, stored, rule),
-        looked(case, measurement, rule),
-    )
-    if rates.machine is None or not is_slower_as_measured(rates, rule, spent, None):
+    rates = metrics.throughput(case, measurement, stored, rule)
+    if rates.machine is None:
         return False
-    left = statistics.fmean(math.log1p(-(run.others_cpu_share or 0.0)) for run in runs)
-    shifts = (*doubt.shifts, Shift(name="others", size=left))
-    return all_slower(case, measurement, baseline, rule, replace(doubt, shifts=shifts))
+    as_measured = is_slower_as_measured(rates, rule, looked(case, measurement, rule), None)
+    return as_measured and all_slower(case, measurement, baseline, rule, doubt)
 
 
 def all_certified(

@@ -16,56 +16,52 @@ from tests.helpers.slower_machine import RULE, SUBJECT, judged, measured, stored
 BUSY = Problem(code="disturbed", message="others used 0.7 CPU s")
 
 
-def disturbed(found: Measurement, share: float | None, *, alone: bool = True) -> Measurement:
+def disturbed(found: Measurement, *, alone: bool = True) -> Measurement:
     """The measurement as one whose runs were all disturbed by others' use of the CPUs."""
     runs = tuple(
-        replace(one, disturbed=BUSY.message, others_cpu_alone=alone, others_cpu_share=share)
-        for one in found.runs
+        replace(one, disturbed=BUSY.message, others_cpu_alone=alone) for one in found.runs
     )
     return replace(found, runs=runs, problems=(BUSY,))
 
 
 @pytest.mark.parametrize(
-    ("level", "machine", "share", "verdict"),
+    ("level", "machine", "verdict"),
     [
-        (100.0, 1.0, 0.1, Verdict.INCOMPARABLE),
-        (60.0, 1.0, 0.08, Verdict.REGRESSED),
-        (50.0, 1.05, 0.08, Verdict.REGRESSED),
-        # Twice the share of others explains it
-        (80.0, 1.0, 0.1, Verdict.INCOMPARABLE),
+        (100.0, 1.0, Verdict.INCOMPARABLE),
+        (60.0, 1.0, Verdict.REGRESSED),
+        (50.0, 1.05, Verdict.REGRESSED),
+        (95.0, 1.0, Verdict.INCOMPARABLE),
         # The machine's speed explains it
-        (100.0, 0.6, 0.08, Verdict.INCOMPARABLE),
+        (100.0, 0.6, Verdict.INCOMPARABLE),
         # It is certain only once the machine's speed is taken out
-        (65.0, 1.5, 0.08, Verdict.INCOMPARABLE),
-        (60.0, 1.0, 1.0, Verdict.INCOMPARABLE),
-        (60.0, 1.0, None, Verdict.INCOMPARABLE),
+        (65.0, 1.5, Verdict.INCOMPARABLE),
     ],
 )
-def test_others_and_the_machine_excuse_what_they_explain(
-    level: float, machine: float, share: float | None, verdict: Verdict
+def test_others_excuse_what_the_machines_speed_explains(
+    level: float, machine: float, verdict: Verdict
 ) -> None:
-    found = judged(disturbed(measured(level, machine), share))
+    found = judged(disturbed(measured(level, machine)))
     assert found.verdict is verdict
     assert BUSY.message in found.reason
     assert found.throughput.change is not None
     if verdict is Verdict.REGRESSED:
-        assert "also with twice the share of other programs taken out" in found.reason
+        assert "so that other programs do not explain it" in found.reason
         assert found.throughput.is_judged
 
 
 def test_what_else_disturbed_a_run_has_no_bound() -> None:
-    found = judged(disturbed(measured(60.0), 0.08, alone=False))
+    found = judged(disturbed(measured(60.0), alone=False))
     assert found.verdict is Verdict.INCOMPARABLE
 
 
 def test_without_fixed_work_in_the_window_nothing_bounds_what_others_do() -> None:
-    now = disturbed(measured(60.0), 0.08)
+    now = disturbed(measured(60.0))
     runs = tuple(replace(one, machine_speed={}) for one in now.runs)
     found = judge(SUBJECT, replace(now, runs=runs), baseline(stored()), RULE)
     assert found.verdict is Verdict.INCOMPARABLE
 
 
 def test_too_few_runs_do_not_fail_a_case() -> None:
-    now = disturbed(measured(60.0), 0.08)
+    now = disturbed(measured(60.0))
     found = judged(replace(now, runs=now.runs[:3]))
     assert found.verdict is Verdict.INCOMPARABLE
