@@ -125,10 +125,9 @@ def slower_beside_others(
 ) -> str:
     """Return the sentence of a case that is slower than the programs beside it explain."""
     return (
-        f"{how_much(found, unit, against)}, certainly more than {percent(rule.min_effect)}, with and "
-        f"without the machine's speed, so that other programs do not explain it ({disturbers}); find "
-        "what changed, or "
-        f"{ACCEPT_LEVEL}"
+        f"{how_much(found, unit, against)}, certainly more than {percent(rule.min_effect)}, with "
+        "and without the machine's speed, so that other programs do not explain it "
+        f"({disturbers}); find what changed, or {ACCEPT_LEVEL}"
     )
 
 
