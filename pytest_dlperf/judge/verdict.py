@@ -58,7 +58,7 @@ def judge_by_time(
         if failed.verdict is Verdict.REGRESSED:
             return failed
         level = replace(baseline, sessions=stored)
-        return _slower_beside_others(case, measurement, level, rule, seen) or failed
+        return _slower_beside_others(case, measurement, level, rule) or failed
     if not stored or metrics.throughput(case, measurement, stored, rule).machine is not None:
         measurement = refusals.without_drift_of_machine(measurement)
     unsteady = refusals.unsteady(case, measurement, rule)
@@ -113,12 +113,18 @@ def _seen(
 
 
 def _slower_beside_others(
-    case: Case, measurement: Measurement, baseline: Baseline, rule: Rule, seen: Comparison | None
+    case: Case, measurement: Measurement, baseline: Baseline, rule: Rule
 ) -> Judgement | None:
-    """Return the judgement on a slowdown that the programs beside it do not explain, or None."""
-    shifts = refusals.canary_shifts(case, measurement, baseline.sessions)
-    doubt = refusals.doubt(case, measurement, rule, shifts)
-    if seen is None or not slower_beside_others(case, measurement, baseline, rule, doubt):
+    """Return the judgement on a slowdown that the programs beside it do not explain, or None.
+
+    By all runs: those that did not count were repeated because others disturbed them.
+    """
+    runs = (*measurement.runs, *measurement.disturbed_runs)
+    whole = replace(measurement, runs=runs, disturbed_runs=())
+    shifts = refusals.canary_shifts(case, whole, baseline.sessions)
+    doubt = refusals.doubt(case, whole, rule, shifts)
+    seen = _seen(case, whole, baseline, rule)
+    if seen is None or not slower_beside_others(case, whole, baseline, rule, doubt):
         return None
     found = replace(seen, verdict=Verdict.REGRESSED)
     reason = sentences.slower_beside_others(

@@ -65,3 +65,13 @@ def test_too_few_runs_do_not_fail_a_case() -> None:
     now = disturbed(measured(60.0))
     found = judged(replace(now, runs=now.runs[:3]))
     assert found.verdict is Verdict.INCOMPARABLE
+
+
+def test_runs_that_were_repeated_count_too() -> None:
+    now = disturbed(measured(60.0))
+    quiet = tuple(replace(one, disturbed="", others_cpu_alone=False) for one in now.runs[:2])
+    now = replace(now, runs=quiet, disturbed_runs=now.runs[2:])
+    assert judged(now).verdict is Verdict.REGRESSED
+    stolen = replace(now.disturbed_runs[0], others_cpu_alone=False)
+    now = replace(now, disturbed_runs=(stolen, *now.disturbed_runs[1:]))
+    assert judged(now).verdict is Verdict.INCOMPARABLE
