@@ -23,9 +23,9 @@ _ALIKE_DF: Final = 10.0
 _CERTIFY: Final = {1: 1.0, 2: 1 / 2, 3: 1 / 3, 4: 0.3}
 #: The shares of an alarm's error rate at the looks that may fail a case, by their number. The last
 #: one has most of it, as it detects most. As looks share runs, three of these spend 0.9 to 1.0 of
-#: that rate where the last is at 10 pairs, and 1.08 at most where it is at 100: of normal values
+#: that rate where the last is at 10 pairs, and 1.06 at most where it is at 100: of normal values
 #: that are slower by just the min effect.
-_ALARM: Final = {1: (1.0,), 2: (0.2, 0.8), 3: (0.15, 0.15, 0.8)}
+_ALARM: Final = {1: (1.0,), 2: (0.2, 0.8), 3: (0.2, 0.1, 0.8)}
 #: A pair takes long: there is a look at pairs half-way between the protocol's runs and the most,
 #: where these differ by so many.
 _FAR_APART: Final = 4
