@@ -33,11 +33,6 @@ _SLOPES_DIFFER: Final = 0.25
 #: The squares that may be left, each run predicted by the others, as a share of those of the
 #: rates as they were measured.
 _LEFT: Final = 0.8
-_NOT_SAMPLED: Final = (
-    "the machine's speed is not taken out, as runs did not sample it, where {known} of {stored} "
-    "stored sessions did: a rank has processes or threads of its own that it did not have then, "
-    "or its window is too short; if no run did, the canary is not compared either"
-)
 #: With fewer degrees of freedom than this, a smaller variance may be chance.
 _FEWEST_DF: Final = 4
 
@@ -197,7 +192,14 @@ def why_left_in(now: Side, stored: Sequence[Session]) -> str:
     """
     if not now.speeds:
         known = sum(bool(one.machine_speed) for one in stored)
-        return _NOT_SAMPLED.format(known=known, stored=len(stored)) if known else ""
+        if not known:
+            return ""
+        return (
+            f"the machine's speed is not taken out, as runs did not sample it, where {known} of "
+            f"{len(stored)} stored sessions did: a rank has processes or threads of its own that "
+            "it did not have then, or its window is too short; if no run did, the canary is not "
+            "compared either"
+        )
     lacking = sum(not one.machine_speed for one in stored)
     if lacking:
         return (

@@ -83,10 +83,10 @@ def slower_beside_others(
         return False
     stored = [session for session in baseline.level if session.runs]
     rates = metrics.throughput(case, measurement, stored, rule)
-    if rates.machine is None:
-        return False
-    as_measured = is_slower_as_measured(rates, rule, looked(case, measurement, rule), None)
-    return as_measured and all_slower(case, measurement, baseline, rule, doubt)
+    spent = looked(case, measurement, rule)
+    return is_slower_as_measured(rates, rule, spent, None) and all_slower(
+        case, measurement, baseline, rule, doubt
+    )
 
 
 def all_certified(
@@ -115,7 +115,7 @@ def all_certified(
 def is_slower_as_measured(
     metric: MetricValues, rule: Rule, spent: Spending, given: float | None
 ) -> bool:
-    """Whether rates are certainly slower that are not, once the machine's speed is taken out.
+    """Whether rates that the machine's speed was taken out of are certainly slower as measured.
 
     Not where they are certified within the tolerance ``given``, a share, as measured as well.
     """

@@ -18,8 +18,8 @@ _FIRST_KNOWN: Final = 2
 #: Below so many degrees of freedom of that noise, cases differ too much to rely on it.
 _ALIKE_DF: Final = 10.0
 #: The share of a certificate's error rate at each look, by their number. Looks share most of their
-#: runs: of normal values, three of these spend 0.75 of it; four 0.77 where the last is at 10,
-#: and 0.95 where it is at 100.
+#: runs: of normal values, three of these spend 0.75 of it; four 0.77 where the last is at 10
+#: pairs, and 0.95 where it is at 100.
 _CERTIFY: Final = {1: 1.0, 2: 1 / 2, 3: 1 / 3, 4: 0.3}
 #: The shares of an alarm's error rate at the looks that may fail a case, by their number. The last
 #: one has most of it, as it detects most. As looks share runs, three of these spend 0.9 to 1.0 of

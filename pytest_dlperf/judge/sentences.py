@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Final
 
+from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.quantity import amount
 from pytest_dlperf.core.run import RunSummary
@@ -45,6 +46,16 @@ def _rates(found: Comparison, unit: str) -> str:
 def _interval(found: Comparison) -> str:
     low, high = found.interval or (0.0, 0.0)
     return f"90 % interval {signed(low)} to {signed(high)}"
+
+
+def compared_with(baseline: Baseline, found: Comparison) -> str:
+    """Return the name of what ``found`` was compared with: stored, or a published number."""
+    if baseline.source.kind != "measured":
+        where = " ".join(
+            part for part in (baseline.source.document, baseline.source.table) if part
+        )
+        return f"the published number ({where})" if where else "the published number"
+    return "the one stored session" if found.provisional else "the baseline"
 
 
 def how_much(found: Comparison, unit: str, against: str, by: str = "") -> str:

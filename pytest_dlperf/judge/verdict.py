@@ -128,7 +128,11 @@ def _slower_beside_others(
         return None
     found = replace(seen, verdict=Verdict.REGRESSED)
     reason = sentences.slower_beside_others(
-        found, rule, measurement.unit, _name(baseline, found), refusals.disturbers(measurement)
+        found,
+        rule,
+        measurement.unit,
+        sentences.compared_with(baseline, found),
+        refusals.disturbers(measurement),
     )
     return Judgement(verdict=Verdict.REGRESSED, reason=reason, throughput=found)
 
@@ -182,7 +186,7 @@ def _judge_against(
         rule,
         measurement.unit,
         slower=is_certainly_slower(compared.evidence, family.of_throughput(rule), compared.spent),
-        against=_name(baseline, throughput),
+        against=sentences.compared_with(baseline, throughput),
         takes=sentences.what_it_takes(throughput, measurement.runs, case.protocol),
     )
     is_said = taken_out and throughput.verdict in GOOD
@@ -276,15 +280,6 @@ def _unjudged_speedup(measurement: Measurement, stored: Sequence[Session]) -> st
         return sentences.speedup_not_judged(measurement.reference_words, before)
     is_unknown = any(problem.code == SPEEDUP_UNKNOWN for problem in measurement.problems)
     return sentences.speedup_not_judged("", "") if is_unknown else ""
-
-
-def _name(baseline: Baseline, found: Comparison) -> str:
-    if baseline.source.kind != "measured":
-        where = " ".join(
-            part for part in (baseline.source.document, baseline.source.table) if part
-        )
-        return f"the published number ({where})" if where else "the published number"
-    return "the one stored session" if found.provisional else "the baseline"
 
 
 def _machine(
