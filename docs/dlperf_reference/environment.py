@@ -44,6 +44,8 @@ OTHERS: Final = {
     "SLURM_JOB_ID, SLURM_JOB_NODELIST, SLURM_JOB_NUM_NODES, SLURM_GPUS_ON_NODE, "
     "SLURM_CPUS_ON_NODE, SLURMD_NODENAME": "inside an allocation its nodes are those to run on "
     "([several nodes](../where-ranks-start.md))",
+    "GLOO_SOCKET_IFNAME": "the interface that gloo uses, if set; else on a single node the "
+    "loopback one, and on several the one to the others",
     "GITHUB_ACTIONS, GITHUB_STEP_SUMMARY, GITHUB_WORKSPACE": "in a job of GitHub Actions: a "
     "summary and annotations are written there",
     "GITHUB_REPOSITORY, GITHUB_TOKEN, GITHUB_API_URL": "where `--dlperf-sink=issue` writes "
@@ -60,10 +62,13 @@ OTHERS: Final = {
     "compile caches of their own",
     "PATH, PYTHONPATH": "where launchers, and modules of workloads, are looked for",
     "TMPDIR": "set for the ranks: a folder of the run, which is removed at its end",
-    "JAX_COORDINATOR_ADDRESS": "where ranks of JAX meet; set by their launcher",
+    "JAX_COORDINATOR_ADDRESS, JAX_COORDINATOR_BIND_ADDRESS": "where ranks of JAX meet, and on a "
+    "single node the address on which alone its coordinator listens; set by their launcher",
     "XLA_FLAGS, NPROC": "JAX on CPUs takes the number of its devices and threads from them; a "
     "number of devices of your own stays as it is",
     "PET_NPROC_PER_NODE": "how many ranks a `torchrun` in a command starts that does not say it",
+    "PET_STANDALONE": "set to 0 for torchrun and accelerate: their ranks never meet by "
+    "`--standalone`, whose port lets strangers in (`SECURITY.md`)",
     "PYTEST_ADDOPTS": "read to know whether an option of this plugin is given",
     "PYTEST_XDIST_WORKER": "says that this pytest is a worker of pytest-xdist",
 }

@@ -17,6 +17,9 @@ from pytest_dlperf.core.wire import RankArguments
 from pytest_dlperf.launch.remote.sent_to_hosts import with_travelling
 from pytest_dlperf.launch.remote.transport import Transport
 
+#: Keeps a user's variable from choosing torchrun's rendezvous ``--standalone``: that unpickles
+#: what anybody who reaches its port has written there.
+NOT_STANDALONE: Final = {"PET_STANDALONE": "0"}
 #: Words of a program that stand for the interpreter of the ranks.
 _PYTHON: Final = frozenset({"python", "python3"})
 

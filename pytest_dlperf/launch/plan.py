@@ -176,6 +176,13 @@ def _compile_caches(case: Case, workdir: Path) -> dict[str, str]:
     return {n: str(folder / sub) for n, sub in caches.items() if n not in os.environ}
 
 
+def _loopback(case: Case) -> dict[str, str]:
+    """Return what keeps gloo, which authenticates nobody, off the network on a single node."""
+    if case.layout.nodes > 1 or case.ranks == 1 or "GLOO_SOCKET_IFNAME" in os.environ:
+        return {}
+    return {"GLOO_SOCKET_IFNAME": "lo"}
+
+
 def _program_env(
     case: Case, target: Target, workdir: Path, place_variables: tuple[str, str, str]
 ) -> dict[str, str]:
@@ -221,6 +228,7 @@ def make_plan(case: Case, target: Target, workdir: Path) -> LaunchPlan:
         "PYTHONPATH": os.pathsep.join((*target.python_path, *inherited_path(target))),
         "PYTHONUNBUFFERED": "1",
         RUN_VARIABLE: str(workdir),
+        **_loopback(case),
         **_compile_caches(case, workdir),
         **launcher.env(case, target, workdir),
         **_program_env(case, target, workdir, launcher.place_variables),

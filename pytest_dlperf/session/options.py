@@ -218,7 +218,13 @@ OPTIONS: Final = (
     ),
     Option("master", "ADDR:PORT", "where the ranks of all nodes meet: on node 0"),
     Option("ssh", "COMMAND", "ssh with options, to reach the hosts (ssh)"),
-    Option("rendezvous", "static|c10d", "how torchrun's nodes meet (static)", parse="choice"),
+    Option(
+        "rendezvous",
+        "static|c10d",
+        "how torchrun's nodes meet (static); with c10d whoever reaches its port can run code as "
+        "you",
+        parse="choice",
+    ),
     Option(
         "env",
         "NAMES",

@@ -38,6 +38,8 @@ def place(local_rank: int, arguments: argparse.Namespace, coordinator: str) -> d
         "LOCAL_RANK": str(local_rank),
         "WORLD_SIZE": str(arguments.nodes * arguments.processes),
         "JAX_COORDINATOR_ADDRESS": coordinator,
+        # Of its own accord JAX listens on all interfaces.
+        **({"JAX_COORDINATOR_BIND_ADDRESS": coordinator} if arguments.nodes == 1 else {}),
         "JAX_LOCAL_DEVICE_IDS": ",".join(map(str, range(first, first + arguments.devices))),
     }
 

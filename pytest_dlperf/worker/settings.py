@@ -13,7 +13,7 @@ from pytest_dlperf.core.wire_records import SettingsRecord
 
 #: A launch gives them values of its own: devices, ports, and folders of the session.
 _OF_THE_LAUNCH: Final = re.compile(
-    r"CUDA_VISIBLE_DEVICES|JAX_COORDINATOR_ADDRESS|JAX_LOCAL_DEVICE_IDS|NCCL_COMM_ID|TORCHINDUCTOR_CACHE_DIR|FLAGS_selected_.*|FLAGS_START_PORT"
+    r"CUDA_VISIBLE_DEVICES|JAX_COORDINATOR_(BIND_)?ADDRESS|JAX_LOCAL_DEVICE_IDS|NCCL_COMM_ID|TORCHINDUCTOR_CACHE_DIR|FLAGS_selected_.*|FLAGS_START_PORT"
 )
 _INSTALLED: Final = re.compile(r"(?P<name>[^-]+)-(?P<version>[^-]+)(-.*)?\.(dist|egg)-info")
 

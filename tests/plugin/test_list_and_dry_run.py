@@ -87,8 +87,8 @@ def test_a_dry_run_on_hosts_prints_what_each_of_them_runs(suite: Suite):
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
-            "  # on n1", "*--node-rank=0 --master-addr=n1 --master-port=29500*",
-            "  # on n2", "*--node-rank=1 --master-addr=n1 --master-port=29500*",
+            "  # on n1", "*--node-rank=0 *--rdzv-endpoint=n1:29500*",
+            "  # on n2", "*--node-rank=1 *--rdzv-endpoint=n1:29500*",
         ]
     )  # fmt: skip
     result.stdout.no_fnmatch_line("*not here*")

@@ -6,7 +6,14 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from pytest_dlperf.core.case import Case
-from pytest_dlperf.launch.base import Launcher, Target, free_port, program_beside, rank_command
+from pytest_dlperf.launch.base import (
+    NOT_STANDALONE,
+    Launcher,
+    Target,
+    free_port,
+    program_beside,
+    rank_command,
+)
 
 #: Its words for precisions; any other has none.
 _PRECISIONS: Final = {"amp": "fp16", "bf16": "bf16", "fp8": "fp8"}
@@ -59,8 +66,10 @@ class AccelerateLauncher(Launcher):
         )
 
     def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
-        """Return what makes programs train on CPUs, and the place of a single rank."""
+        """Return what makes programs train on CPUs, how ranks meet, a single rank's place."""
         on_cpu = dict([_ON_CPU.split("=")]) if case.layout.device == "cpu" else {}
-        if case.ranks > 1 or case.command:
+        if case.ranks > 1:
+            return {**on_cpu, **NOT_STANDALONE}
+        if case.command:
             return on_cpu
         return {**on_cpu, "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}

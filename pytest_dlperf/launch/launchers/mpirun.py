@@ -93,5 +93,9 @@ class MpirunLauncher(Launcher):
         if case.layout.nodes == 1:
             address, port = "127.0.0.1", str(free_port())
         if case.framework == "jax":
-            return {"JAX_COORDINATOR_ADDRESS": f"{address}:{port}"}
+            meeting = {"JAX_COORDINATOR_ADDRESS": f"{address}:{port}"}
+            if case.layout.nodes == 1:
+                # Of its own accord JAX listens on all interfaces.
+                meeting["JAX_COORDINATOR_BIND_ADDRESS"] = f"{address}:{port}"
+            return meeting
         return {"MASTER_ADDR": address, "MASTER_PORT": port}

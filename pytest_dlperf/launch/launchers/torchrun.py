@@ -7,9 +7,11 @@ from typing import ClassVar
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.launch.base import (
+    NOT_STANDALONE,
     Launcher,
     Target,
     find_program,
+    free_port,
     join_timeout_s,
     program_beside,
     rank_command,
@@ -26,29 +28,26 @@ class TorchrunLauncher(Launcher):
         """Return the command of one node; on several, each runs the same."""
         layout = case.layout
         if layout.nodes == 1:
+            meeting = "static"
             # The loopback address, since a host's own name need not resolve.
-            rendezvous: tuple[str, ...] = ("--standalone", "--local-addr=127.0.0.1")
+            endpoint = f"127.0.0.1:{free_port()}"
+            place: tuple[str, ...] = ("--node-rank=0",)
         else:
-            place: tuple[str, ...] = (
-                "--node-rank=${NODE_RANK}",
-                "--master-addr=${MASTER_ADDR}",
-                "--master-port=${MASTER_PORT}",
-            )
-            if target.rendezvous == "c10d":
-                # Nodes then get their numbers in the order in which they join.
-                place = (
-                    "--rdzv-backend=c10d",
-                    "--rdzv-endpoint=${MASTER_ADDR}:${MASTER_PORT}",
-                )
-            rendezvous = (
-                f"--nnodes={layout.nodes}",
-                *place,
-                # Keeps a node that is at another case or run from joining this one.
-                f"--rdzv-id={case.id}-{workdir.name}",
-            )
-            if target.node_part is not None:
-                timeout_s = join_timeout_s(case, target.node_part)
-                rendezvous += (f"--rdzv-conf=timeout={timeout_s:.0f}",)
+            meeting, endpoint = target.rendezvous, "${MASTER_ADDR}:${MASTER_PORT}"
+            # With c10d nodes get their numbers in the order in which they join.
+            place = () if meeting == "c10d" else ("--node-rank=${NODE_RANK}",)
+        rendezvous = (
+            f"--nnodes={layout.nodes}",
+            *place,
+            # Said, since torchrun would take PET_RDZV_BACKEND and PET_RDZV_ENDPOINT.
+            f"--rdzv-backend={meeting}",
+            f"--rdzv-endpoint={endpoint}",
+            # Keeps a node that is at another case or run from joining this one.
+            f"--rdzv-id={case.id}-{workdir.name}",
+        )
+        if layout.nodes > 1 and target.node_part is not None:
+            timeout_s = join_timeout_s(case, target.node_part)
+            rendezvous += (f"--rdzv-conf=timeout={timeout_s:.0f}",)
         return (
             *_torchrun(target),
             *rendezvous,
@@ -60,6 +59,10 @@ class TorchrunLauncher(Launcher):
             "--no-python",
             *rank_command(case, target, workdir, self.place_variables),
         )
+
+    def env(self, case: Case, target: Target, workdir: Path) -> dict[str, str]:
+        """Return what keeps the user's variables from choosing another rendezvous."""
+        return dict(NOT_STANDALONE)
 
 
 def _torchrun(target: Target) -> tuple[str, ...]:

@@ -10,8 +10,9 @@ import pytest
 
 RANK = """
 import json, os, pathlib, sys
-names = ("LOCAL_RANK", "WORLD_SIZE", "JAX_COORDINATOR_ADDRESS", "JAX_LOCAL_DEVICE_IDS")
-written = json.dumps([os.environ[name] for name in names])
+names = ("LOCAL_RANK", "WORLD_SIZE", "JAX_COORDINATOR_ADDRESS", "JAX_LOCAL_DEVICE_IDS",
+         "JAX_COORDINATOR_BIND_ADDRESS")
+written = json.dumps([os.environ.get(name) for name in names])
 pathlib.Path(sys.argv[1], os.environ["RANK"]).write_text(written)
 """
 
@@ -44,3 +45,5 @@ def test_every_rank_gets_its_place_and_its_devices(
     [address] = {place[2] for place in written}
     assert address.startswith("n0:77" if "--nodes=3" in words else "127.0.0.1:")
     assert [place[3] for place in written] == devices
+    # On a single node it listens on the loopback interface alone.
+    assert {place[4] for place in written} == {None if "--nodes=3" in words else address}

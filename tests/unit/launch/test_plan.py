@@ -43,15 +43,37 @@ def test_marks_know_what_their_canary_measures(layout: str, on_gpu: bool):
 def test_several_ranks_start_under_torchrun():
     plan = make_plan(case("1n8g", precision="amp"), TARGET, Path("/runs/r1"))
     assert plan.argv[0].endswith("torchrun")
-    assert plan.argv[1:7] == (
-        "--standalone",
-        "--local-addr=127.0.0.1",
+    port = plan.argv[4].rpartition(":")[2]
+    assert plan.argv[1:10] == (
+        "--nnodes=1",
+        "--node-rank=0",
+        "--rdzv-backend=static",
+        f"--rdzv-endpoint=127.0.0.1:{int(port)}",
+        "--rdzv-id=tsm-torch-amp-bs16-1n8g-r1",
         "--nproc-per-node=8",
         "--max-restarts=0",
         "--log-dir=/runs/r1/torchrun",
         "--tee=3",
     )
     assert "--precision=amp" in plan.argv
+
+
+def test_gloo_stays_off_the_network_on_one_node_unless_the_user_names_an_interface(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    def interface(layout: str) -> str | None:
+        return make_plan(case(layout), TARGET, Path("/r")).env.get("GLOO_SOCKET_IFNAME")
+
+    monkeypatch.delenv("GLOO_SOCKET_IFNAME", raising=False)
+    assert [interface(layout) for layout in ("1n2c", "1n1c", "4n8g")] == ["lo", None, None]
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth7")
+    assert interface("1n2c") is None
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "accelerate"])
+def test_no_variable_makes_torchrun_meet_by_standalone(launcher: str):
+    plan = make_plan(case("1n2c", launcher=launcher), TARGET, Path("/r"))
+    assert plan.env["PET_STANDALONE"] == "0"
 
 
 def test_ranks_sample_scaling_where_they_are_asked_and_there_are_several():
@@ -66,7 +88,8 @@ def test_several_nodes_name_a_rendezvous():
     argv = make_plan(case("4n8g"), TARGET, Path("/runs/r1")).argv
     assert "--nnodes=4" in argv
     assert "--node-rank=${NODE_RANK}" in argv
-    assert "--master-addr=${MASTER_ADDR}" in argv
+    assert "--rdzv-backend=static" in argv
+    assert "--rdzv-endpoint=${MASTER_ADDR}:${MASTER_PORT}" in argv
     assert "--rdzv-id=tsm-torch-fp32-bs16-4n8g-r1" in argv
 
 
@@ -75,8 +98,7 @@ def test_a_node_part_has_its_place_in_the_command_and_its_records_in_the_shared_
     target = replace(TARGET, node_part=part, shared_records=Path("/nfs/c"))
     plan = make_plan(case("4n8g", timeout_s=100.0, runs=3), target, Path("/runs/run2"))
     assert "--node-rank=2" in plan.argv
-    assert "--master-addr=10.11.0.2" in plan.argv
-    assert "--master-port=29500" in plan.argv
+    assert "--rdzv-endpoint=10.11.0.2:29500" in plan.argv
     assert "--rdzv-id=tsm-torch-fp32-bs16-4n8g-run2" in plan.argv
     assert "--records=/nfs/c/run2" in plan.argv
     assert (plan.records, plan.workdir) == ("/nfs/c/run2", "/runs/run2")
@@ -93,9 +115,9 @@ def test_a_launcher_of_one_node_has_no_node_part():
 
 def test_behind_a_prefix_the_environment_travels_in_the_command():
     target = replace(TARGET, python="python3")
-    plain = make_plan(case("1n8g"), target, Path("/runs/r1"))
+    plain = make_plan(case("4n8g"), target, Path("/runs/r1"))
     target = replace(target, prefix=("docker", "run", "image"))
-    plan = make_plan(case("1n8g"), target, Path("/runs/r1"))
+    plan = make_plan(case("4n8g"), target, Path("/runs/r1"))
     end = 4 + len(plain.env)
     names = [word.partition("=")[0] for word in plan.argv[4:end]]
     assert plan.argv[:4] == ("docker", "run", "image", "env")
@@ -252,7 +274,11 @@ def test_processes_of_jax_meet_and_drive_their_devices():
     mpi = make_plan(case("2n8g", framework="jax", launcher="mpirun"), TARGET, Path("/r"))
     assert mpi.argv[mpi.argv.index("JAX_COORDINATOR_ADDRESS") - 1] == "-x"
     assert mpi.env["JAX_COORDINATOR_ADDRESS"] == "${MASTER_ADDR}:${MASTER_PORT}"
+    assert "JAX_COORDINATOR_BIND_ADDRESS" not in mpi.env
     assert "pytest_dlperf.worker.from_mpi" not in mpi.argv
+    one = make_plan(case("1n8g", framework="jax", launcher="mpirun"), TARGET, Path("/r")).env
+    assert one["JAX_COORDINATOR_BIND_ADDRESS"] == one["JAX_COORDINATOR_ADDRESS"]
+    assert one["JAX_COORDINATOR_ADDRESS"].startswith("127.0.0.1:")
 
 
 def test_a_program_of_jax_has_the_devices_of_its_layout():

@@ -40,7 +40,13 @@ def test_variables_that_configure_libraries_are_reported():
 
 @pytest.mark.parametrize(
     "name",
-    ["CUDA_VISIBLE_DEVICES", "FLAGS_selected_gpus", "NCCL_COMM_ID", "TORCHINDUCTOR_CACHE_DIR"],
+    [
+        "CUDA_VISIBLE_DEVICES",
+        "FLAGS_selected_gpus",
+        "NCCL_COMM_ID",
+        "TORCHINDUCTOR_CACHE_DIR",
+        "JAX_COORDINATOR_BIND_ADDRESS",
+    ],
 )
 def test_what_each_launch_sets_is_no_difference(name: str):
     assert settings.variables({name: "3"}) == {}
