@@ -171,12 +171,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         collection.deselect(config, items, _session(config))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Remember which cases are to run; without any, have pytest call us for no test.
 
     The controller of pytest-xdist collects nothing, so that it is called for every report.
     """
     config = session.config
+    if any(item.get_closest_marker("dlperf") is not None for item in session.items):
+        from pytest_dlperf.session import no_case
+
+        no_case.report(session)
     if _SESSION in config.stash:
         from pytest_dlperf.session import collection
 
@@ -188,12 +193,18 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                 config.pluginmanager.unregister(name=name)
 
 
+def _runs_no_test(config: pytest.Config) -> bool:
+    """Whether pytest was asked to collect alone, or to set up what no test then uses."""
+    options = config.option
+    return bool(options.collectonly or options.setuponly or options.setupplan)
+
+
 def _plan(session: pytest.Session) -> None:
     """Get ready for the end of a session that runs perf cases, by SIGTERM or by Ctrl-C."""
     from pytest_dlperf.session.terminal import not_reached
 
     config, perf = session.config, _session(session.config)
-    if perf.settings.runs_nothing or config.option.collectonly:
+    if perf.settings.runs_nothing or _runs_no_test(config):
         return
     perf.planned = not_reached.planned_of(session.items)
     if perf.planned:
@@ -249,7 +260,7 @@ class _Marker(_Hooks):
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Put the outcome onto the report of a perf test."""
         report = yield
-        if _SESSION in item.config.stash:
+        if _SESSION in item.config.stash and not _runs_no_test(item.config):
             from pytest_dlperf.session.terminal import summary
             from pytest_dlperf.session.terminal.not_reached import announce
 
@@ -341,7 +352,7 @@ class _OutcomeReceiver(_Hooks):
         if _SESSION in self._config.stash:
             self._end_early(session)
         options = self._config.option
-        only_prints = options.dlperf_list or options.dlperf_dry_run or options.collectonly
+        only_prints = options.dlperf_list or options.dlperf_dry_run or _runs_no_test(self._config)
         reports = _session(self._config).settings.reports if _has_our_option(self._config) else {}
         wants_results = (reports or options.dlperf_from_logs) and not only_prints
         if wants_results or _COLLECTOR in self._config.stash:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +24,9 @@ from pytest_dlperf.core.id_words import parameter_words
 from pytest_dlperf.core.quantity import is_number
 from pytest_dlperf.launch.launchers import LAUNCHERS
 from pytest_dlperf.measure.logs import registry as log_formats
+from pytest_dlperf.session import case_ids, no_case
+from pytest_dlperf.session.case_ids import parametrized
+from pytest_dlperf.session.no_case import NAME
 from pytest_dlperf.session.pytest_private import is_matched
 from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.store.history import notes
@@ -76,10 +78,6 @@ def _is_stored(case: Case, session: PerfSession) -> bool:
         return True  # a broken file is still a baseline; its error is shown when it is used
 
 
-#: The marker, and the fixture that runs its case.
-NAME = "dlperf"
-
-
 def parametrize(metafunc: pytest.Metafunc, session: PerfSession) -> None:
     """Make one item for every case that the test's markers declare or the options ask for."""
     try:
@@ -100,7 +98,7 @@ def take_parameters(item: pytest.Item) -> None:
     callspec: Any = getattr(item, "callspec", None)
     if selected is None:
         return
-    names = _parametrized(item)
+    names = parametrized(item)
     own = {name: value for name, value in callspec.params.items() if name != NAME}
     if not own or not names.issuperset(own):
         return
@@ -123,26 +121,14 @@ def take_parameters(item: pytest.Item) -> None:
     item.extra_keyword_matches.add(case.id)
 
 
-def _parametrized(item: pytest.Item) -> set[str]:
-    """Return the names that the markers ``parametrize`` of a test give."""
-    found: set[str] = set()
-    for marker in item.iter_markers("parametrize"):
-        names = marker.args[0] if marker.args else marker.kwargs.get("argnames", ())
-        found.update(re.split(r"[,\s]+", names.strip()) if isinstance(names, str) else names)
-    return found
-
-
 def _selected(metafunc: pytest.Metafunc, session: PerfSession) -> Sequence[Selected]:
-    if NAME not in metafunc.fixturenames:
-        raise UsageError(
-            "a test marked dlperf must take the fixture dlperf and call dlperf.run(); else its "
-            "case would never run"
-        )
+    if refused := no_case.function_refused(metafunc.function, metafunc.fixturenames):
+        raise UsageError(refused)
     markers = reversed(list(metafunc.definition.iter_markers(NAME)))
     declared = declared_by(
         [(marker.args, marker.kwargs) for marker in markers], function=metafunc.function.__name__
     )
-    for name in sorted(_parametrized(metafunc.definition)):
+    for name in sorted(parametrized(metafunc.definition)):
         values = {dict(case.options).get(name) for case in declared}
         if len(values) > 1:
             raise UsageError(
@@ -167,7 +153,7 @@ def declared_by(
     declared: list[Case] = []
     for arguments, keys in markers:
         declared += cases_of(arguments, keys, function=function)
-    check_ids([(case.id, "the marker") for case in declared])
+    case_ids.check_marker([case.id for case in declared])
     for case in declared:
         if case.launcher not in {"auto", *LAUNCHERS}:
             known = ", ".join(["auto", *LAUNCHERS])
@@ -261,20 +247,26 @@ def deselect(config: pytest.Config, items: list[pytest.Item], session: PerfSessi
         else:
             dropped.append(item)
             session.left_out[selected.case.id] = left_out
-    try:
-        check_ids([(s.case.id, item.nodeid) for item in kept if (s := selected_of(item))])
-    except UsageError as error:
-        if not hasattr(config, "workerinput"):
-            raise pytest.UsageError(f"pytest-dlperf: {error}") from error
-        # An exception would end an xdist worker without a word: its items say it instead.
-        for item in kept:
-            if (found := selected_of(item)) and found.case.id in str(error):
-                item.callspec.params[NAME] = replace(found, error=str(error))  # type: ignore[attr-defined]
+    _check_ids(config, kept)
     if session.settings.budget_s is not None:
         kept = _longest_without_a_certificate_first(kept, session.settings.workdir)
     if dropped:
         config.hook.pytest_deselected(items=dropped)
     items[:] = kept
+
+
+def _check_ids(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
+    """Raise ``pytest.UsageError`` where cases have ids that cannot be."""
+    cases = [(selected.case.id, item) for item in items if (selected := selected_of(item))]
+    refused = case_ids.refused_of_items(cases)
+    if refused and not hasattr(config, "workerinput"):
+        raise pytest.UsageError("\n".join(f"pytest-dlperf: {one}" for one in refused.values()))
+    # An exception would end an xdist worker without a word: its items say it instead.
+    for case_id, item in cases:
+        if case_id in refused:
+            selected = selected_of(item)
+            assert selected is not None
+            item.callspec.params[NAME] = replace(selected, error=refused[case_id])  # type: ignore[attr-defined]
 
 
 def _left_out(item: pytest.Item, selected: Selected, session: PerfSession) -> str:
@@ -328,15 +320,3 @@ def _vanished(case: Case, session: PerfSession) -> bool:
         return session.store.find(machine_class, case.suite, case.id) is not None
     except DlperfError:
         return True  # a broken file is still a baseline; its error is shown when it is used
-
-
-def check_ids(ids: Sequence[tuple[str, str]]) -> None:
-    """Raise ``UsageError`` if two places declare the same case id; the message names both."""
-    seen: dict[str, str] = {}
-    for case_id, where in ids:
-        if case_id in seen:
-            raise UsageError(
-                f"case id {case_id} is declared twice: in {seen[case_id]} and in {where}; their "
-                "baselines would be one file. Give one of them another suite"
-            )
-        seen[case_id] = where

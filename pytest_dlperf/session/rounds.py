@@ -167,7 +167,7 @@ def measure_in_rounds(session: pytest.Session, perf: PerfSession) -> None:
     if (
         session.testsfailed
         or config.option.collectonly
-        or config.getoption("setuponly", None)  # of no body of a test
+        or config.option.setuponly
         or settings.runs_nothing
         or settings.scheduling is not None
         or settings.against is not None

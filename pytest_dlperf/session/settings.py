@@ -198,6 +198,8 @@ class Settings:
     #: How long this session may measure; None without an end.
     budget_s: float | None
     fail_on: frozenset[Verdict]
+    #: Whether a case without a verdict fails, whatever ended it.
+    strict: bool
     observe: bool
     update: bool
     reason: str
@@ -285,6 +287,7 @@ class Settings:
             inject=given("inject"),
             budget_s=given("budget"),
             fail_on=_fail_on(getini("dlperf_fail_on"), strict=get("strict")),
+            strict=get("strict"),
             observe=given("mode") == "observe",
             # A job measures; the session that submitted it stores
             update=get("update-baselines") and get("scheduler") != IN_JOB,

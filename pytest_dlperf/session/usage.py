@@ -17,6 +17,11 @@ def check_together(settings: Settings, *, processes: object) -> None:
     ``processes`` is true if pytest-xdist was asked for.
     """
     to_history.check_usage(settings)
+    if settings.strict and settings.observe:
+        raise UsageError(
+            "--dlperf-strict fails cases that were not judged, and --dlperf-mode=observe fails "
+            "nothing but errors; leave one of them out (addopts of the ini file count as well)"
+        )
     if settings.place.node_part is not None and processes:
         raise UsageError(
             "--dlperf-node-rank runs the cases of all nodes in one order, and the processes of "

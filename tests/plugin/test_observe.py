@@ -50,7 +50,7 @@ def test_an_error_fails_in_observe_mode_too(suite: Suite):
 def test_what_gate_mode_would_fail_goes_by_its_own_policy(suite: Suite):
     lenient = suite.run(*OBSERVE)  # no baseline
     lenient.stdout.fnmatch_lines(["mode observe: * gate mode would have failed 0 of 1 test"])
-    strict = suite.run(*OBSERVE, "--dlperf-strict")
+    strict = suite.run(*OBSERVE, "-o", "dlperf_fail_on=no-baseline")
     strict.stdout.fnmatch_lines(["mode observe: * gate mode would have failed 1 of 1 test"])
     assert lenient.ret == strict.ret == 0
 

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.session.collection import as_asked, check_ids, declared_by
+from pytest_dlperf.session.case_ids import LONGEST, refused
+from pytest_dlperf.session.collection import as_asked, declared_by
+from pytest_dlperf.store.baseline.key import PROFILE_END
+from pytest_dlperf.store.baseline.replace_file import replace_file
 from tests.helpers.given_options import settings_of
 
 KEYS: dict[str, Any] = {"layout": "1n1c", "batch_size_per_device": 4}
@@ -49,10 +52,26 @@ def test_a_log_format_that_nobody_reads():
 
 
 def test_one_id_in_two_places_names_both():
-    check_ids([("a", "x.py"), ("b", "x.py")])
+    def twice(first: str, second: str) -> str:
+        return f"in {first} and in {second}"
+
+    assert refused([("a", "x.py"), ("b", "x.py")], twice) == {}
+    found = refused([("a", "x.py"), ("b", "x.py"), ("a", "y.py")], twice)
+    assert found == {"a": "case id a is declared twice: in x.py and in y.py"}
+
+
+def test_an_id_that_no_file_can_have_is_refused_with_what_it_may_be():
     with pytest.raises(UsageError) as caught:
-        check_ids([("a", "x.py"), ("b", "x.py"), ("a", "y.py")])
-    assert "case id a is declared twice: in x.py and in y.py" in str(caught.value)
+        declared(suite="s" * 190)
+    assert "has 210 bytes, and as the name of its files it has at most 200" in str(caught.value)
+    assert len(declared(suite="s" * 180)) == 1
+
+
+@pytest.mark.parametrize("end", [".json", ".published.json", PROFILE_END])
+def test_the_longest_id_names_every_file_of_a_baseline(tmp_path: Path, end: str):
+    file = tmp_path / f"{'s' * LONGEST}{end}"
+    replace_file(file, b"x")
+    assert file.read_bytes() == b"x"
 
 
 @pytest.mark.parametrize(

@@ -194,6 +194,7 @@ SLURM = "--dlperf-scheduler=slurm"
         ("--dlperf-tolerance=5", "write 5% instead"),
         ("--dlperf-inject=abc", "--dlperf-inject"),
         ("--dlperf-mode=maybe", "known are gate, observe"),
+        ("--dlperf-strict --dlperf-mode=observe", "leave one of them out"),
         ("--dlperf-runs=0", "--dlperf-runs=0"),
         ("--dlperf-timeout=0", "seconds above 0"),
         ("--dlperf-alpha=0", "alpha 0"),
