@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from typing import Any, Final
 from pytest_dlperf.cli.stdout import say
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.log_pattern import pattern
+from pytest_dlperf.core.replaced_file import replace_file
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.measure.logs import problems, registry, rules, user_pattern
 from pytest_dlperf.measure.logs.extract import LogResult, extract
@@ -146,9 +146,7 @@ def paths(arguments: argparse.Namespace) -> list[Path]:
 
 def _save(path: Path, text: str) -> None:
     try:
-        partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        replace_file(path, text.encode())
     except OSError as error:
         raise UsageError(f"--save: {path}: {error.strerror}") from error
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import glob
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome, results_from_json, results_to_json
+from pytest_dlperf.core.replaced_file import replace_file
 
 
 def render(outcomes: Sequence[Outcome]) -> str:
@@ -22,30 +21,10 @@ def write(path: Path, outcomes: Sequence[Outcome]) -> None:
     write_text(path, render(outcomes))
 
 
-def _lives(pid: str) -> bool:
-    """Whether the writer of a temporary may go on: it was not killed."""
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return False
-    except (ValueError, PermissionError):
-        return True  # not ours to remove
-    return True
-
-
 def write_text(path: Path, text: str) -> None:
     """Write a file in a folder that is made where it is missing, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        if not _lives(left.name.split(".")[-2]):
-            left.unlink(missing_ok=True)
+    replace_file(path, text.encode())
 
 
 def read(path: Path) -> tuple[Outcome, ...]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import math
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import DlperfError, UsageError
 from pytest_dlperf.core.id_words import CaseId
+from pytest_dlperf.core.replaced_file import replace_file
+from pytest_dlperf.store.lock_beside import locked
 
 
 def read(path: Path) -> Mapping[str, Any]:
@@ -29,31 +29,12 @@ def note(path: Path, name: str, value: str | float) -> None:
     """Note ``value``; raise ``DlperfError`` if that cannot be written."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _alone(path.parent):
-            values = {**read(path), name: value}
-            temporary = path.with_name(f".{path.name}.tmp")
-            text = json.dumps(values, indent=1, sort_keys=True)
+        with locked(path):
+            text = json.dumps({**read(path), name: value}, indent=1, sort_keys=True)
             # Case ids and times are nobody else's, in a folder that may be open to all
-            with open(temporary, "w", encoding="utf-8", opener=_private) as file:
-                file.write(f"{text}\n")
-            os.replace(temporary, path)
+            replace_file(path, f"{text}\n".encode(), mode=0o600)
     except OSError as error:
         raise DlperfError(f"{path}: cannot be written ({error.strerror})") from error
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, mode=0o600)
-
-
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold the lock of the folder itself: no file is left behind."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 _CERTIFICATES: Final = "certificates.json"

@@ -100,7 +100,8 @@ def taken(path: Path) -> Iterator[Unsent | None]:
     Raises ``UnreadableError`` for a file that cannot be read: it stays as it is.
     """
     try:
-        file = path.open(encoding="utf-8")
+        # To write as well, or NFS gives no lock
+        file = path.open("r+", encoding="utf-8")
     except FileNotFoundError:
         yield None  # sent by another
         return

@@ -83,13 +83,13 @@ def started() -> Iterator[list[subprocess.Popen[str]]]:
 
 
 def start(
-    started: list[subprocess.Popen[str]], program: str, *arguments: object
+    started: list[subprocess.Popen[str]], program: str, *arguments: object, **variables: str
 ) -> subprocess.Popen[str]:
     """Start ``program`` and return when it is ready."""
     path = os.pathsep.join(sys.path)
     process = subprocess.Popen(
         [sys.executable, "-c", program, *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": path, **variables},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -110,8 +110,14 @@ def folder_of(store: BaselineStore) -> Path:
     return store.root / MACHINE / "tsm"
 
 
-def test_two_processes_that_update_one_case_lose_nothing(store, started):
-    writers = [start(started, WRITER, store.root, name) for name in "ab"]
+@pytest.mark.parametrize("whose", ["one user's", "two users'"])
+def test_two_processes_that_update_one_case_lose_nothing(store, started, tmp_path, whose: str):
+    # A folder of locks of its own is what another user, host or container has.
+    folders = {name: tmp_path / (name if whose == "two users'" else "one") for name in "ab"}
+    writers = [
+        start(started, WRITER, store.root, name, DLPERF_RUNTIME_DIR=str(folder))
+        for name, folder in folders.items()
+    ]
     for writer in writers:
         writer.stdin.write("go\n")
         writer.stdin.flush()
@@ -149,7 +155,7 @@ def test_a_writer_killed_before_the_rename_leaves_the_old_file(store, started):
     kill(start(started, STUCK, store.root))
     assert file.read_bytes() == old
     leftovers = [path for path in folder_of(store).iterdir() if path != file]
-    assert len(leftovers) == 1  # so it was killed half-way indeed
+    assert len(leftovers) == 2  # the temporary and the lock: it was killed half-way indeed
     assert [entry.path for entry in store.all()] == [file]
 
     store.write(baseline(session(1.5)))  # the lock died with its holder
