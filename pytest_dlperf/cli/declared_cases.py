@@ -43,6 +43,7 @@ def declared_cases(paths: Sequence[str]) -> dict[str, Declared]:
             ],
             capture_output=True,
             text=True,
+            errors="replace",
             check=False,
         )
         if done.returncode != 0 or not listing.exists():

@@ -6,6 +6,7 @@ judgement has the keys of its throughput's comparison directly.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -18,6 +19,7 @@ from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.measurement import Environment, Measurement
 from pytest_dlperf.core.packages import PACKAGES, PackageChange
 from pytest_dlperf.core.verdict import JUDGED, Judgement, LaterSession
+from pytest_dlperf.core.writable import writable_values
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -259,6 +261,16 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
         if measured:
             written["measurement"] |= {name: getattr(measured, name) for name in DERIVED}
     return values
+
+
+def as_written(outcome: Outcome) -> Outcome:
+    """Return ``outcome`` as a results file holds it, with every text writable.
+
+    Raises ``UsageError`` or ``ValueError`` for one that no results file can hold, such as one
+    with a number that is not finite.
+    """
+    values = writable_values(outcome_to_json(outcome))
+    return outcome_from_json(json.loads(json.dumps(values, allow_nan=False)))
 
 
 def outcome_from_json(values: Any) -> Outcome:

@@ -21,6 +21,7 @@ from pytest_dlperf.core.packages import PackageChange, package_changes
 from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.core.run import MeasuredRun, Problem
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
+from pytest_dlperf.core.writable import unforeseen
 from pytest_dlperf.flow.ab import compare_arms, unmeasured
 from pytest_dlperf.flow.explain import (
     REGRESSED,
@@ -101,6 +102,8 @@ def measured_by(mode: Mode, case: Case, bench: Bench) -> Measured:
         # A full disk or a removed folder fails this case only.
         reason = f"{case.id}: {file_words(error, bench.folder)}"
         judgement = Judgement(verdict=Verdict.ERROR, reason=reason)
+    except Exception as error:  # noqa: BLE001  # any: the session goes on
+        judgement = Judgement(verdict=Verdict.ERROR, reason=f"{case.id}: {unforeseen(error)}")
     return replace(mode.so_far, judgement=judgement)
 
 

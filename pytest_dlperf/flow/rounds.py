@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError, DlperfError
+from pytest_dlperf.core.writable import unforeseen
 from pytest_dlperf.flow.budget import Budget
 from pytest_dlperf.flow.runner import Runner
 from pytest_dlperf.judge.screen import more_runs
@@ -71,7 +72,8 @@ def run_rounds(cases: Sequence[InRounds], bench: Bench, *, most_failures: int = 
     while looks := {one: look for one, look in looks.items() if look > number}:
         for one, look in list(looks.items()):
             try:
-                _run(one, number, look, bench, failed_parents)
+                with _noting_unforeseen(one.case, bench):
+                    _run(one, number, look, bench, failed_parents)
             except (DlperfError, OSError):
                 del looks[one]
                 continue
@@ -118,3 +120,14 @@ def _noting_failure(case: Case, bench: Bench) -> Iterator[None]:
         yield
     except CaseError as error:
         bench.runs.fail(case, str(error).removeprefix(f"{case.id}: "))
+
+
+@contextlib.contextmanager
+def _noting_unforeseen(case: Case, bench: Bench) -> Iterator[None]:
+    """Keep an error that was not foreseen as the failure of ``case``: the others go on."""
+    try:
+        yield
+    except (DlperfError, OSError):
+        raise
+    except Exception as error:  # noqa: BLE001  # any: it ends this case, and no other one
+        bench.runs.fail(case, unforeseen(error))

@@ -20,6 +20,7 @@ from pytest_dlperf.core.metrics import measures_compiling
 from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.core.run import LaunchPlan
 from pytest_dlperf.core.wire import MARK_VARIABLE, MODULES_VARIABLE, TREES_VARIABLE, MarkSettings
+from pytest_dlperf.core.writable import message_of
 from pytest_dlperf.launch.base import Target, behind, join_timeout_s
 from pytest_dlperf.launch.launcher_in_command import check_launcher_in_command
 from pytest_dlperf.launch.launchers import launcher_name, launcher_of
@@ -112,7 +113,7 @@ class SharedFolder:
         try:
             yield
         except BaseException as error:
-            self._stop(str(error) or type(error).__name__)
+            self._stop(message_of(error) or type(error).__name__)
             raise
 
     def _begin(self) -> None:
@@ -148,7 +149,7 @@ class SharedFolder:
             if node == str(self.node_rank):
                 continue
             if path.stat().st_mtime >= self._here.stat().st_mtime:
-                reason = path.read_text(encoding="utf-8").partition("\n")[0]
+                reason = path.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
                 raise CaseError(f"node {node} stopped: {reason}")
 
     @property

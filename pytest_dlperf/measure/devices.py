@@ -218,6 +218,7 @@ def _ask_smi(binary: str, query: str) -> _Printed:
             [binary, f"--query-gpu={query}", "--format=csv,noheader,nounits"],
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=30,
             check=False,
         )
@@ -354,5 +355,7 @@ def _cpu() -> tuple[str, bool | None]:
 
 def _sysctl(name: str) -> str:
     """Return a value of macOS; empty where it has none of that name."""
-    done = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["sysctl", "-n", name], capture_output=True, text=True, errors="replace", check=False
+    )
     return done.stdout.strip()

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.run import NODES, Run
-from pytest_dlperf.core.wire import rank_files, rank_of_file
+from pytest_dlperf.core.wire import rank_of_file
 from pytest_dlperf.core.wire_records import FailureRecord
 from pytest_dlperf.measure.exhausted import (
     full_disk,
@@ -22,7 +22,7 @@ from pytest_dlperf.measure.exhausted import (
     on_device,
     out_of_memory,
 )
-from pytest_dlperf.measure.records import Progress, RankRecords, read_progress
+from pytest_dlperf.measure.records import Progress, RankRecords, files_of_ranks, read_progress
 
 #: What faulthandler writes: a head for each thread, then its calls, the innermost first.
 _THREAD: Final = re.compile(r"(?:Current thread|Thread) (0x[0-9a-f]+)")
@@ -102,7 +102,7 @@ class Stack:
 def read_stacks(folder: Path) -> dict[int, Stack]:
     """Return the stacks of the ranks that got SIGTERM or crashed, by rank."""
     found = {}
-    for path in sorted(folder.glob(rank_files("stack"))):
+    for path in files_of_ranks(folder, "stack"):
         stack = _parse(path.read_text(encoding="utf-8", errors="replace"))
         if stack is not None:
             found[rank_of_file(path.name)] = stack

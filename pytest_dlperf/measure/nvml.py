@@ -332,4 +332,4 @@ def belongs_to_run(pid: int, workdir: str) -> bool:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return False  # it ended, or belongs to another user
-    return f"DLPERF_RUN={workdir}".encode() in environment.split(b"\0")
+    return os.fsencode(f"DLPERF_RUN={workdir}") in environment.split(b"\0")

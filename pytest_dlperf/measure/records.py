@@ -6,11 +6,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pytest_dlperf.core.run import Span
 from pytest_dlperf.core.wire import PROGRESS, rank_files, rank_of_file
 from pytest_dlperf.core.wire_records import CanaryRates, RecordKind, RecordsByKind, SpanRecord
+from pytest_dlperf.core.writable import writable_values
+
+if TYPE_CHECKING:
+    from pytest_dlperf.core.wire import RankFile
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,13 +50,19 @@ class _Reading:
 
 def read_records(folder: Path) -> tuple[RankRecords, ...]:
     """Return the records of every rank that wrote any in ``folder``, by rank."""
-    return tuple(_read_rank(path) for path in sorted(folder.glob(rank_files("jsonl"))))
+    return tuple(_read_rank(path) for path in files_of_ranks(folder, "jsonl"))
+
+
+def files_of_ranks(folder: Path, kind: RankFile) -> list[Path]:
+    """Return the ranks' files of one kind, by rank; a program may write others there."""
+    paths = sorted(folder.glob(rank_files(kind)))
+    return [path for path in paths if path.stem.removeprefix("rank").isdecimal()]
 
 
 def read_progress(folder: Path) -> tuple[Progress, ...]:
     """Return the progress of every rank, by rank."""
     found = []
-    for path in sorted(folder.glob(rank_files("progress"))):
+    for path in files_of_ranks(folder, "progress"):
         data = path.read_bytes()
         if len(data) == PROGRESS.size:
             iterations, at_s = PROGRESS.unpack(data)
@@ -66,7 +76,7 @@ def read_conflicts(folder: Path) -> dict[int, tuple[str, ...]]:
     As ``pid 12 on host``, without that other process.
     """
     found: dict[int, tuple[str, ...]] = {}
-    for path in sorted(folder.glob(rank_files("conflict"))):
+    for path in files_of_ranks(folder, "conflict"):
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
         found[rank_of_file(path.name)] = tuple(
             dict.fromkeys(process_of(json.loads(n)) for n in lines)
@@ -83,16 +93,22 @@ def _read_rank(path: Path) -> RankRecords:
     reading = _Reading()
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            values = json.loads(line)
-        except ValueError:
+            values: Any = json.loads(line)
+        except (ValueError, RecursionError):
             continue  # the last line of a rank that was killed while it wrote
-        _take(reading, values)
+        # A program may write into its own folder
+        if isinstance(values, dict) and isinstance(values.get("record"), str):
+            _take(reading, writable_values(values) if _HALF in line else values)
     return RankRecords(
         rank=rank_of_file(path.name),
         by_kind=cast("RecordsByKind", reading.by_kind),
         spans=tuple(reading.spans),
         canaries=tuple(reading.canaries),
     )
+
+
+#: How JSON begins a surrogate, or NUL, that Python wrote.
+_HALF: Final = "\\u"
 
 
 def _take(reading: _Reading, values: dict[str, Any]) -> None:

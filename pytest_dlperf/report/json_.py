@@ -24,7 +24,8 @@ def write(path: Path, outcomes: Sequence[Outcome]) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a file in a folder that is made where it is missing, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, text.encode())
+    # What is not an outcome's may have halves of characters: escapes, in JSON and elsewhere
+    replace_file(path, text.encode(errors="backslashreplace"))
 
 
 def read(path: Path) -> tuple[Outcome, ...]:

@@ -143,4 +143,4 @@ def _within(head: Sequence[str], parts: Sequence[str], what: str, room: int) -> 
 
 
 def _size(text: str) -> int:
-    return len(text.encode())
+    return len(text.encode(errors="backslashreplace"))

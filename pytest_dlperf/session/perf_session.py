@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,10 +15,11 @@ import pytest
 from pytest_dlperf.cases.selection import Machine
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import Case
-from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.errors import DlperfError, UsageError
+from pytest_dlperf.core.outcome import Outcome, as_written
 from pytest_dlperf.core.place import Host
 from pytest_dlperf.core.verdict import Judgement, KnownState, Verdict
+from pytest_dlperf.core.writable import message_of, unforeseen
 from pytest_dlperf.flow.bench import Bench, Policy, SideBySide, Stored
 from pytest_dlperf.flow.budget import Budget
 from pytest_dlperf.flow.holding import GpuUse
@@ -227,18 +229,32 @@ class PerfSession:
 
         ``misfit`` says why it cannot run although it was asked for.
         """
-        taken = self.taken(case, item.nodeid)
-        if taken is not None:
-            return taken
-        differs = self._differs(case) or self._go_on(case)
-        outcome = self._measure(case, item, misfit)
+        so_far = Outcome(
+            case=case,
+            judgement=Judgement(verdict=Verdict.NOT_RUN, reason="it was not measured"),
+            node_id=item.nodeid,
+            time=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        )
+        try:
+            taken = self.taken(case, item.nodeid)
+            if taken is not None:
+                return as_written(taken)
+            differs = self._differs(case) or self._go_on(case)
+            so_far = as_written(self._measured(case, item, misfit))
+            outcome = as_written(self._judged(so_far))
+        except (pytest.exit.Exception, pytest.UsageError):  # of the session, and no case's
+            raise
+        except Exception as error:  # noqa: BLE001  # any: it ends this case, and no other one
+            words = message_of(error) if isinstance(error, DlperfError) else unforeseen(error)
+            judgement = Judgement(verdict=Verdict.ERROR, reason=f"{case.id}: {words}")
+            return replace(so_far, judgement=judgement, failed=True)
         if not differs:
             return outcome
         judgement = outcome.judgement
         reason = f"{judgement.reason}\n{differs}"
         return replace(outcome, judgement=replace(judgement, reason=reason))
 
-    def _measure(self, case: Case, item: pytest.Item, misfit: str) -> Outcome:
+    def _measured(self, case: Case, item: pytest.Item, misfit: str) -> Outcome:
         bench = self._bench_of(case)
         if self.jobs is not None:
             outcome = self.jobs.outcome(case)
@@ -253,7 +269,11 @@ class PerfSession:
                     misfit=misfit,
                 )
         commit, dirty = self.commit
-        outcome = replace(outcome, node_id=item.nodeid, commit=commit, dirty=dirty)
+        return replace(outcome, node_id=item.nodeid, commit=commit, dirty=dirty)
+
+    def _judged(self, outcome: Outcome) -> Outcome:
+        """Return a measured ``outcome`` as the session stores it, or fails its test."""
+        case, bench = outcome.case, self._bench_of(outcome.case)
         if outcome.share_done:
             return outcome
         outcome = self._with_common_shift(outcome)

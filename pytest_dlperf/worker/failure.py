@@ -11,7 +11,6 @@ import os
 import signal
 import threading
 import time
-import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TextIO
@@ -19,6 +18,7 @@ from typing import Any, Final, TextIO
 from pytest_dlperf.core.wire import rank_file
 from pytest_dlperf.core.wire_model import ArithmeticRecord
 from pytest_dlperf.core.wire_records import FailureRecord
+from pytest_dlperf.core.writable import error_words, message_of, traceback_words
 
 
 class WorkerFailure(Exception):
@@ -31,11 +31,10 @@ class WorkerFailure(Exception):
 
 def failure_record(error: BaseException) -> FailureRecord:
     """Return the record of what ended the training of this rank."""
-    raised = f"{type(error).__name__}: {error}"
     return FailureRecord(
         code=error.code if isinstance(error, WorkerFailure) else "exception",
-        message=str(error) if isinstance(error, WorkerFailure) else raised,
-        traceback="".join(traceback.format_exception(error)),
+        message=message_of(error) if isinstance(error, WorkerFailure) else error_words(error),
+        traceback=traceback_words(error),
         time=time.time(),
     )
 

@@ -162,7 +162,7 @@ def _descendants(pid: int) -> list[int]:
 def _ancestors(pid: int) -> list[int]:
     """Return ``pid`` and what it descends from, as long as their environment names this run."""
     found: list[int] = []
-    run = f"DLPERF_RUN={os.environ.get('DLPERF_RUN', '')}".encode()
+    run = os.fsencode(f"DLPERF_RUN={os.environ.get('DLPERF_RUN', '')}")
     try:
         while run in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
             found.append(pid)
@@ -182,7 +182,9 @@ def _process_cpu_s(pid: int) -> float:
 
 def _stat(pid: int) -> list[str]:
     """Return the fields of proc(5)'s stat from the third, the state, on."""
-    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (
+        Path(f"/proc/{pid}/stat").read_text("utf-8", errors="replace").rpartition(")")[2].split()
+    )
 
 
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})

@@ -145,7 +145,7 @@ def write_site(folder: Path, pages: Iterable[tuple[str, str]]) -> int:
             if name not in old:
                 _note(folder, old | new)
             json_.write_text(path, text)
-            size_bytes += len(text.encode())
+            size_bytes += len(text.encode(errors="backslashreplace"))
         for name in old - new:
             (folder / name).unlink(missing_ok=True)
         _note(folder, new)

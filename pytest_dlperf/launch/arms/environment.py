@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -152,7 +153,7 @@ def make_environment(base: Side, requirements: Iterable[str], folder: Path) -> s
     )
     # As a site of its own: files of paths in it, such as those of editable packages, count too
     lines = [f"import site; site.addsitedir({site!r})\n" for site in base.sites]
-    Path(where.strip(), "dlperf_base.pth").write_text("".join(lines), encoding="utf-8")
+    Path(where.strip(), "dlperf_base.pth").write_bytes(os.fsencode("".join(lines)))
     wanted = sorted(requirements)
     if wanted:
         command = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
@@ -164,7 +165,12 @@ def make_environment(base: Side, requirements: Iterable[str], folder: Path) -> s
 def _output(command: Sequence[str], failed: str) -> str:
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            check=False,
         )
     except OSError as error:
         raise CaseError(f"{failed}: {error.strerror}") from error

@@ -176,7 +176,7 @@ def folder_name(commit: str, preparation: Preparation) -> str:
     if preparation == Preparation():
         return commit
     words = "\0".join([preparation.setup, *preparation.links])
-    digest = hashlib.sha256(words.encode()).hexdigest()
+    digest = hashlib.sha256(os.fsencode(words)).hexdigest()
     return f"{commit}-{digest[:12]}"
 
 

@@ -113,7 +113,7 @@ def content_of(path: Path) -> str:
     try:
         for file in [path] if path.is_file() else _files(path):
             digest.update(os.fsencode(file.relative_to(path)) + b"\0")
-            text = os.readlink(file).encode() if file.is_symlink() else b""
+            text = os.fsencode(os.readlink(file)) if file.is_symlink() else b""
             digest.update(hashlib.sha256(text + _bytes(file)).digest())
     except OSError as error:
         raise CaseError(f"{path} cannot be read: {error}") from error
@@ -167,7 +167,7 @@ class Installer:
         """Return what an installer would install for ``requirement`` now; raise ``CaseError``."""
         if (path := local_path(requirement)) is not None:
             content_of(path)  # raises a clear error if it is missing
-        name = hashlib.sha256(requirement.encode()).hexdigest()[:24]
+        name = hashlib.sha256(os.fsencode(requirement)).hexdigest()[:24]
         logs = self._folder / f"{name}.resolve"
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -186,7 +186,7 @@ class Installer:
             self._execute_command(command, requirement, logs)
             return of_report(json.loads(report.read_text(encoding="utf-8")))
         wanted, pins = logs.with_suffix(".in"), logs / "pins.txt"
-        wanted.write_text(f"{absolute(requirement)}\n", encoding="utf-8")
+        wanted.write_bytes(os.fsencode(f"{absolute(requirement)}\n"))
         options = ("--generate-hashes", "--no-header", "--no-annotate", "--refresh")
         command = (self._uv, "pip", "compile", "--python", self._python, *options)
         try:
@@ -206,7 +206,7 @@ class Installer:
         once = "" if resolved.is_certain else uuid.uuid4().hex
         listed = (*resolved.packages, "", *resolved.folders, once)
         for text in (requirement, self._identity(), *self._installed(), *listed):
-            digest.update(text.encode() + b"\0")
+            digest.update(os.fsencode(text) + b"\0")
         return digest.hexdigest()[:24]
 
     def install(self, requirement: str, resolved: Resolved, folder: Path) -> None:

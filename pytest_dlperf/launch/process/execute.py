@@ -232,7 +232,13 @@ def _report(supervisor: subprocess.Popen[bytes], workdir: Path) -> Report:
             "end": "supervisor-died",
             "message": f"exit status {supervisor.returncode}; see {workdir / 'supervisor.log'}",
         }
-    report: Report = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        report: Report = json.loads(path.read_text(encoding="utf-8"))
+        _ = report["end"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        # The ranks run in its folder
+        message = f"{path} is not what a supervisor writes; exit status {supervisor.returncode}"
+        return {"end": "supervisor-died", "message": message}
     if report.get("unkilled"):
         pids = ", ".join(map(str, report["unkilled"]))
         report["message"] = f"SIGKILL did not end pid {pids}"

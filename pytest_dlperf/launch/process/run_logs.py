@@ -159,7 +159,7 @@ def absorb_logs(folder: Path, log: Path) -> None:
     try:
         with log.open("ab") as target:
             for path in sorted(ranks, key=lambda path: -times[path]):
-                target.write(f"\n--- {path.name}\n".encode())
+                target.write(os.fsencode(f"\n--- {path.name}\n"))
                 with path.open("rb") as source:
                     shutil.copyfileobj(source, target)
                 path.replace(log.parent / path.name)

@@ -299,7 +299,7 @@ def processes_of(folders: Sequence[str]) -> list[int]:
             variables = (entry / "environ").read_bytes().split(b"\0")
         except OSError:
             continue  # it ended, or belongs to another user
-        runs = [v[len(name) :].decode(errors="replace") for v in variables if v.startswith(name)]
+        runs = [os.fsdecode(v[len(name) :]) for v in variables if v.startswith(name)]
         if any(
             run == folder or run.startswith(f"{folder}/") for run in runs for folder in folders
         ):

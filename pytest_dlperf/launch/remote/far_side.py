@@ -225,7 +225,8 @@ def _run(pipe: Pipe, request: RunRequest, asked: list[int]) -> None:
         # Whole or not at all: nodes that share files write the same ones.
         partial = path.with_name(f"{path.name}.{socket.gethostname()}.{os.getpid()}")
         partial.touch(mode=0o700)
-        partial.write_text(text, encoding="utf-8")
+        # Names of files may have bytes that are not UTF-8
+        partial.write_text(text, encoding="utf-8", errors="surrogateescape")
         partial.replace(path)
     environment = _environment(request)
     try:

@@ -253,7 +253,7 @@ def _write_files(request: JobRequest) -> None:
         request.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         shutil.copyfile(in_job.__file__, request.guard)
         request.script.touch(mode=0o700)
-        request.script.write_text(script_text(request), encoding="utf-8")
+        request.script.write_bytes(os.fsencode(script_text(request)))
     except OSError as error:
         raise CaseError(
             f"{request.name}: {request.folder} cannot be written ({error.strerror}); name another "

@@ -10,6 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
+from pytest_dlperf.core.writable import error_words, writable
 from pytest_dlperf.session.sinks.names import load
 
 
@@ -23,9 +24,8 @@ def main(name: str, answer: Path, limit_s: int) -> None:
     try:
         where = load(name)(json.load(sys.stdin))
     except Exception as error:  # a stranger's code may raise anything
-        words = " ".join(str(error).split())
-        raise SystemExit(f"{type(error).__name__}: {words}") from error
-    answer.write_text("" if where is None else str(where), encoding="utf-8")
+        raise SystemExit(" ".join(error_words(error).split())) from error
+    answer.write_text("" if where is None else writable(str(where)), encoding="utf-8")
 
 
 if __name__ == "__main__":

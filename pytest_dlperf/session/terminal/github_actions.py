@@ -68,7 +68,7 @@ def write_summary(outcomes: Sequence[Outcome]) -> str:
         room = _SUMMARY_BYTES - (path.stat().st_size if path.exists() else 0)
         if room < _LEAST_BYTES:
             return f"summary of the step NOT written: {path} is full"
-        with path.open("a", encoding="utf-8") as file:
+        with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(pull_request.summary(outcomes, limit_bytes=room - 1) + "\n")
     except OSError as error:
         return f"summary of the step NOT written: {path}: {error.strerror}"

@@ -17,6 +17,7 @@ import pytest
 
 from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.outcome import Outcome, outcome_from_json, outcome_to_json
+from pytest_dlperf.core.writable import unforeseen
 from pytest_dlperf.flow.learn_noise import learn_noise, with_later_sessions
 from pytest_dlperf.report import json_, terminal
 from pytest_dlperf.report.sort_order import Standing, standing
@@ -82,13 +83,16 @@ class SessionReports:
             title, module = _RENDERERS[name]
             renderer = importlib.import_module(module)
             shown_here = [*outcomes, *others.get(name, ())]
-            text = renderer.render(shown_here)
-            remark = renderer.remark(shown_here) if hasattr(renderer, "remark") else ""
             try:
+                text = renderer.render(shown_here)
+                remark = renderer.remark(shown_here) if hasattr(renderer, "remark") else ""
                 json_.write_text(path, text)
                 self.lines.append(f"{title}: {path}" + (f" ({remark})" if remark else ""))
             except OSError as error:
                 self.lines.append(f"{title} NOT written: {path}: {error.strerror}")
+                whole = False
+            except Exception as error:  # noqa: BLE001  # any: the other reports are written
+                self.lines.append(f"{title} NOT written: {path}: {unforeseen(error)}")
                 whole = False
         return whole
 

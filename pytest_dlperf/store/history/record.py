@@ -12,6 +12,7 @@ from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import HistoryError, UsageError
 from pytest_dlperf.core.measurement import Environment
 from pytest_dlperf.core.outcome import Outcome, outcome_from_json, outcome_to_json
+from pytest_dlperf.core.writable import writable_values
 
 #: Characters of a text among the scalars.
 _LONGEST: Final = 100
@@ -129,12 +130,7 @@ def _scalars(outcome: Outcome) -> dict[str, Any]:
 
 def _storable(columns: dict[str, Any]) -> dict[str, Any]:
     """Return ``columns``, with NUL and half characters, which PostgreSQL refuses, in words."""
-    return {
-        name: value.replace("\0", "\\x00").encode(errors="backslashreplace").decode()
-        if isinstance(value, str)
-        else value
-        for name, value in columns.items()
-    }
+    return {name: writable_values(value) for name, value in columns.items()}
 
 
 def _short(columns: dict[str, Any]) -> dict[str, Any]:

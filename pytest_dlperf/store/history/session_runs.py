@@ -19,6 +19,7 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.codec import decode, encode
 from pytest_dlperf.core.run import MeasuredRun, RunSummary
 from pytest_dlperf.core.verdict import Comparison
+from pytest_dlperf.core.writable import writable
 
 #: Says that a folder is ours, and, while it is locked, that its session lives.
 _MARK: Final = ".dlperf-session"
@@ -102,7 +103,7 @@ class SessionRuns:
         path = self._failure(case)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary = path.with_name(f"{path.name}.{os.getpid()}")
-        temporary.write_text(why or "a run failed", encoding="utf-8")
+        temporary.write_text(writable(why) or "a run failed", encoding="utf-8")
         temporary.replace(path)
 
     def failure(self, case: Case) -> str:

@@ -232,8 +232,8 @@ def _mask_trace(file: Path, secrets: Sequence[str]) -> None:
     clean = file.with_name(f"masked.{file.name}")
     try:
         with (
-            gzip.open(file, "rt", encoding="utf-8") as lines,
-            gzip.open(clean, "wt", encoding="utf-8") as written,
+            gzip.open(file, "rt", encoding="utf-8", errors="surrogateescape") as lines,
+            gzip.open(clean, "wt", encoding="utf-8", errors="surrogateescape") as written,
         ):
             for line in lines:
                 written.write(masked(line, of_text))

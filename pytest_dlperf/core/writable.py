@@ -1,0 +1,73 @@
+"""Text from outside as it can be written: messages of exceptions, names of files and hosts.
+
+``os.fsdecode`` makes halves of surrogate pairs of bytes that are not UTF-8, so that no file, pipe
+or database takes a message with such a name. Text is made writable where it comes in.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from typing import Any, Final
+
+_UNWRITABLE: Final = re.compile("[\x00\ud800-\udfff]")
+#: Lines of a traceback that are kept at its begin and at its end.
+_FIRST_LINES: Final = 12
+_LAST_LINES: Final = 40
+
+
+def writable(text: str) -> str:
+    r"""Return ``text`` with what UTF-8 or a database cannot write as ``\udce9`` or ``\x00``."""
+    return _UNWRITABLE.sub(_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\u{code:04x}" if code else "\\x00"
+
+
+def writable_values(value: Any) -> Any:
+    """Return plain JSON types with every text of them writable, keys included."""
+    if isinstance(value, str):
+        return writable(value)
+    if isinstance(value, dict):
+        return {writable_values(key): writable_values(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [writable_values(item) for item in value]
+    return value
+
+
+def message_of(error: BaseException) -> str:
+    """Return the message of ``error``, or that it cannot be printed."""
+    try:
+        return writable(str(error))
+    except Exception as unprintable:  # noqa: BLE001  # of a stranger's __str__
+        return f"(its message cannot be printed: {type(unprintable).__name__})"
+
+
+def error_words(error: BaseException) -> str:
+    """Return the type and the message of ``error``."""
+    return f"{writable(type(error).__name__)}: {message_of(error)}"
+
+
+def traceback_words(error: BaseException) -> str:
+    """Return the traceback of ``error``, without the middle of a very long one."""
+    try:
+        text = "".join(traceback.format_exception(error))
+    except Exception:  # noqa: BLE001  # of a stranger's attributes
+        lines = ["Traceback (most recent call last):\n", *traceback.format_tb(error.__traceback__)]
+        text = "".join([*lines, error_words(error)])
+    lines = writable(text).splitlines()
+    left_out = len(lines) - _FIRST_LINES - _LAST_LINES
+    if left_out > 1:
+        words = f"  ({left_out} lines of the traceback are left out)"
+        lines = [*lines[:_FIRST_LINES], words, *lines[-_LAST_LINES:]]
+    return "\n".join(lines)
+
+
+def unforeseen(error: Exception) -> str:
+    """Return the reason of a case that an ``error`` ended which nobody raised for the user."""
+    return (
+        f"an error that was not foreseen: {error_words(error)}; unless its traceback leads into a "
+        f"plugin or a conftest, report it as a fault of pytest-dlperf:\n{traceback_words(error)}"
+    )

@@ -1,0 +1,149 @@
+"""An error that nobody foresaw ends its case, with its traceback, and no other one."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+from tests.helpers.fake_suite import Suite
+
+#: A fault for each case, by its batch: while a run is read, in rounds; while its parent's is;
+#: while it is judged; when the session has its outcome. The case of 64 has none.
+FAULTS = """
+from pytest_dlperf.flow import pipeline, runner
+from pytest_dlperf.session.perf_session import PerfSession
+
+def planted(owner, name, error, batch, layout="1n1c", position=0):
+    whole = getattr(owner, name)
+    def faulty(*arguments, **options):
+        case = getattr(arguments[position], "case", arguments[position])
+        if case.batch_size_per_device == batch and str(case.layout) == layout:
+            raise error
+        return whole(*arguments, **options)
+    setattr(owner, name, faulty)
+
+class Unprintable(Exception):
+    def __str__(self):
+        raise ZeroDivisionError
+
+planted(runner, "summarise", KeyError("record"), 4)
+planted(runner, "summarise", Unprintable(), 8)
+planted(pipeline, "judge", RecursionError("caf\\udce9"), 16)
+planted(PerfSession, "_with_common_shift", AttributeError("shift"), 32, position=1)
+"""
+TESTS = """
+import pytest
+
+@pytest.mark.dlperf("w:build", launcher="torchrun", layout="1n1c", suite="net", runs=2,
+                    batch_size_per_device=[4, 16, 32, 64])
+def test_net(dlperf):
+    dlperf.run()
+
+@pytest.mark.dlperf("w:build", launcher="torchrun", layout="1n2c", suite="net", runs=2,
+                    batch_size_per_device=8)
+def test_with_a_parent(dlperf):
+    dlperf.run()
+"""
+SAID = {
+    4: "KeyError: 'record'",
+    8: "Unprintable: (its message cannot be printed: ZeroDivisionError)",
+    16: r"RecursionError: caf\udce9",
+    32: "AttributeError: shift",
+}
+
+
+def test_each_ends_its_own_case(suite: Suite):
+    suite.write(TESTS)
+    suite.write_file("faults.py", FAULTS)
+    result, outcomes = suite.outcomes("-p", "faults", "--junitxml=j.xml")
+    assert result.ret == 1
+    by_batch = {one["case"]["batch_size_per_device"]: one for one in outcomes.values()}
+    assert by_batch.pop(64)["judgement"]["verdict"] == "no-baseline"
+    assert sorted(by_batch) == sorted(SAID)
+    for batch, outcome in by_batch.items():
+        reason = outcome["judgement"]["reason"]
+        assert outcome["judgement"]["verdict"] == "error"
+        assert outcome["failed"]
+        assert SAID[batch] in reason
+        assert "in faulty\n    raise error" in reason, "it has no traceback"
+    # What was measured before is kept
+    assert by_batch[32]["measurement"]["runs"]
+    [junit] = ElementTree.parse(suite.path / "j.xml").getroot()
+    assert (junit.get("tests"), junit.get("failures"), junit.get("errors")) == ("5", "4", "0")
+
+
+PROGRAM = """
+import os, sys, time
+from pathlib import Path
+from pytest_dlperf.mark import step
+
+class Unprintable(Exception):
+    def __str__(self):
+        return 3
+
+for done in range(20):
+    with step() as one:
+        time.sleep(0.002)
+        one.loss(1 / (done + 1))
+        if done == 10 and "bad" in sys.argv:
+            # Files that are nobody's of ours, in the folder of the run
+            Path(os.environ["DLPERF_RUN"], "rankX.jsonl").write_text("{}")
+            Path(os.environ["DLPERF_RUN"], "supervisor.json").write_text("{")
+            # As os.listdir has the name of a file that is not in UTF-8
+            name = "/data/caf" + os.fsdecode(b"\\xe9\\0")
+            raise Unprintable() if "unprintable" in sys.argv else OSError(name)
+"""
+PROGRAMS = """
+import pytest
+OPTIONS = dict(framework=None, layout="1n1c", batch_size_per_device=8, iterations=20, warmup=5,
+               runs=2)
+
+@pytest.mark.dlperf(command=["python", "w.py", "bad"], suite="latin", **OPTIONS)
+def test_latin(dlperf):
+    dlperf.run()
+
+@pytest.mark.dlperf(command=["python", "w.py", "bad", "unprintable"], suite="silent", **OPTIONS)
+def test_silent(dlperf):
+    dlperf.run()
+
+@pytest.mark.dlperf(command=["python", "w.py"], suite="fine", **OPTIONS)
+def test_fine(dlperf):
+    dlperf.run()
+"""
+REPORTS = ("html", "md", "metrics", "benchmark-json")
+
+
+def test_text_that_cannot_be_written_is_written_in_escapes(suite: Suite):
+    """In a message, and in variables that are recorded; it crosses xdist to every report."""
+    suite.write(PROGRAMS)
+    suite.write_file("w.py", PROGRAM)
+    suite.environment["NCCL_ODD"] = "a\udcffb"
+    reports = [f"--dlperf-{kind}=report.{kind}" for kind in REPORTS]
+    result, outcomes = suite.outcomes("--junitxml=j.xml", *reports, "-n2")
+    assert result.ret == 1, result.stdout.str()
+    by_suite = {one["case"]["suite"]: one for one in outcomes.values()}
+    reasons = {suite: one["judgement"]["reason"] for suite, one in by_suite.items()}
+    assert r"OSError: /data/caf\udce9\x00" in reasons["latin"]
+    assert "Unprintable: (its message cannot be printed: TypeError)" in reasons["silent"]
+    assert by_suite["fine"]["measurement"]["runs"]
+    assert by_suite["fine"]["environment"]["software"]["NCCL_ODD"] == r"a\udcffb"
+    for kind in REPORTS:
+        text = (suite.path / f"report.{kind}").read_text(encoding="utf-8")
+        assert (r"caf\udce9" in text) == (kind in {"html", "md"})
+    ElementTree.parse(suite.path / "j.xml")
+
+
+def test_results_are_whole_where_another_report_cannot_be_made(suite: Suite):
+    suite.write_file(
+        "faults.py",
+        "from pytest_dlperf.report.page import session_page\n"
+        "def render(outcomes):\n    raise KeyError('chart')\n"
+        "session_page.render = render\n",
+    )
+    result, outcomes = suite.outcomes("-p", "faults", "--dlperf-html=p.html", "-k1n1c")
+    assert result.ret == 3
+    assert len(outcomes) == 1
+    result.stdout.fnmatch_lines(["*page NOT written: *p.html: *KeyError: 'chart'*"])
+    assert not Path(suite.path / "p.html").exists()
+    assert json.loads((suite.path / "r.json").read_text(encoding="utf-8"))["format"] == 1

@@ -1,0 +1,80 @@
+"""Text from outside becomes text that UTF-8 and databases can write, and no exception stops it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_dlperf.core.writable import error_words, traceback_words, unforeseen, writable_values
+from pytest_dlperf.measure.records import read_records
+from pytest_dlperf.worker.failure import WorkerFailure, failure_record
+from pytest_dlperf.worker.records import RecordWriter
+
+
+class Silent(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class Number(Exception):
+    def __str__(self) -> str:
+        return 3  # type: ignore[return-value]  # noqa: PLE0307
+
+
+def noted() -> Exception:
+    error = ValueError("x")
+    error.__notes__ = 3  # type: ignore[attr-defined]
+    return error
+
+
+def nested() -> Exception:
+    error: Exception = ValueError("the first")
+    for number in range(200):
+        error, error.__cause__ = KeyError(number), error
+    return error
+
+
+ERRORS = [
+    FileNotFoundError(2, "No such file", os.fsdecode(b"caf\xe9")),
+    ValueError("\ud800 and \0"),
+    UnicodeDecodeError("utf-8", b"\xe9", 0, 1, "invalid start byte"),
+    SyntaxError("odd", ("file", "not a number", None, 3)),  # type: ignore[arg-type]
+    Silent(),
+    Number(),
+    WorkerFailure("batch-mismatch", os.fsdecode(b"caf\xe9")),
+    noted(),
+    nested(),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_every_exception_becomes_a_record_that_is_read_and_written(
+    tmp_path: Path, error: Exception
+):
+    writer = RecordWriter(tmp_path, 0)
+    writer.write(failure=failure_record(error))
+    writer.close()
+    [rank] = read_records(tmp_path)
+    failure = rank.by_kind["failure"]
+    for text in (*map(str, failure.values()), error_words(error), unforeseen(error)):
+        assert "\0" not in text.encode().decode()
+    assert failure["message"].strip()
+    assert len(traceback_words(error).splitlines()) < 60
+
+
+def test_other_records_are_writable_too(tmp_path: Path):
+    """A rank's variables are names of files, now and then."""
+    line = json.dumps({"rank": 0, "record": "settings", "variables": {"A\ud800": ["\0b", 1.5]}})
+    (tmp_path / "rank00000.jsonl").write_text(f"[]\n{{}}\nnull\n{line}\n", encoding="utf-8")
+    (tmp_path / "rankX.jsonl").write_text("{}", encoding="utf-8")
+    [rank] = read_records(tmp_path)
+    settings: object = rank.by_kind["settings"]
+    assert settings == {"rank": 0, "variables": {r"A\ud800": [r"\x00b", 1.5]}}
+
+
+def test_what_can_be_written_stays():
+    values = {"ä": ["\n\t\x1b", "\U0001f600", 1, None, {"b": True}]}
+    assert writable_values(values) == values
