@@ -6,7 +6,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 from dlperf_reference.markdown import code, table
-from pytest_dlperf.cli.main import Command, _parser
+from pytest_dlperf.cli.main import _parser
+from pytest_dlperf.cli.parser import Command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -28,6 +28,7 @@ DLPERF: Final = {
     0: "nothing failed",
     1: "a verdict failed, something was refused or is missing; the command's own page says what",
     2: "wrong usage, or input that cannot be read",
+    3: "an error of `dlperf` itself, with its traceback",
 }
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from pytest_dlperf.cli import check
 from pytest_dlperf.cli.declared_cases import declared_cases, without_case
-from pytest_dlperf.cli.stdout import say, say_json
+from pytest_dlperf.cli.parser import add_actions, add_json, add_results
+from pytest_dlperf.cli.stdout import say, say_error, say_json
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome
@@ -26,7 +26,7 @@ from pytest_dlperf.store.baseline.update import Change
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the actions of the command."""
-    actions = parser.add_subparsers(required=True, metavar="ACTION")
+    actions = add_actions(parser, "ACTION")
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument(
         "--baselines",
@@ -35,22 +35,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="folder of the baselines (baselines/ here)",
     )
-    common.add_argument("--json", action="store_true", help="JSON alone on standard output")
+    add_json(common)
     listing = actions.add_parser(
         "list", parents=[common], help="every stored number and its source"
     )
     listing.set_defaults(run=_list)
     show = actions.add_parser("show", parents=[common], help="one baseline, whole")
-    show.add_argument("case", help="case id, or a pattern with * that fits")
+    show.add_argument("case", metavar="CASE", help="case id, or a pattern with * that fits")
     show.set_defaults(run=_show)
     accept = actions.add_parser("accept", parents=[common], help="store what a session measured")
-    accept.add_argument(
-        "results", type=Path, nargs="+", help="file of --dlperf-json; several are one session"
-    )
+    add_results(accept, nargs="+", text="; several are one session")
     accept.add_argument(
         "-k", dest="pattern", metavar="PATTERN", help="only case ids that hold this"
     )
-    accept.add_argument("--reason", default="", help="why a changed level is accepted")
+    accept.add_argument(
+        "--reason", default="", metavar="TEXT", help="why a changed level is accepted"
+    )
     accept.add_argument(
         "--anchor",
         action="store_true",
@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     accept.set_defaults(run=_accept)
     prune = actions.add_parser("prune", parents=[common], help="remove baselines without a case")
-    prune.add_argument("paths", nargs="*", help="where the tests are (perf_tests)")
+    prune.add_argument("paths", nargs="*", metavar="PATH", help="where the tests are (perf_tests)")
     prune.add_argument("--dry-run", action="store_true", help="only say what would be removed")
     prune.set_defaults(run=_prune)
     check.add_to(actions, common)
@@ -109,7 +109,7 @@ def _accept(arguments: argparse.Namespace) -> int:
         say_json(commands.changes_to_json(changes))
     else:
         for change in changes:
-            (_refuse if change.refused else say)(change.text)
+            (say_error if change.refused else say)(change.text)
         for line in _later(store, outcomes, changes):
             say(line)
     if not changes:
@@ -145,7 +145,3 @@ def _prune(arguments: argparse.Namespace) -> int:
         say(f"{verb} {path}")
     say(f"{verb} {len(removed)} of the baselines; {len(declared)} cases are declared")
     return 0
-
-
-def _refuse(text: str) -> None:
-    sys.stderr.write(f"{text}\n")

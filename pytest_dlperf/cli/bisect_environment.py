@@ -6,7 +6,6 @@ import argparse
 import hashlib
 import json
 import shutil
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,8 +15,9 @@ from typing import Any, Final
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from pytest_dlperf.cli.parser import add_workdir
 from pytest_dlperf.cli.pytest_session import against_words, is_slower, run_session, selection
-from pytest_dlperf.cli.stdout import say
+from pytest_dlperf.cli.stdout import say, say_error
 from pytest_dlperf.core.errors import DlperfError, UsageError
 from pytest_dlperf.core.quantity import parse_duration, parse_share
 from pytest_dlperf.flow.budget import Budget
@@ -48,9 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit", default=_LIMIT, metavar="SHARE", help="what is slower by more counts (3%%)"
     )
     parser.add_argument("--budget", metavar="TIME", help="such as 2h: no comparison begins after")
-    parser.add_argument(
-        "--workdir", type=Path, default=Path(".dlperf"), metavar="DIR", help="where it is kept"
-    )
+    add_workdir(parser, "folder of answers and environments")
     parser.add_argument("case", metavar="CASE", help="case id, or pytest's node id of it")
     parser.add_argument(
         "words", nargs="*", metavar="-- WORDS", help="more for pytest: paths and options"
@@ -310,4 +308,4 @@ def _slower(answer: bool) -> str:
 
 
 def _print_to_stderr(words: str) -> None:
-    sys.stderr.write(f"dlperf {NAME}: {words}\n")
+    say_error(f"dlperf {NAME}: {words}")

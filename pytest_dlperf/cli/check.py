@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +10,8 @@ from typing import Any, Final
 from pytest_dlperf.cli import extract as extract_command
 from pytest_dlperf.cli.declared_cases import Declared, declared_cases, without_case
 from pytest_dlperf.cli.false_alarm_rate import check_baselines
-from pytest_dlperf.cli.stdout import say
+from pytest_dlperf.cli.parser import add_shares
+from pytest_dlperf.cli.stdout import say, say_json
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.findings import Alarm, Caseless, Checked, CheckedCase, CheckedMetric, Rate
@@ -37,10 +37,16 @@ def add_to(
         help="the gate's own false alarms, what each case sees, baselines without a case",
         description="Judges each stored session against the others of its level.",
     )
-    check.add_argument("paths", nargs="*", help=f"where the tests are ({_TESTS}, where it is)")
-    for name in _SHARES:
-        check.add_argument(f"--{name}", metavar="SHARE", help="3%% or 0.03")
-    check.add_argument("--family", type=extract_command.positive, metavar="N")
+    check.add_argument(
+        "paths", nargs="*", metavar="PATH", help=f"where the tests are ({_TESTS}, where it is)"
+    )
+    add_shares(check, *_SHARES, tolerance="that of the marker, else learnt from the noise")
+    check.add_argument(
+        "--family",
+        type=extract_command.positive,
+        metavar="N",
+        help="number of cases that alpha is split over (those of the machine class)",
+    )
     check.set_defaults(run=_check)
 
 
@@ -59,11 +65,9 @@ def _check(arguments: argparse.Namespace) -> int:
         without_case=None if declared is None else _caseless(entries, declared),
     )
     if arguments.json:
-        values = {"format": FORMAT, **encode(checked)}
-        text = json.dumps(values, indent=1, sort_keys=True, allow_nan=False)
+        say_json({"format": FORMAT, **encode(checked)})
     else:
-        text = render_checked(checked)
-    say(text)
+        say(render_checked(checked))
     return 1 if checked.above_alpha or checked.without_case else 0
 
 

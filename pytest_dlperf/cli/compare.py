@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import os
 import sys
 import time
@@ -14,7 +13,8 @@ from pathlib import Path
 
 from pytest_dlperf.cases.selection import CaseRequest, select
 from pytest_dlperf.cli import extract as extract_command
-from pytest_dlperf.cli.stdout import say
+from pytest_dlperf.cli.parser import add_json, add_shares, add_workdir
+from pytest_dlperf.cli.stdout import say, say_error, say_json
 from pytest_dlperf.core.arm import KINDS, Arm, HereArm, parse_arm
 from pytest_dlperf.core.case import PRECISIONS, SIZES, Case
 from pytest_dlperf.core.errors import UsageError
@@ -46,27 +46,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--a", required=True, metavar="ARM", help="what is compared with")
     parser.add_argument("--b", required=True, metavar="ARM", help="what is judged")
     parser.add_argument("--suite", metavar="NAME", help="a case of perf_tests/ in this checkout")
-    parser.add_argument("--framework", choices=FRAMEWORKS, default="torch")
-    parser.add_argument("--precision", choices=PRECISIONS, default="fp32")
-    parser.add_argument("--size", choices=SIZES, help="tiny on CPUs, full on GPUs")
+    parser.add_argument(
+        "--framework", choices=FRAMEWORKS, default="torch", help="what it trains with (torch)"
+    )
+    parser.add_argument(
+        "--precision", choices=PRECISIONS, default="fp32", help="precision of the training (fp32)"
+    )
+    parser.add_argument(
+        "--size", choices=SIZES, help="size of the model (tiny on CPUs, full on GPUs)"
+    )
     devices = parser.add_mutually_exclusive_group()
     devices.add_argument(
         "--cpus", type=extract_command.positive, metavar="N", help="CPU processes"
     )
-    devices.add_argument("--gpus", type=extract_command.positive, metavar="N")
-    for name in ("iterations", "warmup", "max-runs"):
-        parser.add_argument(f"--{name}", type=extract_command.positive, metavar="N")
-    parser.add_argument("--tolerance", metavar="SHARE", help="3%% or 0.03")
+    devices.add_argument(
+        "--gpus", type=extract_command.positive, metavar="N", help="GPUs (1 where there is one)"
+    )
+    for name, text in (
+        ("iterations", "iterations of a run, warm-up included (those of the suite, else 150)"),
+        ("warmup", "iterations before the measured window (those of the suite, else 50)"),
+        ("max-runs", "at most this many pairs of runs (those of the suite, else 10)"),
+    ):
+        parser.add_argument(f"--{name}", type=extract_command.positive, metavar="N", help=text)
+    add_shares(parser, "tolerance", tolerance="that of the suite, else 3%%")
     parser.add_argument(
         "--batch-size-per-device",
         type=extract_command.positive,
         default=1,
         metavar="N",
-        help="of COMMAND: the work of one iteration of one rank",
+        help="of COMMAND: the work of one iteration of one rank (1)",
     )
-    parser.add_argument("--log-format", default="", help="how the log of COMMAND is read")
     parser.add_argument(
-        "--launcher", default="auto", help="of COMMAND; none if it starts its ranks itself"
+        "--log-format",
+        default="",
+        metavar="NAME",
+        help="of COMMAND: the format of its log, where its look is not enough",
+    )
+    parser.add_argument(
+        "--launcher",
+        default="auto",
+        metavar="NAME",
+        help="of COMMAND: what starts its ranks; none if it does so itself (auto)",
     )
     parser.add_argument(
         "--setup", default="", metavar="COMMAND", help="run once in the tree of a git ref"
@@ -74,9 +94,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--link", action="append", default=[], metavar="PATH", help="untracked, linked into it"
     )
-    parser.add_argument("--workdir", type=Path, default=Path(".dlperf"), metavar="DIR")
+    add_workdir(parser, "folder of logs and records")
     parser.add_argument("--strict", action="store_true", help="fail also what was not judged")
-    parser.add_argument("--json", action="store_true", help="JSON alone on standard output")
+    add_json(parser)
     parser.add_argument("command", nargs="*", metavar="-- COMMAND", help="a training's own words")
     parser.set_defaults(run=_compare)
 
@@ -103,10 +123,9 @@ def _compare(arguments: argparse.Namespace) -> int:
     case = (case_of_suite if arguments.suite else case_of_command)(arguments, bench, here)
     outcome = run_case(case, bench, workload_folder=str(here))
     if arguments.json:
-        text = json.dumps(results_to_json([outcome]), indent=1, sort_keys=True, allow_nan=False)
+        say_json(results_to_json([outcome]))
     else:
-        text = f"{outcome.judgement.verdict}: {_sentence(outcome, now)}"
-    say(text)
+        say(f"{outcome.judgement.verdict}: {_sentence(outcome, now)}")
     failing = set(Verdict) - GOOD if arguments.strict else BAD
     unaffected = outcome.against is not None and outcome.against.unaffected
     return 1 if outcome.judgement.verdict in failing and not unaffected else 0
@@ -254,4 +273,4 @@ class _Lines:
         """Do nothing: no scheduler is asked here."""
 
     def _print(self, text: str) -> None:
-        sys.stderr.write(f"{text}\n")
+        say_error(text)

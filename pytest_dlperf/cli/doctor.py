@@ -17,7 +17,9 @@ from pytest_dlperf.cases.possible import (
     framework_version,
     legacy_keras,
 )
+from pytest_dlperf.cli.parser import add_json
 from pytest_dlperf.cli.stdout import say, say_json
+from pytest_dlperf.cli.versions import Versions, installed_versions, words
 from pytest_dlperf.core import runtime_folder
 from pytest_dlperf.core.case import GPU_PRECISIONS
 from pytest_dlperf.core.codec import encode
@@ -59,6 +61,7 @@ class Examined(TypedDict):
     """What is here, as ``--json`` prints it; ``problems`` is empty if nothing is wrong."""
 
     format: int
+    versions: Versions
     machine_class: Classes
     cores: Cores
     gpus: list[str]
@@ -88,10 +91,12 @@ class Report(Examined, OnHosts):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("--json", action="store_true", help="JSON alone on standard output")
+    add_json(parser)
     parser.add_argument("--hosts", metavar="n1:8,n2:8|FILE", help="look at these hosts as well")
-    parser.add_argument("--ssh", metavar="COMMAND", help="ssh with options, to reach them")
-    parser.add_argument("--python", default=sys.executable, metavar="PATH", help="Python there")
+    parser.add_argument("--ssh", metavar="COMMAND", help="ssh with options, to reach them (ssh)")
+    parser.add_argument(
+        "--python", default=sys.executable, metavar="PATH", help="Python of these hosts (this one)"
+    )
     parser.set_defaults(run=_doctor)
 
 
@@ -258,6 +263,7 @@ def examine() -> Examined:
         problems.append("no framework is installed; pip install 'pytest-dlperf[torch]' brings one")
     return {
         "format": 1,
+        "versions": installed_versions(),
         "machine_class": {
             "cpu": devices.machine_class("cpu"),
             "gpu": devices.machine_class("gpu") if devices.gpus else None,
@@ -312,6 +318,7 @@ def render(found: Examined, on_hosts: OnHosts | None = None) -> str:
     cores, classes = found["cores"], found["machine_class"]
     gpus = ", ".join(found["gpus"]) or "none"
     lines = [
+        f"versions        {words(found['versions'])}",
         f"machine class   {classes['cpu']} (CPU cases)",
         f"                {classes['gpu'] or 'no GPU'} (GPU cases)",
         f"cores           {cores['host']} on the host, {cores['visible']} usable here",

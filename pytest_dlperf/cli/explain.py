@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from pathlib import Path
 from typing import Final
 
+from pytest_dlperf.cli.parser import add_json
 from pytest_dlperf.cli.pytest_session import run_session, selection
-from pytest_dlperf.cli.stdout import say
+from pytest_dlperf.cli.stdout import say_error, say_json
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome, results_to_json
 from pytest_dlperf.core.verdict import BAD
@@ -32,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ARM",
         help="profile both arms of pairs (--dlperf-against), rather than this tree alone",
     )
-    parser.add_argument("--json", action="store_true", help="JSON alone on standard output")
+    add_json(parser)
     parser.add_argument(
         "words", nargs="*", metavar="-- WORDS", help="more for pytest: paths and options"
     )
@@ -50,11 +49,10 @@ def _explain(arguments: argparse.Namespace) -> int:
             "cases that run here, and words behind -- say where the tests are: -- perf_tests"
         )
     if arguments.json:
-        document = results_to_json(list(session.outcomes))
-        say(json.dumps(document, indent=1, sort_keys=True, allow_nan=False))
+        say_json(results_to_json(list(session.outcomes)))
     unexplained = [one for one in session.outcomes if not _is_explained(one)]
     for one in unexplained:
-        sys.stderr.write(f"dlperf explain: {one.case.id}: {_why_not(one)}\n")
+        say_error(f"dlperf explain: {one.case.id}: {_why_not(one)}")
     failed = any(one.judgement.verdict in BAD for one in session.outcomes)
     return 1 if unexplained or failed or session.exit_code else 0
 

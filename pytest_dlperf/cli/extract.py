@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_dlperf.cli.stdout import say
+from pytest_dlperf.cli.parser import add_json
+from pytest_dlperf.cli.stdout import json_text, say
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.log_pattern import pattern
 from pytest_dlperf.core.replaced_file import replace_file
@@ -35,13 +35,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_logs(parser)
     add_reading(parser)
     parser.add_argument("--save", type=Path, metavar="FILE", help="write the JSON here as well")
-    parser.add_argument("--json", action="store_true", help="JSON alone on standard output")
+    add_json(parser)
     parser.set_defaults(run=_extract)
 
 
 def add_logs(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that name logs."""
-    parser.add_argument("logs", nargs="*", type=Path, metavar="LOG")
+    parser.add_argument("logs", nargs="*", type=Path, metavar="LOG", help="logs of trainings")
     parser.add_argument(
         "--log_dir", "--log-dir", type=Path, metavar="DIR", help="every log in this folder"
     )
@@ -50,13 +50,25 @@ def add_logs(parser: argparse.ArgumentParser) -> None:
 def add_reading(parser: argparse.ArgumentParser) -> None:
     """Add the options that say how a log is read."""
     parser.add_argument(
-        "--batch_size_per_device", "--batch-size-per-device", type=positive, metavar="N"
+        "--batch_size_per_device",
+        "--batch-size-per-device",
+        type=positive,
+        metavar="N",
+        help="batch size of one device (what the log or its path says)",
     )
-    parser.add_argument("--world_size", "--world-size", type=positive, metavar="N")
+    parser.add_argument(
+        "--world_size",
+        "--world-size",
+        type=positive,
+        metavar="N",
+        help="number of devices (what the log or its path says)",
+    )
     parser.add_argument(
         "--rule",
+        metavar="RULE",
         default="time-weighted",
-        help="time-weighted, dlperf (mean of printed speeds) or dlperf-time (from time stamps)",
+        help="time-weighted, dlperf (mean of printed speeds) or dlperf-time (from time stamps) "
+        "(time-weighted)",
     )
     parser.add_argument(
         "--skip", type=_count, default=50, metavar="N", help="iterations of warm-up (50)"
@@ -64,15 +76,25 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--until", type=positive, metavar="N", help="last iteration (seed rules: 150)"
     )
-    parser.add_argument("--format", help="name of the format, where its look is not enough")
+    parser.add_argument(
+        "--format", metavar="NAME", help="name of the format, where its look is not enough"
+    )
     parser.add_argument(
         "--pattern",
         metavar="REGEX",
         help="a line, with groups step, and rate, seconds or milliseconds",
     )
-    parser.add_argument("--scope", choices=("device", "process", "node", "global"))
-    parser.add_argument("--averaging", choices=("iteration", "window", "running"))
-    parser.add_argument("--unit", help="what --pattern counts")
+    parser.add_argument(
+        "--scope",
+        choices=("device", "process", "node", "global"),
+        help="whose rate it is that --pattern reads (global)",
+    )
+    parser.add_argument(
+        "--averaging",
+        choices=("iteration", "window", "running"),
+        help="what the rate that --pattern reads is a mean over (window)",
+    )
+    parser.add_argument("--unit", metavar="NAME", help="what --pattern counts (samples)")
 
 
 def positive(text: str) -> int:
@@ -93,7 +115,7 @@ def _extract(arguments: argparse.Namespace) -> int:
     asked = parse_options(arguments)
     results = [extract(path, asked) for path in paths(arguments)]
     summary = summarise(results)
-    text = json.dumps(_to_json(results, summary), indent=1, sort_keys=True, allow_nan=False)
+    text = json_text(_to_json(results, summary))
     if arguments.save is not None:
         _save(arguments.save, text + "\n")
     if not arguments.json:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_dlperf.cli import extract as extract_command
-from pytest_dlperf.cli.stdout import say
+from pytest_dlperf.cli.parser import add_json, add_shares
+from pytest_dlperf.cli.stdout import say, say_json
 from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import CaseError, UsageError
@@ -38,16 +38,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dlperf-json, a baseline's file, or numbers as JSON: "
         '{"unit": "samples/s", "sessions": [{"runs": [512.1, 509.8]}]}.'
     )
-    parser.add_argument("base", metavar="BASE")
+    parser.add_argument("base", metavar="BASE", help="what is compared with")
     parser.add_argument(
         "current",
         nargs="+",
         metavar="CURRENT",
-        help="several files of --dlperf-json are one session",
+        help="what is judged; several files of --dlperf-json are one session",
     )
-    for name in ("tolerance", "min-effect", "alpha"):
-        parser.add_argument(f"--{name}", metavar="SHARE", help="3%% or 0.03")
-    parser.add_argument("--family", type=extract_command.positive, metavar="N")
+    add_shares(parser, "tolerance", "min-effect", "alpha")
+    parser.add_argument(
+        "--family",
+        type=extract_command.positive,
+        metavar="N",
+        help="number of cases that alpha is split over (1)",
+    )
     parser.add_argument(
         "--paired", action="store_true", help="run i of both sides was measured side by side"
     )
@@ -56,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--strict", action="store_true", help="fail also what was not judged")
     extract_command.add_reading(parser)
-    parser.add_argument("--json", action="store_true", help="JSON alone on standard output")
+    add_json(parser)
     parser.set_defaults(run=_judge)
 
 
@@ -67,19 +71,12 @@ def _judge(arguments: argparse.Namespace) -> int:
     pairs, alone = pairs_of(before, read_sides(arguments.current, options))
     found = {key: _verdict(*pair, rule, arguments) for key, pair in pairs.items()}
     if arguments.json:
-        values = judged_to_json(pairs, found, alone=alone)
-        text = json.dumps(values, indent=1, sort_keys=True, allow_nan=False)
+        say_json(judged_to_json(pairs, found, alone=alone))
     else:
-        text = "\n".join(
-            line
-            for key, one in found.items()
-            for line in (
-                f"{key}: {_mark(one)}",
-                f"  {one.reason}",
-                *(f"  {side}: {p.code}: {p.message}" for side, p in problems_of(*pairs[key])),
-            )
-        )
-    say(text)
+        for key, one in found.items():
+            say(f"{key}: {_mark(one)}\n  {one.reason}")
+            for side, problem in problems_of(*pairs[key]):
+                say(f"  {side}: {problem.code}: {problem.message}")
     failing = set(Verdict) - GOOD if arguments.strict else BAD
     return 1 if any(one.verdict in failing for one in found.values()) else 0
 

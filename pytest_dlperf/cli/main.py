@@ -1,18 +1,22 @@
 """The console script ``dlperf``: finds the module of a command and calls it.
 
-Results go to standard output, messages to standard error. Exit codes: 0 nothing failed, 1
-something was refused or is missing, 2 wrong usage or unreadable input.
+Results go to standard output, messages to standard error.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
+import traceback
 from collections.abc import Sequence
-from importlib import import_module
-from typing import Any, Final
+from typing import Final
 
+from pytest_dlperf.cli.parser import USAGE, Command, add_actions
+from pytest_dlperf.cli.stdout import escaped, say_error
+from pytest_dlperf.cli.versions import ShowVersion
 from pytest_dlperf.core.errors import DlperfError
+
+#: Exit code where dlperf itself fails.
+FAILURE: Final = 3
 
 #: Module of this folder with ``add_arguments``, and help, of every command.
 _COMMANDS: Final = {
@@ -41,35 +45,39 @@ _COMMANDS: Final = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``dlperf`` and return its exit code."""
-    arguments = _parser().parse_args(argv)
-    try:
-        code: int = arguments.run(arguments)
-    except DlperfError as error:
-        sys.stderr.write(f"dlperf: {error}\n")
-        return 2
+    with escaped():
+        arguments = _parser().parse_args(argv)
+        code: int
+        try:
+            code = arguments.run(arguments)
+        except DlperfError as error:
+            say_error(f"dlperf: {error}")
+            code = arguments.code_of_usage
+        # Python would print it past what is escaped, and end with 1, as a failed verdict does
+        except Exception:  # noqa: BLE001
+            say_error(f"{traceback.format_exc()}dlperf: this is an error of dlperf itself")
+            code = arguments.code_of_failure
     return code
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="dlperf", description=__doc__.split("\n", 1)[0])
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Command)
+    parser = Command(
+        prog="dlperf",
+        description="Works on what training performance tests left behind: baselines, results "
+        "files, logs, histories. The tests themselves are run by pytest (pytest --help has the "
+        "options --dlperf-...).",
+        epilog="dlperf COMMAND --help shows what a command takes. Exit codes: 0 nothing failed, "
+        "1 a verdict failed, or something was refused or is missing, 2 wrong usage or input that "
+        "cannot be read, 3 an error of dlperf itself.",
+    )
+    parser.add_argument(
+        "--version",
+        action=ShowVersion,
+        nargs=0,
+        help="show the versions of pytest-dlperf, pytest and Python, and nothing else",
+    )
+    parser.set_defaults(code_of_usage=USAGE, code_of_failure=FAILURE)
+    commands = add_actions(parser, "COMMAND")
     for name, (module, text) in _COMMANDS.items():
         commands.add_parser(name, help=text).module = f"pytest_dlperf.cli.{module}"
     return parser
-
-
-class Command(argparse.ArgumentParser):
-    """The parser of a command, whose module is imported when the command is used."""
-
-    module: str = ""
-
-    def load(self) -> None:
-        """Import the command's module, which adds its arguments."""
-        if self.module:
-            module, self.module = import_module(self.module), ""
-            module.add_arguments(self)
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse the words of the command, once its arguments are known."""
-        self.load()
-        return super().parse_known_args(args, namespace)

@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from pytest_dlperf.cli.stdout import say
+from pytest_dlperf.cli.parser import add_json, add_results
+from pytest_dlperf.cli.stdout import say, say_json
 from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import UsageError
@@ -122,12 +123,18 @@ _BASELINES: Final = Path("baselines")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.description = "From stored sessions, and from results files where they are named."
-    parser.add_argument("results", nargs="*", type=Path, help="files of --dlperf-json")
+    add_results(parser, nargs="*", text=", which count beside the stored sessions")
     parser.add_argument(
         "--baselines", type=Path, metavar="DIR", help="folder of the baselines (baselines/ here)"
     )
-    parser.add_argument("--alpha", metavar="SHARE", default="5%", help="3%% or 0.03")
-    parser.add_argument("--json", action="store_true", help="JSON alone on standard output")
+    parser.add_argument(
+        "--alpha",
+        metavar="SHARE",
+        default="5%",
+        help="share of calls in which a node of several equal ones is called slow, as 1%% or "
+        "0.01 (5%%)",
+    )
+    add_json(parser)
     parser.set_defaults(run=_nodes)
 
 
@@ -136,11 +143,9 @@ def _nodes(arguments: argparse.Namespace) -> int:
     outcomes = [outcome for path in arguments.results for outcome in json_.read(path)]
     found = compare_nodes(_baselines(arguments), outcomes, alpha=alpha)
     if arguments.json:
-        values = {"format": FORMAT, **encode(found)}
-        text = json.dumps(values, indent=1, sort_keys=True, allow_nan=False)
+        say_json({"format": FORMAT, **encode(found)})
     else:
-        text = render(found)
-    say(text)
+        say(render(found))
     return 0
 
 

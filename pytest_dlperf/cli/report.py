@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from pytest_dlperf.cli.stdout import say
+from pytest_dlperf.cli.parser import add_results
+from pytest_dlperf.cli.stdout import json_text, say
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import UsageError
@@ -33,14 +33,12 @@ _DEFAULT_BASELINES: Final = Path("baselines")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument(
-        "results", nargs="+", type=Path, metavar="RESULTS", help="files of --dlperf-json"
-    )
+    add_results(parser, nargs="+")
     parser.add_argument(
         "--compare",
         default="framework",
         metavar="FIELD",
-        help="the columns: framework, driver, image, or any recorded field",
+        help="the columns: framework, driver, image, or any recorded field (framework)",
     )
     parser.add_argument(
         "--baselines",
@@ -92,7 +90,7 @@ def make_report(arguments: argparse.Namespace) -> str:
             "environments": encode(environments),
             **encode(tables),
         }
-        made = json.dumps(values, indent=1, sort_keys=True, allow_nan=False) + "\n"
+        made = f"{json_text(values)}\n"
     else:
         name = "html" if arguments.html else ""
         name = name or arguments.format or _SUFFIXES.get(output.suffix if output else "", "text")

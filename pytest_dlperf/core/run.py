@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypedDict
 
+from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.metric import Figure
 from pytest_dlperf.core.place import Reach
@@ -51,6 +52,9 @@ class Scaling:
     #: slow link left no time are absent.
     all_reduce_gb_per_s: Mapping[str, float] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        _check_sizes(self.all_reduce_gb_per_s)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredScaling:
@@ -66,6 +70,15 @@ class StoredScaling:
     skews: tuple[float, ...] = ()
     #: Medians over the runs, by bytes.
     all_reduce_gb_per_s: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check_sizes(self.all_reduce_gb_per_s)
+
+
+def _check_sizes(rates: Mapping[str, float]) -> None:
+    for size in rates:
+        if not (size.isascii() and size.isdecimal()):
+            raise UsageError(f"all_reduce_gb_per_s: {size!r} is not a number of bytes")
 
 
 def own_seconds(

@@ -23,6 +23,7 @@ from pytest_dlperf.launch.process.lease import host_lease
 from pytest_dlperf.launch.remote.nodes import Leases, ask, keep
 from pytest_dlperf.launch.remote.transport import Transport, is_this_host
 from pytest_dlperf.measure.devices import Devices
+from pytest_dlperf.report.printable import shown
 
 #: Clocks that differ by more than this mislead readers of logs of several nodes, and give a
 #: wrong order in which ranks stopped.
@@ -88,7 +89,7 @@ class Nodes:
         )
         apart = clocks_apart({name: one.clock_ahead_s for name, one in asked.items()})
         if apart:
-            warnings.warn(f"pytest-dlperf: {apart}", stacklevel=2)
+            warnings.warn(shown(f"pytest-dlperf: {apart}"), stacklevel=2)
         found = {name: one.report for name, one in asked.items()}
         partial = path.with_name(f"{path.name}.{os.getpid()}")
         text = json.dumps({name: encode(report) for name, report in found.items()})

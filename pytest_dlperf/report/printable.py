@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from typing import Final
@@ -34,6 +35,15 @@ def without_commands(text: str) -> str:
     ``::error::`` becomes ``: :error::``, and ``##[error]`` becomes ``## [error]``.
     """
     return _COMMAND.sub(lambda found: "## " if found[0] == "##" else f"{found[0]} ", text)
+
+
+def shown(text: str) -> str:
+    """Return ``text`` as it may be printed: nothing steers a terminal, or GitHub's runner.
+
+    Commands are made harmless in every job, also where nothing is reported.
+    """
+    text = printable(text)
+    return without_commands(text) if os.environ.get("GITHUB_ACTIONS") == "true" else text
 
 
 def columns(text: str) -> int:

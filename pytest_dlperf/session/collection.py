@@ -24,8 +24,10 @@ from pytest_dlperf.core.id_words import parameter_words
 from pytest_dlperf.core.quantity import is_number
 from pytest_dlperf.launch.launchers import LAUNCHERS
 from pytest_dlperf.measure.logs import registry as log_formats
+from pytest_dlperf.report.printable import shown
 from pytest_dlperf.session import case_ids, no_case
 from pytest_dlperf.session.case_ids import parametrized
+from pytest_dlperf.session.exits import usage_error
 from pytest_dlperf.session.no_case import NAME
 from pytest_dlperf.session.pytest_private import is_matched
 from pytest_dlperf.session.settings import Settings
@@ -83,7 +85,7 @@ def parametrize(metafunc: pytest.Metafunc, session: PerfSession) -> None:
     try:
         selected = _selected(metafunc, session)
     except UsageError as error:
-        text = f"{metafunc.definition.nodeid}: {error}"
+        text = shown(f"{metafunc.definition.nodeid}: {error}")
         raise pytest.fail.Exception(text, pytrace=False) from None  # else pytest prints it twice
     metafunc.parametrize(NAME, selected, indirect=True, ids=[s.case.id for s in selected])
 
@@ -260,7 +262,7 @@ def _check_ids(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
     cases = [(selected.case.id, item) for item in items if (selected := selected_of(item))]
     refused = case_ids.refused_of_items(cases)
     if refused and not hasattr(config, "workerinput"):
-        raise pytest.UsageError("\n".join(f"pytest-dlperf: {one}" for one in refused.values()))
+        raise usage_error("\npytest-dlperf: ".join(refused.values()))
     # An exception would end an xdist worker without a word: its items say it instead.
     for case_id, item in cases:
         if case_id in refused:

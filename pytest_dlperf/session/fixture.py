@@ -10,7 +10,7 @@ from pytest_dlperf.cases.selection import Selected
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import GOOD
-from pytest_dlperf.session.terminal.github_actions import shown
+from pytest_dlperf.report.printable import shown
 
 if TYPE_CHECKING:
     from pytest_dlperf.session.perf_session import PerfSession

@@ -17,6 +17,7 @@ from typing import Any, Final
 import pytest
 
 from pytest_dlperf.core.wire import CPU_VARIABLES, LIBRARY_VARIABLES
+from pytest_dlperf.session.exits import usage_error
 from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.store.history.session_runs import make_session_folder
 
@@ -49,8 +50,8 @@ def folder_of(config: pytest.Config, settings: Settings, name: str) -> tuple[Pat
             keep_inherited(folder, str(worker.get("workerid", "main")), data=settings.data)
         return folder, lock
     except OSError as error:
-        raise pytest.UsageError(
-            f"pytest-dlperf: cannot write logs to {base}: {error.strerror}; name another folder "
+        raise usage_error(
+            f"cannot write logs to {base}: {error.strerror}; name another folder "
             "with --dlperf-workdir"
         ) from error
 

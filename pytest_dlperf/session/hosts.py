@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
-
 from pytest_dlperf.core.errors import DlperfError, UsageError
 from pytest_dlperf.core.place import Host
 from pytest_dlperf.flow.nodes import Nodes
@@ -14,6 +12,7 @@ from pytest_dlperf.launch.remote.nodes import keep
 from pytest_dlperf.launch.remote.sent_to_hosts import copy_package
 from pytest_dlperf.launch.remote.transport import allocated_hosts, is_this_host, transport_of
 from pytest_dlperf.measure.devices import Devices, detect
+from pytest_dlperf.session.exits import usage_error
 from pytest_dlperf.session.settings import Settings
 
 
@@ -30,7 +29,7 @@ def declared_hosts(settings: Settings) -> tuple[Host, ...]:
     try:
         return allocated_hosts()
     except UsageError as error:
-        raise pytest.UsageError(f"pytest-dlperf: {error}") from error
+        raise usage_error(error) from error
 
 
 def make_nodes(settings: Settings, hosts: tuple[Host, ...], folder: Path) -> Nodes:
@@ -38,9 +37,7 @@ def make_nodes(settings: Settings, hosts: tuple[Host, ...], folder: Path) -> Nod
     travelling = {name: os.environ[name] for name in settings.travelling if name in os.environ}
     missing = sorted(set(settings.travelling) - set(travelling))
     if missing:
-        raise pytest.UsageError(
-            f"pytest-dlperf: --dlperf-env names {', '.join(missing)}, not set in this environment"
-        )
+        raise usage_error(f"--dlperf-env names {', '.join(missing)}, not set in this environment")
     return Nodes(
         hosts=hosts,
         transport=transport_of(
@@ -73,4 +70,4 @@ def devices_of(nodes: Nodes | None) -> Devices:
         ):
             return nodes.reports(first)[first[0].name].devices
     except DlperfError as error:
-        raise pytest.UsageError(f"pytest-dlperf: {error}") from error
+        raise usage_error(error) from error

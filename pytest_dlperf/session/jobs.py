@@ -12,6 +12,7 @@ from pytest_dlperf.core.place import JOB_OPTIONS, masked
 from pytest_dlperf.flow.scheduled import Jobs
 from pytest_dlperf.flow.watcher import Watcher
 from pytest_dlperf.launch.remote.sent_to_hosts import exported_names
+from pytest_dlperf.report.printable import shown
 from pytest_dlperf.session.ending import Ending
 from pytest_dlperf.session.option_values import REPORTS
 from pytest_dlperf.session.options import flags
@@ -111,4 +112,4 @@ def _python_of_a_job(settings: Settings) -> str:
 def _close(jobs: Jobs) -> None:
     failed = jobs.close()
     if failed:
-        sys.stderr.write(f"pytest-dlperf: {failed}\n")
+        sys.stderr.write(shown(f"pytest-dlperf: {failed}\n"))

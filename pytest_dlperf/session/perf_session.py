@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -37,6 +36,7 @@ from pytest_dlperf.measure.devices import Devices, detect
 from pytest_dlperf.measure.environment import commit_of
 from pytest_dlperf.session import usage
 from pytest_dlperf.session.ending import Ending
+from pytest_dlperf.session.exits import usage_error, warn
 from pytest_dlperf.session.folder import digest_of_inherited, folder_of
 from pytest_dlperf.session.hosts import declared_hosts, devices_of, make_nodes
 from pytest_dlperf.session.resumed import Now, Resumed, is_judged, judged_now, now_of
@@ -62,7 +62,7 @@ class PerfSession:
             path = self.settings.resume
             self.resumed = None if path is None else Resumed(path)
         except UsageError as error:
-            raise pytest.UsageError(f"pytest-dlperf: {error}") from error
+            raise usage_error(error) from error
         self._config = config
         #: Sentences of what was left out at collection, for the summary.
         self.left_out: dict[str, str] = {}
@@ -82,7 +82,7 @@ class PerfSession:
         try:
             usage.check_at_start(self.settings, processes=_processes(config))
         except UsageError as error:
-            raise pytest.UsageError(f"pytest-dlperf: {error}") from error
+            raise usage_error(error) from error
 
     def check_resumed(self) -> None:
         """Raise ``pytest.UsageError`` if the file to go on from is of other cases."""
@@ -92,7 +92,7 @@ class PerfSession:
         try:
             self.resumed.check(self.selected)
         except UsageError as error:
-            raise pytest.UsageError(f"pytest-dlperf: {error}") from error
+            raise usage_error(error) from error
 
     @cached_property
     def devices(self) -> Devices:
@@ -358,8 +358,7 @@ class PerfSession:
             return self._shifted(outcome, node)
         except OSError as error:
             # A disk that is full must not lose what was measured and judged
-            what = f"pytest-dlperf: cases before {outcome.case.id} were not looked at: {error}"
-            warnings.warn(what, pytest.PytestWarning, stacklevel=1)
+            warn(f"cases before {outcome.case.id} were not looked at: {error}")
             return outcome
 
     def _shifted(self, outcome: Outcome, node: str) -> Outcome:
@@ -377,7 +376,7 @@ class PerfSession:
         """Return the baselines of a machine class that can be read; warn of those that cannot."""
         entries, broken = self.store.readable()
         for error in broken:
-            warnings.warn(f"pytest-dlperf: {error}", pytest.PytestWarning, stacklevel=1)
+            warn(error)
         return [e.baseline for e in entries if e.baseline.machine_class == machine_class]
 
     def _fails(self, outcome: Outcome) -> bool:

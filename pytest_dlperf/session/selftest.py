@@ -22,9 +22,9 @@ from pytest_dlperf.report import json_
 from pytest_dlperf.report.selftest import TRIES, Asked, Try, exit_code, lines, pages
 from pytest_dlperf.session import selftest_process as options
 from pytest_dlperf.session.estimate import span
+from pytest_dlperf.session.exits import usage_error, write_line
 from pytest_dlperf.session.selftest_process import Sessions, wait_for_idle_cpus
 from pytest_dlperf.session.settings import Settings
-from pytest_dlperf.session.terminal.github_actions import shown
 from pytest_dlperf.store.history.session_runs import make_session_folder, make_work_folder
 
 #: Options of pytest that only show something.
@@ -47,7 +47,7 @@ def run(config: pytest.Config) -> int | None:
         options.check(_get(config), [str(word) for word in config.invocation_params.args])
         settings = Settings.from_config(config)
     except UsageError as error:
-        raise pytest.UsageError(f"pytest-dlperf: {error}") from error
+        raise usage_error(error) from error
     sessions = Sessions(config.invocation_params.dir)
     with sessions.forwarding():
         folder, lock = _folder(settings.workdir)
@@ -339,8 +339,8 @@ def _folder(workdir: Path) -> tuple[Path, int]:
         name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
         return make_session_folder(workdir / "selftest", name)
     except OSError as error:
-        raise pytest.UsageError(
-            f"pytest-dlperf: --dlperf-selftest cannot write to {workdir}: {error.strerror}; name "
+        raise usage_error(
+            f"--dlperf-selftest cannot write to {workdir}: {error.strerror}; name "
             "another folder with --dlperf-workdir"
         ) from error
 
@@ -365,5 +365,5 @@ def _rule(title: str) -> str:
 
 def _print_now(*lines: str) -> None:
     for line in lines:
-        sys.stdout.write(f"{shown(line)}\n")
+        write_line(None, line)
     sys.stdout.flush()

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import statistics
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-
-import pytest
 
 from pytest_dlperf.core.errors import DlperfError, UpdateRefusedError
 from pytest_dlperf.core.outcome import Outcome
@@ -17,6 +14,7 @@ from pytest_dlperf.core.verdict import GOOD, Verdict
 from pytest_dlperf.flow.bench import Bench
 from pytest_dlperf.flow.explain import ALWAYS, PROFILE
 from pytest_dlperf.flow.pipeline import judge_again
+from pytest_dlperf.session.exits import warn
 from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.store.baseline import update
 from pytest_dlperf.store.history import notes
@@ -51,7 +49,7 @@ def note(workdir: Path, outcome: Outcome, of_parent: Sequence[RunSummary]) -> No
         if outcome.judgement.verdict in GOOD:
             notes.note_certificate(workdir, outcome.case.id, outcome.time)
     except DlperfError as error:
-        warnings.warn(f"pytest-dlperf: {error}", pytest.PytestWarning, stacklevel=1)
+        warn(error)
 
 
 def store_baseline(outcome: Outcome, bench: Bench, settings: Settings, *, fails: bool) -> Outcome:
@@ -96,5 +94,4 @@ def _keep_profile(outcome: Outcome, bench: Bench, what: str) -> None:
         content = file.read_bytes() if is_new and bench.policy.explain == ALWAYS else None
         bench.stored.store.keep_profiles(environment.machine_class, case.suite, case.id, content)
     except (DlperfError, OSError) as error:
-        message = f"pytest-dlperf: {case.id}: its profile was not stored: {error}"
-        warnings.warn(message, pytest.PytestWarning, stacklevel=1)
+        warn(f"{case.id}: its profile was not stored: {error}")

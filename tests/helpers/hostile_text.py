@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Any
 
 from pytest_dlperf.core.outcome import Outcome
@@ -44,3 +45,20 @@ def hostile() -> list[Outcome]:
         unmeasured(case(suite="broken"), Verdict.ERROR, HOSTILE, failed=True),
         unmeasured(case(suite="open"), Verdict.NOT_RUN, HOSTILE),
     ]
+
+
+def assert_nothing_steers(text: str) -> None:
+    """Check that no character controls a terminal, and no line is a command of GitHub's runner."""
+    steering = [c for c in text if c != "\n" and c != "\t" and _steers(c)]
+    assert not steering, text
+    for line in text.split("\n"):
+        assert not line.lstrip().startswith("::"), line
+        assert "##[" not in line, line
+
+
+def _steers(character: str) -> bool:
+    """Whether Unicode calls it a control or a surrogate, or it turns the direction of text."""
+    turns = unicodedata.bidirectional(character) in {
+        "LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI",
+    }  # fmt: skip
+    return turns or unicodedata.category(character) in {"Cc", "Cs", "Zl", "Zp"}

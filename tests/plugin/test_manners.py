@@ -41,6 +41,20 @@ def test_a_framework_that_is_not_installed(suite: Suite):
     assert outcomes["net-paddle-fp32-bs4-1n1c"]["judgement"]["verdict"] == "error"
 
 
+@pytest.mark.parametrize("quiet", [(), ("-q",)], ids=["", "-q"])
+def test_the_summary_has_whole_lines_after_a_test_that_passed(
+    suite: Suite, quiet: tuple[str, ...]
+):
+    """Then pytest's terminal believes that it is in the midst of a line of dots."""
+    suite.write("def test_other(): pass", "test_other")
+    result = suite.run("--dlperf-runs=1", "-k", "1n1c or other", *quiet)
+    assert result.ret == 0
+    if quiet:
+        result.stdout.re_match_lines([r"dlperf: 1 case: 1 no-baseline; 1 NOT JUDGED$"])
+    else:
+        result.stdout.re_match_lines([r"=+ dlperf =+$", r"case .* verdict$"], consecutive=True)
+
+
 def test_a_session_that_measured_nothing_fails(suite: Suite):
     suite.write(
         """

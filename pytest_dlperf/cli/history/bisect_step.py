@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Final
 
 from pytest_dlperf.cli.pytest_session import against_words, is_slower, of_speed, run_session
+from pytest_dlperf.cli.stdout import say_error
 from pytest_dlperf.core.arm import RefArm, parse_arm
-from pytest_dlperf.core.errors import DlperfError, UsageError
+from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.verdict import Verdict
@@ -28,6 +28,8 @@ def add_to(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="for git bisect run: whether this commit is slower than another",
         description="Measures one test in pairs, the working tree against a commit. Exit codes: "
         f"{OLD} not slower, {NEW} slower, {SKIP} undecided, {STOP} wrong usage.",
+        usage="%(prog)s [-h] --against COMMIT --limit SHARE [--faster] [--folder DIR] -- TEST "
+        "[OPTION ...]",
     )
     step.add_argument("--against", required=True, metavar="COMMIT", help="measured in turn")
     step.add_argument(
@@ -40,7 +42,7 @@ def add_to(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     step.add_argument(
         "words", nargs="+", metavar="-- TEST", help="pytest's node id of one case, and its options"
     )
-    step.set_defaults(run=_step)
+    step.set_defaults(run=_step, code_of_usage=STOP, code_of_failure=STOP)
 
 
 def _step(arguments: argparse.Namespace) -> int:
@@ -55,9 +57,6 @@ def _step(arguments: argparse.Namespace) -> int:
             return SKIP
         outcomes = _measure(arguments, share, folder)
     except KeyboardInterrupt:
-        return STOP
-    except DlperfError as error:
-        sys.stderr.write(f"dlperf: {error}\n")
         return STOP
     if len(outcomes) != 1:
         _print_to_stderr(
@@ -97,4 +96,4 @@ def code_of(outcome: Outcome, *, faster: bool) -> int:
 
 
 def _print_to_stderr(words: str) -> None:
-    sys.stderr.write(f"dlperf history {NAME}: {words}\n")
+    say_error(f"dlperf history {NAME}: {words}")

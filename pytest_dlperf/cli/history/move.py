@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import sys
 from pathlib import Path
 
 from pytest_dlperf.cli.history.pytest_root import address_in
@@ -14,10 +13,10 @@ from pytest_dlperf.cli.history.show import (
     changes_can_be_found,
     found_in,
 )
-from pytest_dlperf.cli.stdout import say
+from pytest_dlperf.cli.parser import add_results, add_workdir
+from pytest_dlperf.cli.stdout import say, say_error
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.report.figures import counted
-from pytest_dlperf.report.printable import printable
 
 
 def add_to(
@@ -27,18 +26,12 @@ def add_to(
     send = actions.add_parser(
         "send", parents=[common], help="add what sessions kept while the database was away"
     )
-    send.add_argument(
-        "--workdir",
-        type=Path,
-        default=Path(".dlperf"),
-        metavar="DIR",
-        help="the sessions' --dlperf-workdir (.dlperf here)",
-    )
+    add_workdir(send, "the sessions' --dlperf-workdir")
     send.set_defaults(run=_send)
     taken = actions.add_parser(
         "import", parents=[common], help="add results files of earlier sessions"
     )
-    taken.add_argument("results", type=Path, nargs="+", help="files of --dlperf-json")
+    add_results(taken, nargs="+")
     taken.set_defaults(run=_import)
     export = actions.add_parser("export", parents=[common], help="write a table, or a page")
     add_selection(export, case_required=False)
@@ -59,9 +52,9 @@ def _send(arguments: argparse.Namespace) -> int:
     )
     for history, number in sorted(sent.others.items()):
         waiting = "1 session waits" if number == 1 else f"{number} sessions wait"
-        say(printable(f"{waiting} for {history}: name it with --history"))
+        say(f"{waiting} for {history}: name it with --history")
     for sentence in sent.broken:
-        sys.stderr.write(printable(f"left as it is: {sentence}\n"))
+        say_error(f"left as it is: {sentence}")
     return 1 if sent.broken else 0
 
 

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -138,8 +137,6 @@ _DEFAULT: Final = Path(".dlperf/history.sqlite")
 
 def address_in(arguments: argparse.Namespace) -> Address:
     """Return the history that was named, else the usual one; raise ``UsageError``."""
-    if find_spec("sqlalchemy") is None:
-        raise UsageError("sqlalchemy is not installed; pip install 'pytest-dlperf[history]'")
     from pytest_dlperf.store.history.address import parse_address
 
     here = Path.cwd()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import itertools
-import json
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.cli.history.pytest_root import address_in
-from pytest_dlperf.cli.stdout import say
+from pytest_dlperf.cli.parser import add_json
+from pytest_dlperf.cli.stdout import say, say_json
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.findings import Bisection, Change, Explained, HistoryFound, Series
@@ -141,7 +141,7 @@ def add_to(
     )
     bisect.set_defaults(run=_bisect)
     for command in (cases, series, show, changes, bisect):
-        command.add_argument("--json", action="store_true", help="JSON alone on standard output")
+        add_json(command)
 
 
 def add_selection(parser: argparse.ArgumentParser, *, case_required: bool) -> None:
@@ -150,11 +150,16 @@ def add_selection(parser: argparse.ArgumentParser, *, case_required: bool) -> No
         "case",
         nargs=None if case_required else "?",
         default="",
+        metavar="CASE",
         help="case id, or a pattern with *",
     )
-    parser.add_argument("--machine-class", default="", metavar="NAME", help="only of this one")
-    parser.add_argument("--node", default="", metavar="NAME", help="only of this one")
-    parser.add_argument("--since", default="", metavar="2026-11-22", help="nothing before")
+    parser.add_argument(
+        "--machine-class", default="", metavar="NAME", help="only of this one (all)"
+    )
+    parser.add_argument("--node", default="", metavar="NAME", help="only of this one (all)")
+    parser.add_argument(
+        "--since", default="", metavar="DATE", help="nothing before, as 2026-11-22"
+    )
     parser.add_argument(
         "--dirty", action="store_true", help="count outcomes with modified files as well"
     )
@@ -330,7 +335,7 @@ def _print_found(arguments: argparse.Namespace, found: HistoryFound, text: str) 
     from pytest_dlperf.report.schemas import FORMAT
 
     if arguments.json:
-        values = {"format": FORMAT, **encode(found)}
-        text = json.dumps(values, indent=1, sort_keys=True, allow_nan=False)
-    say(text)
+        say_json({"format": FORMAT, **encode(found)})
+    else:
+        say(text)
     return 0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +10,7 @@ from pathlib import Path, PurePath
 from typing import Any, Final
 
 from pytest_dlperf.cli import extract as extract_command
+from pytest_dlperf.cli.parser import add_json
 from pytest_dlperf.cli.source_reports.audit_rules import (
     LOSS,
     Cell,
@@ -22,6 +21,7 @@ from pytest_dlperf.cli.source_reports.audit_rules import (
     groups_of,
     rules_of,
 )
+from pytest_dlperf.cli.stdout import say, say_json
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.measure.logs.extract import LogResult, extract
 from pytest_dlperf.report import figures
@@ -30,10 +30,10 @@ from pytest_dlperf.report import figures
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.description = "TABLE is a Markdown file; every number in its tables is looked for."
-    parser.add_argument("table", type=Path, metavar="TABLE")
+    parser.add_argument("table", type=Path, metavar="TABLE", help="the report, a Markdown file")
     extract_command.add_logs(parser)
     extract_command.add_reading(parser)
-    parser.add_argument("--json", action="store_true", help="JSON alone on standard output")
+    add_json(parser)
     parser.set_defaults(run=_audit)
 
 
@@ -48,10 +48,9 @@ def _audit(arguments: argparse.Namespace) -> int:
     if not findings:
         raise UsageError(f"{arguments.table}: no Markdown table with a number in it")
     if arguments.json:
-        values = {"format": 1, "cells": [_to_json(finding) for finding in findings]}
-        sys.stdout.write(json.dumps(values, indent=1, sort_keys=True, allow_nan=False) + "\n")
+        say_json({"format": 1, "cells": [_to_json(finding) for finding in findings]})
     else:
-        sys.stdout.write("\n".join(_lines(findings)) + "\n")
+        say("\n".join(_lines(findings)))
     return 0 if all(finding.is_reproduced for finding in findings) else 1
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +26,7 @@ from pytest_dlperf.launch.schedulers.slurm_job import sbatch_command, script_tex
 from pytest_dlperf.report import figures, json_
 from pytest_dlperf.session import collection
 from pytest_dlperf.session.collection import selected_of
+from pytest_dlperf.session.exits import write_line
 from pytest_dlperf.store.baseline.commands import published_text, state_text
 
 if TYPE_CHECKING:
@@ -154,10 +154,7 @@ def print_instead_of_running(
     else:
         lines = dry_run(items, session)
     for line in lines:
-        if reporter is None:  # -p no:terminal
-            sys.stdout.write(f"{line}\n")
-        else:
-            reporter.write_line(line)
+        write_line(reporter, line)
 
 
 def list_rows(items: Sequence[pytest.Item], session: PerfSession) -> list[ListRow]:

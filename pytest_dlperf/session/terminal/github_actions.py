@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.place import IN_JOB
 from pytest_dlperf.report import pull_request
-from pytest_dlperf.report.printable import one_line, printable, without_commands
+from pytest_dlperf.report.printable import one_line, printable
 from pytest_dlperf.report.sort_order import Standing, standing, worst_first
 
 if TYPE_CHECKING:
@@ -29,15 +29,6 @@ def is_on(config: pytest.Config) -> bool:
     # Cases run by a scheduler are reported by the submitting session
     reported_elsewhere = config.option.dlperf_scheduler == IN_JOB
     return is_job and not reported_elsewhere and bool(config.getini("dlperf_github"))
-
-
-def shown(text: str) -> str:
-    """Return ``text`` as it may be printed: nothing steers a terminal, or GitHub's runner.
-
-    Commands are made harmless in every job, also where nothing is reported.
-    """
-    text = printable(text)
-    return without_commands(text) if os.environ.get("GITHUB_ACTIONS") == "true" else text
 
 
 def commands(

@@ -13,6 +13,7 @@ from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.id_words import CaseId
 from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.flow.scheduled import Jobs
+from pytest_dlperf.report.printable import shown
 from pytest_dlperf.session.collection import selected_of
 from pytest_dlperf.session.estimate import Forecast, alike, span
 from pytest_dlperf.store.history import notes
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 def header(config: pytest.Config, session: PerfSession, owned: Sequence[str]) -> list[str]:
     """Return the lines that say how this session runs."""
     session.header_shown = True
+    return [shown(line) for line in _header(config, session, owned)]
+
+
+def _header(config: pytest.Config, session: PerfSession, owned: Sequence[str]) -> list[str]:
     if session.jobs is not None:
         return _of_jobs(session.jobs, session)
     settings, devices = session.settings, session.devices
@@ -87,7 +92,7 @@ def collected(
     cases = [selected.case for item in items if (selected := selected_of(item))]
     if measures and cases and not config.option.collectonly:
         lines.append(f"dlperf: {_estimate(cases, session)}")
-    return lines
+    return [shown(line) for line in lines]
 
 
 def _estimate(cases: Sequence[Case], session: PerfSession) -> str:

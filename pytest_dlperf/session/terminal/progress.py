@@ -15,9 +15,9 @@ from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.flow.log_unit import known_unit
 from pytest_dlperf.measure.records import read_progress
 from pytest_dlperf.report import figures
-from pytest_dlperf.report.printable import clipped, columns, shortened
+from pytest_dlperf.report.printable import clipped, columns, shortened, shown
 from pytest_dlperf.session.estimate import Forecast
-from pytest_dlperf.session.terminal.github_actions import shown
+from pytest_dlperf.session.exits import write_line
 
 if TYPE_CHECKING:
     import pytest
@@ -80,8 +80,7 @@ class Quiet:
                 sys.stderr.write(f"\n{shown(text)}\n")
                 sys.stderr.flush()
                 return
-            self._reporter.ensure_newline()
-            self._reporter.write_line(shown(text))
+            write_line(self._reporter, text)
             self._reporter.flush()
 
 

@@ -20,14 +20,15 @@ from pytest_dlperf.core.outcome import Outcome, outcome_from_json, outcome_to_js
 from pytest_dlperf.core.writable import unforeseen
 from pytest_dlperf.flow.learn_noise import learn_noise, with_later_sessions
 from pytest_dlperf.report import json_, terminal
+from pytest_dlperf.report.printable import shown
 from pytest_dlperf.report.sort_order import Standing, standing
 from pytest_dlperf.session.collection import selected_of
+from pytest_dlperf.session.exits import write_line
 from pytest_dlperf.session.fixture import Dlperf
 from pytest_dlperf.session.jobs import own_options
 from pytest_dlperf.session.options import flags
 from pytest_dlperf.session.sinks.deliver import deliver
 from pytest_dlperf.session.terminal import github_actions
-from pytest_dlperf.session.terminal.github_actions import shown
 from pytest_dlperf.session.terminal.not_reached import Reached, kept_planned, outcome_of
 from pytest_dlperf.session.to_history import SessionHistory
 
@@ -334,19 +335,18 @@ class Collector:
             return
         verbosity = self._config.get_verbosity()
         if verbosity >= 0:
-            reporter.section("dlperf", sep="=")
-        else:
-            reporter.write("dlperf: ")
+            reporter.write_sep("=", "dlperf")
         lines = terminal.render(
             self.outcomes,
             width=self._config.get_terminal_writer().fullwidth,
             verbosity=verbosity,
         )
+        begin = "" if verbosity >= 0 else "dlperf: "
         for line in lines:
-            reporter.write(shown(line.text))
-            reporter.write_line(line.tail, **{line.colour: True} if line.colour else {})
+            write_line(reporter, f"{begin}{line.text}", line.tail, line.colour)
+            begin = ""
         for text in self._remarks(session, verbosity):
-            reporter.write_line(shown(text))
+            write_line(reporter, text)
         if github_actions.is_on(self._config):
             for command in github_actions.commands(self._config, self.outcomes, self._lines):
                 reporter.write_line(command)
