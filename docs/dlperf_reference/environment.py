@@ -17,7 +17,7 @@ MEANINGS: Final = {
     "DLPERF_MACHINE_CLASS": "name of this machine's class, instead of the found one; goes "
     "before the ini key `dlperf_machine_class`",
     "DLPERF_RUNTIME_DIR": "folder of the locks, instead of `/tmp/pytest-dlperf-<uid>`: sessions "
-    "that share a host must share it",
+    "that share a host must share it; others than its owner must not be able to write it",
     "DLPERF_WEBHOOK": "where `--dlperf-sink=webhook` posts the results; a secret",
 }
 #: What this plugin tells its own processes; nobody else sets them.

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from pathlib import Path
+from typing import Final
 
 from pytest_dlperf.core.errors import CaseError
+
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def folder() -> Path:
@@ -15,7 +19,8 @@ def folder() -> Path:
     ``pytest-dlperf-<uid>`` in ``/tmp``, regardless of ``TMPDIR`` and ``XDG_RUNTIME_DIR``: two
     sessions of one user must find each other's locks, and tools such as tox drop or replace
     those variables. ``DLPERF_RUNTIME_DIR`` names another one. Raises ``CaseError`` if it cannot
-    be made, or belongs to another user: a lock in a folder that others can write protects nothing.
+    be made, belongs to another user, or others can write it: they could remove its locks, or
+    put links in their place, through which a session would write over this user's files.
     """
     named = os.environ.get("DLPERF_RUNTIME_DIR")
     path = Path(named) if named else Path(f"/tmp/pytest-dlperf-{os.getuid()}")
@@ -31,5 +36,11 @@ def folder() -> Path:
         raise CaseError(
             f"{path} is not a folder of this user; remove it, or set DLPERF_RUNTIME_DIR to your "
             "own"
+        )
+    if status.st_mode & _OTHERS_WRITE:
+        raise CaseError(
+            f"others than its owner can write {path} (mode {stat.S_IMODE(status.st_mode):04o}), "
+            f"and locks there would protect nothing; `chmod go-w {shlex.quote(str(path))}`, or "
+            "set DLPERF_RUNTIME_DIR to a folder of your own, which may be in this one"
         )
     return path

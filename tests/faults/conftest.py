@@ -43,7 +43,7 @@ def scene(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Scene:
     monkeypatch.setenv("PYTHONPATH", path_of_ranks())
-    monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(pytester.mkdir("runtime")))
+    monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(pytester.path / "runtime"))
     return Scene(pytester.path, request.config.stash[ROWS])
 
 

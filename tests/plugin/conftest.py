@@ -28,7 +28,7 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Suite:
         "PYTHONPATH", os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
     )
     monkeypatch.setenv("PATH", f"{FAKES}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(pytester.mkdir("runtime")))
+    monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(pytester.path / "runtime"))
     made = Suite(pytester, monkeypatch)
     made.write(TESTS)
     return made

@@ -16,7 +16,7 @@ ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
 def boxed(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Suite:
     """A suite on a machine without a framework."""
     monkeypatch.setenv("PATH", str(FAKES), prepend=":")
-    monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(pytester.mkdir("runtime")))
+    monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(pytester.path / "runtime"))
     made = Suite(pytester, monkeypatch)
     made.write(TESTS)
     return made
@@ -41,7 +41,7 @@ def test_a_session_probes_once_and_runs_in_the_container(boxed: Suite, extra: tu
     assert isinstance(env, dict)
     assert set(env) == {
         "PATH", "DLPERF_RUN", "OMP_NUM_THREADS", "PYTHONPATH", "PYTHONUNBUFFERED",
-        "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR",
+        "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "GLOO_SOCKET_IFNAME", "PET_STANDALONE",
     }  # fmt: skip
     package = env["PYTHONPATH"].split(":")[0]
     assert package.startswith(f"{boxed.path}/.dlperf/")

@@ -23,7 +23,7 @@ class TensorflowFolder(Folder):
 def folder(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> TensorflowFolder:
     path = [str(HERE), str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
-    monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(pytester.mkdir("runtime")))
+    monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(pytester.path / "runtime"))
     return TensorflowFolder(pytester)
 
 

@@ -13,7 +13,7 @@ def folder(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Folder
         "PYTHONPATH",
         os.pathsep.join([str(HERE), str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")]),
     )
-    monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(pytester.mkdir("runtime")))
+    monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(pytester.path / "runtime"))
     made = Folder(pytester)
     made.write()
     return made

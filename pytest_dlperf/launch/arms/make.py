@@ -241,4 +241,4 @@ class FolderCache:
 
     def _open(self, name: str) -> int:
         path = self._base / f"{name}.used"
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -88,7 +88,7 @@ def _path() -> Path:
 
 
 def _open(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
 def _take(path: Path, waiting: _Waiting, on_poll: Callable[[], None]) -> int:

@@ -20,6 +20,7 @@ frame  holds
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import json
 import os
 import re
@@ -30,7 +31,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, cast
 
 from pytest_dlperf.core.place import Reach
 from pytest_dlperf.launch.remote.far_side import BEGIN
@@ -59,6 +60,8 @@ _SENT: Final = (
 _BEAT_S: Final = 2.0
 _CHUNK: Final = 1 << 16
 _HEADER: Final = re.compile(rb"([A-Z])([0-9a-f]+)\n")
+#: A name as Linux takes it, but for what is special to a shell, Open MPI or Horovod; or none.
+_INTERFACE: Final = re.compile(r"[A-Za-z0-9_.@-]{0,15}")
 #: Program of the far end: reads the length of its source, then the source, and runs it.
 _BOOT: Final = """
 import os, sys
@@ -196,11 +199,21 @@ class Channel:
                 break
             kind, data = match[1].decode(), self._buffer[match.end() : end]
             self._buffer = self._buffer[end:]
-            if kind == "H":
-                hello: Hello = json.loads(data)
-                self.hello = {**hello, "here": time.time()}
-            elif kind == "E":
-                self.end = json.loads(data)
+            try:
+                if kind == "H":
+                    self.hello = {**hello_from_json(data), "here": time.time()}
+                elif kind == "E":
+                    self.end = end_from_json(data)
+                elif kind == "W":
+                    _text(_values(data).get("holder"))
+            except (ValueError, RecursionError) as error:
+                # Nothing of it is believed any more: it counts as lost.
+                self.other_output = f"{self.name} does not keep to the protocol: {error}".encode()
+                self.close()
+                assert self.output is not None
+                self.output.close()
+                self.output, self.over_s = None, time.monotonic()
+                return frames
             frames.append((kind, data))
         return frames
 
@@ -214,6 +227,50 @@ class Channel:
             if stream is not None:
                 stream.close()
         self.output = self.errors = None
+
+
+def hello_from_json(data: bytes) -> Hello:
+    """Return what a node says that it is; raise ``ValueError`` for what no node is.
+
+    Its words go into the commands of other nodes, where an address must not be anything else.
+    """
+    values = _values(data)
+    if set(values) != set(Hello.__annotations__):
+        raise ValueError("its greeting has other fields")
+    hello = cast("Hello", values)
+    if type(hello["port"]) is not int or not 0 < hello["port"] < 1 << 16:
+        raise ValueError(f"{hello['port']!r} is not a port")
+    if hello["address"] != "":
+        ipaddress.ip_address(_text(hello["address"]))
+    ipaddress.ip_network(_text(hello["network"]))
+    if not _INTERFACE.fullmatch(_text(hello["interface"])):
+        raise ValueError(f"{hello['interface']!r} is not a network interface")
+    _text(hello["host"])
+    if type(hello["time"]) is not float or type(hello["sees"]) is not bool:
+        raise ValueError("its clock is not a number, or its files are neither seen nor unseen")
+    return hello
+
+
+def end_from_json(data: bytes) -> CommandEnd:
+    """Return how a node says that its command ended; raise ``ValueError`` for anything else."""
+    values = _values(data)
+    if type(values.get("exit_code")) not in (int, type(None)):
+        raise ValueError("its exit code is not a number")
+    _text(values.get("end"))
+    return cast("CommandEnd", values)
+
+
+def _values(data: bytes) -> dict[str, Any]:
+    values = json.loads(data)
+    if not isinstance(values, dict):
+        raise ValueError("a frame is not a JSON object")
+    return values
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a text")
+    return value
 
 
 def far_end() -> str:

@@ -14,8 +14,9 @@ import signal
 import sys
 import tarfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 if __name__ == "__main__":  # run by its path, in isolated mode
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
@@ -103,7 +104,7 @@ class Node:
             path = Path(self._archive.name)
             unpack(path, self.workdir)
             path.unlink()
-        return {"node": self.channel.name, **(self.channel.end or self._without_end())}
+        return {**(self.channel.end or self._without_end()), "node": self.channel.name}
 
     def _without_end(self) -> CommandEnd:
         if not self.has_command and self.channel.hello and not self.was_lost:
@@ -184,16 +185,14 @@ def _start(nodes: list[Node], timeout_s: float) -> None:
         if not node.has_command:
             continue
         assert node.channel.hello is not None
-        text = json.dumps(node.values["run"])
-        for name, value in {
-            "${MASTER_PORT}": first["port"],
+        places = {
+            "${MASTER_PORT}": str(first["port"]),
             "${MASTER_IP}": first["address"],
             "${NODE_IP}": node.channel.hello["address"],
             "${NETWORK}": first["network"],
             "${INTERFACE}": first["interface"],
-        }.items():
-            text = text.replace(name, str(value))
-        command: Command = json.loads(text)
+        }
+        command: Command = fill_in(node.values["run"], places)
         node.channel.send(
             {
                 **command,
@@ -204,6 +203,19 @@ def _start(nodes: list[Node], timeout_s: float) -> None:
                 "send_back": not node.channel.hello["sees"],
             }
         )
+
+
+def fill_in(value: Any, places: Mapping[str, str]) -> Any:
+    """Return a value of JSON with the placeholders in its texts filled in."""
+    if isinstance(value, str):
+        for name, place in places.items():
+            value = value.replace(name, place)
+        return value
+    if isinstance(value, Mapping):
+        return {key: fill_in(one, places) for key, one in value.items()}
+    if isinstance(value, list):
+        return [fill_in(one, places) for one in value]
+    return value
 
 
 def _collect(nodes: list[Node]) -> None:

@@ -241,7 +241,7 @@ def _problem(channel: Channel) -> str:
     if channel.end is None:
         return f"was lost: {channel.last_output or 'it gave no answer'}"
     if channel.end["end"] == "not-started":
-        return f"could not start it: {channel.end['message']}"
+        return f"could not start it: {channel.end.get('message', '')}"
     if channel.end["exit_code"] != 0:
         return f"it ended with {channel.end['exit_code']} ({channel.end['end']})"
     return ""

@@ -183,7 +183,7 @@ def command_over_hosts(plan: LaunchPlan) -> tuple[str, ...]:
         ],
     }
     path = workdir / "launch.json"
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(settings, file)
     return (sys.executable, "-I", conductor.__file__, str(path))

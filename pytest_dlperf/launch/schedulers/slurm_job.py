@@ -38,7 +38,9 @@ class Heartbeat:
 
     def _write(self, number: int) -> None:
         # In place and always of one length: that needs no space of a disk that is full
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(
+            self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
         try:
             os.pwrite(descriptor, f"{number:020d}\n".encode("ascii"), 0)
         finally:

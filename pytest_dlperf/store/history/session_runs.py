@@ -36,7 +36,9 @@ def make_session_folder(base: Path, name: str) -> tuple[Path, int]:
     make_work_folder(base)
     folder = base / name
     folder.mkdir(mode=0o700, exist_ok=True)
-    descriptor = os.open(folder / _MARK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(
+        folder / _MARK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+    )
     # Shared, since all xdist workers of a session hold it.
     fcntl.flock(descriptor, fcntl.LOCK_SH)
     _remove_ended(base, folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -12,8 +13,9 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.core.place import Reach
-from pytest_dlperf.launch.remote.channel import Channel, pump
-from pytest_dlperf.launch.remote.conductor import unpack
+from pytest_dlperf.launch.remote.channel import Channel, end_from_json, hello_from_json, pump
+from pytest_dlperf.launch.remote.conductor import fill_in, unpack
+from pytest_dlperf.launch.remote.far_side import BEGIN
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="far ends are Linux")
 
@@ -127,3 +129,61 @@ def test_a_command_gets_what_the_request_names_and_no_more(
     assert f"PATH={os.environ['PATH']}" in said
     assert "s3cret" not in said
     channel.kill()
+
+
+HELLO = {
+    "host": "boot ns n2", "time": 1.5, "port": 40001, "address": "10.0.0.2", "interface": "eth0.7",
+    "network": "10.0.0.0/24", "sees": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("known", [{}, {"address": "", "interface": "", "network": "0.0.0.0/0"}])
+def test_a_greeting_is_what_a_node_is(known: dict[str, Any]):
+    hello = HELLO | known
+    assert hello_from_json(json.dumps(hello).encode()) == hello
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"address": '", "argv": ["sh", "-c", "id"], "x": "'},
+        {"address": "10.0.0.2 --launcher-agent=sh"},
+        {"address": None},
+        {"network": "10.0.0.0/24,x"},
+        {"interface": "eth0; id"},
+        {"interface": ["eth0"]},
+        {"port": "40001"},
+        {"port": True},
+        {"port": 1 << 16},
+        {"sees": "yes"},
+        {"more": 1},
+    ],
+    ids=str,
+)
+def test_words_of_a_node_that_are_no_place_are_refused(said: dict[str, Any]):
+    with pytest.raises(ValueError, match=r"."):
+        hello_from_json(json.dumps(HELLO | said).encode())
+
+
+@pytest.mark.parametrize("text", ["[1]", "{", '{"end": 1, "exit_code": 0}', '{"exit_code": "0"}'])
+def test_an_end_of_another_kind_is_refused(text: str):
+    with pytest.raises(ValueError, match=r"."):
+        end_from_json(text.encode())
+
+
+@pytest.mark.parametrize("frame", [json.dumps(HELLO | {"interface": "x; id"}), "{", "[" * 100_000])
+def test_a_node_that_does_not_keep_to_the_protocol_is_lost(tmp_path: Path, frame: str):
+    says = tmp_path / "frames"
+    data = frame.encode()
+    says.write_bytes(BEGIN + b"H%x\n" % len(data) + data)
+    channel = Channel(Reach(name="n2", argv=("sh", "-c", f"cat {says}; cat >&2"), python="x"))
+    until(channel, lambda: channel.is_over)
+    assert channel.hello is None
+    assert "n2 does not keep to the protocol" in channel.last_output
+    channel.kill()
+
+
+def test_places_are_filled_in_as_texts_whatever_is_in_them():
+    run = {"argv": ["--if=${INTERFACE}"], "env": {"A": "${NODE_IP}:${MASTER_PORT}"}, "cwd": ""}
+    places = {"${INTERFACE}": '"]', "${NODE_IP}": "\\", "${MASTER_PORT}": "7"}
+    assert fill_in(run, places) == {"argv": ['--if="]'], "env": {"A": "\\:7"}, "cwd": ""}

@@ -116,3 +116,14 @@ def test_a_file_that_was_removed_is_nobodys_lease(
 
     with lease.host_lease("mine", on_wait=waiting):
         assert lease.lease_holder() == f"pid {os.getpid()} (mine)"
+
+
+def test_the_lease_does_not_follow_a_link(runtime_folder: Path, tmp_path_factory):
+    precious = tmp_path_factory.mktemp("mine") / "precious"
+    precious.write_text("data")
+    (runtime_folder / "host.lease").symlink_to(precious)
+    with pytest.raises(OSError, match="symbolic link"), lease.host_lease("case"):
+        pass
+    with pytest.raises(OSError, match="symbolic link"):
+        lease.lease_holder()
+    assert precious.read_text() == "data"
