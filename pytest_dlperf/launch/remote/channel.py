@@ -192,7 +192,7 @@ class Channel:
         return self._frames()
 
     def _frames(self) -> list[tuple[str, bytes]]:
-        frames = []
+        frames: list[tuple[str, bytes]] = []
         while match := _HEADER.match(self._buffer):
             end = match.end() + int(match[2], 16)
             if len(self._buffer) < end:
