@@ -14,6 +14,7 @@ from pathlib import Path
 from pytest_dlperf.cases.selection import CaseRequest, select
 from pytest_dlperf.cli import extract as extract_command
 from pytest_dlperf.cli.parser import add_json, add_shares, add_workdir
+from pytest_dlperf.cli.pytest_root import root_of
 from pytest_dlperf.cli.stdout import say, say_error, say_json
 from pytest_dlperf.core.arm import KINDS, Arm, HereArm, parse_arm
 from pytest_dlperf.core.case import PRECISIONS, SIZES, Case
@@ -166,6 +167,7 @@ def bench_of(
             devices=detect(),
             place=Place(python=sys.executable),
             rootdir=here,
+            import_folders=root_of(here, run_in=here).import_folders,
             folder=folder,
             shared=workdir,
         ),

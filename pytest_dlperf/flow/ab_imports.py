@@ -155,8 +155,9 @@ _HEAD = frozenset({"HEAD", "@"})
 _NULL = "both arms are the same: this was a null"
 _SECRETLY = "this A/B is secretly an A/A"
 _REMEDY = (
-    "put the folder that is imported from onto PYTHONPATH (in the other arm the same folder of "
-    "its own tree takes its place), or build it there with ini dlperf_arm_setup"
+    "name the folder that is imported from in pytest's ini pythonpath, or in PYTHONPATH (in the "
+    "other arm the same folder of its own tree takes its place), or build it there with ini "
+    "dlperf_arm_setup"
 )
 
 
@@ -250,7 +251,8 @@ class TwoTrees:
             raise CaseError(
                 f"{case.id}: {_SECRETLY}: the arms differ in the repository "
                 f"{self._top}, and the ranks imported no file of it; import the code from there "
-                "(an editable install, or its folder on PYTHONPATH), not from an installed copy"
+                "(an editable install, or its folder in pytest's ini pythonpath), not from an "
+                "installed copy"
             )
         if changed(names, *self._trees):
             return ""
@@ -280,9 +282,9 @@ class TwoTrees:
                 of = " or ".join(sorted(copy.roots))
                 raise CaseError(
                     f"{case.id}: {_SECRETLY}: {name} differs between the arms, and both import an "
-                    f"installed copy of {of}, {copy.path}; put the folder it is installed from "
-                    "onto PYTHONPATH (in the other arm the same folder of its own tree takes its "
-                    "place)"
+                    f"installed copy of {of}, {copy.path}; name the folder it is installed from "
+                    "in pytest's ini pythonpath, or in PYTHONPATH (in the other arm the same "
+                    "folder of its own tree takes its place)"
                 )
         return is_uncertain
 

@@ -112,6 +112,8 @@ class Hosts:
     folder: Path
     #: Folder that the nodes of a case share if each is started by hand.
     shared: Path
+    #: Folders that tests import from beside their own, as pytest's ini ``pythonpath`` names them.
+    import_folders: tuple[str, ...] = ()
     #: The hosts of the session; None for this one alone.
     nodes: Nodes | None = None
     #: The machine class that the user pinned; None for the detected one.
@@ -198,7 +200,9 @@ class Hosts:
         home = str(
             self.package_folder if self.copies_package else Path(__file__).resolve().parents[2]
         )
-        path = dict.fromkeys([home, workload_folder, str(self.rootdir), os.getcwd()])
+        # In the order in which a test finds modules
+        folders = [home, workload_folder, *self.import_folders, str(self.rootdir), os.getcwd()]
+        path = dict.fromkeys(folders)
         target = Target(
             python=self.place.python,
             folder=workload_folder,

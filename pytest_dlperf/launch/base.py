@@ -29,7 +29,8 @@ class Target:
     """Where and how ranks run: interpreter, path, threads, hosts, and what an arm changes."""
 
     python: str
-    #: Put before the target's own path: the plugin's home, the test's folder, the rootdir.
+    #: Put before the target's own path: the plugin's home, the test's folder, those of pytest's
+    #: ini ``pythonpath``, the rootdir.
     python_path: tuple[str, ...]
     threads_per_rank: int
     #: Where a user's own program starts: the folder of its test.

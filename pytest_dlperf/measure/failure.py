@@ -22,6 +22,7 @@ from pytest_dlperf.measure.exhausted import (
     on_device,
     out_of_memory,
 )
+from pytest_dlperf.measure.missing_module import missing_module
 from pytest_dlperf.measure.records import Progress, RankRecords, files_of_ranks, read_progress
 
 #: What faulthandler writes: a head for each thread, then its calls, the innermost first.
@@ -354,7 +355,10 @@ def _exited(case: Case, run: Run, exit_code: int) -> str:
     if exit_code < 0:
         killed = f"; {killed_for_memory(case)}" if run.oom_kills and exit_code == -9 else ""
         return f"{who} was killed by signal {-exit_code}{killed}"
-    words = out_of_memory(case, last_lines(Path(run.log))) if case.command else ""
+    words = ""
+    if case.command:
+        log = last_lines(Path(run.log))
+        words = out_of_memory(case, log) or missing_module(log, run.plan)
     return f"{who} ended with exit code {exit_code}{words and f': {words}'}"
 
 

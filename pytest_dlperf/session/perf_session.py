@@ -160,6 +160,7 @@ class PerfSession:
             devices=self.devices,
             place=place,
             rootdir=settings.rootdir,
+            import_folders=settings.import_folders,
             folder=folder,
             shared=settings.workdir / (place.node_part.name if place.node_part else ""),
             nodes=self.nodes,

@@ -206,6 +206,8 @@ class Settings:
     baselines: Path
     workdir: Path
     rootdir: Path
+    #: Folders of pytest's own ini ``pythonpath``, absolute: tests import from them, and ranks too.
+    import_folders: tuple[str, ...]
     #: The files to make of the outcomes, by the option that names them: ``json``, ``html`` ...
     reports: Mapping[str, Path]
     history: HistoryWish | None
@@ -252,7 +254,7 @@ class Settings:
         """Return the settings of this pytest run; raise ``UsageError`` for an invalid value."""
         return cls.from_options(
             lambda name: config.getoption(f"dlperf_{name.replace('-', '_')}"),
-            config.getini,
+            lambda key: _ini(config, key),
             cwd=config.invocation_params.dir,
             root=config.rootpath,
             environ=os.environ,
@@ -295,6 +297,7 @@ class Settings:
             baselines=path("baselines", "baselines"),
             workdir=workdir,
             rootdir=root,
+            import_folders=tuple(map(str, getini("pythonpath"))),
             reports=report_files(get, cwd),
             history=history_wish(get, getini, cwd=cwd, root=root, environ=environ),
             sinks=sinks(given, get),
@@ -341,6 +344,14 @@ class Settings:
             return asked
         # All nodes must launch equally often, and only node 0 could see a verdict coming
         return replace(asked, adaptive=False, max_runs=asked.runs)
+
+
+def _ini(config: pytest.Config, key: str) -> Any:
+    """Return the value of an ini key; an empty list for one whose plugin was left out."""
+    try:
+        return config.getini(key)
+    except ValueError:  # -p no:python_path, of pytest 8
+        return []
 
 
 def _fail_on(names: list[str], *, strict: bool) -> frozenset[Verdict]:

@@ -167,10 +167,12 @@ def _build(workload: str, job: Job) -> Callable[[], Any]:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise
+        searched = os.environ.get("PYTHONPATH", "").split(os.pathsep)
         raise WorkerFailure(
             "workload-not-found",
             f"workload {workload!r}: no module named {error.name!r} on the ranks' path; put it "
-            "next to the test file, under pytest's rootdir, or on PYTHONPATH",
+            "next to the test file or into pytest's rootdir, or name its folder in pytest's ini "
+            f"pythonpath or in PYTHONPATH. Searched were {', '.join(searched)}",
         ) from error
     build = getattr(module, function_name, None)
     if build is None:

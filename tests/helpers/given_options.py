@@ -19,7 +19,8 @@ class _Declared:
 
     def __init__(self) -> None:
         self.parser = argparse.ArgumentParser(allow_abbrev=False, exit_on_error=False)
-        self.ini: dict[str, Any] = {}
+        #: pytest's own are declared by itself.
+        self.ini: dict[str, Any] = {"pythonpath": []}
         options.add_ini_keys(self)  # type: ignore[arg-type]
         options.add_options(self)  # type: ignore[arg-type]
 

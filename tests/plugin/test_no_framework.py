@@ -69,6 +69,30 @@ def test_a_numpy_program_is_measured_where_no_framework_is(bare: Suite):
     result.stdout.fnmatch_lines([f"note: {ONE}: the case names no framework, so neither its*"])
 
 
+def test_a_program_of_src_is_found_as_tests_find_it(bare: Suite):
+    """By pytest's own ini key, which counts from the ini file."""
+    package = bare.path / "src" / "alib"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "train.py").write_text(PROGRAM)
+    bare.pytester.makeini("[pytest]\npythonpath = src\n")
+    (bare.path / "perf").mkdir()
+    (bare.path / "perf" / "test_net.py").write_text(
+        TESTS.replace('"program.py"', '"-m", "alib.train"')
+    )
+    (bare.path / "test_net.py").unlink()
+    shown = bare.run("--dlperf-dry-run", "-k", "1n1c", "perf")
+    shown.stdout.re_match_lines([rf"  PYTHONPATH=\S+/perf:{bare.path}/src:{bare.path}\b.*"])
+    _, outcomes = bare.outcomes("-p", "tests.helpers.no_repeats", "-k", "1n1c", "perf")
+    assert outcomes[ONE]["measurement"] is not None, outcomes[ONE]["judgement"]["reason"]
+
+    _, outcomes = bare.outcomes("-o", "pythonpath=", "-k", "1n1c", "perf")
+    assert outcomes[ONE]["judgement"]["verdict"] == "error"
+    words = "no module named 'alib' among the packages of its interpreter and "
+    assert words in outcomes[ONE]["judgement"]["reason"]
+    assert "pytest's ini pythonpath" in outcomes[ONE]["judgement"]["reason"]
+
+
 def test_its_framework_is_a_name_to_select_by(bare: Suite):
     listed = bare.run("--collect-only", "-q", "--dlperf-framework=none")
     assert sum("::test_net[" in line for line in listed.outlines) == 2

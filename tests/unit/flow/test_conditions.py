@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_dlperf.cases.marker import expand
+from pytest_dlperf.core.arm import ReadyArm, Reported, Tree
 from pytest_dlperf.core.place import Place
 from pytest_dlperf.flow.hosts import Hosts
 from pytest_dlperf.launch.base import Target
@@ -47,6 +49,19 @@ def test_the_work_of_a_rank_that_drives_two_devices_is_that_of_each(
     target = Target(python="python3", python_path=(), threads_per_rank=1)
     found = hosts().conditions(case, {"work": each}, target)
     assert found.options == {"devices_per_process": 2, **work}
+
+
+def test_each_arm_imports_from_the_same_folders_of_its_own_tree(tmp_path: Path):
+    own, other = (tmp_path / name for name in ("own", "other"))
+    here = replace(hosts(), rootdir=own, import_folders=(str(own / "src"), "/elsewhere"))
+    [case] = expand(suite="net", workload="m:build", batch_size_per_device=1, layout="1n1c")
+    _, *found = here.target(case, str(own / "perf")).python_path
+    expected = [str(own / "perf"), str(own / "src"), "/elsewhere", str(own)]
+    assert found[:4] == expected
+    arm = ReadyArm(name="ref", kind="ref", tree=Tree(head=str(own), arm=str(other)))
+    copied = here.of_arm(arm, tmp_path, Reported())
+    _, *found = copied.target(case, str(own / "perf")).python_path
+    assert found[:4] == [folder.replace(str(own), str(other)) for folder in expected]
 
 
 def hosts() -> Hosts:
