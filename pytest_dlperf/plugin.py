@@ -305,7 +305,7 @@ class _OutcomeReceiver(_Hooks):
         is_first, self._has_collected = not self._has_collected, True
         if is_first and any(re.search(r"-\d+n\d+[cg][]-]", test_id) for test_id in ids):
             perf = _session(self._config)
-            _ = perf.commit  # as it is before anything is measured
+            _ = perf.checkout  # as it is before anything is measured
             perf.folder_of_workers = str(node.workerinput["testrunuid"])
             perf.ending.install(self._config)
 

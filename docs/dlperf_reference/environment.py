@@ -61,6 +61,8 @@ OTHERS: Final = {
     "TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR": "left alone if set; else runs of a session share "
     "compile caches of their own",
     "PATH, PYTHONPATH": "where launchers, and modules of workloads, are looked for",
+    "GIT_DIR, GIT_CEILING_DIRECTORIES, GIT_DISCOVERY_ACROSS_FILESYSTEM": "where git looks for the "
+    "repository, whose commit is recorded; the first counts where no `.git` is found",
     "TMPDIR": "set for the ranks: a folder of the run, which is removed at its end",
     "JAX_COORDINATOR_ADDRESS, JAX_COORDINATOR_BIND_ADDRESS": "where ranks of JAX meet, and on a "
     "single node the address on which alone its coordinator listens; set by their launcher",

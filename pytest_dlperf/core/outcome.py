@@ -230,6 +230,8 @@ class Outcome:
     commit: str = ""
     #: Whether tracked files outside the baselines folder were modified.
     dirty: bool = False
+    #: Why git did not say the commit, or what is modified, of a repository; empty if it did.
+    checkout_problem: str = ""
     elapsed_s: float = 0.0
     #: Folder with the raw records of the runs.
     folder: str = ""

@@ -1,11 +1,10 @@
-"""Records where a case ran: the machine, the software, the container image and the commit."""
+"""Records where a case ran: the machine, the software and the container image."""
 
 from __future__ import annotations
 
 import os
 import platform
 import re
-import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -187,31 +186,6 @@ def _tf32(facts: RunFacts) -> str | None:
     flags = ", ".join(f"{name} {'on' if on else 'off'}" for name, on in found["tf32"].items())
     overrides = [f"{name}={value}" for name, value in found["overrides"].items()]
     return "; ".join([flags, *overrides])
-
-
-def commit_of(folder: Path, *, outside: Path) -> tuple[str, bool]:
-    """Return the commit of ``folder``, and whether tracked files were modified.
-
-    Changes below ``outside`` (the baselines) do not count. Empty and False outside of git.
-    """
-    commit = _git(folder, "rev-parse", "HEAD")
-    if not commit:
-        return "", False
-    top = Path(_git(folder, "rev-parse", "--show-toplevel"))
-    changed = _git(folder, "status", "--porcelain", "--untracked-files=no", "-z")
-    paths = [entry[3:] for entry in changed.split("\0") if len(entry) > 3 and entry[2] == " "]
-    baselines = outside.resolve()
-    return commit, any(not (top / path).resolve().is_relative_to(baselines) for path in paths)
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False
-        )
-    except OSError:
-        return ""  # this machine has no git: there is no commit to record
-    return done.stdout.strip("\n") if done.returncode == 0 else ""
 
 
 def _cudnn(version: str | int | None) -> str | int | None:

@@ -29,11 +29,11 @@ from pytest_dlperf.flow.scheduled import Jobs
 from pytest_dlperf.flow.unfinished import unfinished
 from pytest_dlperf.judge import common_shift, gates
 from pytest_dlperf.judge.stats.family import family_size
+from pytest_dlperf.launch.arms.checkout import Checkout, checkout_of
 from pytest_dlperf.launch.arms.git import Preparation
 from pytest_dlperf.launch.arms.make import Arms
 from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.measure.devices import Devices, detect
-from pytest_dlperf.measure.environment import commit_of
 from pytest_dlperf.session import usage
 from pytest_dlperf.session.ending import Ending
 from pytest_dlperf.session.exits import usage_error, warn
@@ -116,9 +116,9 @@ class PerfSession:
         return BaselineStore(self.settings.baselines)
 
     @cached_property
-    def commit(self) -> tuple[str, bool]:
+    def checkout(self) -> Checkout:
         """The commit of the rootdir, and whether files other than baselines were modified."""
-        return commit_of(self.settings.rootdir, outside=self.settings.baselines)
+        return checkout_of(self.settings.rootdir, outside=self.settings.baselines)
 
     @cached_property
     def hosts(self) -> tuple[Host, ...]:
@@ -152,7 +152,7 @@ class PerfSession:
     def bench(self) -> Bench:
         """What the session gives to every case."""
         settings = self.settings
-        _ = self.commit  # as it is before anything is measured
+        _ = self.checkout  # as it is before anything is measured
         folder = self._folder
         budget = None if settings.budget_s is None else Budget.starting_now(settings.budget_s)
         place = settings.place
@@ -269,8 +269,7 @@ class PerfSession:
                     workload_folder=str(item.path.parent),
                     misfit=misfit,
                 )
-        commit, dirty = self.commit
-        return replace(outcome, node_id=item.nodeid, commit=commit, dirty=dirty)
+        return self.checkout.on(replace(outcome, node_id=item.nodeid))
 
     def _judged(self, outcome: Outcome) -> Outcome:
         """Return a measured ``outcome`` as the session stores it, or fails its test."""
@@ -332,7 +331,7 @@ class PerfSession:
         return self.resumed.differs(case, lambda: self._now(case))
 
     def _now(self, case: Case) -> Now:
-        return now_of(case, self.bench, self.commit)
+        return now_of(case, self.bench, self.checkout)
 
     def _bench_of(self, case: Case) -> Bench:
         """Return what the session gives to ``case``: alpha is split over the selected cases."""

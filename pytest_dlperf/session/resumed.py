@@ -24,6 +24,7 @@ from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.flow.bench import Bench
 from pytest_dlperf.flow.explain import explained
 from pytest_dlperf.flow.pipeline import judge_again
+from pytest_dlperf.launch.arms.checkout import Checkout
 from pytest_dlperf.report import json_
 from pytest_dlperf.session.folder import changed_for_training
 from pytest_dlperf.store.history.session_runs import SessionRuns
@@ -37,8 +38,7 @@ _REFUSED: Final = "\nthe baseline was not written: "
 class Now:
     """What this session would measure a case with."""
 
-    commit: str
-    dirty: bool
+    checkout: Checkout
     environment: Environment
     #: Of the framework that is installed here; None if it is not known before a run.
     framework_version: str | None
@@ -51,15 +51,14 @@ class Now:
     node: str | None
 
 
-def now_of(case: Case, bench: Bench, commit: tuple[str, bool]) -> Now:
-    """Return what a session would measure ``case`` with, at a commit that is modified or not."""
+def now_of(case: Case, bench: Bench, checkout: Checkout) -> Now:
+    """Return what a session would measure ``case`` with."""
     hosts, policy = bench.hosts, bench.policy
     is_here = not hosts.place.foreign and case.framework in FRAMEWORKS
     target = bench.target(case, "")
     environment = hosts.environment(case, {})
     return Now(
-        commit=commit[0],
-        dirty=commit[1],
+        checkout=checkout,
         environment=environment,
         framework_version=framework_version(case.framework) if is_here else None,
         inject=policy.injected(case),
@@ -237,10 +236,12 @@ def differences(case: Case, outcome: Outcome, now: Now) -> Iterator[str]:
     for name, value in encode(case).items():
         if was[name] != value:
             yield f"{name} of the case: {value}, was {was[name]}"
-    if outcome.commit != now.commit:
-        yield f"commit: {_commit(now.commit)}, was {_commit(outcome.commit)}"
-    if outcome.dirty or now.dirty:
+    if outcome.commit != now.checkout.commit:
+        yield f"commit: {_commit(now.checkout.commit)}, was {_commit(outcome.commit)}"
+    if outcome.dirty or now.checkout.dirty:
         yield "tracked files are or were modified, so that the commit does not say what is run"
+    if problem := outcome.checkout_problem or now.checkout.problem:
+        yield f"git does not say the commit, or whether tracked files are modified ({problem})"
     yield from _of_machine(case, outcome, now)
     yield from _of_measurement(outcome, now)
 
@@ -251,7 +252,7 @@ def _differences_of_runs(case: Case, outcome: Outcome, folder: Path, now: Now) -
     They would be one measurement, with the conditions and the node of the first run.
     """
     yield from differences(case, outcome, now)
-    if not now.commit:
+    if not now.checkout.commit:
         yield "without a git commit, nothing shows that the code is the same"
     if outcome.measurement is not None:
         threads = outcome.measurement.conditions.threads_per_rank

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -63,24 +65,69 @@ _HOOK_VARIABLES = frozenset(
 _SUBMODULE = frozenset({"160000", ":160000"})
 
 
-def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run git in ``folder`` and return how it ended; raise ``CaseError`` if there is no git.
+#: For an answer, also of a large repository on a slow disk; and to write, or remove, a tree.
+_ANSWER_S: Final = 60.0
+_TREE_S: Final = 3600.0
+#: After a signal: git may wait for a disk or a mount that does not answer.
+_KILLED_S: Final = 3.0
 
-    Without the variables by which a git hook names its repository, and without the repository's
-    hooks: they are for checkouts of the user, not for those of arms.
+
+def git(
+    folder: Path, *arguments: str, by_variables: bool = False, limit_s: float = _ANSWER_S
+) -> subprocess.CompletedProcess[str]:
+    """Run git in ``folder`` and return how it ended.
+
+    Without the variables by which a git hook names its repository, unless ``by_variables``, and
+    without the repository's hooks: they are for checkouts of the user, not for those of arms.
+    Raises ``CaseError`` if there is no git, or it does not answer within ``limit_s``.
     """
-    variables = {name: value for name, value in os.environ.items() if name not in _HOOK_VARIABLES}
+    left_out = frozenset() if by_variables else _HOOK_VARIABLES
+    variables = {name: value for name, value in os.environ.items() if name not in left_out}
+    variables.setdefault("GIT_OPTIONAL_LOCKS", "0")
+    command = ["git", "-C", str(folder), "-c", f"core.hooksPath={os.devnull}", *arguments]
     try:
-        return subprocess.run(
-            ["git", "-C", str(folder), "-c", f"core.hooksPath={os.devnull}", *arguments],
-            capture_output=True,
+        process = subprocess.Popen(
+            command,
+            # And no terminal: it asks nobody for a password
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             errors="surrogateescape",
             env=variables,
-            check=False,
+            start_new_session=True,
         )
     except OSError as error:
         raise CaseError(f"git cannot be started ({error.strerror}); install it") from error
+    try:
+        out, err = process.communicate(timeout=limit_s)
+    except BaseException as error:
+        _kill(process)
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
+        raise CaseError(
+            f"git {' '.join(arguments[:2])} did not answer within {limit_s:g} s in {folder}"
+        ) from error
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """End git and what it has started, gently first, as it then removes its locks."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=_KILLED_S)
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+
+
+def said(done: subprocess.CompletedProcess[str]) -> str:
+    """Return git's own line on why it failed."""
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    fatal = [line for line in lines if line.startswith(("fatal:", "error:"))]
+    return (fatal or lines or [f"git ended with exit code {done.returncode}"])[0]
 
 
 def top_of(folder: Path) -> Path:
@@ -88,7 +135,7 @@ def top_of(folder: Path) -> Path:
     done = git(folder, "rev-parse", "--show-toplevel")
     if done.returncode != 0:
         raise CaseError(
-            f"{folder} is not in a git repository, so it has no commits to compare with"
+            f"git has no repository for {folder}, and so no commits to compare with: {said(done)}"
         )
     return Path(done.stdout.removesuffix("\n")).resolve()
 
@@ -96,6 +143,8 @@ def top_of(folder: Path) -> Path:
 def commit_of(top: Path, arm: RefArm) -> str:
     """Return the commit that ``arm`` names; raise ``CaseError`` if there is none."""
     found = git(top, "rev-parse", "--verify", "--quiet", f"{arm.ref}^{{commit}}")
+    if found.returncode != 0 and found.stderr.strip():
+        raise CaseError(f"{arm.name!r}: git failed in {top}: {said(found)}")
     if found.returncode != 0:
         raise CaseError(
             f"{arm.name!r}: {top} has no commit {arm.ref!r}; look at git branch --all and git "
@@ -105,6 +154,8 @@ def commit_of(top: Path, arm: RefArm) -> str:
     if not arm.base_of:
         return commit
     base = git(top, "merge-base", "HEAD", commit)
+    if base.returncode != 0 and base.stderr.strip():
+        raise CaseError(f"{arm.name!r}: git failed in {top}: {said(base)}")
     if base.returncode != 0:
         raise CaseError(
             f"{arm.name!r}: HEAD and {arm.ref} have no commit in common here; a shallow clone "
@@ -157,7 +208,7 @@ def known_modules(tree: Path) -> frozenset[str]:
 def _names(folder: Path, *arguments: str) -> list[str]:
     done = git(folder, *arguments)
     if done.returncode != 0:
-        raise CaseError(f"git {arguments[0]} failed in {folder}: {done.stderr.strip()}")
+        raise CaseError(f"git {arguments[0]} failed in {folder}: {said(done)}")
     return done.stdout.split("\0")[:-1]
 
 
@@ -195,7 +246,8 @@ def add_worktree(
     """
     git(top, "worktree", "prune")
     # Twice: the folder of one that was deleted by hand is still registered, perhaps locked
-    done = git(top, "worktree", "add", "--detach", "--force", "--force", str(folder), commit)
+    words = ("--detach", "--force", "--force", str(folder), commit)
+    done = git(top, "worktree", "add", *words, limit_s=_TREE_S)
     if done.returncode != 0:
         raise CaseError(
             f"{name!r}: git worktree add failed for commit {commit}:\n{last_lines(done.stderr)}"
@@ -215,17 +267,20 @@ def add_worktree(
 def remove_worktree(top: Path, folder: Path) -> None:
     """Remove a tree from the disk and from git's list of worktrees; do nothing without one."""
     if folder.exists():
-        git(top, "worktree", "remove", "--force", "--force", str(folder))
+        git(top, "worktree", "remove", "--force", "--force", str(folder), limit_s=_TREE_S)
         shutil.rmtree(folder, ignore_errors=True)  # git leaves a folder that it does not know
         git(top, "worktree", "prune")
 
 
-def seal_of(folder: Path) -> str:
-    """Return a digest of a tree's commit and of the edits of its tracked files."""
-    done = git(folder, "diff", "HEAD", "--no-ext-diff")
+def seal_of(folder: Path) -> str | None:
+    """Return a digest of a tree's commit and of the edits of its tracked files.
+
+    None where git does not say them.
+    """
+    done = git(folder, "diff", "HEAD", "--no-ext-diff", limit_s=_TREE_S)
     head = git(folder, "rev-parse", "HEAD")
     if done.returncode != 0 or head.returncode != 0:
-        return "not a git worktree"
+        return None
     edited = hashlib.sha256(done.stdout.encode(errors="surrogateescape")).hexdigest()
     return f"{head.stdout.strip()} {edited}"
 

@@ -167,7 +167,7 @@ class FolderCache:
         base: Path,
         *,
         remove: Callable[[Path], None],
-        seal: Callable[[Path], str] = lambda folder: "",
+        seal: Callable[[Path], str | None] = lambda folder: "",
     ) -> None:
         self._base = base
         self._remove = remove
@@ -209,7 +209,10 @@ class FolderCache:
         except BaseException:
             self._remove(folder)
             raise
-        done.write_text(self._seal(folder), encoding="utf-8")
+        if (seal := self._seal(folder)) is None:
+            self._remove(folder)
+            raise CaseError(f"{folder} was made, and git does not say what is in it")
+        done.write_text(seal, encoding="utf-8")
 
     def _lock_for_use(self, name: str) -> None:
         if name not in self._locks:

@@ -279,6 +279,13 @@ def _run(label: str, run: RunSummary) -> TableRow:
     )
 
 
+def _commit(outcome: Outcome) -> str:
+    if outcome.checkout_problem:
+        known = f"{outcome.commit}, and changes are" if outcome.commit else "it is"
+        return f"{known} not known: {outcome.checkout_problem}"
+    return outcome.commit + (", with changes" if outcome.dirty else "")
+
+
 def _facts(outcome: Outcome) -> Iterator[tuple[str, object]]:
     case, measurement, environment = outcome.case, outcome.measurement, outcome.environment
     yield "layout", f"{case.layout}, {case.batch_size_per_device} per device"
@@ -316,8 +323,8 @@ def _facts(outcome: Outcome) -> Iterator[tuple[str, object]]:
             f"{published['throughput']} {published['unit']}/s on {published['machine_class']}",
         )
         yield "published in", f"{published['document']}, {published['table']}"
-    if outcome.commit:
-        yield "commit", outcome.commit + (", with changes" if outcome.dirty else "")
+    if commit := _commit(outcome):
+        yield "commit", commit
     yield "measured", f"{outcome.time}, in {figures.duration(outcome.elapsed_s)}"
     if outcome.taken_from:
         yield "taken from", outcome.taken_from

@@ -145,15 +145,13 @@ def outcome_of(planned: Planned, session: PerfSession, why: str) -> Outcome:
             judgement=Judgement(verdict=Verdict.NOT_RUN, reason=reason),
             time=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
-    commit, dirty = session.commit
-    return replace(
+    found = replace(
         found,
         node_id=planned.node_id,
         failed=session.fails(found.judgement),
         interrupted=True,
-        commit=commit,
-        dirty=dirty,
     )
+    return session.checkout.on(found)
 
 
 def _left(left: Outcome, planned: Planned, session: PerfSession, why: str) -> Outcome:

@@ -364,6 +364,10 @@ class Collector:
                 if self.selected
                 else f"no case has a log under {session.settings.from_logs}: exit code 1"
             )
+        problems = {o.checkout_problem for o in self.outcomes if o.checkout_problem}
+        for problem in sorted(problems) if verbosity >= 0 else ():
+            words = "git does not say the commit of these cases, or whether files are modified"
+            remarks.append(f"{words}, so that storing them needs --dlperf-reason: {problem}")
         if self._resumed is not None and verbosity >= 0:
             taken = sum(bool(outcome.taken_from) for outcome in self.outcomes)
             remarks.append(

@@ -112,6 +112,11 @@ def _doubt(outcome: Outcome, *, dirty: bool, observe: bool) -> str:
             "tracked files outside the baselines folder are modified, so the commit does not "
             "say what was measured"
         )
+    if outcome.checkout_problem:
+        return (
+            "git does not say which commit was measured, or whether tracked files are modified "
+            f"({outcome.checkout_problem})"
+        )
     return ""
 
 

@@ -113,7 +113,8 @@ def _scalars(outcome: Outcome) -> dict[str, Any]:
     return {
         "time": outcome.time,
         "commit_hash": outcome.commit,
-        "dirty": outcome.dirty,
+        # Where git says the commit, and not what is modified, it may be
+        "dirty": outcome.dirty or bool(outcome.commit and outcome.checkout_problem),
         "verdict": judgement.verdict.value,
         "failed": outcome.failed,
         "throughput": whole.throughput if whole else None,

@@ -16,6 +16,7 @@ from pytest_dlperf.core.outcome import Against, Outcome, outcome_from_json, outc
 from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.run import MeasuredRun, Problem
 from pytest_dlperf.core.verdict import Verdict
+from pytest_dlperf.launch.arms.checkout import Checkout
 from pytest_dlperf.report import json_
 from pytest_dlperf.session.folder import keep_inherited
 from pytest_dlperf.session.resumed import Now, Resumed, differences
@@ -25,7 +26,7 @@ from tests.helpers.report_builders import case, environment, measured, run, unme
 CASE = case()
 OUTCOME = replace(measured(CASE, 100.0), environment=environment(), commit="c" * 40)
 NOW = Now(
-    commit="c" * 40, dirty=False, environment=environment(), framework_version="2.13.0",
+    checkout=Checkout("c" * 40), environment=environment(), framework_version="2.13.0",
     inject=0.0, data=None, share_host=False, threads_per_rank=6, node="node1",
 )  # fmt: skip
 
@@ -33,6 +34,12 @@ NOW = Now(
 def of_file(tmp_path: Path, *outcomes: Outcome) -> Resumed:
     json_.write(tmp_path / "r.json", outcomes)
     return Resumed(tmp_path / "r.json")
+
+
+def test_a_repository_that_git_refuses_differs():
+    refused = Checkout("c" * 40, problem="fatal: detected dubious ownership")
+    [why] = differences(CASE, OUTCOME, replace(NOW, checkout=refused))
+    assert "fatal: detected dubious ownership" in why
 
 
 def test_nothing_differs_also_after_json():
@@ -45,7 +52,7 @@ def test_nothing_differs_also_after_json():
         ({"commit": "f" * 40}, {}, "commit: cccccccccccc, was ffffffffffff"),
         ({"commit": ""}, {}, "commit: cccccccccccc, was none"),
         ({"dirty": True}, {}, "tracked files are or were modified"),
-        ({}, {"dirty": True}, "tracked files are or were modified"),
+        ({}, {"checkout": Checkout("c" * 40, dirty=True)}, "tracked files are or were modified"),
         ({"case": replace(CASE, version=7)}, {}, f"version of the case: {CASE.version}, was 7"),
         ({"case": replace(CASE, protocol=Protocol(runs=9))}, {}, "protocol of the case: "),
         ({"environment": None}, {}, "its machine was not recorded"),
@@ -140,7 +147,7 @@ def test_a_case_goes_on_from_the_runs_of_a_session_that_ended(tmp_path: Path):
 @pytest.mark.parametrize(
     ("now", "says"),
     [
-        ({"commit": "f" * 40}, "commit: ffffffffffff, was cccccccccccc"),
+        ({"checkout": Checkout("f" * 40)}, "commit: ffffffffffff, was cccccccccccc"),
         ({"inject": 0.1}, "--dlperf-inject: 0.1, was 0"),
         ({"node": "node2"}, "node: node2, was node1"),
         ({"threads_per_rank": 3}, "threads per rank: 3, were 6"),
@@ -184,7 +191,7 @@ def test_runs_of_other_data_are_not_used(tmp_path: Path):
 def test_runs_without_a_commit_are_not_used(tmp_path: Path):
     """An edited training would be joined to the one before."""
     outcome = replace(OUTCOME, commit="")
-    _, why = EndedSession(tmp_path).taken(outcome, replace(NOW, commit=""))
+    _, why = EndedSession(tmp_path).taken(outcome, replace(NOW, checkout=Checkout()))
     assert why.endswith(
         "are not used: without a git commit, nothing shows that the code is the same"
     )

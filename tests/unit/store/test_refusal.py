@@ -87,6 +87,10 @@ NEED_REASON: list[tuple[Outcome, str]] = [
     (measured(problem="disturbed"), "it was so"),
     (by_readings(), "it passed although the machine moved or its steps drift"),
     (outcome(dirty=True), "tracked files outside the baselines folder are modified"),
+    (
+        outcome(commit="", checkout_problem="fatal: dubious"),
+        "git does not say which commit was measured, or whether tracked files are modified (fatal",
+    ),
 ]
 
 
