@@ -12,15 +12,16 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timezone
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.baseline import Baseline, level_of
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import BudgetSpentError, CaseError, DlperfError, NotRunError
-from pytest_dlperf.core.measurement import SPEEDUP_UNKNOWN
+from pytest_dlperf.core.measurement import SPEEDUP_UNKNOWN, Environment
 from pytest_dlperf.core.outcome import Against, Explanation, Outcome
-from pytest_dlperf.core.packages import PackageChange, package_changes
+from pytest_dlperf.core.packages import PACKAGES, PackageChange, package_changes
 from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.core.run import MeasuredRun, Problem
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
+from pytest_dlperf.core.wire import INTERPRETER_VARIABLES
 from pytest_dlperf.core.writable import unforeseen
 from pytest_dlperf.flow.ab import compare_arms, unmeasured
 from pytest_dlperf.flow.explain import (
@@ -69,6 +70,8 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
             if measured.against is None
             else package_changes(measured.packages_before, environment.packages)
         )
+        if measured.against is None and (words := _otherwise(mode.baseline, environment)):
+            judgement = replace(judgement, reason=f"{judgement.reason}\n{words}")
     except DlperfError as error:  # what was measured is not lost by it
         judgement = replace(judgement, reason=f"{judgement.reason}\n{error}")
     return Outcome(
@@ -85,6 +88,31 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
         elapsed_s=time.monotonic() - started_s,
         folder=str(bench.folder / case.id),
         share_done=measured.share_done,
+    )
+
+
+def _otherwise(baseline: Baseline | None, environment: Environment) -> str:
+    """Return which variables that slow or instrument ranks the stored session did not have so.
+
+    Empty where none differs, or where one of the two did not record them.
+    """
+    level = level_of(() if baseline is None else baseline.sessions)
+    before, now = level[-1].software if level else {}, environment.software
+    if PACKAGES not in before or PACKAGES not in now:
+        return ""
+    names = [n for n in sorted({*before, *now}) if n.startswith(INTERPRETER_VARIABLES)]
+    words = [
+        f"{name}={now[name]} (was {before.get(name, 'not set')})"
+        if name in now
+        else f"{name} not set (was {before[name]})"
+        for name in names
+        if before.get(name) != now.get(name)
+    ]
+    if not words:
+        return ""
+    return (
+        "variables that slow or instrument the ranks are not those of the stored session: "
+        f"{', '.join(words)}"
     )
 
 

@@ -16,14 +16,16 @@ from typing import Any, Final
 
 import pytest
 
-from pytest_dlperf.core.wire import CPU_VARIABLES, LIBRARY_VARIABLES
+from pytest_dlperf.core.wire import CPU_VARIABLES, INTERPRETER_VARIABLES, LIBRARY_VARIABLES
 from pytest_dlperf.session.exits import usage_error
 from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.store.history.session_runs import make_session_folder
 
 _FILE: Final = "inherited-{}.json"
 #: What a later session must have as well, beside the variables of libraries.
-_FOR_TRAINING: Final = (*LIBRARY_VARIABLES, *CPU_VARIABLES, "LD_LIBRARY_PATH", "PYTHON")
+_FOR_TRAINING: Final = (
+    *LIBRARY_VARIABLES, *CPU_VARIABLES, *INTERPRETER_VARIABLES, "LD_LIBRARY_PATH", "PYTHON",
+)  # fmt: skip
 _DATA: Final = "--dlperf-data"
 #: Of pytest and of pytest-xdist: no two processes have the same.
 _OF_PYTEST: Final = "PYTEST_"

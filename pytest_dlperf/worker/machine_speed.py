@@ -20,7 +20,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from pytest_dlperf.core.wire import CPU_VARIABLES, LIBRARY_VARIABLES, iterations_of_a_turn
+from pytest_dlperf.core.wire import (
+    CPU_VARIABLES,
+    INTERPRETER_VARIABLES,
+    LIBRARY_VARIABLES,
+    iterations_of_a_turn,
+)
 from pytest_dlperf.core.wire_records import MachineSpeedRecord
 from pytest_dlperf.worker.frameworks.base import Framework
 from pytest_dlperf.worker.host import has_children, sample
@@ -168,7 +173,7 @@ class SpeedSampled(Turns):
 
 def _set_up() -> str:
     """Return the cores of the rank, and a digest of variables and flags that change the work."""
-    prefixes = (*CPU_VARIABLES, *LIBRARY_VARIABLES)
+    prefixes = (*CPU_VARIABLES, *LIBRARY_VARIABLES, *INTERPRETER_VARIABLES)
     found = {name: v for name, v in os.environ.items() if configures(name, prefixes)} | flags()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f" cores={cores} {hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()[:8]}"

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from pytest_dlperf.core.wire import LIBRARY_VARIABLES, MASK, SECRET_NAME, USER_IN_URL
+from pytest_dlperf.core.wire import (
+    INTERPRETER_VARIABLES,
+    LIBRARY_VARIABLES,
+    MASK,
+    SECRET_NAME,
+    USER_IN_URL,
+)
 from pytest_dlperf.core.wire_records import SettingsRecord
 
 #: A launch gives them values of its own: devices, ports, and folders of the session.
 _OF_THE_LAUNCH: Final = re.compile(
     r"CUDA_VISIBLE_DEVICES|JAX_COORDINATOR_(BIND_)?ADDRESS|JAX_LOCAL_DEVICE_IDS|NCCL_COMM_ID|TORCHINDUCTOR_CACHE_DIR|FLAGS_selected_.*|FLAGS_START_PORT"
 )
+#: Characters of a variable's value.
+_LONGEST: Final = 500
 _INSTALLED: Final = re.compile(r"(?P<name>[^-]+)-(?P<version>[^-]+)(-.*)?\.(dist|egg)-info")
 
 
@@ -26,12 +35,25 @@ def settings_record() -> SettingsRecord:
 
 
 def variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that configure libraries; a secret's value is masked."""
+    """Return the variables that configure libraries, or slow or instrument the interpreter.
+
+    A secret's value is masked, and the end of a very long one is left out.
+    """
+    prefixes = (*LIBRARY_VARIABLES, *INTERPRETER_VARIABLES)
     return {
-        name: MASK if SECRET_NAME.search(name) else USER_IN_URL.sub(f"{MASK}@", environ[name])
+        name: MASK if SECRET_NAME.search(name) else _shown(environ[name])
         for name in sorted(environ)
-        if configures(name, LIBRARY_VARIABLES)
+        if configures(name, prefixes)
     }
+
+
+def _shown(value: str) -> str:
+    value = USER_IN_URL.sub(f"{MASK}@", value)
+    if len(value) <= _LONGEST:
+        return value
+    # As coverage's, which has its whole configuration
+    digest = hashlib.sha256(value.encode(errors="surrogateescape")).hexdigest()[:12]
+    return f"{value[:_LONGEST]}{MASK} ({len(value)} characters, {digest})"
 
 
 def configures(name: str, prefixes: tuple[str, ...]) -> bool:

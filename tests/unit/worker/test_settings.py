@@ -38,6 +38,31 @@ def test_variables_that_configure_libraries_are_reported():
     }
 
 
+def test_variables_that_slow_or_instrument_the_interpreter_are_reported():
+    """As pytest-cov sets them for subprocesses, or a job of sanitizers."""
+    set_ = {
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "COVERAGE_PROCESS_START": "/p/.coveragerc",
+        "COV_CORE_SOURCE": "src",
+        "GLIBC_TUNABLES": "glibc.malloc.check=3",
+        "LD_PRELOAD": "/usr/lib/libjemalloc.so.2",
+        "MALLOC_PERTURB_": "3",
+        "PYTHONDEVMODE": "1",
+        "PYTHONMALLOC": "debug",
+        "PYTHONTRACEMALLOC": "25",
+        "PYTHON_GIL": "0",
+    }
+    others = {"COVERAGE_FILE": "/p/.coverage.7", "PYTHONPATH": "/p", "PYTHONUNBUFFERED": "1"}
+    assert settings.variables({**set_, **others}) == set_
+
+
+def test_a_very_long_value_is_shortened_and_still_told_apart():
+    values = [f":data:{'x' * 100_000}{end}" for end in "ab"]
+    shown = [settings.variables({"COVERAGE_PROCESS_CONFIG": v}) for v in values]
+    assert shown[0] != shown[1]
+    assert all(len(one["COVERAGE_PROCESS_CONFIG"]) < 600 for one in shown)
+
+
 @pytest.mark.parametrize(
     "name",
     [
