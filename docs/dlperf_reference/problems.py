@@ -15,7 +15,8 @@ MEANINGS: Final = {
     "batch-mismatch": "the model was fed another batch than the declared one",
     "batch-size-mismatch": "a log tells of another batch size than its path or its declaration",
     "batch-unchecked": "nobody could see which batch the model was given",
-    "checked-in-part": "the precision of a program that asks for checks was not looked at",
+    "checked-in-part": "the precision was looked at in part: operators ran that nobody can count, "
+    "or a program that asks for checks could not be looked at",
     "clocks-disagree": "the steps by the GPU's events do not add up to the window by the host's "
     "clock",
     "collectives-unknown": "the share of collectives in a step could not be measured",
@@ -46,6 +47,7 @@ MEANINGS: Final = {
     "framework-unchecked": "the case names no framework, so what needs one is not checked",
     "host-waits": "the host did not run ahead of the GPU, which waits for the next step",
     "horovod-unusable": "Horovod cannot be used with this TensorFlow",
+    "implausible-utilisation": "a share of the device's peak is above 1.05, and left out",
     "implausible-speedup": "more devices are faster than their number allows",
     "imports-unknown": "nothing shows that the two arms of a pair ran different code",
     "insufficient-data": "too few iterations in a log after its warm-up",
@@ -58,7 +60,8 @@ MEANINGS: Final = {
     "named-twice": "a file was named more than once; it counts once",
     "one-node": "a log names the devices of a node and no number of nodes; one was taken",
     "precision-mismatch": "the work was done in another precision than the declared one",
-    "precision-unchecked": "no matrix product or convolution was seen",
+    "precision-unchecked": "no matrix product or convolution was seen, or operators that nobody "
+    "can count may have done most of them, or some in a shorter dtype",
     "precision-unsupported": "the framework has no such precision on this device",
     "cuda-graphs-skipped": "torch.compile left out CUDA graphs that it was to make",
     "parameters-donated": "the declared parameters were donated to a step of JAX",
@@ -78,6 +81,8 @@ MEANINGS: Final = {
     "unstable": "mean of rates, median and time-weighted rate disagree by more than a tenth",
     "turns-ended": "the process that gives the arms of a pair their turns has ended",
     "turns-unreachable": "a rank cannot reach that process, so that launches alternate",
+    "watched-out-of-memory": "the iteration that is looked at, in which compiled functions run as "
+    "plain Python, does not fit the device's memory",
     "work-unknown": "nothing says how much work an iteration is, in a unit that no batch counts",
     "workload-not-found": "the module or function of the workload is not there",
     "workload-returned-nothing": "the workload's function returned no step",

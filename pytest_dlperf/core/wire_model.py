@@ -5,7 +5,19 @@ Standard library only, as ``wire_records.py``.
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Final, TypedDict
+
+#: The dtype in which most of a precision's matrix work is done.
+DTYPE_OF_PRECISION: Final = {
+    "fp32": "float32",
+    "tf32": "float32",
+    "amp": "float16",
+    "bf16": "bfloat16",
+    "pure_fp16": "float16",
+    "fp8": "float8",
+}
+#: Those that are shorter than float32.
+SHORTER_DTYPES: Final = ("float16", "bfloat16", "float8")
 
 
 class GraphCounts(TypedDict, total=False):
@@ -48,7 +60,8 @@ class ArithmeticRecord(_ArithmeticAfter, total=False):
     """How float32 work was done, read after the measured window: the workload may change it."""
 
     #: What the flags said at the float32 work of the watched iteration, whose own settings may end
-    #: with it: ``[False, True]`` if both. A framework without flags of a step leaves it out.
+    #: with it: ``[False, True]`` if both. In JAX each product says it. Paddle and TensorFlow have
+    #: no flags of a step, and leave it out.
     tf32_in_step: dict[str, list[bool]]
 
 
@@ -67,6 +80,9 @@ class ModelRecord(_AnyModel, total=False):
     #: Numbers of parameters in this rank's memory, by which shard of them it has; those that it
     #: has whole under the empty text.
     held: dict[str, int]
+    #: Operators that ran besides those in ``flops_by_dtype`` and may do matrix work, which nothing
+    #: here can count; and the floating-point dtypes that they were given.
+    uncounted: dict[str, list[str]]
     #: Those of ``flops_by_dtype`` that are neither in the backward pass nor in an optimizer; left
     #: out where the backward pass is not twice as many, as some matrices are frozen.
     forward_flops: dict[str, int]

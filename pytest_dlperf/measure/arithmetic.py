@@ -8,6 +8,8 @@ from typing import Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.frameworks import FRAMEWORKS
+from pytest_dlperf.core.run import Problem
+from pytest_dlperf.core.wire_model import DTYPE_OF_PRECISION
 from pytest_dlperf.measure.records import RankRecords
 
 _V100: Final = {"float16": 125.0, "float32": 15.7}
@@ -24,6 +26,9 @@ _H100_PCIE: Final = {
 _H100_NVL: Final = {
     "float8": 1671.0, "float16": 835.0, "bfloat16": 835.0, "tf32": 417.5, "float32": 60.0,
 }  # fmt: skip
+_H200_NVL: Final = {
+    "float8": 1670.5, "float16": 835.5, "bfloat16": 835.5, "tf32": 417.5, "float32": 60.0,
+}  # fmt: skip
 _L40S: Final = {
     "float8": 733.0, "float16": 362.0, "bfloat16": 362.0, "tf32": 183.0, "float32": 91.6,
 }  # fmt: skip
@@ -31,10 +36,13 @@ _L4: Final = {
     "float8": 242.0, "float16": 121.0, "bfloat16": 121.0, "tf32": 60.0, "float32": 30.3,
 }  # fmt: skip
 #: Peak of a device in TFLOP/s by dtype, dense (without sparsity), at its boost clock, as NVIDIA's
-#: data sheets have them; the first pattern that the driver's name fits counts. A slice of a device
-#: (MIG) has none.
+#: data sheets have them; the first pattern that the driver's name fits counts. A board whose sheet
+#: was not at hand has none, and a slice of a device (MIG) has none. The H200's sheet, with numbers
+#: for sparsity, twice the dense ones:
+#: https://nvdam.widen.net/s/nb5zzzsjdf/hpc-datasheet-sc23-h200-datasheet-3002446
 PEAKS_TFLOP_PER_S: Final[Sequence[tuple[str, Mapping[str, float]]]] = (
     (r"\bB200\b", _B200),
+    (r"H200 NVL\b", _H200_NVL),
     (r"H200\b", _H100_SXM),
     (r"H100 PCIe\b", _H100_PCIE),
     (r"H100 NVL\b", _H100_NVL),
@@ -45,6 +53,8 @@ PEAKS_TFLOP_PER_S: Final[Sequence[tuple[str, Mapping[str, float]]]] = (
     (r"L40S\b", _L40S),
     (r"L4\b", _L4),
     (r"V100-PCIE", {"float16": 112.0, "float32": 14.0}),
+    # A slower board, of 150 W
+    (r"V100-FHHL", {}),
     (r"V100\b", _V100),
     (r"\bT4\b", {"float16": 65.0, "float32": 8.1}),
 )
@@ -63,7 +73,8 @@ def arithmetic_figures(
     ``model_flops_utilisation`` are the same of three times the forward pass, without what is
     computed again, where all matrices are trained: both as PaLM defines them (arXiv 2204.02311,
     appendix B); or of what the case declares in ``flops_per_unit``. ``peak_flop_per_s`` is the
-    peak of the dtype that does most. Each is left out where it is not known.
+    peak of the dtype that does most. Each is left out where it is not known: what is counted of
+    an iteration in which other operators may have done matrix work as well is not all of it.
     """
     counted = [_counted(case, rank) for rank in records]
     known = [one for one in counted if one is not None]
@@ -85,6 +96,27 @@ def arithmetic_figures(
     return {**found, **_declared(case, records, seconds)}
 
 
+#: Shares of a peak up to which a share may be above it: devices' clocks and counts are not exact.
+_PLAUSIBLE: Final = 1.05
+
+
+def plausible(figures: Mapping[str, float]) -> tuple[dict[str, float], list[Problem]]:
+    """Return the figures without shares of the peak that no device has, and these as a problem."""
+    shares = ("hardware_flops_utilisation", "model_flops_utilisation")
+    beyond = {name: figures[name] for name in shares if figures.get(name, 0) > _PLAUSIBLE}
+    if not beyond:
+        return dict(figures), []
+    words = " and ".join(f"{name} {value:.3g}" for name, value in beyond.items())
+    message = (
+        f"{words}: more than the device's peak, {figures['peak_flop_per_s'] / 1e12:.4g} TFLOP/s; "
+        "they are left out. Its operations were counted or declared too many, or were done in a "
+        "dtype that is shorter than it seems; look at flops_per_unit and at flags that the "
+        "workload sets"
+    )
+    left = {name: value for name, value in figures.items() if name not in beyond}
+    return left, [Problem(code="implausible-utilisation", message=message)]
+
+
 _Flops = Mapping[str, float]
 
 
@@ -102,7 +134,7 @@ def _counted(case: Case, rank: RankRecords) -> tuple[_Flops, _Flops, _Flops] | N
         return None
     model = rank.by_kind["model"]
     flops = model["flops_by_dtype"]
-    if not flops:
+    if not flops or model.get("uncounted"):
         return None
     scale = sum(span.work for span in rank.spans[first:end]) / looked_at
     return (
@@ -115,7 +147,21 @@ def _counted(case: Case, rank: RankRecords) -> tuple[_Flops, _Flops, _Flops] | N
 def _peak_of(case: Case, rank: RankRecords) -> dict[str, float]:
     if case.layout.device != "gpu":
         return {}
-    return peak_flop_per_s(rank.by_kind["framework"].get("device_name") or "", case.precision)
+    name = rank.by_kind["framework"].get("device_name") or ""
+    return peak_flop_per_s(name, tf32=case.precision == "tf32" or _used_tf32(rank))
+
+
+def _used_tf32(rank: RankRecords) -> bool:
+    """Return whether TF32 was in force at some float32 work of the watched iteration.
+
+    Where some used it and some did not, all is taken to have: no share is then too high.
+    """
+    arithmetic = rank.by_kind.get("arithmetic", {})
+    override = arithmetic.get("overrides", {}).get("NVIDIA_TF32_OVERRIDE")
+    if override in {"0", "1"}:
+        return bool(override == "1")
+    in_step = arithmetic.get("tf32_in_step", {})
+    return any(True in seen for seen in in_step.values())
 
 
 def _has_peak(flops: _Flops, peak: _Flops) -> bool:
@@ -126,13 +172,6 @@ def _ideal_s(flops: _Flops, peak: _Flops) -> float:
     return sum(count / peak[dtype] for dtype, count in flops.items())
 
 
-#: In which a precision does its matrix work.
-_DTYPES: Final = {
-    "fp32": "float32", "tf32": "float32", "amp": "float16", "pure_fp16": "float16",
-    "bf16": "bfloat16", "fp8": "float8",
-}  # fmt: skip
-
-
 def _declared(case: Case, records: Sequence[RankRecords], seconds: float) -> dict[str, float]:
     """Return the figures of the operations that the case declares for a unit of its work."""
     if case.flops_per_unit is None:
@@ -141,7 +180,7 @@ def _declared(case: Case, records: Sequence[RankRecords], seconds: float) -> dic
     work = sum(span.work for rank in records for span in rank.spans[first:end])
     rate = work * case.flops_per_unit / seconds / case.world_size
     found = {"model_flop_per_s_per_device": rate}
-    peaks = [_peak_of(case, rank).get(_DTYPES[case.precision]) for rank in records]
+    peaks = [_peak_of(case, rank).get(DTYPE_OF_PRECISION[case.precision]) for rank in records]
     known = [peak for peak in peaks if peak is not None]
     if known and len(known) == len(records):
         found["peak_flop_per_s"] = min(known)
@@ -159,15 +198,18 @@ def energy_figures(case: Case, gpu_figures: Mapping[str, float], rate: float) ->
     return {} if power_w is None else {"joules_per_unit": power_w * case.world_size / rate}
 
 
-def peak_flop_per_s(device_name: str, precision: str) -> dict[str, float]:
-    """Return the peak of a device by dtype, in FLOP/s; empty where it is unknown."""
+def peak_flop_per_s(device_name: str, *, tf32: bool) -> dict[str, float]:
+    """Return the peak of a device by dtype, in FLOP/s; empty where it is unknown.
+
+    With ``tf32`` that of float32 is TF32's, on devices that have it.
+    """
     if "MIG" in device_name:
         return {}
     for pattern, peaks in PEAKS_TFLOP_PER_S:
         if re.search(pattern, device_name):
             found = {dtype: 1e12 * value for dtype, value in peaks.items()}
-            tf32 = found.pop("tf32", None)
-            if precision == "tf32" and tf32 is not None:
-                found["float32"] = tf32
+            of_tf32 = found.pop("tf32", None)
+            if tf32 and of_tf32 is not None:
+                found["float32"] = of_tf32
             return found
     return {}

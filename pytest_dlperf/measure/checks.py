@@ -13,7 +13,7 @@ from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.stretch import most_different
-from pytest_dlperf.core.wire_model import Checksum
+from pytest_dlperf.core.wire_model import DTYPE_OF_PRECISION, SHORTER_DTYPES, Checksum
 from pytest_dlperf.core.wire_records import runs_ahead_seldom
 from pytest_dlperf.measure.records import RankRecords
 
@@ -303,8 +303,8 @@ def checked_in_part(records: Sequence[RankRecords]) -> list[Problem]:
     return []
 
 
-def unchecked(records: Sequence[RankRecords]) -> list[Problem]:
-    """Return what could not be looked at: the batch, the precision."""
+def unchecked(case: Case, records: Sequence[RankRecords]) -> list[Problem]:
+    """Return what could not be looked at: the batch, the precision, or parts of it."""
     model = records[0].by_kind["model"]
     found = []
     unwatched = model.get("unwatched")
@@ -318,7 +318,9 @@ def unchecked(records: Sequence[RankRecords]) -> list[Problem]:
                 "job.data_parallel(model)",
             )
         )
-    if not model["flops_by_dtype"]:
+    if uncounted := _uncounted(records):
+        found.append(_partly_unchecked(case, model["flops_by_dtype"], uncounted))
+    elif not model["flops_by_dtype"]:
         found.append(
             Problem(
                 code="precision-unchecked",
@@ -330,3 +332,45 @@ def unchecked(records: Sequence[RankRecords]) -> list[Problem]:
             )
         )
     return found
+
+
+#: What is not said of a training with operators that nothing counts, by its framework.
+_LEFT_OUT: Final = {
+    "torch": ", and TFLOP/s, HFU and MFU are left out. register_flop_formula of "
+    "torch.utils.flop_counter makes an operator known; flops_per_unit in the marker gives MFU",
+    "jax": ", and TFLOP/s, HFU and MFU are left out; flops_per_unit in the marker gives MFU",
+}
+
+
+def _uncounted(records: Sequence[RankRecords]) -> dict[str, set[str]]:
+    """Return the operators that some rank could not count, with the dtypes they were given."""
+    found: dict[str, set[str]] = {}
+    for rank in records:
+        for name, dtypes in rank.by_kind["model"].get("uncounted", {}).items():
+            found.setdefault(name, set()).update(dtypes)
+    return found
+
+
+def _partly_unchecked(
+    case: Case, flops: Mapping[str, int], uncounted: Mapping[str, set[str]]
+) -> Problem:
+    """Return what operators that cannot be counted leave open.
+
+    The precision is open where they may have done most, or in fp32 and tf32 something in a
+    shorter dtype. Else what was counted shows it.
+    """
+    given = set().union(*uncounted.values())
+    is_long = case.precision in {"fp32", "tf32"}
+    most = max(flops.values(), default=0) * 2 > sum(flops.values())
+    counted = max(flops, key=lambda dtype: flops[dtype]) if most else ""
+    expected = DTYPE_OF_PRECISION[case.precision]
+    is_open = given.intersection(SHORTER_DTYPES) if is_long else counted != expected
+    words = ", ".join(
+        f"{name} (given {', '.join(sorted(dtypes))})" if dtypes else name
+        for name, dtypes in sorted(uncounted.items())
+    )
+    return Problem(
+        code="precision-unchecked" if is_open or not flops else "checked-in-part",
+        message=f"the second iteration ran {words}, which nothing here can count: the precision "
+        f"was looked at in the other operators alone{_LEFT_OUT.get(case.framework, '')}",
+    )

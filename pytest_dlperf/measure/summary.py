@@ -22,7 +22,7 @@ from pytest_dlperf.core.run import (
 )
 from pytest_dlperf.core.wire import RECORDS_FORMAT
 from pytest_dlperf.core.wire_records import ImportsRecord, RunFacts
-from pytest_dlperf.measure.arithmetic import arithmetic_figures, energy_figures
+from pytest_dlperf.measure.arithmetic import arithmetic_figures, energy_figures, plausible
 from pytest_dlperf.measure.checks import (
     check_agreement,
     check_declared,
@@ -59,6 +59,7 @@ def summarise(case: Case, run: Run) -> MeasuredRun:
     device_ids = [rank.by_kind["framework"]["device_id"] for rank in records]
     gpu_figures, gpu_reason = gpu_disturbance(run.plan.workdir, device_ids)
     turns = _turns(records)
+    arithmetic, implausible = plausible(arithmetic_figures(case, records, window.seconds))
     steal = {"steal_share": shares["steal"]} if "steal" in shares else {}
     summary = RunSummary(
         throughput=window.rate,
@@ -90,6 +91,7 @@ def summarise(case: Case, run: Run) -> MeasuredRun:
                 records, measured, case.protocol.window[0], window.rate, case.unit or "samples",
                 case.layout.device,
             ),
+            *implausible,
             *_problems(case, run, records, window),
         ),
         elapsed_s=run.elapsed_s,
@@ -104,7 +106,7 @@ def summarise(case: Case, run: Run) -> MeasuredRun:
             **_reserved(records),
             **_reading(records),
             **_waiting(records),
-            **arithmetic_figures(case, records, window.seconds),
+            **arithmetic,
             # In turns with another arm the GPU's energy is that of both
             **({} if turns else energy_figures(case, gpu_figures, window.rate)),
         },
@@ -185,7 +187,7 @@ def _problems(
     yield from _data_bound(case, records, window.data_wait_share, window.rate)
     yield from _without_nccl(case, records)
     yield from unsampled(records)
-    yield from checked_in_part(records) if case.command else unchecked(records)
+    yield from checked_in_part(records) if case.command else unchecked(case, records)
 
 
 def own_metrics(case: Case, records: Sequence[RankRecords]) -> dict[str, Figure]:

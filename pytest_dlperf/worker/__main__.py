@@ -154,7 +154,10 @@ def _check_trained(
         dimension,
         in_parts=job.parallel.pp > 1,
     )
-    check_precision(model["flops_by_dtype"], arguments.precision, job.scaler, job.half_by)
+    check_precision(
+        model["flops_by_dtype"], arguments.precision, job.scaler, job.half_by,
+        uncounted=model.get("uncounted", {}),
+    )  # fmt: skip
     check_tf32(arithmetic, arguments.precision, on_gpu=arguments.device == "gpu")
     check_loss(trained.losses, arguments.loss, falls_within=arguments.checked_iterations)
     check_data(arguments.data, used=job.feed.used)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from pytest_dlperf.core.wire import rank_file
-from pytest_dlperf.core.wire_model import ArithmeticRecord
+from pytest_dlperf.core.wire_model import DTYPE_OF_PRECISION, SHORTER_DTYPES, ArithmeticRecord
 from pytest_dlperf.core.wire_records import FailureRecord
 from pytest_dlperf.core.writable import error_words, message_of, traceback_words
 
@@ -76,20 +76,6 @@ def _leave() -> None:
     faulthandler.unregister(signal.SIGTERM)
 
 
-#: The dtype in which most of a precision's matrix work is done.
-EXPECTED_DTYPE: Final = {
-    "fp32": "float32",
-    "tf32": "float32",
-    "amp": "float16",
-    "bf16": "bfloat16",
-    "pure_fp16": "float16",
-    "fp8": "float8",
-}
-
-
-_SHORTER: Final = ("float16", "bfloat16", "float8")
-
-
 def check_batch(
     input_shapes: Sequence[Sequence[int]] | None,
     batch_size_per_device: int,
@@ -120,20 +106,24 @@ def check_precision(
     precision: str,
     scaler: Any,
     remedy: str,
+    *,
+    uncounted: Mapping[str, Sequence[str]],
 ) -> None:
     """Raise ``WorkerFailure`` if the matrix work was done in another dtype than the case names.
 
     fp32 and tf32: nothing of it in a shorter dtype. Mixed and pure precisions: most of it in
-    theirs. ``amp`` must also scale its loss. ``remedy`` is what a workload of this framework does
-    to compute in the case's dtype.
+    theirs, unless an operator that nobody counts (``uncounted``, with the dtypes it was given)
+    may have done most; the pytest side says so. ``amp`` must also scale its loss. ``remedy`` is
+    what a workload of this framework does to compute in the case's dtype.
     """
     if not flops_by_dtype:
         return
-    expected = EXPECTED_DTYPE[precision]
+    expected = DTYPE_OF_PRECISION[precision]
     total = sum(flops_by_dtype.values())
     share = flops_by_dtype.get(expected, 0) / total
-    shorter = sum(flops_by_dtype.get(name, 0) for name in _SHORTER) / total
-    if share < 0.5 or (expected == "float32" and shorter > 0):
+    shorter = sum(flops_by_dtype.get(name, 0) for name in SHORTER_DTYPES) / total
+    is_unknown = any(expected in dtypes for dtypes in uncounted.values())
+    if (share < 0.5 and not is_unknown) or (expected == "float32" and shorter > 0):
         found = ", ".join(f"{name} {count / total:.0%}" for name, count in flops_by_dtype.items())
         if precision == "fp8":
             remedy = (

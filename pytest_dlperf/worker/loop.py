@@ -250,6 +250,8 @@ def _warm_up(
             timer.start()
         with watches.get(index, contextlib.nullcontext)():
             done.losses.append(framework.keep_loss(step()))
+        if len(done.losses) == index:  # It could not be looked at
+            done.losses.append(framework.keep_loss(step()))
         timer.lap()
         done.waits_s.append(framework.job.feed.take_wait())
         done.works.append(job_work(framework.job, protocol))
@@ -264,6 +266,9 @@ def _warm_up(
             write_canary(framework, records, when="before")
             end_s = time.perf_counter() + protocol.warmup_s
             timer.start()
+        elif index == 1 and protocol.warmup > 2:
+            # What the canary and the watched iteration needed is not the training's
+            framework.release_memory()
     timer.finish(progress.update)
     framework.synchronise()
     return timer.read()

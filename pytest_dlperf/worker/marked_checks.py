@@ -46,11 +46,20 @@ class MarkedChecks:
 
     def watched(self, precision: str) -> None:
         """End it; raise ``WorkerFailure`` where most was in another dtype than ``precision``'s."""
+        from pytest_dlperf.worker.frameworks.torch import watch
+
         if self._counting is not None:
             counted, self._counting = self._counting, None
             counted.__exit__(None, None, None)
-            self.unwatched = "" if counted.flops else "its second step had no matrix work"
-            check_precision(counted.flops, precision, _Unseen(), _REMEDY)
+            if watch.compiles():
+                self.unwatched = "its second step was the first to compile"
+                return
+            unseen = counted.uncounted
+            if unseen:
+                self.unwatched = f"its second step ran {unseen.words()}, which nobody can count"
+            else:
+                self.unwatched = "" if counted.flops else "its second step had no matrix work"
+            check_precision(counted.flops, precision, _Unseen(), _REMEDY, uncounted=unseen)
 
     def record(self) -> ChecksumRecord:
         """Return a digest of the parameters as they are now, and what was not looked at."""

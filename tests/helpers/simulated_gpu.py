@@ -127,6 +127,8 @@ class SimulatedFramework:
     def canary(self) -> dict[str, float | None]:
         return {"matmul_gflop_per_s": 1.0, "copy_gb_per_s": 1.0, "all_reduce_gb_per_s": None}
 
+    def release_memory(self) -> None: ...
+
     def reset_peak_memory(self) -> None: ...
 
     def mean_over_ranks(self, value: float) -> float:

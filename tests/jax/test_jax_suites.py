@@ -10,7 +10,7 @@ import pytest
 
 from perf_tests.resnet50 import jax_train
 from perf_tests.resnet50.recipe import SIZES
-from pytest_dlperf.worker.frameworks.jax import watch
+from pytest_dlperf.worker.frameworks.jax.flops import work_of
 from tests.helpers.suites import train_suites
 
 pytestmark = pytest.mark.jax
@@ -24,7 +24,7 @@ def test_resnet50_has_the_published_parameters_and_operations():
     assert sum(leaf.size for leaf in jax.tree.leaves(parameters)) == 25_557_032
     image = jax.ShapeDtypeStruct((1, 224, 224, 3), jnp.float32)
     forward = jax.make_jaxpr(lambda *given: jax_train.Model(*given[:2]).logits(given[2]))
-    found = watch.flops_of(forward(parameters, statistics, image).jaxpr)
+    found = work_of(forward(parameters, statistics, image).jaxpr).flops
     assert found["float32"] == pytest.approx(2 * 4.09e9, rel=1e-3)
 
 

@@ -12,12 +12,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.experimental import pallas as pl
+from jax.extend.core import Primitive
 
 from pytest_dlperf.worker import xla_compiles
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import canary
+from pytest_dlperf.worker.frameworks.base import PeakWithoutCanary
 from pytest_dlperf.worker.frameworks.jax import framework, watch
 from pytest_dlperf.worker.frameworks.jax.devices import Reduction, Settled
+from pytest_dlperf.worker.frameworks.jax.flops import work_of
 from pytest_dlperf.worker.frameworks.jax.framework import measure_canary, product_error
 
 pytestmark = pytest.mark.jax
@@ -25,7 +29,7 @@ pytestmark = pytest.mark.jax
 
 def flops(function: Callable[..., Any], *shapes: tuple[int, ...], dtype: Any = jnp.float32):
     arguments = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
-    return watch.flops_of(jax.make_jaxpr(function)(*arguments).jaxpr)
+    return work_of(jax.make_jaxpr(function)(*arguments).jaxpr).flops
 
 
 def convolution(x, kernel, **options):
@@ -70,6 +74,137 @@ def test_bodies_count_as_often_as_they_are_done():
     assert flops(nested, (4, 4)) == {"float32": 2 * 4**3}
 
 
+def work(function: Callable[..., Any], *shapes: tuple[int, ...], dtype: Any = jnp.float32):
+    arguments = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
+    return work_of(jax.make_jaxpr(function)(*arguments).jaxpr)
+
+
+def test_groups_of_rows_or_columns_count_once():
+    sizes = jnp.array([3, 1])
+
+    def multiplied(rows, matrices):
+        return lax.ragged_dot(rows, matrices, sizes).sum()
+
+    given = (4, 8), (2, 8, 16)
+    assert flops(multiplied, *given) == {"float32": 2 * 4 * 8 * 16}
+    assert flops(jax.grad(multiplied, (0, 1)), *given) == {"float32": 3 * 2 * 4 * 8 * 16}
+
+
+def of_blocks(grid: tuple[int, ...]) -> Callable[..., Any]:
+    """Return a product by a Pallas kernel, of blocks of 16 rows."""
+
+    def kernel(x, y, out):
+        out[...] = jnp.dot(x[...], y[...])
+
+    def rows(*place):
+        return place[0], 0
+
+    return pl.pallas_call(
+        kernel,
+        grid=grid,
+        in_specs=[pl.BlockSpec((16, 8), rows), pl.BlockSpec((8, 4), lambda *_: (0, 0))],
+        out_specs=pl.BlockSpec((16, 4), rows),
+        out_shape=jax.ShapeDtypeStruct((64, 4), jnp.float32),
+    )
+
+
+def test_a_kernel_counts_for_each_place_of_its_grid():
+    assert flops(of_blocks((4,)), (64, 8), (8, 4)) == {"float32": 2 * 64 * 8 * 4}
+    assert flops(of_blocks((4, 3)), (64, 8), (8, 4)) == {"float32": 3 * 2 * 64 * 8 * 4}
+
+
+def test_what_cannot_be_counted_is_named():
+    def called(x):
+        return jax.ffi.ffi_call("somewhere", jax.ShapeDtypeStruct((4, 4), jnp.float32))(x @ x)
+
+    found = work(called, (4, 4), dtype=jnp.bfloat16)
+    assert found.flops == {"bfloat16": 2 * 4**3}
+    assert found.uncounted == {"ffi_call": ["bfloat16"]}
+    around = work(lambda x: lax.while_loop(lambda a: a.sum() < 9, lambda a: a @ a, x), (4, 4))
+    assert around.uncounted == {"while": ["float32"]}
+    added = work(lambda x: lax.while_loop(lambda a: a.sum() < 9, lambda a: a + 1, x), (4, 4))
+    assert not added.uncounted
+    mine = Primitive("mine")
+    mine.def_abstract_eval(lambda x: x)
+    assert work(mine.bind, (4, 4)).uncounted == {"mine": ["float32"]}
+    # Of the other branch of a cond nothing is counted, and what it has is named
+    either = work(lambda x: lax.cond(x[0, 0] > 0, lambda a: a @ a @ a, called, x), (4, 4))
+    assert either.flops == {"float32": 4 * 4**3}
+    assert either.uncounted == {"ffi_call": ["float32"]}
+    host = work(lambda x: jax.pure_callback(np.asarray, x, x) + jax.nn.softmax(x), (4, 4))
+    assert not host.uncounted
+
+
+PRESETS = lax.DotAlgorithmPreset
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype", "tf32"),
+    [
+        (None, "float32", {"matmul": [True]}),
+        (lax.Precision.DEFAULT, "float32", {"matmul": [True]}),
+        (lax.Precision.HIGH, "float32", {"matmul": [True]}),
+        (lax.Precision.HIGHEST, "float32", {"matmul": [False]}),
+        ("highest", "float32", {"matmul": [False]}),
+        (PRESETS.DEFAULT, "float32", {"matmul": [True]}),
+        (PRESETS.TF32_TF32_F32, "float32", {"matmul": [True]}),
+        (PRESETS.F32_F32_F32, "float32", {"matmul": [False]}),
+        (PRESETS.BF16_BF16_F32, "bfloat16", {}),
+        (PRESETS.F16_F16_F16, "float16", {}),
+        (PRESETS.ANY_F8_ANY_F8_F32, "float8", {}),
+    ],
+)
+def test_each_product_says_what_it_is_done_in(
+    precision: Any, dtype: str, tf32: dict[str, list[bool]]
+):
+    found = work(lambda x: lax.dot(x, x, precision=precision), (4, 4))
+    assert found.flops == {dtype: 2 * 4**3}
+    assert found.tf32_seen() == tf32
+
+
+def test_a_context_says_it_of_the_products_within():
+    def both(x):
+        with jax.default_matmul_precision("bfloat16"):
+            first = x @ x
+        return first @ x
+
+    with jax.default_matmul_precision("highest"):
+        found = work(both, (4, 4))
+        convolved = work(convolution, (2, 8, 8, 3), (3, 3, 3, 16))
+    assert found.tf32_seen() == {"matmul": [False, True]}
+    assert convolved.tf32_seen() == {"cudnn": [False]}
+    assert work(both, (4, 4), dtype=jnp.bfloat16).tf32_seen() == {}
+
+
+def test_a_jaxpr_that_cannot_be_read_ends_nothing(monkeypatch: pytest.MonkeyPatch):
+    def unknown(jaxpr: Any) -> None:
+        raise KeyError("dimension_numbers")
+
+    monkeypatch.setattr(watch, "work_of", unknown)
+    seen = watch.Watch(list)
+    net = jax.jit(lambda x: x @ x)
+    with seen.first():
+        net(jnp.ones((3, 3)))
+    with seen.second():
+        net(jnp.ones((3, 3)))
+    assert "could not be read: KeyError: 'dimension_numbers'" in seen.unwatched
+    assert seen.work.uncounted
+    assert jax._src.pjit._pjit_call_impl_python.__qualname__ == "_pjit_call_impl_python"
+
+
+def test_a_peak_that_cannot_be_reset_is_without_the_canary():
+    peaks = [[5, 3], [9, 4], [9, 4]]
+    peak = PeakWithoutCanary(lambda: peaks[0])
+    assert peak.largest_bytes() == 5
+    with peak.canary():
+        del peaks[0]
+    assert peak.largest_bytes() == 5, "9 was the canary's"
+    peaks[0] = [10, 4]
+    assert peak.largest_bytes() == 10
+    peaks[0] = [9, 8]
+    assert peak.largest_bytes() == 8
+
+
 def test_calls_are_seen_in_two_iterations_and_left_alone_afterwards():
     # A new function each time, as JAX remembers the shortcuts of old ones
     net = jax.jit(lambda weights, x: (x @ weights).sum())
@@ -90,9 +225,9 @@ def test_calls_are_seen_in_two_iterations_and_left_alone_afterwards():
     with seen.second():
         step()
     assert seen.shapes == [[3, 4]]
-    assert seen.flops == {"float32": 2 * 2 * 3 * 4 * 5}
+    assert seen.work.flops == {"float32": 2 * 2 * 3 * 4 * 5}
     step()
-    assert seen.flops == {"float32": 2 * 2 * 3 * 4 * 5}
+    assert seen.work.flops == {"float32": 2 * 2 * 3 * 4 * 5}
     assert xla_compiles.sample().programs == compiled, "to look compiles nothing"
     assert jax._src.pjit._pjit_call_impl_python.__qualname__ == "_pjit_call_impl_python"
 

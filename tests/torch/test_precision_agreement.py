@@ -91,7 +91,8 @@ def test_float16_goes_all_the_way_through_a_step(suite: str, precision: str):
     with watched:
         found = [step().item() for _ in range(3)]
     assert all(math.isfinite(loss) for loss in found)
-    check_precision(watched.flops, precision, job.scaler, job.half_by)
+    check_precision(watched.flops, precision, job.scaler, job.half_by, uncounted={})
+    assert not watched.uncounted
 
 
 @pytest.mark.parametrize(("value", "finite"), [(2.0, True), (float("inf"), False)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +13,8 @@ import pytest
 pytestmark = pytest.mark.torch
 
 torch = pytest.importorskip("torch")
+
+F = torch.nn.functional
 
 
 class OnGpu(torch.Tensor):
@@ -49,47 +52,165 @@ def test_losses_in_one_buffer_are_kept_as_they_were():
     assert [rank.loss_value(loss) for loss in kept] == [3.0, 2.0, 1.0]
 
 
+class Graph:
+    """A ``CUDAGraph``, whose replay does nothing."""
+
+    def replay(self) -> None: ...
+
+
 class Capture:
     """``torch.cuda.graph``, which captures nothing here."""
+
+    def __init__(self, cuda_graph: Graph) -> None:
+        self.cuda_graph = cuda_graph
 
     def __enter__(self) -> None: ...
 
     def __exit__(self, *error: object) -> None: ...
 
 
-def captured_in_build(watched) -> None:
-    """Warm up and capture, then two iterations in which nothing can be seen."""
-    model = torch.nn.Linear(4, 2)
-    model(torch.ones(1, 4))
-    with torch.cuda.graph():
-        model(torch.ones(3, 4, dtype=torch.bfloat16).float()).sum().backward()
+@pytest.fixture
+def capturing(monkeypatch: pytest.MonkeyPatch):
+    """Return a watch that looks at captures, whose device is simulated."""
+    from pytest_dlperf.worker.frameworks.torch import watch
+
+    monkeypatch.setattr(watch, "compiles", lambda: False)
+    monkeypatch.setattr(torch.cuda, "graph", Capture)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    before = Capture.__enter__, Capture.__exit__, Graph.replay
+    watched = watch.Watch()
+    watched.captures()
+    yield watched
+    assert (Capture.__enter__, Capture.__exit__, Graph.replay) == before
+
+
+def captured(rows: int) -> Graph:
+    """Capture a step whose product forward has ``rows``, and that of its weights backward."""
+    with torch.cuda.graph(graph := Graph()):
+        torch.nn.Linear(4, 2)(torch.ones(rows, 4, dtype=torch.bfloat16).float()).sum().backward()
+    return graph
+
+
+def replayed(watched, *graphs: Graph) -> None:
+    """Do two iterations in which nothing can be seen but replays."""
     for opened in (watched.first, watched.second):
         with opened():
-            pass
+            for graph in graphs:
+                graph.replay()
 
 
-@pytest.mark.parametrize("compiles", [False, True])
-def test_a_captured_step_is_looked_at_when_it_is_captured(
-    monkeypatch: pytest.MonkeyPatch, compiles: bool
+#: Of a row of a captured step.
+OPERATIONS = 2 * 2 * 4 * 2
+
+
+def test_a_captured_step_is_looked_at_when_it_is_captured(capturing):
+    torch.nn.Linear(4, 2)(torch.ones(1, 4))  # A warm-up does not count
+    replayed(capturing, captured(3))
+    assert capturing.shapes.shapes == [[3, 4]]
+    assert capturing.arithmetic.flops == {"float32": 3 * OPERATIONS}
+    assert capturing.unwatched == ""
+
+
+def test_of_several_graphs_those_count_that_an_iteration_replays(capturing):
+    """One for each of two lengths, or a capture that was for trial only."""
+    _, long, _ = captured(3), captured(5), captured(7)
+    replayed(capturing, long)
+    assert capturing.arithmetic.flops == {"float32": 5 * OPERATIONS}
+
+
+def test_a_graph_counts_as_often_as_it_is_replayed(capturing):
+    once, twice = captured(3), captured(5)
+    replayed(capturing, once, twice, twice)
+    assert capturing.arithmetic.flops == {"float32": 13 * OPERATIONS}
+
+
+def test_a_graph_that_nobody_saw_captured_is_named(capturing):
+    replayed(capturing, captured(3), Graph())
+    assert list(capturing.arithmetic.uncounted) == ["torch.cuda.CUDAGraph.replay"]
+
+
+def test_a_graph_that_is_not_replayed_is_said(capturing):
+    _ = captured(3)
+    replayed(capturing)
+    assert capturing.arithmetic.flops == {}
+    assert "replayed none" in capturing.unwatched
+
+
+def test_a_step_that_the_second_iteration_captures_counts_once(capturing):
+    with capturing.first():
+        pass
+    with capturing.second():
+        captured(3).replay()
+    assert capturing.arithmetic.flops == {"float32": 3 * OPERATIONS}
+    assert not capturing.arithmetic.uncounted
+
+
+def test_a_captured_function_that_is_compiled_cannot_be_seen(
+    capturing, monkeypatch: pytest.MonkeyPatch
 ):
     from pytest_dlperf.worker.frameworks.torch import watch
 
-    monkeypatch.setattr(watch, "compiles", lambda: compiles)
-    monkeypatch.setattr(torch.cuda, "graph", Capture)
-    enter, leave = Capture.__enter__, Capture.__exit__
-    watched = watch.Watch()
-    watched.captures()
-    captured_in_build(watched)
-    assert (Capture.__enter__, Capture.__exit__) == (enter, leave)
-    if compiles:
-        assert watched.shapes.shapes is None
+    monkeypatch.setattr(watch, "compiles", lambda: True)
+    graph = captured(3)
+    replayed(capturing, graph)
+    assert capturing.shapes.shapes is None
+    assert capturing.arithmetic.flops == {}
+    assert "CUDA graph of a compiled function" in capturing.unwatched
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_what_a_step_raises_while_it_is_looked_at_is_not_the_trainings(
+    monkeypatch: pytest.MonkeyPatch, is_alone: bool, compiled: bool
+):
+    from pytest_dlperf.worker.failure import WorkerFailure
+    from pytest_dlperf.worker.frameworks.torch import watch
+
+    monkeypatch.setattr(watch, "compiles", lambda: compiled)
+    watched = watch.Watch(is_alone=is_alone)
+    model = torch.nn.Linear(4, 2)
+    with watched.first():
+        model(torch.ones(3, 4))
+    said = torch.OutOfMemoryError("CUDA out of memory")
+    if is_alone:
+        with watched.second():
+            model(torch.ones(3, 4))
+            raise said
         assert watched.arithmetic.flops == {}
-        assert "CUDA graph of a compiled function" in watched.unwatched
-    else:
-        assert watched.shapes.shapes == [[3, 4]]
-        # A product forward, and that of its weights backward; the warm-up does not count.
-        assert watched.arithmetic.flops == {"float32": 2 * 2 * 3 * 4 * 2}
-        assert watched.unwatched == ""
+        assert "OutOfMemoryError: CUDA out of memory; it was repeated" in watched.unwatched
+        assert ("plain Python" in watched.unwatched) is compiled
+        return
+    expected = WorkerFailure if compiled else torch.OutOfMemoryError
+    with pytest.raises(expected, match="CUDA out of memory"), watched.second():
+        raise said
+
+
+def test_what_the_second_iteration_compiles_stays_compiled():
+    """Within other modes torch.compile leaves it to Python for good."""
+    program = """
+import torch
+from pytest_dlperf.worker.frameworks.torch.watch import FlopsByDtype, Watch
+graphs = []
+def backend(graph, inputs):
+    graphs.append(graph)
+    return graph.forward
+watched = Watch()
+with watched.first():
+    torch.nn.Linear(4, 2)(torch.ones(3, 4))
+with watched.second():
+    function = torch.compile(lambda x: (x @ x).sin(), backend=backend)
+    function(torch.ones(3, 3))
+function(torch.ones(3, 3))
+print(len(graphs), dict(watched.arithmetic.flops), "met its first" in watched.unwatched)
+with FlopsByDtype() as counted:
+    torch.cond(torch.tensor(True), lambda x: x @ x, lambda x: x + 1, (torch.ones(3, 3),))
+print(dict(counted.uncounted))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    # An operator that contains others has no formula, but for attention
+    assert done.stdout == "1 {} True\n{'higher_order::cond': ['float32']}\n", done.stderr
 
 
 @pytest.fixture
@@ -207,6 +328,87 @@ def test_a_convolution_goes_backward_by_twice_its_forward(
         convolution(inputs).sum().backward()
     if not is_groupwise:
         assert theirs.get_total_flops() == counted.flops["float32"]
+
+
+@torch.library.custom_op("dlperf_tests::multiplied", mutates_args=())
+def multiplied(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    return left @ right
+
+
+A, B = torch.ones(8, 4), torch.ones(4, 3)
+GROUPS, ENDS = torch.ones(2, 16, 8).bfloat16(), torch.tensor([3, 6], dtype=torch.int32)
+
+
+@pytest.mark.parametrize(
+    ("operation", "counted", "uncounted"),
+    [
+        # Each as often as the groups' rows are, or columns, whatever the groups' sizes
+        (lambda: F.grouped_mm(torch.ones(6, 16).bfloat16(), GROUPS, offs=ENDS),
+         {"bfloat16": 2 * 6 * 16 * 8}, {}),
+        (lambda: torch._int_mm(torch.ones(32, 16).char(), torch.ones(16, 8).char()),
+         {"int8": 2 * 32 * 16 * 8}, {}),
+        (lambda: torch.mv(A, torch.ones(4)), {"float32": 2 * 8 * 4}, {}),
+        (lambda: torch.ones(8, 3).addmm_(A, B), {"float32": 2 * 8 * 4 * 3}, {}),
+        (lambda: torch.inference_mode()(torch.nn.Linear(4, 3))(A), {"float32": 2 * 8 * 4 * 3}, {}),
+        (lambda: F.interpolate(torch.ones(1, 1, 4, 4), size=8, mode="bilinear"), {}, {}),
+        (lambda: torch.nn.LSTMCell(4, 2)(A), {"float32": 2 * 8 * (4 + 2) * 8}, {}),
+        (lambda: multiplied(A.bfloat16(), B.bfloat16()), {},
+         {"dlperf_tests::multiplied": ["bfloat16"]}),
+        (lambda: torch.sparse.mm(torch.eye(8).to_sparse(), A), {},
+         {"aten::_sparse_addmm": ["float32"]}),
+        (lambda: F.bilinear(A, A, torch.ones(2, 4, 4)), {}, {"aten::_trilinear": ["float32"]}),
+    ],
+)  # fmt: skip
+def test_what_multiplies_is_counted_or_named(
+    operation: Callable[[], object], counted: dict[str, int], uncounted: dict[str, list[str]]
+):
+    from pytest_dlperf.worker.frameworks.torch.flops import FlopsByDtype
+
+    with FlopsByDtype() as watched, torch.no_grad():
+        operation()
+    assert watched.flops == counted
+    assert watched.uncounted == uncounted
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("directions", [1, 2])
+def test_a_recurrent_layer_counts_each_place_and_matrix(layers: int, directions: int):
+    from pytest_dlperf.worker.frameworks.torch.flops import FlopsByDtype
+
+    lstm = torch.nn.LSTM(6, 5, num_layers=layers, bidirectional=directions == 2)
+    with FlopsByDtype() as watched:
+        lstm(torch.ones(7, 3, 6))[0].sum().backward()
+    weights = sum(one.numel() for one in lstm.parameters() if one.dim() > 1)
+    assert watched.forward == {"float32": 2 * 7 * 3 * weights}
+    assert watched.flops == {"float32": 3 * 2 * 7 * 3 * weights}
+    # On GPUs it is one operator, of all layers and directions
+    from pytest_dlperf.worker.frameworks.torch import flops
+
+    given = torch.ones(7, 3, 6), list(lstm.parameters())
+    assert flops._FORMULAS["_cudnn_rnn"](*given, 4) == 2 * 7 * 3 * weights
+    backward = flops._FORMULAS["_cudnn_rnn_backward"]
+    assert backward(*given, 4, [True, True, True, True]) == 2 * 2 * 7 * 3 * weights
+    assert backward(*given, 4, [True, True, True, False]) == 2 * 7 * 3 * weights
+
+
+def test_a_formula_that_raises_ends_nothing(monkeypatch: pytest.MonkeyPatch):
+    from torch.utils.flop_counter import flop_registry
+
+    from pytest_dlperf.worker.frameworks.torch.flops import FlopsByDtype
+
+    def formula(*_: object, **__: object) -> int:
+        raise AssertionError("of shapes that are not known")
+
+    monkeypatch.setitem(flop_registry, torch.ops.dlperf_tests.multiplied, formula)
+    with FlopsByDtype() as watched:
+        multiplied(A, B)
+        A @ B
+    assert watched.flops == {"float32": 2 * 8 * 4 * 3}
+    assert list(watched.uncounted) == ["dlperf_tests::multiplied"]
+    monkeypatch.setitem(flop_registry, torch.ops.dlperf_tests.multiplied, lambda *_, **__: 7)
+    with FlopsByDtype() as watched:
+        multiplied(A, B)
+    assert (watched.flops, watched.uncounted) == ({"float32": 7}, {})
 
 
 @pytest.mark.parametrize("waits", [True, False])

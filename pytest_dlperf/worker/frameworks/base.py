@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
@@ -195,7 +196,10 @@ class Framework(Protocol):
         ...
 
     def watch_arithmetic(self) -> AbstractContextManager[Any]:
-        """Count, while open, floating-point operations by the dtype that they use."""
+        """Count, while open, floating-point operations by the dtype that they use.
+
+        It may swallow what a step raises while it is looked at; the step is then done again.
+        """
         ...
 
     def model(self) -> ModelRecord:
@@ -240,6 +244,10 @@ class Framework(Protocol):
         """
         ...
 
+    def release_memory(self) -> None:
+        """Give memory back that the training does not use; it takes what it needs again."""
+        ...
+
     def reset_peak_memory(self) -> None:
         """Begin to look for the peak."""
         ...
@@ -263,6 +271,54 @@ class Framework(Protocol):
     def close(self) -> None:
         """Leave the job."""
         ...
+
+
+class PeakWithoutCanary:
+    """Peaks of devices that cannot be reset, without what the canary took for itself."""
+
+    def __init__(self, read: Callable[[], Sequence[int]]) -> None:
+        """``read`` returns the peak of each device in bytes, since the process began."""
+        self._read = read
+        #: Of each device, before the canary and after it.
+        self._around: list[tuple[int, int]] = []
+
+    @contextlib.contextmanager
+    def canary(self) -> Iterator[None]:
+        """Take what the peaks rise by, while open, for the canary's."""
+        before = self._read()
+        yield
+        self._around = list(zip(before, self._read(), strict=True))
+
+    def largest_bytes(self) -> int:
+        """Return the largest peak of a device; where the canary's is above it, that before it."""
+        now = self._read()
+        around = self._around or [(peak, 0) for peak in now]
+        return max(
+            before if peak == after else peak
+            for peak, (before, after) in zip(now, around, strict=True)
+        )
+
+
+class Uncounted(dict[str, list[str]]):
+    """Operators whose operations are not known, with the floating-point dtypes they were given."""
+
+    def note(self, name: str, dtypes: Iterable[str]) -> None:
+        """Note that an operator ran with tensors of ``dtypes``."""
+        floating = {
+            "float8" if "float8" in dtype else dtype for dtype in dtypes if "float" in dtype
+        }
+        self[name] = sorted(floating.union(self.get(name, ())))
+
+    def words(self) -> str:
+        """Return the operators and their dtypes in words."""
+        return ", ".join(
+            f"{name} ({', '.join(dtypes)})" if dtypes else name for name, dtypes in self.items()
+        )
+
+    def update_all(self, others: Mapping[str, Iterable[str]]) -> None:
+        """Note what was noted elsewhere."""
+        for name, dtypes in others.items():
+            self.note(name, dtypes)
 
 
 class FirstCall:

@@ -23,6 +23,8 @@ NAMES = {
     "NVIDIA H100 80GB HBM3": 989.4,
     "NVIDIA H100 PCIe": 756.0,
     "NVIDIA H200": 989.4,
+    "NVIDIA H200 NVL": 835.5,
+    "NVIDIA GH200 480GB": 989.4,
     "NVIDIA B200": 2250.0,
     "NVIDIA GB200": None,
     "NVIDIA L4": 121.0,
@@ -31,6 +33,7 @@ NAMES = {
     "Tesla T4": 65.0,
     "Tesla V100-SXM2-32GB": 125.0,
     "Tesla V100-PCIE-16GB": 112.0,
+    "Tesla V100-FHHL-16GB": None,
     "NVIDIA A100-SXM4-40GB MIG 1g.5gb": None,
     "AMD Instinct MI300X": None,
     "": None,
@@ -47,6 +50,8 @@ def measured(
 ) -> RunSummary:
     """Ten iterations of 0.1 s on two ranks; ``changes`` of a record on both ranks, by its kind."""
     records = [rank_records(0), rank_records(1)]
+    for number, rank in enumerate(records):
+        rank.append({"rank": number, "record": "arithmetic", "tf32": {}, "overrides": {}})
     for one in (record for rank in records for record in rank):
         one |= changes.get(one["record"], {})
     declared = case(layout, precision=precision, flops_per_unit=flops_per_unit)
@@ -56,18 +61,20 @@ def measured(
 
 @pytest.mark.parametrize(("name", "peak"), NAMES.items())
 def test_the_peak_of_a_device_by_the_drivers_name(name: str, peak: float | None):
-    found = peak_flop_per_s(name, "amp").get("float16")
+    found = peak_flop_per_s(name, tf32=False).get("float16")
     assert found == (None if peak is None else pytest.approx(peak * 1e12))
 
 
 def test_tf32_has_its_own_peak_where_it_is_used():
-    assert peak_flop_per_s("NVIDIA A100-SXM4-80GB", "tf32")["float32"] == pytest.approx(156e12)
-    assert peak_flop_per_s("NVIDIA A100-SXM4-80GB", "fp32")["float32"] == pytest.approx(19.5e12)
-    assert peak_flop_per_s("Tesla V100-SXM2-32GB", "tf32")["float32"] == pytest.approx(15.7e12)
+    assert peak_flop_per_s("NVIDIA A100-SXM4-80GB", tf32=True)["float32"] == pytest.approx(156e12)
+    assert peak_flop_per_s("NVIDIA A100-SXM4-80GB", tf32=False)["float32"] == pytest.approx(
+        19.5e12
+    )
+    assert peak_flop_per_s("Tesla V100-SXM2-32GB", tf32=True)["float32"] == pytest.approx(15.7e12)
 
 
 def test_a_wider_dtype_is_never_faster():
-    for _, peaks in PEAKS_TFLOP_PER_S:
+    for peaks in filter(None, dict(PEAKS_TFLOP_PER_S).values()):
         assert peaks["float32"] <= peaks.get("tf32", peaks["float32"]) <= peaks["float16"]
 
 
@@ -89,6 +96,62 @@ def test_the_share_of_the_peak_adds_the_times_of_each_dtype(tmp_path: Path):
     assert run.extras["hardware_flops_utilisation"] == pytest.approx(0.4)
     assert run.extras["peak_flop_per_s"] == pytest.approx(312e12)
     assert "model_flops_utilisation" not in run.extras, "the forward pass was not counted"
+
+
+#: Half of the work in float32.
+HALF = {"bfloat16": 3 * 3.3e12, "float32": 3 * 3.3e12}
+
+
+@pytest.mark.parametrize(
+    ("arithmetic", "peak"),
+    [
+        ({"tf32_in_step": {"matmul": [False]}}, 66.9),
+        ({"tf32_in_step": {"matmul": [True]}}, 494.7),
+        # What some of it did is taken for all: the share is at most too low
+        ({"tf32_in_step": {"cudnn": [False], "matmul": [False, True]}}, 494.7),
+        ({"tf32_in_step": {"matmul": [True]},
+          "overrides": {"NVIDIA_TF32_OVERRIDE": "0"}}, 66.9),
+        ({"tf32_in_step": {}, "overrides": {"NVIDIA_TF32_OVERRIDE": "1"}}, 494.7),
+        ({}, 66.9),
+    ],
+)  # fmt: skip
+def test_work_in_float32_has_the_peak_of_what_it_was_done_in(
+    tmp_path: Path, arithmetic: dict[str, Any], peak: float
+):
+    run = measured(
+        tmp_path,
+        layout="1n2g",
+        precision="bf16",
+        model={
+            "flops_by_dtype": {dtype: 0.1 * count for dtype, count in HALF.items()},
+            "forward_flops": {dtype: 0.1 * count / 3 for dtype, count in HALF.items()},
+        },
+        framework={"device_name": "NVIDIA H100 80GB HBM3"},
+        arithmetic=arithmetic,
+    )
+    ideal_s = 0.1 * (HALF["bfloat16"] / 989.4e12 + HALF["float32"] / (peak * 1e12))
+    for name in ("hardware_flops_utilisation", "model_flops_utilisation"):
+        assert run.extras[name] == pytest.approx(ideal_s / 0.1), name
+
+
+@pytest.mark.parametrize("over", [1.04, 1.06])
+def test_a_share_above_the_peak_is_a_problem_and_not_a_figure(tmp_path: Path, over: float):
+    run = measured(
+        tmp_path,
+        layout="1n2g",
+        precision="bf16",
+        flops_per_unit=0.5 * 312e12 / 40,
+        model={"flops_by_dtype": {"bfloat16": over * 31.2e12}},
+        framework={"device_name": "NVIDIA A100-SXM4-80GB"},
+    )
+    found = [p.message for p in run.problems if p.code == "implausible-utilisation"]
+    assert run.extras["model_flops_utilisation"] == pytest.approx(0.5)
+    assert ("hardware_flops_utilisation" in run.extras) is (over < 1.05)
+    assert [message.partition(";")[0] for message in found] == (
+        []
+        if over < 1.05
+        else ["hardware_flops_utilisation 1.06: more than the device's peak, 312 TFLOP/s"]
+    )
 
 
 def test_mfu_is_three_times_the_forward_pass(tmp_path: Path):
@@ -173,6 +236,7 @@ def test_without_a_known_peak_there_is_no_share(tmp_path: Path, changes: Any):
     [
         {"framework": {"framework": "paddle"}},
         {"model": {"flops_by_dtype": {}}},
+        {"model": {"uncounted": {"flash_attn::forward": ["bfloat16"]}}},
     ],
 )
 def test_what_was_not_counted_whole_is_not_shown(tmp_path: Path, changes: Any):

@@ -253,6 +253,37 @@ def test_what_could_not_be_checked_is_a_problem(tmp_path: Path):
     assert all("job.data_parallel(model)" in p.message for p in summary.problems)
 
 
+BOTH = {"float32": 100, "bfloat16": 100}
+
+
+@pytest.mark.parametrize(
+    ("precision", "counted", "given", "code"),
+    [
+        ("fp32", {"float32": 100}, ["float32"], "checked-in-part"),
+        ("fp32", {"float32": 100}, [], "checked-in-part"),
+        # A short product is not fp32's, and nobody knows whether it is one
+        ("fp32", {"float32": 100}, ["bfloat16", "float32"], "precision-unchecked"),
+        ("tf32", {"float32": 100}, ["float16"], "precision-unchecked"),
+        ("bf16", {"bfloat16": 100}, ["bfloat16"], "checked-in-part"),
+        ("bf16", {"bfloat16": 100}, ["float32"], "checked-in-part"),
+        # Most may have been done where nobody counts
+        ("bf16", {"float32": 100}, ["bfloat16"], "precision-unchecked"),
+        ("bf16", BOTH, ["bfloat16"], "precision-unchecked"),
+        ("bf16", {}, ["bfloat16"], "precision-unchecked"),
+    ],
+)
+def test_an_operator_that_nobody_counts_leaves_the_precision_open(
+    tmp_path: Path, precision: str, counted: dict[str, int], given: list[str], code: str
+):
+    ranks = [rank_records(0), rank_records(1)]
+    # That of a pipeline's last stage, say
+    ranks[1] = changed(ranks[1], "model", uncounted={"flash_attn::forward": given})
+    ranks = [changed(records, "model", flops_by_dtype=counted) for records in ranks]
+    summary, _ = summarise(case(precision=precision), write(tmp_path, ranks))
+    assert [p.code for p in summary.problems] == [code]
+    assert "flash_attn::forward" in summary.problems[0].message
+
+
 def test_why_nobody_could_look_is_in_the_problem(tmp_path: Path):
     records = changed(
         rank_records(0, world_size=1),

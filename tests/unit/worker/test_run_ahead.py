@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -65,6 +66,52 @@ def test_events_and_the_hosts_clock_agree_over_the_window(tmp_path: Path, gpu: S
     found = trained(tmp_path, SimulatedFramework(gpu), step_of(gpu))
     laps_s = sum(s["seconds"] for s in found["span"][10:])
     assert found["window"][0]["seconds"] == pytest.approx(laps_s, rel=5e-3)
+
+
+@pytest.mark.parametrize("warmup", [2, 3, 10])
+def test_what_was_looked_at_is_not_the_trainings_memory(
+    tmp_path: Path, gpu: SimulatedGpu, warmup: int
+):
+    """It is given back after the second step, unless the window would begin without it."""
+    framework, done = SimulatedFramework(gpu), []
+    inner = step_of(gpu)
+    framework.canary = lambda: done.append("canary") or {}  # type: ignore[func-returns-value]
+    framework.release_memory = lambda: done.append("released")  # type: ignore[method-assign]
+    framework.reset_peak_memory = lambda: done.append("window")  # type: ignore[method-assign]
+
+    def step() -> Any:
+        done.append("step")
+        return inner()
+
+    trained(tmp_path, framework, step, WINDOW._replace(warmup=warmup))
+    released = ["released"] if warmup > 2 else []
+    before = ["step", "canary", "step", *released, *["step"] * (warmup - 2), "window"]
+    assert done[: len(before)] == before
+    assert done.count("released") == len(released)
+
+
+def test_a_step_that_cannot_be_looked_at_is_done_again(tmp_path: Path, gpu: SimulatedGpu):
+    framework, inner, seen = SimulatedFramework(gpu), step_of(gpu), []
+    looks: list[int] = []
+
+    @contextlib.contextmanager
+    def watch() -> Iterator[None]:
+        looks.append(1)
+        with contextlib.suppress(MemoryError):
+            yield
+        looks.pop()
+
+    framework.watch_arithmetic = watch
+
+    def step() -> Any:
+        seen.append(len(looks))
+        if looks:
+            raise MemoryError
+        return inner()
+
+    found = trained(tmp_path, framework, step)
+    assert seen == [0, 1, *[0] * 29]
+    assert len(found["span"]) == len(found["loss"][0]["values"]) == 30
 
 
 def test_a_warm_up_in_seconds_goes_on_before_its_last_iteration(tmp_path: Path, gpu: SimulatedGpu):

@@ -28,6 +28,7 @@ from pytest_dlperf.worker.frameworks import canary, on_cpu
 from pytest_dlperf.worker.frameworks.base import (
     FIXED,
     FixedStep,
+    PeakWithoutCanary,
     Timer,
     no_loss,
     tf32_overrides,
@@ -141,6 +142,7 @@ class Jax:
         self._watch = watch.Watch(self._parameters)
         self._reduction = devices.Reduction()
         self._settled = devices.Settled(on_gpu=self._on_gpu)
+        self._peak = PeakWithoutCanary(self._peaks)
 
     def _parameters(self) -> Any:
         return [] if self.job.declared is None else self.job.declared()
@@ -217,18 +219,24 @@ class Jax:
         """Return what was watched, and the number of declared parameters."""
         found = ModelRecord(
             input_shapes=self._watch.shapes,
-            flops_by_dtype=dict(self._watch.flops),
+            flops_by_dtype=dict(self._watch.work.flops),
             parameter_count=sum(leaf.size for leaf in jax.tree.leaves(self._parameters())),
             held=watch.held(self._parameters()),
         )
         if self._watch.unwatched:
             found["unwatched"] = self._watch.unwatched
+        if self._watch.work.uncounted:
+            found["uncounted"] = dict(self._watch.work.uncounted)
         return found
 
     def arithmetic(self) -> ArithmeticRecord:
-        """Return whether float32 products may use TF32 now, and the error of one product."""
+        """Return whether float32 products may use TF32 now, and the error of one product.
+
+        And whether those of the step let it, each of which may say so for itself.
+        """
         return {
             "tf32": {"matmul": jax.config.jax_default_matmul_precision not in _FLOAT32},
+            "tf32_in_step": self._watch.work.tf32_seen(),
             "overrides": tf32_overrides(),
             "product_error": product_error(),
         }
@@ -239,7 +247,7 @@ class Jax:
 
     def canary(self) -> CanaryRates:
         """Return the canary's rates."""
-        with xla_compiles.paused():
+        with xla_compiles.paused(), self._peak.canary():
             return measure_canary(self._reduction, self.job.precision, on_gpu=self._on_gpu)
 
     def fixed_step(self) -> FixedStep:
@@ -287,6 +295,9 @@ class Jax:
 
         return profile(self, step, folder)
 
+    def release_memory(self) -> None:
+        """Do nothing: JAX keeps what it took at its start."""
+
     def reset_peak_memory(self) -> None:
         """Do nothing: neither a process's peak nor that of a device of JAX can be reset."""
 
@@ -294,8 +305,10 @@ class Jax:
         """Return the largest peak of this rank's devices, or the process's resident set."""
         if not self._on_gpu:
             return {"bytes": on_cpu.peak_resident_set_bytes(), "kind": "resident-set"}
-        peaks = [(one.memory_stats() or {}).get("peak_bytes_in_use", 0) for one in self._local]
-        return {"bytes": max(peaks), "kind": "gpu-allocated"}
+        return {"bytes": self._peak.largest_bytes(), "kind": "gpu-allocated"}
+
+    def _peaks(self) -> list[int]:
+        return [(one.memory_stats() or {}).get("peak_bytes_in_use", 0) for one in self._local]
 
     def waits_within(self, step: Callable[[], Any]) -> bool | None:
         """Return None: the framework does not say it."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import jax
@@ -14,6 +13,7 @@ import numpy as np
 from pytest_dlperf.core.wire_model import Checksum, ShardChecksum
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks.base import checksum_of
+from pytest_dlperf.worker.frameworks.jax.flops import Work, work_of
 
 #: What JAX calls from Python to run a compiled function with its jaxpr, and what then makes the
 #: shortcut that later calls take without Python. Neither is public.
@@ -32,12 +32,12 @@ class Watch:
     def __init__(self, parameters: Callable[[], Any]) -> None:
         """``parameters`` returns those that are declared, a tree of arrays."""
         self.shapes: list[list[int]] | None = None
-        self.flops: Counter[str] = Counter()
+        self.work = Work()
         #: Why nobody looked, and what to do; empty otherwise.
         self.unwatched = ""
         self._parameters = parameters
         self._on_call: Callable[[Any, Sequence[Any]], None] | None = None
-        self._work: dict[int, tuple[Any, Counter[str]]] = {}
+        self._work: dict[int, tuple[Any, Work]] = {}
         self._restore_shortcut: Callable[[], None] = lambda: None
         self._restore = self._patch()
 
@@ -53,7 +53,7 @@ class Watch:
 
         def seen(*args: Any, **parameters: Any) -> Any:
             if self._on_call is not None and "jaxpr" in parameters:
-                self._on_call(parameters["jaxpr"], args)
+                self._look(self._on_call, parameters["jaxpr"], args)
             return run(*args, **parameters)
 
         def restore() -> None:
@@ -64,6 +64,19 @@ class Watch:
         setattr(module, _SHORTCUT, lambda *_args, **_kwargs: None)
         self._restore_shortcut = lambda: setattr(module, _SHORTCUT, shortcut)
         return restore
+
+    def _look(
+        self, on_call: Callable[[Any, Sequence[Any]], None], jaxpr: Any, args: Sequence[Any]
+    ) -> None:
+        """Look at a call; what that raises does not reach the training."""
+        try:
+            on_call(jaxpr, args)
+        except Exception as error:  # noqa: BLE001  # of a jaxpr that is not known here
+            self.work.uncounted.note("jaxpr", ())
+            self.unwatched = (
+                f"a function of JAX {jax.__version__} could not be read: "
+                f"{type(error).__name__}: {error}"
+            )
 
     @contextlib.contextmanager
     def first(self) -> Iterator[None]:
@@ -77,8 +90,7 @@ class Watch:
     @contextlib.contextmanager
     def second(self) -> Iterator[None]:
         """Count, while open, the operations of all calls; none is watched afterwards."""
-        if not self.unwatched:
-            self._restore_shortcut()
+        self._restore_shortcut()
         self._on_call = self._count
         try:
             yield
@@ -87,7 +99,8 @@ class Watch:
             self._restore()
 
     def _note_shapes(self, jaxpr: Any, args: Sequence[Any]) -> None:
-        if self.shapes is not None or not self._work_of(jaxpr):
+        work = self._work_of(jaxpr)
+        if self.shapes is not None or not (work.flops or work.uncounted):
             return
         arrays = [a for a in (*args, *jaxpr.consts) if isinstance(a, jax.Array) and a.ndim]
         # The optimizer's state has the shapes of the parameters; labels can have one by chance,
@@ -97,14 +110,12 @@ class Watch:
         self.shapes = [list(a.sharding.shard_shape(a.shape)) for a in inputs]
 
     def _count(self, jaxpr: Any, args: Sequence[Any]) -> None:
-        share = _own_share(args)
-        for dtype, operations in self._work_of(jaxpr).items():
-            self.flops[dtype] += round(operations * share)
+        self.work.add(self._work_of(jaxpr), times=_own_share(args))
 
-    def _work_of(self, jaxpr: Any) -> Counter[str]:
+    def _work_of(self, jaxpr: Any) -> Work:
         # The jaxpr is held, so that its number stays its own
         if id(jaxpr) not in self._work:
-            self._work[id(jaxpr)] = jaxpr, flops_of(jaxpr.jaxpr)
+            self._work[id(jaxpr)] = jaxpr, work_of(jaxpr.jaxpr)
         return self._work[id(jaxpr)][1]
 
 
@@ -115,73 +126,6 @@ def _own_share(args: Sequence[Any]) -> float:
         return 1.0
     widest = max(shardings, key=lambda one: len(one.device_set))
     return len(widest.addressable_devices) / len(widest.device_set)
-
-
-def flops_of(jaxpr: Any) -> Counter[str]:
-    """Return the floating-point operations of matrix products and convolutions of ``jaxpr``.
-
-    By the dtype of their first operand; a multiplication and an addition are two. They are those
-    of all devices together. The body of a ``scan`` counts for each of its rounds, that of a
-    ``while_loop`` once, and of the branches of a ``cond`` the one with the most.
-    """
-    found: Counter[str] = Counter()
-    for equation in jaxpr.eqns:
-        name = equation.primitive.name
-        formula = _FORMULAS.get(name)
-        if formula is not None:
-            dtype = equation.invars[0].aval.dtype.name
-            found[dtype] += formula(equation)
-            continue
-        inner = [flops_of(one) for one in _jaxprs_in(equation.params.values())]
-        if name == "cond":
-            inner = [max(inner, key=lambda one: sum(one.values()))] if inner else []
-        times = _times(name, equation.params)
-        for one in inner:
-            for dtype, operations in one.items():
-                found[dtype] += times * operations
-    return found
-
-
-def _times(name: str, parameters: Mapping[str, Any]) -> int:
-    """Return how often the body of an operation is done, over all devices."""
-    if name == "scan":
-        return int(parameters["length"])
-    if name == "shard_map":
-        shape = parameters["mesh"].shape
-        manual = parameters.get("manual_axes") or shape.keys()
-        return math.prod(shape[axis] for axis in manual)
-    return 1
-
-
-def _jaxprs_in(values: Any) -> Iterator[Any]:
-    for value in values:
-        if isinstance(value, list | tuple):
-            yield from _jaxprs_in(value)
-        elif hasattr(value, "eqns"):
-            yield value
-        elif hasattr(value, "jaxpr"):
-            yield value.jaxpr
-
-
-def _dot(equation: Any) -> int:
-    (contracted, _), _ = equation.params["dimension_numbers"]
-    left, out = equation.invars[0].aval.shape, equation.outvars[0].aval.shape
-    return int(2 * math.prod(out) * math.prod(left[axis] for axis in contracted))
-
-
-def _convolution(equation: Any) -> int:
-    kernel, out = equation.invars[1].aval.shape, equation.outvars[0].aval.shape
-    outputs = equation.params["dimension_numbers"].rhs_spec[0]
-    each = math.prod(length for axis, length in enumerate(kernel) if axis != outputs)
-    # No work is done on the zeros between a dilated input, as in a strided one's gradient
-    dilation = math.prod(equation.params["lhs_dilation"])
-    return int(2 * math.prod(out) * each // dilation)
-
-
-_FORMULAS: Final[Mapping[str, Callable[[Any], int]]] = {
-    "dot_general": _dot,
-    "conv_general_dilated": _convolution,
-}
 
 
 def held(parameters: Any) -> dict[str, int]:

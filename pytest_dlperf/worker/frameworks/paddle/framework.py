@@ -29,6 +29,7 @@ from pytest_dlperf.worker.frameworks.base import (
     FIXED,
     EventTimer,
     FixedStep,
+    PeakWithoutCanary,
     Timer,
     checksum_of,
     no_loss,
@@ -181,6 +182,7 @@ class Paddle:
         )
         self._shapes = watch.first_call()
         self._flops = watch.FlopsByDtype()
+        self._peak = PeakWithoutCanary(self._allocated)
 
     def facts(self) -> FrameworkRecord:
         """Return versions, device and arithmetic defaults."""
@@ -248,11 +250,14 @@ class Paddle:
         """Return what was watched, and the number of parameters that data parallelism trains."""
         layers = self.job.layers or self._shapes.layers
         trained = [p for layer in layers for p in layer.parameters() if not p.stop_gradient]
-        return {
-            "input_shapes": self._shapes.shapes,
-            "flops_by_dtype": dict(self._flops.flops),
-            "parameter_count": sum(int(p.size) for p in trained),
-        }
+        found = ModelRecord(
+            input_shapes=self._shapes.shapes,
+            flops_by_dtype=dict(self._flops.flops),
+            parameter_count=sum(int(p.size) for p in trained),
+        )
+        if self._flops.uncounted:
+            found["uncounted"] = dict(self._flops.uncounted)
+        return found
 
     def arithmetic(self) -> ArithmeticRecord:
         """Return what NVIDIA's variable leaves to the libraries, and the error of one product.
@@ -275,7 +280,8 @@ class Paddle:
 
     def canary(self) -> CanaryRates:
         """Return the canary's rates."""
-        return measure_canary(self.job.precision, on_gpu=self._on_gpu)
+        with self._peak.canary():
+            return measure_canary(self.job.precision, on_gpu=self._on_gpu)
 
     def fixed_step(self) -> FixedStep:
         """Return a small training step on this rank's CPUs."""
@@ -300,21 +306,32 @@ class Paddle:
 
         return profile(self, step, [*self.job.layers, *self._shapes.layers], folder)
 
+    def release_memory(self) -> None:
+        """Give back what is cached and not in use."""
+        if self._on_gpu:
+            paddle.device.cuda.empty_cache()
+
     def reset_peak_memory(self) -> None:
-        """Begin to look for the GPU's peak, from Paddle 3 on; a process's own cannot be reset."""
-        reset = getattr(paddle.device.cuda, "reset_max_memory_allocated", None)
-        if self._on_gpu and reset is not None:
-            reset()
+        """Begin to look for the GPU's peaks, from Paddle 3 on; others cannot be reset."""
+        if self._on_gpu and _RESETS_PEAKS:
+            paddle.device.cuda.reset_max_memory_allocated()
+            paddle.device.cuda.reset_max_memory_reserved()
+            self._peak = PeakWithoutCanary(self._allocated)
+
+    def _allocated(self) -> list[int]:
+        return [paddle.device.cuda.max_memory_allocated()] if self._on_gpu else []
 
     def peak_memory(self) -> MemoryRecord:
-        """Return bytes allocated on the GPU at the peak, or the process's largest resident set."""
-        if self._on_gpu:
-            return {
-                "bytes": paddle.device.cuda.max_memory_allocated(),
-                "reserved_bytes": paddle.device.cuda.max_memory_reserved(),
-                "kind": "gpu-allocated",
-            }
-        return {"bytes": on_cpu.peak_resident_set_bytes(), "kind": "resident-set"}
+        """Return bytes allocated on the GPU at the peak, or the process's largest resident set.
+
+        What is reserved is that of the training where it can be reset, and not told elsewhere.
+        """
+        if not self._on_gpu:
+            return {"bytes": on_cpu.peak_resident_set_bytes(), "kind": "resident-set"}
+        found = MemoryRecord(bytes=self._peak.largest_bytes(), kind="gpu-allocated")
+        if _RESETS_PEAKS:
+            found["reserved_bytes"] = paddle.device.cuda.max_memory_reserved()
+        return found
 
     def waits_within(self, step: Callable[[], Any]) -> bool | None:
         """Return None: the framework does not say it."""
@@ -329,6 +346,10 @@ class Paddle:
     def close(self) -> None:
         """Leave together: gloo aborts a rank whose peer left before it."""
         self.barrier()
+
+
+#: Whether this Paddle can look for a new peak of its memory, as 3 can and 2.6 cannot.
+_RESETS_PEAKS = hasattr(paddle.device.cuda, "reset_max_memory_reserved")
 
 
 def _device(arguments: Arguments) -> str:

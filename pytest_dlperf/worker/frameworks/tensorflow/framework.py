@@ -223,15 +223,18 @@ class Tensorflow:
     def model(self) -> ModelRecord:
         """Return what was watched, and the number of trainable parameters."""
         models = self.job.models or self._shapes.layers
-        return {
-            "input_shapes": self._shapes.shapes,
-            "flops_by_dtype": dict(self._flops.flops),
-            "parameter_count": sum(
+        found = ModelRecord(
+            input_shapes=self._shapes.shapes,
+            flops_by_dtype=dict(self._flops.flops),
+            parameter_count=sum(
                 variable.shape.num_elements()
                 for model in models
                 for variable in model.trainable_variables
             ),
-        }
+        )
+        if self._flops.uncounted:
+            found["uncounted"] = dict(self._flops.uncounted)
+        return found
 
     def arithmetic(self) -> ArithmeticRecord:
         """Return TensorFlow's one flag for TF32, and the error of one product."""
@@ -273,6 +276,9 @@ class Tensorflow:
         from pytest_dlperf.worker.frameworks.tensorflow.profile import profile
 
         return profile(self, step, folder, on_gpu=self._gpu is not None)
+
+    def release_memory(self) -> None:
+        """Do nothing: TensorFlow keeps what it took, and shows no figure of it."""
 
     def reset_peak_memory(self) -> None:
         """Begin to look for the GPU's peak; a process's own cannot be reset."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ import tensorflow as tf
 
 from pytest_dlperf.core.wire_records import CollectivesRecord
 from pytest_dlperf.worker.frameworks import collectives
-from pytest_dlperf.worker.frameworks.base import FirstCall
+from pytest_dlperf.worker.frameworks.base import FirstCall, Uncounted
 from pytest_dlperf.worker.frameworks.tensorflow.ranks import HorovodRanks
 
 if TYPE_CHECKING:
@@ -44,10 +45,12 @@ class FlopsByDtype:
     Every call of a ``tf.function`` from Python is seen, with the graph that it runs and the
     functions that this calls: dtypes are those of the operations, not of a policy. Loop
     bodies count once, and all branches do. Operations outside of any function are not seen.
+    Nothing that is raised here reaches the training.
     """
 
     def __init__(self) -> None:
         self.flops: Counter[str] = Counter()
+        self.uncounted = Uncounted()
         # Of a class without public name; a TensorFlow that renames the method is not watched.
         self._class = type(tf.function(lambda: tf.constant(0)).get_concrete_function())
         self._original = getattr(self._class, "_call_flat", None)
@@ -59,7 +62,10 @@ class FlopsByDtype:
 
         def spy(function: Any, *args: Any, **kwargs: Any) -> Any:
             if tf.executing_eagerly():
-                _count(function.graph, self.flops)
+                try:
+                    _count(function.graph, self.flops, self.uncounted)
+                except Exception:  # noqa: BLE001  # of a graph that is not known here
+                    self.uncounted.note(str(getattr(function, "name", "tf.function")), ())
             return original(function, *args, **kwargs)
 
         self._class._call_flat = spy
@@ -82,16 +88,22 @@ def _graphs_are_rewritten() -> bool:
     )
 
 
-def _count(graph: Any, flops: Counter[str]) -> None:
+#: Kinds of operations that multiply matrices, by their names.
+_MULTIPLIES: Final = re.compile(r"MatMul|Conv(?!ert)|RNN|LSTM|GRU|Attention|XlaDot|Einsum")
+
+
+def _count(graph: Any, flops: Counter[str], uncounted: Uncounted) -> None:
     for operation in graph.get_operations():
         formula = _MULTIPLY_ADDS.get(operation.type)
         if formula is not None:
             flops[tf.as_dtype(operation.get_attr("T")).name] += 2 * formula(operation)
+        elif _MULTIPLIES.search(operation.type):
+            uncounted.note(operation.type, [one.dtype.name for one in operation.inputs])
         for attribute in operation.node_def.attr.values():
             for function in (attribute.func, *attribute.list.func):
                 called = graph._get_function(function.name) if function.name else None
                 if called is not None:
-                    _count(called.graph, flops)
+                    _count(called.graph, flops, uncounted)
 
 
 def _size(tensor: Any) -> int:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import torch
@@ -10,15 +13,16 @@ from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
+from torch.utils import _pytree as trees
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from pytest_dlperf.worker.frameworks.base import Uncounted
 
 #: Attention on CPUs -> the operation on GPUs that does the same.
 _ATTENTION_ON_CPUS: Final = {
-    "aten._scaled_dot_product_flash_attention_for_cpu": (
-        torch.ops.aten._scaled_dot_product_flash_attention
-    ),
-    "aten._scaled_dot_product_flash_attention_for_cpu_backward": (
-        torch.ops.aten._scaled_dot_product_flash_attention_backward
+    "_scaled_dot_product_flash_attention_for_cpu": "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_flash_attention_for_cpu_backward": (
+        "_scaled_dot_product_flash_attention_backward"
     ),
 }
 
@@ -38,19 +42,98 @@ def _of_convolution_backward(
     return found
 
 
+def _of_product(left: torch.Tensor, right: torch.Tensor, *_: Any, **__: Any) -> int:
+    """Return the operations of a product of matrices, or of a matrix and a vector."""
+    columns = right.shape[-1] if right.dim() > 1 else 1
+    return int(2 * left.numel() * columns)
+
+
+def _of_added_product(_added: torch.Tensor, left: torch.Tensor, right: torch.Tensor, *_: Any,
+                      **__: Any) -> int:  # fmt: skip
+    return _of_product(left, right)
+
+
+def _of_grouped_product(left: torch.Tensor, right: torch.Tensor, *_: Any, **__: Any) -> int:
+    """Return the operations of products of groups of rows, or of columns, by a matrix each.
+
+    Every row, or column, belongs to one group, so that the groups' sizes do not matter.
+    """
+    return int(2 * left.numel() * right.shape[-1])
+
+
+def _of_matrices(inputs: torch.Tensor, matrices: Sequence[torch.Tensor]) -> int:
+    """Return the operations of a recurrent layer forward: a product of each place and matrix."""
+    places = math.prod(inputs.shape[:-1])
+    return int(2 * places * sum(one.numel() for one in matrices if one.dim() > 1))
+
+
+def _of_rnn(inputs: torch.Tensor, weights: Sequence[torch.Tensor], *_: Any, **__: Any) -> int:
+    return _of_matrices(inputs, weights)
+
+
+def _of_rnn_backward(inputs: torch.Tensor, weights: Sequence[torch.Tensor], *rest: Any,
+                     **__: Any) -> int:  # fmt: skip
+    # The gradients of the places, and where they are asked for those of the weights
+    return (1 + bool(rest[-1][3])) * _of_matrices(inputs, weights)
+
+
+def _of_rnn_on_cpus(inputs: torch.Tensor, *rest: Any, **__: Any) -> int:
+    return _of_matrices(inputs, rest[:2])
+
+
+def _of_rnn_on_cpus_backward(inputs: torch.Tensor, *rest: Any, **__: Any) -> int:
+    return 2 * _of_matrices(inputs, rest[:2])
+
+
+#: Operators of ``aten`` that PyTorch has no formula for, or a wrong one.
+_FORMULAS: Final[Mapping[str, Callable[..., int]]] = {
+    "_cudnn_rnn": _of_rnn,
+    "_cudnn_rnn_backward": _of_rnn_backward,
+    "_grouped_mm": _of_grouped_product,
+    "_int_mm": _of_product,
+    "_scaled_grouped_mm": _of_grouped_product,
+    "_scaled_grouped_mm_v2": _of_grouped_product,
+    "_scaled_mm_v2": _of_product,
+    "addbmm": _of_added_product,
+    "addmv": _of_added_product,
+    "convolution_backward": _of_convolution_backward,
+    "miopen_rnn": _of_rnn,
+    "miopen_rnn_backward": _of_rnn_backward,
+    "mkldnn_rnn_layer": _of_rnn_on_cpus,
+    "mkldnn_rnn_layer_backward": _of_rnn_on_cpus_backward,
+    "mv": _of_product,
+}
+#: Namespaces of operators that do no matrix work, besides ``aten``.
+_WITHOUT_PRODUCTS: Final = frozenset({
+    "_c10d_functional", "_c10d_functional_autograd", "_dtensor", "c10d", "c10d_functional",
+    "debugprims", "fsdp", "inductor", "prim", "prims", "profiler", "rngprims", "streams",
+})  # fmt: skip
+#: Operators of ``aten`` that multiply matrices, by their names; and what only sounds like them.
+_MULTIPLIES: Final = re.compile(
+    r"(?:^|_)(?:[a-z]*mm|[a-z]*matmul|mv|conv\w*|attention|rnn|lstm|gru|linear|encoder_layer_fwd"
+    r"|trilinear)(?:_|$)"
+)
+_MULTIPLIES_NOT: Final = re.compile(r"flatten|reorder|convert|combination|thnn_(?:fused|diff)")
+
+
 class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any here
     """While open, counts floating-point operations of matrix products and convolutions.
 
-    By the dtype of their first tensor; formulas are those of ``torch.utils.flop_counter``, but
-    of a convolution's backward. Of a tensor that wraps others the operations on those are counted:
-    of a DTensor on its shard.
+    By the dtype of their first tensor; formulas are those of ``torch.utils.flop_counter``, which
+    a user's own operators may be registered with, and those above. Of a tensor that wraps others
+    the operations on those are counted: of a DTensor on its shard. What ran without a formula,
+    and may multiply, is in ``uncounted``. Nothing that is raised here reaches the training.
     """
+
+    #: Else FlexAttention, which is one, raises within any mode.
+    supports_higher_order_operators = True
 
     def __init__(self) -> None:
         super().__init__()
         self.flops: Counter[str] = Counter()
         #: Without those of the backward pass, recomputation included, and of optimizers.
         self.forward: Counter[str] = Counter()
+        self.uncounted = Uncounted()
         self._tf32: set[tuple[str, bool]] = set()
         self._optimizers = 0
         self._hooks: list[Any] = []
@@ -68,6 +151,21 @@ class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any her
         for hook in self._hooks:
             hook.remove()
         super().__exit__(*error)
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """Return that torch.compile need not heed it.
+
+        It refuses to compile within others, and leaves to Python for good what it met there.
+        """
+        return True
+
+    def add(self, other: FlopsByDtype) -> None:
+        """Count what ``other`` counted here as well."""
+        self.flops.update(other.flops)
+        self.forward.update(other.forward)
+        self.uncounted.update_all(other.uncounted)
+        self._tf32 |= other._tf32
 
     def tf32_seen(self) -> dict[str, list[bool]]:
         """Return what the flags for TF32 said at matrix products and convolutions in float32."""
@@ -87,35 +185,89 @@ class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any her
             # A tensor that wraps others (a DTensor its shard, torchao's its float8) does its work
             # on them, in operations that come here in their turn.
             return NotImplemented
-        # Imported when needed: it is slow, and the first step should not wait for it.
-        from torch.utils.flop_counter import flop_registry
-
         kwargs = kwargs or {}
+        if torch.is_inference_mode_enabled() and hasattr(func, "decompose"):
+            # Without autograd, a layer comes here whole: what it is made of has formulas
+            with self:
+                out = func.decompose(*args, **kwargs)
+            if out is not NotImplemented:
+                return out
         out = func(*args, **kwargs)
-        packet = func._overloadpacket
-        # PyTorch has no formula for attention on CPUs, whose arguments begin as on GPUs.
-        formula = flop_registry.get(_ATTENTION_ON_CPUS.get(str(packet), packet))
-        if packet is torch.ops.aten.convolution_backward:
-            formula = _of_convolution_backward
-        if formula is not None:
-            dtype = next(a.dtype for a in args if isinstance(a, torch.Tensor))
-            name, count = str(dtype).removeprefix("torch."), formula(*args, **kwargs, out_val=out)
-            if name.startswith("float8"):
-                name = "float8"  # e4m3 and e5m2, of weights and of gradients, are one arithmetic
-            if name == "float32":
-                of_convolution = "conv" in str(packet)
-                part = "cudnn" if of_convolution else "matmul"
-                self._tf32.add((part, _may_use_tf32(of_convolution=of_convolution)))
-            self.flops[name] += count
-            if not self._optimizers and torch._C._current_graph_task_id() == -1:
-                self.forward[name] += count
+        name = str(func)
+        try:
+            packet, name = _packet_of(func)
+            self._count(packet, name, args, kwargs, out)
+        except Exception:  # noqa: BLE001  # a formula's own: the training goes on
+            self.uncounted.note(name, ())
         return out
 
+    def _count(self, packet: Any, name: str, args: tuple[Any, ...], kwargs: Any, out: Any) -> None:
+        formula = _formula_of(packet, name)
+        if formula is None and not _may_multiply(name):
+            return
+        tensors = [one for one in trees.tree_leaves((args, kwargs)) if _is_tensor(one)]
+        if formula is None or any(map(_is_sparse, tensors)):
+            self.uncounted.note(name, [_dtype_of(one) for one in tensors])
+            return
+        dtype, count = _dtype_of(tensors[0]), formula(*args, **kwargs, out_val=out)
+        if dtype == "float32":
+            part = "conv" if "conv" in name else "rnn" if "rnn" in name else "matmul"
+            self._tf32.add(("matmul" if part == "matmul" else "cudnn", _may_use_tf32(part)))
+        self.flops[dtype] += count
+        if not self._optimizers and torch._C._current_graph_task_id() == -1:
+            self.forward[dtype] += count
 
-def _may_use_tf32(*, of_convolution: bool) -> bool:
-    """Return whether a convolution, or else a matrix product, may use TF32 now."""
+
+def _packet_of(func: Any) -> tuple[Any, str]:
+    """Return an operator without its overload, and its name; a higher-order one has none."""
+    packet = getattr(func, "_overloadpacket", func)
+    return packet, f"{func.namespace}::{packet.__name__}"
+
+
+def _formula_of(packet: Any, name: str) -> Callable[..., int] | None:
+    # Imported when needed: it is slow, and the first step should not wait for it.
+    from torch.utils.flop_counter import flop_registry
+
+    namespace, _, plain = name.partition("::")
+    if namespace == "aten":
+        # In place it is the same work; PyTorch has no formula for attention on CPUs, whose
+        # arguments begin as on GPUs
+        plain = _ATTENTION_ON_CPUS.get(plain, plain.removesuffix("_"))
+        if plain in _FORMULAS:
+            return _FORMULAS[plain]
+        packet = getattr(torch.ops.aten, plain, packet)
+    formula: Callable[..., int] | None = flop_registry.get(packet)
+    return formula
+
+
+def _may_multiply(name: str) -> bool:
+    """Return whether an operator without a formula may do matrix work."""
+    namespace, _, plain = name.partition("::")
+    if namespace == "aten":
+        return bool(_MULTIPLIES.search(plain)) and not _MULTIPLIES_NOT.search(plain)
+    return namespace not in _WITHOUT_PRODUCTS
+
+
+def _is_tensor(value: object) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def _is_sparse(tensor: torch.Tensor) -> bool:
+    # Formulas count the zeros as well
+    return str(tensor.layout).startswith("torch.sparse")
+
+
+def _dtype_of(tensor: torch.Tensor) -> str:
+    name = str(tensor.dtype).removeprefix("torch.")
+    # e4m3 and e5m2, of weights and of gradients, are one arithmetic
+    return "float8" if name.startswith("float8") else name
+
+
+def _may_use_tf32(part: str) -> bool:
+    """Return whether a convolution (``conv``), an ``rnn`` or a ``matmul`` may use TF32 now."""
     backends = torch.backends
-    of_op = backends.cudnn if of_convolution else backends.cuda.matmul
+    is_product = part == "matmul"
+    backend = backends.cuda.matmul if is_product else backends.cudnn
     if not hasattr(backends.cuda.matmul, "fp32_precision"):
-        return bool(of_op.allow_tf32)
-    return bool((of_op.conv if of_convolution else of_op).fp32_precision == "tf32")
+        return bool(backend.allow_tf32)
+    return bool((backend if is_product else getattr(backend, part)).fp32_precision == "tf32")

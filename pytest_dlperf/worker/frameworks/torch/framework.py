@@ -127,7 +127,7 @@ class Torch:
             if arguments.precision == "amp"
             else None,
         )
-        self._watch = watch.Watch()
+        self._watch = watch.Watch(is_alone=arguments.world_size == 1)
         self._watch.captures()
 
     def _join(self, arguments: Arguments) -> None:
@@ -224,6 +224,8 @@ class Torch:
             found["forward_flops"] = dict(watched.arithmetic.forward)
         if watched.unwatched:
             found["unwatched"] = watched.unwatched
+        if watched.arithmetic.uncounted:
+            found["uncounted"] = dict(watched.arithmetic.uncounted)
         return found
 
     def arithmetic(self) -> ArithmeticRecord:
@@ -269,6 +271,11 @@ class Torch:
         from pytest_dlperf.worker.frameworks.torch.profile import profile
 
         return profile(self, step, [*self.job.modules, *self._watch.shapes.layers], folder)
+
+    def release_memory(self) -> None:
+        """Give back what is cached and not in use."""
+        if self._on_gpu:
+            torch.cuda.empty_cache()
 
     def reset_peak_memory(self) -> None:
         """Begin to look for the GPU's peak; a process's own cannot be reset."""

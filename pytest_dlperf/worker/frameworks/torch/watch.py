@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import hashlib
 import sys
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -18,6 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 from pytest_dlperf.core.wire_model import Checksum, ShardChecksum
 from pytest_dlperf.core.wire_records import CollectivesRecord
 from pytest_dlperf.worker import compiling
+from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import collectives
 from pytest_dlperf.worker.frameworks.base import FirstCall, Framework, checksum_of, shapes_in
 from pytest_dlperf.worker.frameworks.collectives import DirectCalls
@@ -40,40 +42,55 @@ class Watch:
     first is left alone, since what Dynamo traces must be the training's own code; in the second,
     compiled functions run as plain Python, which compiles nothing and forgets nothing, and both
     are looked at. What replays a CUDA graph does nothing that can be seen: both are looked at when
-    ``torch.cuda.graph`` captures it.
+    ``torch.cuda.graph`` captures it, and each graph counts as often as the second iteration
+    replays it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_alone: bool = True) -> None:
+        """``is_alone``: no other rank waits for this one within a step."""
         self.shapes = first_call()
         self.arithmetic = FlopsByDtype()
         #: Why nobody looked, and what to do; empty otherwise.
         self.unwatched = ""
+        self._is_alone = is_alone
         self._restore: Callable[[], None] = lambda: None
-        self._is_captured = False
+        #: What each captured graph does that still lives.
+        self._graphs: weakref.WeakKeyDictionary[Any, FlopsByDtype] = weakref.WeakKeyDictionary()
+        #: None until the second iteration.
+        self._replayed: list[Any] | None = None
 
     def captures(self) -> None:
         """Look at what ``torch.cuda.graph`` captures, from now until ``second``."""
-        graph, watch = torch.cuda.graph, self
-        enter, leave = graph.__enter__, graph.__exit__
+        graph, graphs, watch = torch.cuda.graph, torch.cuda.CUDAGraph, self
+        enter, leave, replay = graph.__enter__, graph.__exit__, graphs.replay
         open_now: list[contextlib.ExitStack] = []
 
         def entered(capture: Any) -> Any:
             result = enter(capture)
-            open_now.append(watch._captured())
+            open_now.append(watch._captured(capture.cuda_graph))
             return result
 
         def left(capture: Any, *error: Any) -> Any:
             open_now.pop().close()
             return leave(capture, *error)
 
-        def restore() -> None:
-            graph.__enter__, graph.__exit__ = enter, leave
+        def replayed(captured: Any) -> Any:
+            if watch._replayed is not None:
+                watch._replayed.append(captured)
+            return replay(captured)
 
-        graph.__enter__, graph.__exit__ = entered, left
+        def restore() -> None:
+            graph.__enter__, graph.__exit__, graphs.replay = enter, leave, replay
+
+        graph.__enter__, graph.__exit__, graphs.replay = entered, left, replayed
         self._restore = restore
 
-    def _captured(self) -> contextlib.ExitStack:
+    def _captured(self, graph: Any) -> contextlib.ExitStack:
         opened = contextlib.ExitStack()
+        if self._replayed is not None:
+            # The second iteration counts it at once, and its first replay not again
+            self._graphs[graph] = FlopsByDtype()
+            return opened
         if compiles():
             # What is captured must be the compiled code.
             self.unwatched = (
@@ -84,8 +101,8 @@ class Watch:
             return opened
         if self.shapes.shapes is None:
             opened.enter_context(self.shapes)
-        opened.enter_context(self.arithmetic)
-        self._is_captured = True
+        self._graphs[graph] = FlopsByDtype()
+        opened.enter_context(self._graphs[graph])
         return opened
 
     def first(self) -> AbstractContextManager[Any]:
@@ -94,27 +111,81 @@ class Watch:
 
     @contextlib.contextmanager
     def second(self) -> Iterator[None]:
-        """Look, while open, at what the first iteration has left to see; no longer at captures."""
-        self._restore()
-        with contextlib.ExitStack() as opened:
-            if compiles():
-                if not self._is_captured:
-                    # A call in the first iteration was the compiler's own, if it began there.
-                    self.shapes.shapes, self.shapes.layers = None, []
-                if not hasattr(torch.compiler, "set_stance"):
-                    # Within a dispatch mode a compiled function is never compiled again, and the
-                    # rest of the training would be measured uncompiled.
-                    self.unwatched = (
-                        f"PyTorch {torch.__version__} cannot run a compiled function as plain "
-                        "Python for one iteration, which 2.6 can; upgrade it"
-                    )
-                    yield
-                    return
-                opened.enter_context(torch.compiler.set_stance("force_eager"))
-            if self.shapes.shapes is None:
-                opened.enter_context(self.shapes)
-            opened.enter_context(self.arithmetic)
+        """Look, while open, at what the first iteration has left to see; no longer at captures.
+
+        What the body raises is swallowed where no other rank waits for this one: the step is to be
+        done again, of which nothing is seen. A training's own error comes again.
+        """
+        is_compiled = compiles()
+        if is_compiled and not self._graphs:
+            # A call in the first iteration was the compiler's own, if it began there.
+            self.shapes.shapes, self.shapes.layers = None, []
+        if is_compiled and not hasattr(torch.compiler, "set_stance"):
+            # Within a dispatch mode a compiled function is never compiled again, and the
+            # rest of the training would be measured uncompiled.
+            self._forget(
+                f"PyTorch {torch.__version__} cannot run a compiled function as plain "
+                "Python for one iteration, which 2.6 can; upgrade it"
+            )
+            self._restore()
             yield
+            return
+        try:
+            with contextlib.ExitStack() as opened:
+                if is_compiled:
+                    opened.enter_context(torch.compiler.set_stance("force_eager"))
+                if self.shapes.shapes is None:
+                    opened.enter_context(self.shapes)
+                opened.enter_context(self.arithmetic)
+                self._replayed = []
+                yield
+        except WorkerFailure:
+            raise
+        except Exception as error:  # noqa: BLE001  # of whatever cannot be looked at
+            self._give_up(error, is_compiled=is_compiled)
+        else:
+            self._add_replays()
+            if not is_compiled and compiles():
+                self._forget(
+                    "torch.compile met its first function in the second iteration, which is "
+                    "looked at; let the first iteration do what all others do"
+                )
+        finally:
+            self._restore()
+
+    def _add_replays(self) -> None:
+        """Count what the graphs do that the second iteration replayed."""
+        replayed, self._replayed = self._replayed or [], None
+        for graph in replayed:
+            if graph in self._graphs:
+                self.arithmetic.add(self._graphs[graph])
+            else:
+                self.arithmetic.uncounted.note("torch.cuda.CUDAGraph.replay", ())
+        if self._graphs and not replayed and not self.arithmetic.flops:
+            self.unwatched = (
+                "a CUDA graph was captured, and the second iteration, the one that is looked at, "
+                "replayed none; let each iteration replay one"
+            )
+
+    def _give_up(self, error: Exception, *, is_compiled: bool) -> None:
+        """Raise ``error`` if other ranks wait for this one; else note it, for another try."""
+        how = ", where compiled functions run as plain Python," if is_compiled else ""
+        if self._is_alone:
+            self._forget(
+                f"the second iteration, which is looked at{how} raised {type(error).__name__}: "
+                f"{str(error)[:500]}; it was repeated without"
+            )
+            return
+        if is_compiled and isinstance(error, torch.OutOfMemoryError):
+            raise WorkerFailure(
+                "watched-out-of-memory",
+                f"{error}. The second iteration is looked at{how} and needs more memory than the "
+                "compiled ones; one of several ranks cannot repeat it. Train a smaller batch",
+            ) from error
+        raise error
+
+    def _forget(self, why: str) -> None:
+        self.unwatched, self.arithmetic, self._replayed = why, FlopsByDtype(), None
 
 
 def compiles() -> bool:
